@@ -1,0 +1,108 @@
+"""What a turn of the core wants stored and released: rows, events, tasks, cancels, timers.
+
+Instants are integers: microseconds since the epoch, UTC. JSON values travel encoded (`Raw`), once.
+"""
+
+from msgspec import Raw, Struct
+
+
+class Event(Struct, frozen=True, array_like=True, gc=False):
+    """One transition, as a compact array inside its job's page of events."""
+
+    seq: int
+    type: str
+    node_id: str | None
+    index: int | None
+    at: int
+    data: Raw | None = None
+    meta: Raw | None = None
+    context: Raw | None = None
+    parent_seq: int | None = None
+
+
+class NodeRow(Struct, frozen=True, array_like=True, gc=False):
+    """A node as stored: the whole row, written again on each change."""
+
+    job_id: str
+    node_id: str
+    status: str
+    attempt: int
+    # Attempts made before the last operator's retry: they do not count against max_attempts.
+    attempts_before: int
+    losses: int
+    first_seq: int | None
+    dispatched_at: int | None
+    started_at: int | None
+    completed_at: int | None
+    due_at: int | None
+    worker_id: str | None
+    output: Raw | None
+    error: Raw | None
+    meta: Raw | None
+
+
+class JobRow(Struct, frozen=True, array_like=True, gc=False):
+    """The part of a job's row that changes."""
+
+    job_id: str
+    status: str
+    seq: int
+    round: int
+    started_at: int | None
+    completed_at: int | None
+    deadline_at: int | None
+    error: Raw | None
+
+
+class Task(Struct, frozen=True, gc=False):
+    """One attempt for a worker. Released twice under one id, it is taken once."""
+
+    task_id: str
+    job_id: str
+    node_id: str
+    attempt: int
+    handler: str
+    params: bytes
+    queue: str = "default"
+    timeout_seconds: float = 300.0
+    priority: int = 0
+    max_redeliveries: int = 3
+    shard: int = 0
+    index: int = 0
+    # Attempts made since the job began or was retried, less one: what the author's rules count.
+    retry_count: int = 0
+    # Stable over redeliveries and retries of the same piece of work.
+    idempotency_key: str = ""
+
+
+class Timer(Struct, frozen=True, gc=False):
+    """Wake the job at `due_at`. Kept in memory: rows hold the instant, recovery sets it again."""
+
+    due_at: int
+    job_id: str
+    kind: str
+    node_id: str | None = None
+    attempt: int = 0
+    index: int = 0
+    round: int = 0
+
+
+class Changes:
+    """All that a batch of messages brought about. Rows are keyed, so the last state of a batch wins."""
+
+    __slots__ = ("cancels", "events", "finished", "jobs", "nodes", "requests", "tasks", "timers", "unfinished_turns")
+
+    def __init__(self) -> None:
+        self.jobs: dict[str, JobRow] = {}
+        self.nodes: dict[tuple[str, str], NodeRow] = {}
+        self.events: dict[str, list[Event]] = {}
+        self.tasks: list[Task] = []
+        self.cancels: list[str] = []
+        self.timers: list[Timer] = []
+        self.requests: list[str] = []
+        self.finished: list[str] = []
+        # Jobs whose ready nodes exceeded the bound of one turn; the shell sends them Proceeded.
+        self.unfinished_turns: list[str] = []
+
+    def __bool__(self) -> bool:
+        return bool(self.jobs or self.nodes or self.events or self.requests)

@@ -1,0 +1,141 @@
+"""Every error that Windlass raises on purpose.
+
+WindlassError
+├── DefinitionInvalid      a workflow document was refused; carries every problem found
+├── InputInvalid           a job's input does not fit the workflow's schema; carries every problem
+├── TemplateInvalid        a template can not be accepted (syntax, forbidden construct, too large)
+├── TemplateFailed         an accepted template could not be rendered with the values at hand
+├── IllegalMove            a state transition that no table lists
+├── NotFound
+│   ├── WorkflowNotFound
+│   ├── JobNotFound
+│   └── NodeNotFound
+├── RequestRefused         cancel or retry of a job whose state does not allow it
+├── IdempotencyConflict    the same idempotency key with another body
+├── StaleLease             the shard has another owner now; nothing was written
+├── CommitUnknown          a commit failed, or its outcome can not be known
+├── StoreUnavailable       the database can not be used (locked, full, damaged, too new)
+├── DatabaseInUse          another process owns this embedded database
+├── HandlerInvalid         a handler is declared in a way that can not work
+├── ParamsInvalid          a task's params do not fit its handler's signature
+├── RetryableError         raised by a handler: worth another attempt
+└── FatalError             raised by a handler: another attempt can not help
+"""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+
+class Problem(Struct, frozen=True, kw_only=True):
+    """One thing wrong with a document: where it is, what it is, and what to do about it."""
+
+    path: str
+    message: str
+    hint: str | None = None
+    line: int | None = None
+    column: int | None = None
+    warning: bool = False
+
+    def __str__(self) -> str:
+        place = f"{self.line}:{self.column}: " if self.line is not None else ""
+        at = f"{self.path}: " if self.path else ""
+        hint = f" ({self.hint})" if self.hint else ""
+        return f"{place}{at}{self.message}{hint}"
+
+
+class WindlassError(Exception):
+    """The root of everything raised on purpose."""
+
+
+class ProblemsFound(WindlassError):
+    """Something was refused for the reasons in `problems`, all of them."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("\n".join(str(problem) for problem in problems))
+        self.problems = tuple(problems)
+
+
+class DefinitionInvalid(ProblemsFound):
+    """A workflow document was refused."""
+
+
+class InputInvalid(ProblemsFound):
+    """A job's input does not fit what the workflow declares."""
+
+
+class TemplateInvalid(WindlassError):
+    """A template that can not be accepted, whatever the values."""
+
+
+class TemplateFailed(WindlassError):
+    """An accepted template that can not be rendered with these values. Never retried."""
+
+
+class IllegalMove(WindlassError):
+    """A transition that the tables of moves do not list."""
+
+
+class NotFound(WindlassError):
+    """A thing named by the caller does not exist."""
+
+
+class WorkflowNotFound(NotFound):
+    """No workflow, or no version of it, has this name."""
+
+
+class JobNotFound(NotFound):
+    """No job has this id."""
+
+
+class NodeNotFound(NotFound):
+    """The workflow has no node with this id."""
+
+
+class RequestRefused(WindlassError):
+    """The job's state does not allow what was asked."""
+
+
+class IdempotencyConflict(WindlassError):
+    """The idempotency key was used before with another body."""
+
+
+class StaleLease(WindlassError):
+    """The shard belongs to another owner now. Nothing was written."""
+
+
+class CommitUnknown(WindlassError):
+    """A commit failed or nobody knows whether it took effect: the owner must reload from rows."""
+
+
+class StoreUnavailable(WindlassError):
+    """The database can not be used as it is."""
+
+
+class DatabaseInUse(WindlassError):
+    """Another process owns this embedded database."""
+
+
+class HandlerInvalid(WindlassError):
+    """A handler is declared in a way that can not work."""
+
+
+class ParamsInvalid(WindlassError):
+    """A task's params do not fit its handler's signature."""
+
+
+class RetryableError(WindlassError):
+    """Raise in a handler: this attempt failed, another one may succeed."""
+
+    def __init__(self, message: str = "", *, retry_after: float | None = None, status: int | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+        self.status = status
+
+
+class FatalError(WindlassError):
+    """Raise in a handler: this attempt failed, and no other one can succeed."""
+
+    def __init__(self, message: str = "", *, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status

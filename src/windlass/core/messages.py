@@ -1,0 +1,115 @@
+"""What can happen to a job, in the past tense. Messages carry everything that chance or a clock decided."""
+
+from msgspec import Raw, Struct
+
+
+class TaskError(Struct, frozen=True, omit_defaults=True):
+    """Why an attempt failed. `retryable` is the worker's opinion; the author's `when` may overrule it."""
+
+    type: str
+    message: str
+    retryable: bool = True
+    status: int | None = None
+    retry_after_seconds: float | None = None
+    traceback: str | None = None
+
+
+class Succeeded(Struct, frozen=True, tag="succeeded"):
+    """The handler returned. `output` is its JSON, encoded once; `meta` a JSON object or None."""
+
+    output: Raw
+    meta: Raw | None = None
+
+
+class Failed(Struct, frozen=True, tag="failed"):
+    """The handler raised, timed out, or was refused its params."""
+
+    error: TaskError
+    meta: Raw | None = None
+
+
+class Submitted(Struct, frozen=True, tag="submitted"):
+    """A job's row was written; it may begin."""
+
+    job_id: str
+
+
+class Proceeded(Struct, frozen=True, tag="proceeded"):
+    """The job has ready nodes left over from a turn that reached its bound."""
+
+    job_id: str
+
+
+class TaskStarted(Struct, frozen=True, tag="task_started"):
+    """A worker has been running an attempt for a while (short ones report only their end)."""
+
+    job_id: str
+    node_id: str
+    attempt: int
+    worker_id: str
+    started_at: int
+    index: int = 0
+
+
+class TaskFinished(Struct, frozen=True, tag="task_finished"):
+    """An attempt ended. `seed` feeds the jitter of a retry, so that a replay decides the same."""
+
+    job_id: str
+    node_id: str
+    attempt: int
+    worker_id: str
+    started_at: int
+    finished_at: int
+    outcome: Succeeded | Failed
+    index: int = 0
+    seed: int = 0
+
+
+class TaskLost(Struct, frozen=True, tag="task_lost"):
+    """The worker that held an attempt is gone; `losses` counts how often that happened to this attempt."""
+
+    job_id: str
+    node_id: str
+    attempt: int
+    worker_id: str
+    losses: int
+    index: int = 0
+
+
+class TimerDue(Struct, frozen=True, tag="timer_due"):
+    """A wait is over: `kind` is 'retry' or 'node_timeout' (with node and attempt), or 'job_timeout' (with round)."""
+
+    job_id: str
+    kind: str
+    node_id: str | None = None
+    attempt: int = 0
+    index: int = 0
+    round: int = 0
+
+
+class CancelRequested(Struct, frozen=True, tag="cancel_requested"):
+    """Somebody asked for the job to stop."""
+
+    job_id: str
+    request_id: str
+    reason: str | None = None
+
+
+class RetryRequested(Struct, frozen=True, tag="retry_requested"):
+    """Somebody asked for a finished job's failed and cancelled nodes to run again (or `from_node` and all after it)."""
+
+    job_id: str
+    request_id: str
+    from_node: str | None = None
+
+
+Message = (
+    Submitted
+    | Proceeded
+    | TaskStarted
+    | TaskFinished
+    | TaskLost
+    | TimerDue
+    | CancelRequested
+    | RetryRequested
+)

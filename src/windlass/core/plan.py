@@ -1,0 +1,75 @@
+"""A workflow compiled for execution: integers, adjacency, counts and templates, shared by all jobs of a version."""
+
+from array import array
+from enum import IntEnum, unique
+
+from msgspec import Raw, Struct
+
+from windlass.core.templates import Template
+
+
+@unique
+class NodeKind(IntEnum):
+    """What a node is. START and END never reach a worker."""
+
+    TASK = 0
+    START = 1
+    END = 2
+
+
+@unique
+class Backoff(IntEnum):
+    """How the wait between attempts grows."""
+
+    FIXED = 0
+    LINEAR = 1
+    EXPONENTIAL = 2
+
+
+class RetryOnError(Struct, frozen=True):
+    """The author's rule for attempts that fail. `attempts_max` counts all attempts, the first one too."""
+
+    attempts_max: int = 1
+    backoff: Backoff = Backoff.EXPONENTIAL
+    initial_delay_seconds: float = 1.0
+    multiplier: float = 2.0
+    max_delay_seconds: float = 300.0
+    # The share of the wait that chance may add to it.
+    jitter: float = 0.1
+    when: Template | None = None
+
+
+NO_RETRY = RetryOnError()
+
+
+class NodePlan(Struct, frozen=True):
+    """One node as the core and the worker need it."""
+
+    id: str
+    kind: NodeKind = NodeKind.TASK
+    handler: str = ""
+    # None: the node gets the job's input as its params.
+    params: Template | None = None
+    when: Template | None = None
+    queue: str = "default"
+    timeout_seconds: float = 300.0
+    priority: int = 0
+    allow_failure: bool = False
+    run_if_skipped: bool = False
+    on_error: RetryOnError = NO_RETRY
+
+
+class Plan(Struct, frozen=True):
+    """The whole workflow. Nodes are numbered in topological order; `parents` and `children` hold those numbers."""
+
+    workflow_id: str
+    version: int
+    nodes: list[NodePlan]
+    index: dict[str, int]
+    parents: list[tuple[int, ...]]
+    children: list[tuple[int, ...]]
+    dependency_counts: "array[int]"
+    fail_fast: bool = True
+    timeout_seconds: float | None = None
+    # The JSON Schema of the input, encoded; None accepts any object.
+    input_schema: Raw | None = None

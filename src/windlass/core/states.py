@@ -1,0 +1,124 @@
+"""The states of jobs and nodes, and the tables of moves between them.
+
+What a table does not list can not happen. Final states are those that no ordinary move leaves.
+"""
+
+from enum import Enum, IntEnum, unique
+
+from windlass.core.errors import IllegalMove
+
+
+@unique
+class NodeState(IntEnum):
+    """Where a node of one job stands. The numbers index the job's bytearray; rows hold the names."""
+
+    PENDING = 0
+    READY = 1
+    DISPATCHED = 2
+    RUNNING = 3
+    WAITING = 4
+    COMPLETED = 5
+    FAILED = 6
+    SKIPPED = 7
+    CANCELLED = 8
+
+    @property
+    def label(self) -> str:
+        """The name in rows, events and the API."""
+        return self.name.lower()
+
+
+@unique
+class JobState(IntEnum):
+    """Where a job stands."""
+
+    PENDING = 0
+    RUNNING = 1
+    COMPLETED = 2
+    FAILED = 3
+    CANCELLED = 4
+
+    @property
+    def label(self) -> str:
+        """The name in rows, events and the API."""
+        return self.name.lower()
+
+
+N = NodeState
+J = JobState
+_UNFINISHED = frozenset({N.PENDING, N.READY, N.DISPATCHED, N.RUNNING, N.WAITING})
+
+
+@unique
+class NodeMove(Enum):
+    """Every transition of a node."""
+
+    # fmt: off
+    #            from                                                        to
+    READY     = (frozenset({N.PENDING, N.WAITING}),                          N.READY)
+    DISPATCH  = (frozenset({N.READY}),                                       N.DISPATCHED)
+    START     = (frozenset({N.DISPATCHED}),                                  N.RUNNING)
+    BACK_OFF  = (frozenset({N.DISPATCHED, N.RUNNING}),                       N.WAITING)
+    COMPLETE  = (frozenset({N.READY, N.DISPATCHED, N.RUNNING}),              N.COMPLETED)
+    FAIL      = (_UNFINISHED,                                                N.FAILED)
+    SKIP      = (frozenset({N.PENDING}),                                     N.SKIPPED)
+    CANCEL    = (_UNFINISHED,                                                N.CANCELLED)
+    # An operator's retry is the only way out of a final state; the job's round counts it.
+    RESET     = (frozenset({N.COMPLETED, N.FAILED, N.SKIPPED, N.CANCELLED}), N.PENDING)
+    # fmt: on
+
+    @property
+    def sources(self) -> frozenset[NodeState]:
+        """The states this move may leave."""
+        return self.value[0]
+
+    @property
+    def target(self) -> NodeState:
+        """The state this move leads to."""
+        return self.value[1]
+
+
+@unique
+class JobMove(Enum):
+    """Every transition of a job."""
+
+    # fmt: off
+    #            from                                              to
+    START     = (frozenset({J.PENDING}),                           J.RUNNING)
+    COMPLETE  = (frozenset({J.RUNNING}),                           J.COMPLETED)
+    FAIL      = (frozenset({J.PENDING, J.RUNNING}),                J.FAILED)
+    CANCEL    = (frozenset({J.PENDING, J.RUNNING}),                J.CANCELLED)
+    RETRY     = (frozenset({J.COMPLETED, J.FAILED, J.CANCELLED}),  J.RUNNING)
+    # fmt: on
+
+    @property
+    def sources(self) -> frozenset[JobState]:
+        """The states this move may leave."""
+        return self.value[0]
+
+    @property
+    def target(self) -> JobState:
+        """The state this move leads to."""
+        return self.value[1]
+
+
+OPERATOR_MOVES = frozenset({NodeMove.RESET, JobMove.RETRY})
+NODE_FINAL = frozenset(N) - frozenset().union(*(m.sources for m in NodeMove if m not in OPERATOR_MOVES))
+JOB_FINAL = frozenset(J) - frozenset().union(*(m.sources for m in JobMove if m not in OPERATOR_MOVES))
+
+NODE_STATES = {state.label: state for state in NodeState}
+JOB_STATES = {state.label: state for state in JobState}
+
+
+def node_after(state: NodeState, move: NodeMove) -> NodeState:
+    """The state that `move` leads to from `state`; IllegalMove when the table does not list it."""
+    if state not in move.sources:
+        raise IllegalMove(f"a node that is {state.label} can not {move.name.lower()}")
+    return move.target
+
+
+def job_after(state: JobState, move: JobMove) -> JobState:
+    """The state that `move` leads to from `state`; IllegalMove when the table does not list it."""
+    if state not in move.sources:
+        raise IllegalMove(f"a job that is {state.label} can not {move.name.lower()}")
+    return move.target

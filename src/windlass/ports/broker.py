@@ -1,0 +1,85 @@
+"""The broker's contract: tasks to workers, messages to shards.
+
+A broker carries work in flight and hints; rows carry the truth. It may lose everything at any moment:
+the engine publishes again what its rows say is in flight.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from windlass.core.changes import Task
+from windlass.core.messages import Message, TaskFinished
+
+
+class Delivery(Struct, frozen=True):
+    """A task in a worker's hands. `number` counts how often this attempt was handed out, from 1."""
+
+    task: Task
+    number: int = 1
+
+
+class Report(Struct, frozen=True):
+    """What a worker says at the end of a delivery."""
+
+    task: Task
+    message: TaskFinished
+
+
+class Broker(Protocol):
+    """Queues of tasks and one inbox a shard."""
+
+    async def publish(self, tasks: Sequence[Task]) -> None:
+        """Queue tasks. One that is already queued or held, by its task id, is dropped."""
+        ...
+
+    async def consume(
+        self, worker_id: str, queues: Sequence[str], limit: int, wait_seconds: float
+    ) -> Sequence[Delivery]:
+        """Take up to `limit` tasks, higher priority first, else oldest first; wait for the first one at most `wait_seconds`."""
+        ...
+
+    async def extend(self, worker_id: str, task_ids: Sequence[str]) -> Sequence[str]:
+        """Say that the worker lives and holds these. Returns those it should stop: cancelled, or no longer its own."""
+        ...
+
+    async def finish(self, worker_id: str, reports: Sequence[Report]) -> None:
+        """Deliver results to their shards' inboxes and let go of the tasks, in one step each. A second report of a task is dropped."""
+        ...
+
+    async def give_back(self, worker_id: str, task_ids: Sequence[str]) -> None:
+        """Return held tasks to the head of their queues, as if never taken: a worker that stops does this."""
+        ...
+
+    async def reclaim(self, silent_seconds: float) -> int:
+        """Queue again what workers hold that have not extended for so long, telling the shards (TaskLost). How many."""
+        ...
+
+    async def cancel(self, task_ids: Sequence[str]) -> None:
+        """Drop queued tasks; ask the holders of the others to stop, at once where the broker can and on `extend` at the latest."""
+        ...
+
+    async def cancelled(self, worker_id: str, wait_seconds: float) -> Sequence[str]:
+        """Tasks held by the worker that it was asked to stop since the last call; waits for the first."""
+        ...
+
+    async def missing(self, task_ids: Sequence[str]) -> Sequence[str]:
+        """Those of the tasks that are neither queued nor held here."""
+        ...
+
+    async def send(self, shard: int, messages: Sequence[Message]) -> None:
+        """Put messages into a shard's inbox."""
+        ...
+
+    async def gather(self, shard: int, limit: int, wait_seconds: float) -> Sequence[Message]:
+        """Messages of a shard in order, up to `limit`, waiting for the first. They stay until acknowledged."""
+        ...
+
+    async def acknowledge(self, shard: int, count: int) -> None:
+        """Forget the `count` oldest messages that were gathered."""
+        ...
+
+    async def rewind(self, shard: int) -> None:
+        """Gather again from the oldest message not acknowledged: a new owner, or one that lost its memory."""
+        ...

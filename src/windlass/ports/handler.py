@@ -1,0 +1,55 @@
+"""Handlers: the code that workers run for tasks, and how it is declared."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from enum import Enum, unique
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+
+@unique
+class Mode(Enum):
+    """Where a handler's code runs."""
+
+    ASYNC = "async"  # on the worker's loop; must not block
+    THREAD = "thread"  # in a thread; a timeout abandons it
+    PROCESS = "process"  # in a child process; a timeout kills it
+
+
+class Context(Protocol):
+    """What a handler may know and do about the attempt it runs."""
+
+    job_id: str
+    node_id: str
+    index: int
+    attempt: int
+    task_id: str
+    idempotency_key: str
+    worker_id: str
+    timeout_seconds: float
+    # A JSON object stored beside the output and readable as `{{ node.meta }}`.
+    meta: dict[str, Any]
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the job no longer wants this attempt (a thread should look from time to time)."""
+        ...
+
+    def log(self, message: str, level: str = "info") -> None:
+        """Write a line to the attempt's log."""
+        ...
+
+
+class Handler(Struct, frozen=True):
+    """A declared handler. `call` takes the context and the checked params."""
+
+    name: str
+    call: Callable[..., Awaitable[Any] | Any]
+    mode: Mode
+    # Checks a JSON object against the signature and returns keyword arguments; ParamsInvalid says what is wrong.
+    check: Callable[[bytes], dict[str, Any]]
+    takes_context: bool
+    description: str = ""
+
+
+Registry = Mapping[str, Handler]

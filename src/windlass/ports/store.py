@@ -1,0 +1,142 @@
+"""The store's contract: definitions, jobs, nodes, events, leases. Rows are the truth; everything else is rebuilt from them."""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Protocol
+
+from msgspec import Raw, Struct
+
+from windlass.core.changes import Changes, Event, NodeRow
+
+
+class StoredWorkflow(Struct, frozen=True):
+    """One version of a workflow: its canonical definition as JSON and the digest that tells versions apart."""
+
+    workflow_id: str
+    version: int
+    definition: Raw
+    digest: str
+    created_at: int
+
+
+class NewJob(Struct, frozen=True):
+    """A submit. `body_digest` tells whether a repeated idempotency key carries the same request."""
+
+    job_id: str
+    workflow_id: str
+    version: int
+    input: Raw
+    created_at: int
+    shard: int = 0
+    priority: int = 0
+    idempotency_key: str | None = None
+    body_digest: str | None = None
+
+
+class StoredJob(Struct, frozen=True):
+    """A job's whole row."""
+
+    job_id: str
+    workflow_id: str
+    version: int
+    shard: int
+    status: str
+    input: Raw
+    seq: int
+    round: int
+    priority: int
+    created_at: int
+    started_at: int | None
+    completed_at: int | None
+    deadline_at: int | None
+    error: Raw | None
+    idempotency_key: str | None
+
+
+class Request(Struct, frozen=True):
+    """Something asked of a job (cancel, retry), durable before it is acknowledged."""
+
+    request_id: str
+    job_id: str
+    kind: str
+    created_at: int
+    reason: str | None = None
+    from_node: str | None = None
+
+
+class JobFilter(Struct, frozen=True):
+    """Which jobs a list shows, newest first."""
+
+    workflow_id: str | None = None
+    status: str | None = None
+    # Jobs created before this one (by created_at, then id): the cursor.
+    before: tuple[int, str] | None = None
+    limit: int = 50
+
+
+class Store(Protocol):
+    """What every database must do. Writes of one call are one transaction; a returned write is durable."""
+
+    async def close(self) -> None:
+        """Finish what was accepted and let go of the database."""
+        ...
+
+    async def put_workflow(self, workflow_id: str, definition: Raw, digest: str, now: int) -> StoredWorkflow:
+        """Store a definition as the next version, or give back the newest one when its digest is the same."""
+        ...
+
+    async def workflow(self, workflow_id: str, version: int | None = None) -> StoredWorkflow:
+        """A version (the newest by default); WorkflowNotFound."""
+        ...
+
+    async def submit(self, jobs: Sequence[NewJob]) -> Sequence[StoredJob]:
+        """Store jobs as pending, each with its first event. A known idempotency key gives the existing job back;
+        with another body it raises IdempotencyConflict and stores nothing of this call."""
+        ...
+
+    async def request(self, request: Request) -> None:
+        """Store something asked of a job; JobNotFound."""
+        ...
+
+    async def take_lease(self, shard: int, owner: str) -> int:
+        """Become the shard's owner, whoever was; the new epoch."""
+        ...
+
+    async def commit(self, shard: int, epoch: int, changes: Changes) -> None:
+        """Store everything or nothing. StaleLease when the epoch is not the shard's; CommitUnknown on any failure."""
+        ...
+
+    def active(self, shard: int, job_id: str | None = None) -> AsyncIterator[tuple[StoredJob, Sequence[NodeRow]]]:
+        """The shard's unfinished jobs (or just one of them), oldest first, each with its node rows."""
+        ...
+
+    async def restore(self, job_id: str) -> tuple[StoredJob, Sequence[NodeRow]]:
+        """One job, finished or not, with its node rows; JobNotFound."""
+        ...
+
+    async def waiting(self, shard: int, known: Sequence[str], limit: int) -> Sequence[str]:
+        """Ids of unfinished jobs that are not among `known`: their hint was lost."""
+        ...
+
+    async def requests(self, shard: int, limit: int) -> Sequence[Request]:
+        """What was asked and not yet applied, oldest first."""
+        ...
+
+    async def job(self, job_id: str) -> StoredJob:
+        """One job; JobNotFound."""
+        ...
+
+    async def jobs(self, wanted: JobFilter) -> Sequence[StoredJob]:
+        """A page of jobs, newest first."""
+        ...
+
+    async def nodes(self, job_id: str, node_id: str | None = None) -> Sequence[NodeRow]:
+        """The nodes of a job that left PENDING (or the one named)."""
+        ...
+
+    async def events(self, job_id: str, after_seq: int = 0, limit: int = 1000) -> Sequence[Event]:
+        """Events of a job in order, after a sequence number."""
+        ...
+
+    async def prune(self, finished_before: int, limit: int) -> int:
+        """Remove jobs that ended before an instant, with all their rows, at most `limit` of them; how many."""
+        ...
