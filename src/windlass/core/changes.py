@@ -46,7 +46,6 @@ class JobRow(Struct, frozen=True, array_like=True, gc=False):
 
     job_id: str
     status: str
-    seq: int
     round: int
     started_at: int | None
     completed_at: int | None

@@ -3,6 +3,7 @@
 WindlassError
 ├── DefinitionInvalid      a workflow document was refused; carries every problem found
 ├── InputInvalid           a job's input does not fit the workflow's schema; carries every problem
+├── SettingsInvalid        settings that can not be used; carries every problem
 ├── TemplateInvalid        a template can not be accepted (syntax, forbidden construct, too large)
 ├── TemplateFailed         an accepted template could not be rendered with the values at hand
 ├── IllegalMove            a state transition that no table lists
@@ -62,6 +63,10 @@ class DefinitionInvalid(ProblemsFound):
 
 class InputInvalid(ProblemsFound):
     """A job's input does not fit what the workflow declares."""
+
+
+class SettingsInvalid(ProblemsFound):
+    """Something in windlass.toml, the environment or the flags can not be used."""
 
 
 class TemplateInvalid(WindlassError):

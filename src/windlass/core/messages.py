@@ -1,10 +1,15 @@
 """What can happen to a job, in the past tense. Messages carry everything that chance or a clock decided."""
 
+from typing import ClassVar
+
 from msgspec import Raw, Struct
 
 
 class TaskError(Struct, frozen=True, omit_defaults=True):
     """Why an attempt failed. `retryable` is the worker's opinion; the author's `when` may overrule it."""
+
+    # The type of an attempt whose process died under it: a loss of infrastructure, not the author's error.
+    WORKER_LOST: ClassVar[str] = "worker_lost"
 
     type: str
     message: str

@@ -106,15 +106,21 @@ OPERATOR_MOVES = frozenset({NodeMove.RESET, JobMove.RETRY})
 NODE_FINAL = frozenset(N) - frozenset().union(*(m.sources for m in NodeMove if m not in OPERATOR_MOVES))
 JOB_FINAL = frozenset(J) - frozenset().union(*(m.sources for m in JobMove if m not in OPERATOR_MOVES))
 
+NODE_LABELS = [state.label for state in NodeState]
 NODE_STATES = {state.label: state for state in NodeState}
 JOB_STATES = {state.label: state for state in JobState}
 
 
-def node_after(state: NodeState, move: NodeMove) -> NodeState:
+# By state number: where a move leads, or -1. The hot path looks here instead of asking sets of enums.
+_NODE_TABLE = {move: [int(move.target) if state in move.sources else -1 for state in NodeState] for move in NodeMove}
+
+
+def node_after(state: int, move: NodeMove) -> int:
     """The state that `move` leads to from `state`; IllegalMove when the table does not list it."""
-    if state not in move.sources:
-        raise IllegalMove(f"a node that is {state.label} can not {move.name.lower()}")
-    return move.target
+    target = _NODE_TABLE[move][state]
+    if target < 0:
+        raise IllegalMove(f"a node that is {NodeState(state).label} can not {move.name.lower()}")
+    return target
 
 
 def job_after(state: JobState, move: JobMove) -> JobState:

@@ -2,9 +2,11 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from enum import Enum, unique
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
+
+Built = TypeVar("Built")
 
 
 @unique
@@ -14,6 +16,18 @@ class Mode(Enum):
     ASYNC = "async"  # on the worker's loop; must not block
     THREAD = "thread"  # in a thread; a timeout abandons it
     PROCESS = "process"  # in a child process; a timeout kills it
+
+
+class LogLine(Struct, frozen=True):
+    """One line that an attempt wrote: by `ctx.log`, or to the standard streams of its process."""
+
+    job_id: str
+    node_id: str
+    index: int
+    attempt: int
+    at: int
+    level: str
+    message: str
 
 
 class Context(Protocol):
@@ -39,6 +53,14 @@ class Context(Protocol):
         """Write a line to the attempt's log."""
         ...
 
+    def resource(self, key: str, build: Callable[[], Built]) -> Built:
+        """A thing shared by all attempts of this worker, built at its first use; closed (`aclose`) when it stops."""
+        ...
+
+    def adopt(self, process_group: int) -> None:
+        """Have a process group killed when this attempt ends, however it ends, the worker's own death included."""
+        ...
+
 
 class Handler(Struct, frozen=True):
     """A declared handler. `call` takes the context and the checked params."""
@@ -50,6 +72,8 @@ class Handler(Struct, frozen=True):
     check: Callable[[bytes], dict[str, Any]]
     takes_context: bool
     description: str = ""
+    # An async def without any await runs in one step and needs no task of the loop.
+    suspends: bool = True
 
 
 Registry = Mapping[str, Handler]

@@ -1,6 +1,6 @@
 """The store's contract: definitions, jobs, nodes, events, leases. Rows are the truth; everything else is rebuilt from them."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from msgspec import Raw, Struct
@@ -33,7 +33,7 @@ class NewJob(Struct, frozen=True):
 
 
 class StoredJob(Struct, frozen=True):
-    """A job's whole row."""
+    """A job's whole row. `seq` is the number of its last event."""
 
     job_id: str
     workflow_id: str
@@ -49,7 +49,16 @@ class StoredJob(Struct, frozen=True):
     completed_at: int | None
     deadline_at: int | None
     error: Raw | None
-    idempotency_key: str | None
+    idempotency_key: str | None = None
+    body_digest: str | None = None
+
+
+class Submission(Struct, frozen=True):
+    """What became of a submit. A known idempotency key gives the job back that it made, `conflict` if the body differs."""
+
+    job: StoredJob
+    created: bool = True
+    conflict: bool = False
 
 
 class Request(Struct, frozen=True):
@@ -61,6 +70,13 @@ class Request(Struct, frozen=True):
     created_at: int
     reason: str | None = None
     from_node: str | None = None
+
+
+class Lease(Struct, frozen=True):
+    """Ownership of a shard. `abandoned` when the owner before did not give it back: what it ran was lost."""
+
+    epoch: int
+    abandoned: bool
 
 
 class JobFilter(Struct, frozen=True):
@@ -88,33 +104,36 @@ class Store(Protocol):
         """A version (the newest by default); WorkflowNotFound."""
         ...
 
-    async def submit(self, jobs: Sequence[NewJob]) -> Sequence[StoredJob]:
-        """Store jobs as pending, each with its first event. A known idempotency key gives the existing job back;
-        with another body it raises IdempotencyConflict and stores nothing of this call."""
+    async def submit(self, jobs: Sequence[NewJob]) -> Sequence[Submission]:
+        """Store jobs as pending, each with its first event (job_created); an answer for each, in order."""
         ...
 
     async def request(self, request: Request) -> None:
         """Store something asked of a job; JobNotFound."""
         ...
 
-    async def take_lease(self, shard: int, owner: str) -> int:
-        """Become the shard's owner, whoever was; the new epoch."""
+    async def take_lease(self, shard: int, owner: str) -> Lease:
+        """Become the shard's owner, whoever was, under a new epoch."""
+        ...
+
+    async def release_lease(self, shard: int, epoch: int) -> None:
+        """Give the shard back, if it is still the caller's."""
         ...
 
     async def commit(self, shard: int, epoch: int, changes: Changes) -> None:
         """Store everything or nothing. StaleLease when the epoch is not the shard's; CommitUnknown on any failure."""
         ...
 
-    def active(self, shard: int, job_id: str | None = None) -> AsyncIterator[tuple[StoredJob, Sequence[NodeRow]]]:
-        """The shard's unfinished jobs (or just one of them), oldest first, each with its node rows."""
+    async def unfinished(self, shard: int) -> Sequence[str]:
+        """Ids of the shard's unfinished jobs, oldest first."""
         ...
 
     async def restore(self, job_id: str) -> tuple[StoredJob, Sequence[NodeRow]]:
         """One job, finished or not, with its node rows; JobNotFound."""
         ...
 
-    async def waiting(self, shard: int, known: Sequence[str], limit: int) -> Sequence[str]:
-        """Ids of unfinished jobs that are not among `known`: their hint was lost."""
+    async def pending(self, shard: int, created_before: int, limit: int) -> Sequence[str]:
+        """Ids of jobs that were stored before an instant and have not begun, oldest first: a hint may have been lost."""
         ...
 
     async def requests(self, shard: int, limit: int) -> Sequence[Request]:

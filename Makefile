@@ -1,0 +1,77 @@
+# Everything starts from a bare Python >= 3.11: each target first builds .venv from the lock, once.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+READY_BENCH := $(VENV)/.ready-bench
+PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
+WORKERS ?= auto
+SEEDS ?= 2000
+COMPILE := $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+	--no-emit-index-url --no-emit-find-links
+
+.PHONY: help run test check format bench simulate lock clean
+
+help: ## Show this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-10s %s\n", $$1, $$2}'
+
+$(READY): requirements/dev.txt pyproject.toml
+	@if [ ! -x $(BIN)/python ]; then \
+		found=; \
+		for candidate in python3.13 python3.12 python3.11 python3 python; do \
+			if $$candidate -c 'import sys, venv; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then \
+				found=$$candidate; break; \
+			fi; \
+		done; \
+		if [ -z "$$found" ]; then echo "Windlass needs Python 3.11 or newer on the PATH; none was found." >&2; exit 1; fi; \
+		echo "Building $(VENV) with $$($$found --version), once..."; \
+		$$found -m venv $(VENV); \
+	fi
+	@$(PIP) install --require-hashes -r requirements/dev.txt
+	@$(PIP) install --no-deps --no-build-isolation --no-index -e .
+	@touch $@
+
+$(READY_BENCH): requirements/bench.txt $(READY)
+	@$(PIP) install --require-hashes -r requirements/bench.txt
+	@touch $@
+
+run: $(READY) ## Run an example workflow to its end, before your eyes
+	@$(BIN)/windlass run examples/diamond.yaml
+	@echo
+	@echo "That job is stored in .windlass/. Look into it, then try another one:"
+	@echo "  $(BIN)/windlass jobs list"
+	@echo "  $(BIN)/windlass jobs show        # the newest job, node by node"
+	@echo "  $(BIN)/windlass jobs events      # its timeline"
+	@echo "  $(BIN)/windlass graph examples/diamond.yaml"
+	@echo "  $(BIN)/windlass run examples/flaky.yaml"
+
+test: $(READY) ## Run all tests
+	@$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+
+check: $(READY) ## Lint, formatting, types, imports, and the rules of the house
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/basedpyright
+	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/python -m pytest -q tests/test_tidy.py
+
+format: $(READY) ## Format the code and mend what the linter can
+	@$(BIN)/ruff check --fix-only
+	@$(BIN)/ruff format
+
+bench: $(READY_BENCH) ## Measure Windlass, and a peer beside it
+	@$(BIN)/windlass bench $(ARGS)
+
+simulate: $(READY) ## Run the simulator over many seeds (SEEDS=2000)
+	@$(BIN)/python -m windlass.testing.simulator --seeds $(SEEDS) $(ARGS)
+
+# The lock names no index: whichever one pip is set up for must deliver exactly these hashes.
+lock: $(READY) ## Resolve the dependencies again
+	@$(COMPILE) $(ARGS) --extra fast --group dev -o requirements/dev.txt pyproject.toml
+	@$(COMPILE) $(ARGS) --group pyproject.toml:bench -c requirements/dev.txt -o requirements/bench.txt
+	@echo "requirements/dev.txt and requirements/bench.txt are up to date."
+
+clean: ## Remove what the tools left behind, and .venv
+	@rm -rf $(VENV) dist build .pytest_cache .ruff_cache .hypothesis .import_linter_cache

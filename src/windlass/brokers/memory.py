@@ -1,0 +1,243 @@
+"""The broker of one process: plain queues on one event loop. It dies with the process, and the rows know better."""
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from windlass.core.changes import Task
+from windlass.core.messages import Message, TaskLost
+from windlass.ports.broker import Delivery, Report
+from windlass.ports.clock import Clock
+
+_MICROSECONDS = 1_000_000
+
+
+class Bell:
+    """Wakes those who wait on one loop. A ring that nobody hears is not kept: look first, then wait."""
+
+    __slots__ = ("_waiting",)
+
+    def __init__(self) -> None:
+        self._waiting: list[asyncio.Future[None]] = []
+
+    def ring(self) -> None:
+        """Wake everyone who waits now."""
+        waiting, self._waiting = self._waiting, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
+
+    async def wait(self, seconds: float) -> None:
+        """Wait for a ring, at most so long."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
+        self._waiting.append(future)
+        # Cheaper than asyncio.timeout, and a worker waits once for every task of a chain.
+        timer = loop.call_later(seconds, _expire, future)
+        try:
+            await future
+        finally:
+            timer.cancel()
+
+
+def _expire(future: "asyncio.Future[None]") -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+class _Entry(Struct):
+    """A task that is queued, or held by a worker."""
+
+    task: Task
+    worker_id: str | None = None
+    deliveries: int = 0
+    losses: int = 0
+
+
+class _Inbox:
+    """A shard's messages: those not yet gathered, and those gathered but not acknowledged."""
+
+    __slots__ = ("bell", "gathered", "unread")
+
+    def __init__(self) -> None:
+        self.unread: deque[Message] = deque()
+        self.gathered: deque[Message] = deque()
+        self.bell = Bell()
+
+
+class MemoryBroker:
+    """The Broker contract inside one process."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._entries: dict[str, _Entry] = {}
+        # queue -> priority -> task ids; ids of tasks that were cancelled meanwhile are passed over.
+        self._queues: dict[str, dict[int, deque[str]]] = {}
+        self._held: dict[str, dict[str, None]] = {}
+        self._seen_at: dict[str, int] = {}
+        self._stops: dict[str, list[str]] = {}
+        self._inboxes: dict[int, _Inbox] = {}
+        self._work = Bell()
+        self._stopping = Bell()
+
+    # Tasks
+
+    async def publish(self, tasks: Sequence[Task]) -> None:
+        entries = self._entries
+        for task in tasks:
+            if task.task_id not in entries:
+                entries[task.task_id] = _Entry(task)
+                self._line(task.queue, task.priority).append(task.task_id)
+        self._work.ring()
+
+    def _line(self, queue: str, priority: int) -> deque[str]:
+        lines = self._queues.get(queue)
+        if lines is None:
+            lines = self._queues[queue] = {}
+        line = lines.get(priority)
+        if line is None:
+            line = lines[priority] = deque()
+            # Kept sorted, so that taking is a walk from the highest priority down.
+            self._queues[queue] = dict(sorted(lines.items(), reverse=True))
+        return line
+
+    async def consume(
+        self, worker_id: str, queues: Sequence[str], limit: int, wait_seconds: float
+    ) -> Sequence[Delivery]:
+        taken = self._take(worker_id, queues, limit)
+        if not taken and wait_seconds > 0:
+            await self._work.wait(wait_seconds)
+            taken = self._take(worker_id, queues, limit)
+        return taken
+
+    def _take(self, worker_id: str, queues: Sequence[str], limit: int) -> list[Delivery]:
+        self._seen_at[worker_id] = self._clock.now()
+        held = self._held.setdefault(worker_id, {})
+        taken: list[Delivery] = []
+        for queue in queues:
+            for line in self._queues.get(queue, {}).values():
+                while line and len(taken) < limit:
+                    entry = self._entries.get(line.popleft())
+                    if entry is None or entry.worker_id is not None:
+                        continue
+                    entry.worker_id = worker_id
+                    entry.deliveries += 1
+                    held[entry.task.task_id] = None
+                    taken.append(Delivery(entry.task, entry.deliveries))
+        return taken
+
+    async def extend(self, worker_id: str, task_ids: Sequence[str]) -> Sequence[str]:
+        self._seen_at[worker_id] = self._clock.now()
+        held = self._held.setdefault(worker_id, {})
+        return [task_id for task_id in task_ids if task_id not in held]
+
+    async def finish(self, worker_id: str, reports: Sequence[Report]) -> None:
+        self._seen_at[worker_id] = self._clock.now()
+        held = self._held.setdefault(worker_id, {})
+        shards: set[int] = set()
+        for report in reports:
+            task_id = report.task.task_id
+            if task_id in held:
+                del held[task_id]
+                del self._entries[task_id]
+            elif task_id in self._entries:
+                # Reclaimed from this worker meanwhile: its result counts all the same, and the other delivery is stopped.
+                self._withdraw(task_id)
+            self._inbox(report.task.shard).unread.append(report.message)
+            shards.add(report.task.shard)
+        for shard in shards:
+            self._inbox(shard).bell.ring()
+
+    async def give_back(self, worker_id: str, task_ids: Sequence[str]) -> None:
+        held = self._held.setdefault(worker_id, {})
+        for task_id in reversed(task_ids):
+            if task_id in held:
+                del held[task_id]
+                entry = self._entries[task_id]
+                entry.worker_id = None
+                entry.deliveries -= 1
+                self._line(entry.task.queue, entry.task.priority).appendleft(task_id)
+        self._work.ring()
+
+    async def reclaim(self, silent_seconds: float) -> int:
+        silent_since = self._clock.now() - round(silent_seconds * _MICROSECONDS)
+        count = 0
+        for worker_id, seen_at in list(self._seen_at.items()):
+            if seen_at >= silent_since:
+                continue
+            del self._seen_at[worker_id]
+            for task_id in self._held.pop(worker_id, {}):
+                await self._lose(worker_id, self._entries[task_id])
+                count += 1
+        return count
+
+    async def _lose(self, worker_id: str, entry: _Entry) -> None:
+        task = entry.task
+        entry.worker_id = None
+        entry.losses += 1
+        self._line(task.queue, task.priority).appendleft(task.task_id)
+        lost = TaskLost(task.job_id, task.node_id, task.attempt, worker_id, entry.losses, task.index)
+        await self.send(task.shard, [lost])
+        self._work.ring()
+
+    async def cancel(self, task_ids: Sequence[str]) -> None:
+        for task_id in task_ids:
+            if task_id in self._entries:
+                self._withdraw(task_id)
+
+    def _withdraw(self, task_id: str) -> None:
+        entry = self._entries.pop(task_id)
+        if entry.worker_id is not None:
+            del self._held[entry.worker_id][task_id]
+            self._stops.setdefault(entry.worker_id, []).append(task_id)
+            self._stopping.ring()
+
+    async def cancelled(self, worker_id: str, wait_seconds: float) -> Sequence[str]:
+        if worker_id not in self._stops and wait_seconds > 0:
+            await self._stopping.wait(wait_seconds)
+        return self._stops.pop(worker_id, [])
+
+    async def missing(self, task_ids: Sequence[str]) -> Sequence[str]:
+        return [task_id for task_id in task_ids if task_id not in self._entries]
+
+    # Inboxes
+
+    def _inbox(self, shard: int) -> _Inbox:
+        inbox = self._inboxes.get(shard)
+        if inbox is None:
+            inbox = self._inboxes[shard] = _Inbox()
+        return inbox
+
+    async def send(self, shard: int, messages: Sequence[Message]) -> None:
+        inbox = self._inbox(shard)
+        inbox.unread.extend(messages)
+        inbox.bell.ring()
+
+    async def gather(self, shard: int, limit: int, wait_seconds: float) -> Sequence[Message]:
+        inbox = self._inbox(shard)
+        if not inbox.unread and wait_seconds > 0:
+            await inbox.bell.wait(wait_seconds)
+        unread = inbox.unread
+        if len(unread) <= limit:
+            batch = list(unread)
+            unread.clear()
+        else:
+            batch = [unread.popleft() for _ in range(limit)]
+        inbox.gathered.extend(batch)
+        return batch
+
+    async def acknowledge(self, shard: int, count: int) -> None:
+        gathered = self._inbox(shard).gathered
+        if count >= len(gathered):
+            gathered.clear()
+        else:
+            for _ in range(count):
+                gathered.popleft()
+
+    async def rewind(self, shard: int) -> None:
+        inbox = self._inbox(shard)
+        inbox.unread.extendleft(reversed(inbox.gathered))
+        inbox.gathered.clear()
+        inbox.bell.ring()

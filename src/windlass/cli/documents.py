@@ -1,0 +1,71 @@
+"""Reads workflow files and inputs for commands, and spells out what is wrong with them."""
+
+from collections.abc import Collection, Iterable
+from pathlib import Path
+
+import click
+import msgspec
+import yaml
+
+from windlass.core.errors import DefinitionInvalid, Problem
+from windlass.spec.model import Definition
+from windlass.spec.reader import read_definition
+
+INPUT_BYTES_MAX = 64 << 20
+
+
+def read_workflow(path: Path, handlers: Collection[str] | None = None) -> tuple[Definition, list[Problem]]:
+    """A file's definition and warnings; DefinitionInvalid carries every problem."""
+    kind = "json" if path.suffix == ".json" else None
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise DefinitionInvalid([Problem(path="", message=f"can not be read: {error.strerror}")]) from error
+    return read_definition(content, format=kind, handlers=handlers)
+
+
+def spell(path: Path, problem: Problem) -> str:
+    """One problem with its place, as compilers and editors have it: FILE:LINE:COLUMN: path: message (hint)."""
+    place = f"{path}:{problem.line}:{problem.column}: " if problem.line is not None else f"{path}: "
+    kind = "warning: " if problem.warning else ""
+    at = f"{problem.path}: " if problem.path else ""
+    hint = f" ({problem.hint})" if problem.hint else ""
+    return f"{place}{kind}{at}{problem.message}{hint}"
+
+
+def report(path: Path, problems: Iterable[Problem]) -> None:
+    """Print problems to standard error."""
+    for problem in problems:
+        click.echo(spell(path, problem), err=True)
+
+
+def read_input(file: Path | None, pairs: Iterable[str]) -> dict[str, object]:
+    """A job's input: the file's object, and the pairs over it."""
+    given = _read_object(file) if file is not None else {}
+    for pair in pairs:
+        key, separator, value = pair.partition("=")
+        if not separator or not key:
+            raise click.BadParameter(f"{pair!r} is not key=value", param_hint="-i")
+        given[key] = _read_value(value)
+    return given
+
+
+def _read_value(text: str) -> object:
+    """JSON where it is JSON, else the text itself."""
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
+
+
+def _read_object(file: Path) -> dict[str, object]:
+    if file.stat().st_size > INPUT_BYTES_MAX:
+        raise click.BadParameter(f"{file} is larger than {INPUT_BYTES_MAX} bytes", param_hint="--input")
+    content = file.read_bytes()
+    try:
+        value = msgspec.json.decode(content) if file.suffix == ".json" else yaml.safe_load(content)
+        return msgspec.convert(value, dict[str, object])
+    except (msgspec.DecodeError, yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise click.BadParameter(
+            f"{file} does not hold one JSON or YAML object: {error}", param_hint="--input"
+        ) from error

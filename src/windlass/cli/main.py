@@ -1,0 +1,97 @@
+"""The `windlass` command: finds the sub-command, and turns errors into messages and exit codes.
+
+Sub-commands are imported when they are called, so that `windlass --version` costs nothing.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import NoReturn
+
+import click
+
+from windlass import __version__
+from windlass.core.errors import CommitUnknown, StaleLease, WindlassError
+
+COMPLETED = 0
+FAILED = 1
+UNUSABLE = 2
+INTERRUPTED = 130
+
+# Each is `command` in the module of its name.
+COMMANDS = {
+    "bench": "Measure this machine: jobs and tasks a second, latency.",
+    "config": "Show the settings in force and where each comes from.",
+    "graph": "Draw a workflow as text, Mermaid or DOT.",
+    "jobs": "Look into the jobs of the embedded database.",
+    "run": "Run a workflow here, to its end.",
+    "validate": "Check workflow documents and list every problem.",
+}
+
+# Nothing was wrong with what the caller asked for.
+OPERATIONAL = (CommitUnknown, StaleLease)
+
+
+class LazyGroup(click.Group):
+    """A group that imports a sub-command when it is called; its help needs none of them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        return import_module(f"windlass.cli.{cmd_name}").command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(COMMANDS.items()))
+
+
+def print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    """Print the version and stop."""
+    if wanted:
+        click.echo(f"windlass {__version__}")
+        ctx.exit()
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=print_version, help="Show it.")
+def cli() -> None:
+    """Windlass: workflows that finish correctly whatever crashes."""
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and leave the process with its exit code."""
+    code = call(arguments)
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader of a pipe left early; the interpreter's own flush at exit must not complain again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(code)
+
+
+def call(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; its exit code."""
+    try:
+        outcome = cli.main(args=arguments, prog_name="windlass", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return UNUSABLE
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except BrokenPipeError:
+        return FAILED
+    except WindlassError as error:
+        click.echo(f"error: {error}", err=True)
+        return FAILED if isinstance(error, OPERATIONAL) else UNUSABLE
+    except Exception as error:
+        click.echo(f"error: this is a defect of Windlass, please report it: {error!r}", err=True)
+        # Only here, and only for a report: the frames that led to the defect.
+        import traceback
+
+        traceback.print_exc()
+        return FAILED
+    return outcome if isinstance(outcome, int) else COMPLETED

@@ -1,0 +1,217 @@
+"""`windlass run`: runs a workflow on the embedded engine, to its end, before the user's eyes."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Protocol
+
+import click
+import msgspec
+from msgspec import Struct
+
+from windlass.cli.documents import read_input, read_workflow, report
+from windlass.cli.loop import run_async, stoppable
+from windlass.cli.plain import PlainView
+from windlass.cli.progress import Progress, told_error
+from windlass.cli.shapes import outcome_shape
+from windlass.core.changes import Event
+from windlass.core.errors import DefinitionInvalid, InputInvalid
+from windlass.ports.store import StoredJob
+from windlass.settings import Settings, load_settings
+from windlass.spec.compile import compile_plan
+from windlass.spec.model import Definition
+from windlass.wiring import Embedded, JobResult, open_embedded
+
+COMPLETED, FAILED, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
+REFRESH_SECONDS = 0.1
+# What a terminal shows of a result; the whole is in the database.
+RESULT_CHARS_MAX = 10_000
+
+
+class Request(Struct, frozen=True):
+    """What was asked for."""
+
+    file: Path
+    definition: Definition
+    input: dict[str, object]
+    as_json: bool
+    resume: bool
+
+
+class Outcome(Struct):
+    """How far it went."""
+
+    job_id: str | None = None
+    result: JobResult | None = None
+
+
+class View(Protocol):
+    """Shows a job while it runs."""
+
+    def show(self, event: Event) -> None:
+        """Take an event into account."""
+        ...
+
+    def refresh(self) -> None:
+        """Redraw, where that means anything."""
+        ...
+
+
+class Silence:
+    """Shows nothing."""
+
+    def show(self, event: Event) -> None:
+        """Nothing."""
+
+    def refresh(self) -> None:
+        """Nothing."""
+
+
+@click.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("-i", "pairs", multiple=True, metavar="KEY=VALUE", help="One input; read as JSON where it is JSON.")
+@click.option(
+    "--input",
+    "input_file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A JSON or YAML object; -i overrides its keys.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end and nothing else.")
+@click.option("--resume", is_flag=True, help="Take up the newest unfinished job of this workflow.")
+@click.option("--database", metavar="URL", help="Where jobs are kept (default: sqlite:///.windlass/windlass.db).")
+@click.option("--import", "imports", multiple=True, metavar="MODULE", help="A Python module that declares handlers.")
+def command(
+    file: Path,
+    pairs: tuple[str, ...],
+    input_file: Path | None,
+    as_json: bool,
+    resume: bool,
+    database: str | None,
+    imports: tuple[str, ...],
+) -> int:
+    """Run a workflow here, to its end, and print its result.
+
+    Exit code: 0 completed, 1 failed or cancelled, 2 unusable document or arguments, 130 interrupted by Ctrl-C or
+    SIGTERM; then the job stays as it is, and --resume takes it up.
+    """
+    if resume and (pairs or input_file):
+        raise click.UsageError("--resume takes up a job that has its input already; leave out -i and --input")
+    settings = settings_for(database, imports)
+    try:
+        definition, warnings = read_workflow(file)
+    except DefinitionInvalid as refused:
+        report(file, refused.problems)
+        return UNUSABLE
+    report(file, warnings)
+    request = Request(file, definition, read_input(input_file, pairs), as_json, resume)
+    outcome = Outcome()
+    try:
+        finished = run_async(stoppable(run_job(settings, request, outcome)))
+    except InputInvalid as refused:
+        report(input_file or Path("input"), refused.problems)
+        return UNUSABLE
+    return conclude(request, outcome, interrupted=finished is None)
+
+
+def settings_for(database: str | None, imports: tuple[str, ...]) -> Settings:
+    """The settings of a run: its own machine may be reached unless somebody said otherwise."""
+    flags: dict[str, object] = {}
+    if database is not None:
+        flags["database_url"] = database
+    if imports:
+        flags["worker.imports"] = list(imports)
+    return load_settings(flags, preset={"http.allow_private": True}, preset_origin="default of run").settings
+
+
+async def run_job(settings: Settings, request: Request, outcome: Outcome) -> bool:
+    """Run the job to its end, filling in `outcome` on the way."""
+    async with open_embedded(settings, only_new_jobs=True) as embedded:
+        job = await _begin(embedded, request)
+        if job is None:
+            return True
+        outcome.job_id = job.job_id
+        progress = Progress(compile_plan(request.definition, job.version))
+        progress.job_id = job.job_id
+        with viewing(progress, as_json=request.as_json) as view:
+            await _follow(embedded.watch(job.job_id), view)
+        outcome.result = await embedded.result(job.job_id)
+    return True
+
+
+async def _begin(embedded: Embedded, request: Request) -> StoredJob | None:
+    workflow_id = request.definition.workflow_id
+    if request.resume:
+        job = await embedded.resumable(workflow_id)
+        if job is not None:
+            await embedded.resume(job.job_id)
+        return job
+    workflow = await embedded.deploy(request.definition)
+    return await embedded.submit(workflow_id, request.input, version=workflow.version)
+
+
+async def _follow(events: AsyncIterator[Event], view: View) -> None:
+    ticker = asyncio.create_task(_tick(view))
+    try:
+        async for event in events:
+            view.show(event)
+    finally:
+        ticker.cancel()
+        with suppress(asyncio.CancelledError):
+            await ticker
+
+
+async def _tick(view: View) -> None:
+    while True:
+        view.refresh()
+        await asyncio.sleep(REFRESH_SECONDS)
+
+
+@contextmanager
+def viewing(progress: Progress, *, as_json: bool) -> Iterator[View]:
+    """The view that fits standard output."""
+    if as_json:
+        yield Silence()
+    elif sys.stdout.isatty():
+        # rich is slow to import, and only a terminal needs it.
+        from rich.console import Console
+
+        from windlass.cli.live import LiveView
+
+        with LiveView(progress, Console()) as view:
+            yield view
+    else:
+        yield PlainView(progress)
+
+
+def conclude(request: Request, outcome: Outcome, *, interrupted: bool) -> int:
+    """Print what came of it; the exit code."""
+    if outcome.result is not None:
+        return _print_result(request, outcome.result)
+    if outcome.job_id is None and not interrupted:
+        click.echo(f"there is no unfinished job of {request.definition.workflow_id} to take up", err=True)
+        return UNUSABLE
+    if outcome.job_id is not None:
+        if request.as_json:
+            empty: dict[str, object] = dict.fromkeys(("result_data", "error", "duration_seconds"))
+            click.echo(msgspec.json.encode({"job_id": outcome.job_id, "status": "running", **empty, "nodes": {}}))
+        click.echo(
+            f"interrupted: job {outcome.job_id} is unfinished; take it up with: windlass run {request.file} --resume",
+            err=True,
+        )
+    return INTERRUPTED
+
+
+def _print_result(request: Request, result: JobResult) -> int:
+    job = result.job
+    if request.as_json:
+        click.echo(msgspec.json.encode(outcome_shape(job, result.nodes, result.result_data)))
+    else:
+        text = msgspec.json.format(bytes(result.result_data), indent=2).decode()
+        if sys.stdout.isatty() and len(text) > RESULT_CHARS_MAX:
+            text = f"{text[:RESULT_CHARS_MAX]}\n… the whole: windlass jobs show {job.job_id} --json"
+        click.echo(text)
+        if job.error is not None:
+            click.echo(f"{job.status}: {told_error(job.error)}", err=True)
+    return COMPLETED if job.status == "completed" else FAILED

@@ -1,0 +1,122 @@
+"""How a job goes on: nodes become ready, are skipped, complete by themselves or are dispatched."""
+
+from windlass.core import endings
+from windlass.core.errors import TemplateFailed
+from windlass.core.job import Flight
+from windlass.core.messages import TaskError
+from windlass.core.plan import NodeKind, NodePlan
+from windlass.core.states import JobState, NodeMove, NodeState
+from windlass.core.templates import is_true
+from windlass.core.turn import Turn, json_raw
+
+# Bound the rows and tasks of one turn and of one batch, and so the memory of a wide fan; the rest follows in the next.
+TURN_READY_MAX = 1_000
+BATCH_TASKS_MAX = 4_000
+
+_PENDING = int(NodeState.PENDING)
+
+
+def go_on(turn: Turn) -> None:
+    """Let ready nodes enter, up to the bound of a turn; end the job when nothing is left."""
+    job = turn.job
+    budget = TURN_READY_MAX
+    tasks = turn.changes.tasks
+    while job.ready and budget and len(tasks) < BATCH_TASKS_MAX:
+        budget -= 1
+        node = job.ready.popleft()
+        if job.states[node] == _PENDING:
+            _enter(turn, node)
+    if job.ready:
+        turn.changes.unfinished_turns.append(job.id)
+    elif not job.unfinished and not job.ended:
+        endings.end_job(turn)
+
+
+def dispatch_again(turn: Turn, node: int) -> None:
+    """The next attempt of a node that waits."""
+    job = turn.job
+    flight = job.flights[node]
+    turn.move(node, NodeMove.READY)
+    turn.emit("node_ready", job.plan.nodes[node].id, parent_seq=flight.first_seq)
+    flight.attempt += 1
+    flight.started_at = flight.due_at = flight.worker_id = None
+    _dispatch(turn, node, flight)
+
+
+def _enter(turn: Turn, node: int) -> None:
+    """A node whose dependencies are all met."""
+    job = turn.job
+    plan = job.plan.nodes[node]
+    if plan.kind is NodeKind.START:
+        turn.move(node, NodeMove.READY)
+        _complete_here(turn, node)
+        return
+    if plan.kind is NodeKind.TASK:
+        reason = _skip_reason(turn, node, plan)
+        if reason is not None:
+            _skip(turn, node, plan, reason)
+            return
+        if job.is_final(node):  # its condition could not be evaluated
+            return
+    turn.move(node, NodeMove.READY)
+    turn.emit("node_ready", plan.id)
+    if plan.kind is NodeKind.END:
+        _complete_here(turn, node)
+        return
+    before = job.attempts_before.get(node, 0)
+    job.flights[node] = flight = Flight(job.attempts.pop(node, 0) + 1, before)
+    _dispatch(turn, node, flight)
+
+
+def _skip_reason(turn: Turn, node: int, plan: NodePlan) -> str | None:
+    job = turn.job
+    if job.plan.parents[node] and not job.live[node] and not plan.run_if_skipped:
+        return "every dependency was skipped"
+    if plan.when is None:
+        return None
+    try:
+        return None if is_true(plan.when.value(job.scope(plan.when))) else "its condition is false"
+    except TemplateFailed as failure:
+        endings.fail_node(turn, node, _template_error("when", failure))
+        return None
+
+
+def _skip(turn: Turn, node: int, plan: NodePlan, reason: str) -> None:
+    turn.move(node, NodeMove.SKIP)
+    turn.land(node)
+    turn.emit("node_skipped", plan.id, json_raw({"reason": reason}))
+    turn.store(node, None, turn.now)
+    turn.release_children(node, skipped=True)
+
+
+def _complete_here(turn: Turn, node: int) -> None:
+    """START and END never reach a worker; a job's first and last events tell of them."""
+    turn.move(node, NodeMove.COMPLETE)
+    turn.land(node)
+    turn.job.remember_attempt(node, 0)
+    turn.store(node, None, turn.now)
+    turn.release_children(node, skipped=False)
+
+
+def _dispatch(turn: Turn, node: int, flight: Flight) -> None:
+    job = turn.job
+    plan = job.plan.nodes[node]
+    try:
+        params = job.params_of(node)
+    except TemplateFailed as failure:
+        endings.fail_node(turn, node, _template_error("params", failure))
+        return
+    turn.move(node, NodeMove.DISPATCH)
+    flight.dispatched_at = turn.now
+    data = json_raw({"attempt_number": flight.attempt, "queue": plan.queue})
+    seq = turn.emit("node_dispatched", plan.id, data, parent_seq=flight.first_seq)
+    if flight.first_seq is None:
+        flight.first_seq = seq
+    turn.store(node, flight)
+    turn.changes.tasks.append(job.task(node, params))
+    if job.status is JobState.PENDING:
+        turn.start_job()
+
+
+def _template_error(place: str, failure: TemplateFailed) -> TaskError:
+    return TaskError(type="template_failed", message=f"{place}: {failure}", retryable=False)

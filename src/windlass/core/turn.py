@@ -1,0 +1,108 @@
+"""The vocabulary of one turn: how the rules move a job and its nodes, and record it.
+
+Nothing else writes a job's state. Every move is checked against the tables.
+"""
+
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from windlass.core.changes import Changes, Event, Timer
+from windlass.core.job import Flight, Job, node_row
+from windlass.core.states import JobMove, NodeMove, job_after, node_after
+
+_encoder = msgspec.json.Encoder()
+MICROSECONDS = 1_000_000
+
+
+def json_raw(value: Any) -> Raw:
+    """A JSON value, encoded."""
+    return Raw(_encoder.encode(value))
+
+
+_FIRST_ATTEMPT = json_raw({"attempt_number": 1})
+
+
+def attempt_data(attempt: int) -> Raw:
+    """The data of an event that says only which attempt it is about."""
+    return _FIRST_ATTEMPT if attempt == 1 else json_raw({"attempt_number": attempt})
+
+
+class Turn:
+    """One message's worth of moves on one job, written into the batch's changes."""
+
+    __slots__ = ("changes", "job", "now", "page")
+
+    def __init__(self, job: Job, changes: Changes, now: int) -> None:
+        self.job = job
+        self.changes = changes
+        self.now = now
+        page = changes.events.get(job.id)
+        if page is None:
+            page = changes.events[job.id] = []
+        self.page: list[Event] = page
+
+    def emit(self, kind: str, node_id: str | None = None, data: Raw | None = None, *, at: int | None = None,
+             meta: Raw | None = None, parent_seq: int | None = None) -> int:  # fmt: skip
+        """Record an event under the job's next sequence number, which it returns."""
+        job = self.job
+        job.seq += 1
+        when = self.now if at is None else at
+        self.page.append(Event(job.seq, kind, node_id, None, when, data, meta, None, parent_seq))
+        return job.seq
+
+    def move(self, node: int, move: NodeMove) -> None:
+        """Change a node's state, as far as the table allows."""
+        states = self.job.states
+        states[node] = node_after(states[node], move)
+
+    def move_job(self, move: JobMove) -> None:
+        """Change the job's state, as far as the table allows, and have its row written."""
+        self.job.status = job_after(self.job.status, move)
+        self.changes.jobs[self.job.id] = self.job.row()
+
+    def store(self, node: int, flight: Flight | None, completed_at: int | None = None, error: Raw | None = None) -> None:
+        """Have the node's row written as it is now."""
+        plan = self.job.plan.nodes[node]
+        self.changes.nodes[self.job.id, plan.id] = node_row(self.job, node, plan, flight, completed_at, error)
+
+    def land(self, node: int) -> Flight | None:
+        """Take a node that ends out of the air; what was known of its attempt, if there was one."""
+        job = self.job
+        flight = job.flights.pop(node, None)
+        job.unfinished -= 1
+        if flight is not None:
+            flight.due_at = None
+            job.remember_attempt(node, flight.attempt)
+        return flight
+
+    def wake(self, due_at: int, kind: str, node_id: str | None = None, attempt: int = 0) -> None:
+        """Have the job woken later."""
+        job = self.job
+        self.changes.timers.append(Timer(due_at, job.id, kind, node_id, attempt, round=job.round))
+
+    def start_job(self) -> None:
+        """The job's first dispatch, or its end when nothing had to be dispatched."""
+        self.job.started_at = self.now
+        self.move_job(JobMove.START)
+        self.emit("job_started")
+
+    def set_deadline(self) -> None:
+        """Start the clock that bounds the whole job."""
+        job = self.job
+        if job.plan.timeout_seconds is not None:
+            job.deadline_at = self.now + round(job.plan.timeout_seconds * MICROSECONDS)
+            self.changes.jobs[job.id] = job.row()
+            self.wake(job.deadline_at, "job_timeout")
+
+    def release_children(self, node: int, *, skipped: bool) -> None:
+        """Count a met dependency down for those that wait for it."""
+        job = self.job
+        remaining, live = job.remaining, job.live
+        for child in job.plan.children[node]:
+            remaining[child] -= 1
+            if not skipped:
+                live[child] = 1
+            if not remaining[child]:
+                job.ready.append(child)

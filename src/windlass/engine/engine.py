@@ -1,0 +1,198 @@
+"""The engine: owns shards, runs the duties around them, and is where jobs are submitted, stopped and waited for."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from random import Random
+
+from msgspec import Raw, Struct
+
+from windlass.core.changes import Changes
+from windlass.core.errors import IdempotencyConflict, RequestRefused
+from windlass.core.messages import CancelRequested, RetryRequested, Submitted
+from windlass.core.states import JOB_FINAL, JOB_STATES, JobState
+from windlass.engine.duties import every, kept
+from windlass.engine.ids import new_id
+from windlass.engine.intake import Intake
+from windlass.engine.plans import Plans
+from windlass.engine.pruner import PRUNE_EVERY_SECONDS, Pruner
+from windlass.engine.shard import Shard
+from windlass.engine.sweeper import Sweeper
+from windlass.ports.broker import Broker
+from windlass.ports.clock import Clock
+from windlass.ports.store import NewJob, Request, Store, StoredJob
+
+# A worker that was silent for so long is dead: its tasks go to another.
+SILENT_SECONDS = 15.0
+SHARD = 0
+
+
+class Submit(Struct, frozen=True):
+    """What a caller asks to be run. The input has been checked."""
+
+    workflow_id: str
+    version: int
+    input: Raw
+    priority: int = 0
+    idempotency_key: str | None = None
+    body_digest: str | None = None
+
+
+class Engine:
+    """Runs jobs durably on a store and a broker."""
+
+    def __init__(
+        self,
+        store: Store,
+        broker: Broker,
+        clock: Clock,
+        plans: Plans,
+        chance: Random,
+        *,
+        owner: str,
+        sweep_seconds: float = 1.0,
+        retention_days: float = 7.0,
+        only_new_jobs: bool = False,
+    ) -> None:
+        self._store = store
+        self._broker = broker
+        self._clock = clock
+        self._chance = chance
+        self._intake = Intake(store)
+        self._shard = Shard(SHARD, owner, store, broker, clock, plans, self._listen)
+        if only_new_jobs:
+            self._shard.admitted = set()
+        self._sweeper = Sweeper(self._shard, store, broker, clock)
+        self._pruner = Pruner(store, clock, retention_days)
+        self._sweep_seconds = sweep_seconds
+        self._duties: list[asyncio.Task[None]] = []
+        self._running: asyncio.Task[None] | None = None
+        self._ends: dict[str, list[asyncio.Future[None]]] = {}
+        self._changed: dict[str, asyncio.Event] = {}
+
+    @property
+    def shard(self) -> Shard:
+        """The shard this engine owns."""
+        return self._shard
+
+    async def start(self) -> None:
+        """Take the shard over and recover what was unfinished; ready for work when it returns."""
+        self._running = asyncio.create_task(self._shard.run())
+        ready = asyncio.create_task(self._shard.ready.wait())
+        await asyncio.wait((ready, self._running), return_when=asyncio.FIRST_COMPLETED)
+        if self._running.done():
+            ready.cancel()
+            await self._running
+        self._keep("the sweeper", self._sweep_seconds, self._sweeper.sweep)
+        self._keep("the reaper", SILENT_SECONDS / 3, lambda: self._broker.reclaim(SILENT_SECONDS))
+        self._keep("the pruner", PRUNE_EVERY_SECONDS, self._pruner.prune)
+
+    def _keep(self, name: str, seconds: float, duty: Callable[[], Awaitable[object]]) -> None:
+        self._duties.append(asyncio.create_task(kept(name, lambda: every(seconds, duty, self._clock), self._clock)))
+
+    async def stop(self) -> None:
+        """End after the batch at hand and give the shard back. Workers must have stopped before."""
+        for duty in self._duties:
+            duty.cancel()
+        await asyncio.gather(*self._duties, return_exceptions=True)
+        if self._running is not None:
+            await self._shard.stop()
+            await self._running
+            await self._shard.release()
+
+    @property
+    def lost(self) -> asyncio.Task[None] | None:
+        """The task that ends early only when the shard was lost to another owner."""
+        return self._running
+
+    # What people ask for
+
+    async def submit(self, wanted: Submit) -> StoredJob:
+        """Store a job and let it begin; once this returns, the job is never lost. IdempotencyConflict."""
+        now = self._clock.now()
+        job = NewJob(
+            job_id=new_id(now, self._chance),
+            workflow_id=wanted.workflow_id,
+            version=wanted.version,
+            input=wanted.input,
+            created_at=now,
+            shard=SHARD,
+            priority=wanted.priority,
+            idempotency_key=wanted.idempotency_key,
+            body_digest=wanted.body_digest,
+        )
+        answer = await self._intake.submit(job)
+        if answer.conflict:
+            raise IdempotencyConflict(
+                f"the idempotency key {wanted.idempotency_key!r} was used for job {answer.job.job_id} with another "
+                "input or version; send the same request again, or use a new key"
+            )
+        if answer.created:
+            self._shard.admit(answer.job)
+            await self._broker.send(SHARD, [Submitted(answer.job.job_id)])
+        return answer.job
+
+    async def resume(self, job_id: str) -> StoredJob:
+        """Take up one unfinished job, in an engine that otherwise leaves old jobs alone."""
+        job = await self._store.job(job_id)
+        if JOB_STATES[job.status] in JOB_FINAL:
+            raise RequestRefused(f"job {job_id} is {job.status}: there is nothing left to resume")
+        await self._shard.take_up(job_id)
+        return job
+
+    async def cancel(self, job_id: str, reason: str | None = None) -> None:
+        """Ask for a job to stop; durable when it returns. JobNotFound."""
+        now = self._clock.now()
+        request = Request(new_id(now, self._chance), job_id, "cancel", now, reason=reason)
+        await self._store.request(request)
+        await self._broker.send(SHARD, [CancelRequested(job_id, request.request_id, reason)])
+
+    async def retry(self, job_id: str, from_node: str | None = None) -> None:
+        """Ask for a finished job's failed and cancelled nodes to run again. RequestRefused, JobNotFound."""
+        job = await self._store.job(job_id)
+        state = JOB_STATES[job.status]
+        if state not in JOB_FINAL:
+            raise RequestRefused(f"job {job_id} is {job.status}: only a finished job can be retried")
+        if state is JobState.COMPLETED and from_node is None:
+            raise RequestRefused(f"job {job_id} completed: name the node to start again from")
+        now = self._clock.now()
+        request = Request(new_id(now, self._chance), job_id, "retry", now, from_node=from_node)
+        await self._store.request(request)
+        await self._broker.send(SHARD, [RetryRequested(job_id, request.request_id, from_node)])
+
+    # Waiting
+
+    async def wait(self, job_id: str) -> None:
+        """Return once the job has ended and its end is durable."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._ends.setdefault(job_id, []).append(future)
+        if job_id not in self._shard.jobs and job_id not in self._shard.fresh:
+            job = await self._store.job(job_id)
+            if JOB_STATES[job.status] in JOB_FINAL and not future.done():
+                self._ends[job_id].remove(future)
+                return
+        await future
+
+    async def changed(self, job_id: str, seconds: float) -> None:
+        """Return when something was stored about the job, or after so many seconds."""
+        event = self._changed.setdefault(job_id, asyncio.Event())
+        try:
+            await asyncio.wait_for(event.wait(), seconds)
+        except TimeoutError:
+            return
+        finally:
+            event.clear()
+
+    def unwatch(self, job_id: str) -> None:
+        """Forget about a job that nobody looks at any more."""
+        self._changed.pop(job_id, None)
+
+    def _listen(self, changes: Changes) -> None:
+        """After a commit: tell those who wait."""
+        if self._changed:
+            for job_id in changes.events.keys() & self._changed.keys():
+                self._changed[job_id].set()
+        if self._ends:
+            for job_id in changes.finished:
+                for future in self._ends.pop(job_id, ()):
+                    if not future.done():
+                        future.set_result(None)

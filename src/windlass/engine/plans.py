@@ -1,0 +1,31 @@
+"""Compiled plans by workflow version, compiled once and shared by all jobs of the version."""
+
+from collections import OrderedDict
+from collections.abc import Callable
+
+from windlass.core.plan import Plan
+from windlass.ports.store import Store, StoredWorkflow
+
+PLANS_MAX = 256
+
+
+class Plans:
+    """Reads definitions from the store and keeps the plans used last. Versions never change, so none goes stale."""
+
+    def __init__(self, store: Store, compile_plan: Callable[[StoredWorkflow], Plan]) -> None:
+        self._store = store
+        self._compile = compile_plan
+        self._plans: OrderedDict[tuple[str, int], Plan] = OrderedDict()
+
+    async def get(self, workflow_id: str, version: int) -> Plan:
+        """The plan of a version; WorkflowNotFound."""
+        key = (workflow_id, version)
+        plan = self._plans.get(key)
+        if plan is None:
+            plan = self._compile(await self._store.workflow(workflow_id, version))
+            self._plans[key] = plan
+            if len(self._plans) > PLANS_MAX:
+                self._plans.popitem(last=False)
+        else:
+            self._plans.move_to_end(key)
+        return plan

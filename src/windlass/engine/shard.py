@@ -1,0 +1,224 @@
+"""One shard: gather, decide, commit, release. Nothing leaves before it is durable.
+
+The memory of the shard runs ahead of its rows by one batch. When a commit fails, or nobody knows whether it took
+effect, the memory is dropped and rebuilt from the rows: nothing was released, nothing acknowledged.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+from windlass.core.advance import advance
+from windlass.core.changes import Changes
+from windlass.core.errors import JobNotFound, RequestRefused, StaleLease
+from windlass.core.job import Job
+from windlass.core.messages import Message, Proceeded
+from windlass.engine.duties import kept
+from windlass.engine.plans import Plans
+from windlass.engine.recovery import Lost, Recovery, rebuild
+from windlass.engine.timers import Timers
+from windlass.ports.broker import Broker
+from windlass.ports.clock import Clock
+from windlass.ports.store import Lease, Store, StoredJob
+
+# Messages that one commit covers at most. Batches grow with load by themselves; this bounds their memory.
+BATCH_MAX = 2_000
+GATHER_SECONDS = 5.0
+# After a failure the shard waits before it rebuilds, longer each time, so that a broken disk is not hammered.
+FAILURE_WAIT_SECONDS = 0.05
+FAILURE_WAIT_SECONDS_MAX = 5.0
+
+Listener = Callable[[Changes], None]
+log = logging.getLogger("windlass.engine")
+
+
+class Shard:
+    """Owns the jobs of one shard while its lease lasts."""
+
+    def __init__(
+        self, number: int, owner: str, store: Store, broker: Broker, clock: Clock, plans: Plans, listener: Listener
+    ) -> None:
+        self.number = number
+        self.owner = owner
+        self.jobs: dict[str, Job] = {}
+        # Jobs that this process stored itself: their hint needs no look at the database.
+        self.fresh: dict[str, StoredJob] = {}
+        # Jobs whose rows or rules can not be followed. They wait for a person; the others go on.
+        self.quarantined: set[str] = set()
+        # None: every unfinished job of the shard is this owner's to run. Else only these; the others wait.
+        self.admitted: set[str] | None = None
+        self._store = store
+        self._broker = broker
+        self._clock = clock
+        self._plans = plans
+        self._listener = listener
+        self._lease = Lease(0, abandoned=False)
+        self._timers = Timers(number, broker, clock)
+        self._carried: list[Message] = []
+        self._stopping = False
+        self._failures = 0
+        self.ready = asyncio.Event()
+        self.recovery = Recovery(store, plans, self.quarantined)
+
+    async def run(self) -> None:
+        """Own the shard until `stop` or until the lease is lost (StaleLease)."""
+        timers = asyncio.ensure_future(kept("timers", self._timers.run, self._clock))
+        try:
+            while not self._stopping:
+                await self._run_until_failure()
+        finally:
+            timers.cancel()
+
+    async def stop(self) -> None:
+        """Finish the batch at hand, then end `run`."""
+        self._stopping = True
+        await self._broker.send(self.number, [])
+
+    async def release(self) -> None:
+        """Give the lease back: what was running was handed back, not lost."""
+        await self._store.release_lease(self.number, self._lease.epoch)
+
+    async def _run_until_failure(self) -> None:
+        try:
+            await self._recover()
+            await self._take_turns()
+        except StaleLease:
+            raise
+        except Exception:
+            # Whatever it was, the memory can not be trusted any more. The rows can.
+            self.ready.clear()
+            self._failures += 1
+            log.exception("shard %d drops its memory and rebuilds it from rows", self.number)
+            wait = min(FAILURE_WAIT_SECONDS * 2**min(self._failures, 16), FAILURE_WAIT_SECONDS_MAX)
+            await self._clock.sleep(wait)
+
+    async def _take_turns(self) -> None:
+        """Decide each batch while the one before it is being committed."""
+        committing: asyncio.Future[None] | None = None
+        try:
+            while not self._stopping:
+                if committing is not None and committing.done():
+                    await committing
+                carried, self._carried = self._carried, []
+                gathered = await self._broker.gather(self.number, BATCH_MAX, 0.0 if carried else GATHER_SECONDS)
+                if not gathered and not carried:
+                    continue
+                changes = await self.decide([*carried, *gathered])
+                if committing is not None:
+                    await committing
+                committing = asyncio.ensure_future(self._commit(changes, len(gathered)))
+        finally:
+            if committing is not None:
+                await committing
+
+    async def decide(self, batch: Sequence[Message]) -> Changes:
+        """Apply the rules to each message. The jobs in memory are then ahead of their rows until the commit."""
+        changes = Changes()
+        now = self._clock.now()
+        jobs = self.jobs
+        for message in batch:
+            job = jobs.get(message.job_id)
+            if job is None:
+                job = await self._load(message.job_id)
+                if job is None:
+                    continue
+            try:
+                advance(job, message, now, changes)
+            except Exception:
+                # The job is half moved: it is set aside, and the rest of the batch starts over from the rows.
+                self.quarantined.add(message.job_id)
+                raise
+            if job.values:
+                job.values.clear()
+        self._carried.extend(Proceeded(job_id) for job_id in dict.fromkeys(changes.unfinished_turns))
+        return changes
+
+    async def _load(self, job_id: str) -> Job | None:
+        if job_id in self.quarantined:
+            return None
+        stored, rows = self.fresh.pop(job_id, None), ()
+        try:
+            if stored is None:
+                stored, rows = await self._store.restore(job_id)
+            plan = await self._plans.get(stored.workflow_id, stored.version)
+            job = self.jobs[job_id] = rebuild(plan, stored, rows)
+        except JobNotFound:
+            return None
+        except Exception:
+            self.quarantined.add(job_id)
+            log.exception("job %s can not be loaded and is set aside", job_id)
+            return None
+        return job
+
+    async def _commit(self, changes: Changes, gathered: int) -> None:
+        try:
+            if changes:
+                await self._store.commit(self.number, self._lease.epoch, changes)
+            await self._let_go(changes, gathered)
+        except BaseException:
+            # Whoever waits for messages must not wait for one that can no longer come.
+            await self._broker.send(self.number, [])
+            raise
+        self._failures = 0
+        self._listener(changes)
+
+    async def _let_go(self, changes: Changes, gathered: int) -> None:
+        if changes.tasks:
+            await self._broker.publish(changes.tasks)
+        if changes.cancels:
+            await self._broker.cancel(changes.cancels)
+        self._timers.set(changes.timers)
+        if gathered:
+            await self._broker.acknowledge(self.number, gathered)
+        for job_id in changes.finished:
+            job = self.jobs.get(job_id)
+            if job is not None and job.ended:
+                del self.jobs[job_id]
+
+    async def _recover(self) -> None:
+        """Take the lease and rebuild the memory; results that wait in the inbox are applied before tasks go out again."""
+        self._lease = await self._store.take_lease(self.number, self.owner)
+        self.jobs.clear()
+        self._carried.clear()
+        self._timers.clear()
+        await self._broker.rewind(self.number)
+        self.jobs.update(await self.recovery.load(self.number, self.admitted))
+        self._timers.set(self.recovery.timers(self.jobs.values()))
+        self._carried.extend(self.recovery.hints(self.jobs.values()))
+        await self._drain()
+        lost = await self.recovery.lost(self.jobs.values(), self._broker)
+        if self._lease.abandoned and lost.messages:
+            await self._commit(await self.decide(lost.messages), 0)
+        await self._publish_again(lost)
+        self.ready.set()
+
+    def admit(self, job: StoredJob) -> None:
+        """Expect a job that this process stored itself."""
+        self.fresh[job.job_id] = job
+        if self.admitted is not None:
+            self.admitted.add(job.job_id)
+
+    async def take_up(self, job_id: str) -> None:
+        """Go on with one unfinished job that was left alone so far."""
+        if self.admitted is not None:
+            self.admitted.add(job_id)
+        job = await self._load(job_id)
+        if job is None:
+            raise RequestRefused(f"job {job_id} can not be loaded; the log says why")
+        self._timers.set(self.recovery.timers([job]))
+        lost = await self.recovery.lost([job], self._broker)
+        hints = self.recovery.hints([job])
+        await self._broker.send(self.number, [*hints, *lost.messages] if self._lease.abandoned else hints)
+        await self._publish_again(lost)
+
+    async def _drain(self) -> None:
+        while True:
+            carried, self._carried = self._carried, []
+            gathered = await self._broker.gather(self.number, BATCH_MAX, 0.0)
+            if not gathered and not carried:
+                return
+            await self._commit(await self.decide([*carried, *gathered]), len(gathered))
+
+    async def _publish_again(self, lost: Lost) -> None:
+        for start in range(0, len(lost.nodes), BATCH_MAX):
+            await self._broker.publish(self.recovery.tasks(self.jobs, lost.nodes[start : start + BATCH_MAX]))

@@ -1,0 +1,75 @@
+"""The safety net under the hints: finds rows whose hint was lost, and tasks that the broker lost.
+
+Nothing waits for it in ordinary operation.
+"""
+
+import asyncio
+
+from windlass.core.job import IN_FLIGHT
+from windlass.core.messages import CancelRequested, Message, RetryRequested, Submitted
+from windlass.engine.recovery import missing
+from windlass.engine.shard import Shard
+from windlass.ports.broker import Broker
+from windlass.ports.clock import Clock
+from windlass.ports.store import Request, Store
+
+SWEEP_MAX = 1_000
+# A hint that is younger than this is on its way, not lost.
+HINT_SECONDS = 2.0
+# How long a task is in flight before somebody asks whether the broker still knows it.
+FLIGHT_SECONDS = 30.0
+_MICROSECONDS = 1_000_000
+
+
+class Sweeper:
+    """Looks after one shard."""
+
+    def __init__(self, shard: Shard, store: Store, broker: Broker, clock: Clock) -> None:
+        self._shard = shard
+        self._store = store
+        self._broker = broker
+        self._clock = clock
+        self._suspects: set[str] = set()
+        self._asked_at = 0
+
+    async def sweep(self) -> None:
+        """One look at everything that may have been missed."""
+        if not self._shard.ready.is_set():
+            return
+        await self._find_rows()
+        now = self._clock.now()
+        if now - self._asked_at >= FLIGHT_SECONDS * _MICROSECONDS:
+            self._asked_at = now
+            await self._find_lost_tasks(now)
+
+    async def _find_rows(self) -> None:
+        shard = self._shard
+        messages: list[Message] = [_message(request) for request in await self._store.requests(shard.number, SWEEP_MAX)]
+        if shard.admitted is None:
+            before = self._clock.now() - round(HINT_SECONDS * _MICROSECONDS)
+            for job_id in await self._store.pending(shard.number, before, SWEEP_MAX):
+                if job_id not in shard.jobs and job_id not in shard.quarantined:
+                    messages.append(Submitted(job_id))
+        if messages:
+            await self._broker.send(shard.number, messages)
+
+    async def _find_lost_tasks(self, now: int) -> None:
+        """Publish again what the broker does not know twice in a row: once may mean that its result is on its way."""
+        before = now - round(FLIGHT_SECONDS * _MICROSECONDS)
+        places: dict[str, tuple[str, int]] = {}
+        for job in list(self._shard.jobs.values()):
+            for node, flight in job.flights.items():
+                if job.states[node] in IN_FLIGHT and (flight.dispatched_at or 0) < before:
+                    places[job.task_id(node)] = (job.id, node)
+            await asyncio.sleep(0)
+        unknown = await missing(self._broker, list(places))
+        lost = [places[task_id] for task_id in unknown & self._suspects]
+        self._suspects = set(unknown)
+        for start in range(0, len(lost), SWEEP_MAX):
+            await self._broker.publish(self._shard.recovery.tasks(self._shard.jobs, lost[start : start + SWEEP_MAX]))
+
+
+def _message(request: Request) -> Message:
+    if request.kind == "cancel":
+        return CancelRequested(request.job_id, request.request_id, request.reason)
+    return RetryRequested(request.job_id, request.request_id, request.from_node)

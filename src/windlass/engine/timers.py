@@ -1,0 +1,70 @@
+"""Waits of a shard's jobs, in memory: rows hold the instants, and recovery sets them again."""
+
+import asyncio
+import heapq
+from collections.abc import Iterable
+
+from windlass.core.changes import Timer
+from windlass.core.messages import TimerDue
+from windlass.ports.broker import Broker
+from windlass.ports.clock import Clock
+
+# A far timer is looked at again this often, so that a clock that was set does not keep it waiting.
+LOOK_SECONDS_MAX = 30.0
+_MICROSECONDS = 1_000_000
+
+
+class Timers:
+    """Sends TimerDue to the shard's inbox when a wait is over. A timer that is no longer wanted changes nothing there."""
+
+    def __init__(self, shard: int, broker: Broker, clock: Clock) -> None:
+        self._shard = shard
+        self._broker = broker
+        self._clock = clock
+        self._heap: list[tuple[int, int, Timer]] = []
+        self._count = 0
+        self._earlier = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def set(self, timers: Iterable[Timer]) -> None:
+        """Add waits."""
+        for timer in timers:
+            if not self._heap or timer.due_at < self._heap[0][0]:
+                self._earlier.set()
+            self._count += 1
+            heapq.heappush(self._heap, (timer.due_at, self._count, timer))
+
+    def clear(self) -> None:
+        """Forget all waits: the shard's memory is about to be rebuilt."""
+        self._heap.clear()
+
+    async def run(self) -> None:
+        """Fire what is due, for ever."""
+        while True:
+            self._earlier.clear()
+            now = self._clock.now()
+            due: list[TimerDue] = []
+            while self._heap and self._heap[0][0] <= now:
+                timer = heapq.heappop(self._heap)[2]
+                due.append(_message(timer))
+            if due:
+                await self._broker.send(self._shard, due)
+            await self._wait()
+
+    async def _wait(self) -> None:
+        seconds = LOOK_SECONDS_MAX
+        if self._heap:
+            seconds = min(seconds, max(0.0, (self._heap[0][0] - self._clock.now()) / _MICROSECONDS))
+        sleeping = asyncio.ensure_future(self._clock.sleep(seconds))
+        waiting = asyncio.ensure_future(self._earlier.wait())
+        try:
+            await asyncio.wait((sleeping, waiting), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            sleeping.cancel()
+            waiting.cancel()
+
+
+def _message(timer: Timer) -> TimerDue:
+    return TimerDue(timer.job_id, timer.kind, timer.node_id, timer.attempt, timer.index, timer.round)

@@ -1,0 +1,238 @@
+"""What an operator may set: defaults, `windlass.toml`, `WINDLASS_*` variables, flags, the later the stronger.
+
+Each effective value knows its origin. The only module that reads the environment.
+"""
+
+import os
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Literal, TypeGuard, get_args, get_origin
+
+import msgspec
+from msgspec import Meta, Struct, field
+
+from windlass.core.errors import Problem, SettingsInvalid
+from windlass.core.json_values import nearest
+
+FILE_NAME = "windlass.toml"
+FILE_BYTES_MAX = 1 << 20
+VARIABLE_PREFIX = "WINDLASS_"
+DEFAULT = "default"
+
+Count = Annotated[int, Meta(ge=1, le=100_000)]
+Seconds = Annotated[float, Meta(ge=0.01, le=86_400)]
+
+_PASSWORD = re.compile(r"(://[^/@:]*):.*@")
+
+
+class SqliteSettings(Struct, frozen=True):
+    """How the embedded database writes."""
+
+    # "normal" skips the flush after each commit: faster, and a power cut may take the last commits with it.
+    synchronous: Literal["full", "normal"] = "full"
+
+
+class EngineSettings(Struct, frozen=True):
+    """How jobs are driven and how long they are kept."""
+
+    sweep_seconds: Seconds = 1.0
+    retention_days: Annotated[float, Meta(gt=0, le=36_500)] = 7.0
+
+
+class WorkerSettings(Struct, frozen=True):
+    """How many tasks run at once, and where."""
+
+    concurrency: Count = 64
+    threads: Count = 32
+    processes: Count = field(default_factory=lambda: os.cpu_count() or 1)
+    heartbeat_seconds: Seconds = 5.0
+    imports: list[str] = []
+
+
+class HttpSettings(Struct, frozen=True):
+    """What http nodes and hooks may reach."""
+
+    allow_private: bool = False
+
+
+class Settings(Struct, frozen=True):
+    """Everything that can be set."""
+
+    database_url: Annotated[str, Meta(min_length=1)] = "sqlite:///.windlass/windlass.db"
+    sqlite: SqliteSettings = SqliteSettings()
+    engine: EngineSettings = EngineSettings()
+    worker: WorkerSettings = field(default_factory=WorkerSettings)
+    http: HttpSettings = HttpSettings()
+    connections: dict[str, str] = {}
+
+
+class Effective(Struct, frozen=True):
+    """One value in force, and where it comes from."""
+
+    key: str
+    value: object
+    origin: str
+
+
+class Loaded(Struct, frozen=True):
+    """The settings in force, whole and one by one."""
+
+    settings: Settings
+    effective: tuple[Effective, ...]
+
+
+def load_settings(
+    flags: Mapping[str, object] | None = None,
+    *,
+    preset: Mapping[str, object] | None = None,
+    preset_origin: str = DEFAULT,
+    folder: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Loaded:
+    """Read every layer; SettingsInvalid lists all problems of all of them.
+
+    `preset` holds a command's own defaults, which anything else overrules. Keys of `flags` and `preset` are dotted.
+    """
+    problems: list[Problem] = []
+    known = dict(_leaves(Settings))
+    values: dict[str, Effective] = {}
+    layers = [
+        [Effective(key, value, preset_origin) for key, value in (preset or {}).items()],
+        _from_file((folder or Path()) / FILE_NAME, known, problems),
+        _from_environment(os.environ if environ is None else environ),
+        [Effective(key, value, "flag") for key, value in (flags or {}).items()],
+    ]
+    for given in (one for layer in layers for one in layer):
+        expected = _type_of(given.key, known)
+        if expected is None:
+            problems.append(_unknown(given, known))
+            continue
+        try:
+            value = msgspec.convert(_split(given.value, expected), expected, strict=False)
+        except msgspec.ValidationError as error:
+            problems.append(_unfit(given, expected, error))
+        else:
+            values[given.key] = Effective(given.key, value, given.origin)
+    if problems:
+        raise SettingsInvalid(problems)
+    settings = msgspec.convert(_nested(values.values()), Settings)
+    return Loaded(settings, tuple(_effective(settings, values)))
+
+
+def masked(value: object) -> object:
+    """The value without the password that a URL may carry."""
+    return _PASSWORD.sub(r"\1:***@", value) if isinstance(value, str) else value
+
+
+def _leaves(kind: type[Struct], prefix: str = "") -> Iterator[tuple[str, object]]:
+    """Dotted names of all settings, with their types."""
+    for setting in msgspec.structs.fields(kind):
+        expected: object = setting.type
+        if isinstance(expected, type) and issubclass(expected, Struct):
+            yield from _leaves(expected, f"{prefix}{setting.name}.")
+        else:
+            yield f"{prefix}{setting.name}", expected
+
+
+def _type_of(key: str, known: Mapping[str, object]) -> object | None:
+    section, _, name = key.partition(".")
+    if name and get_origin(known.get(section)) is dict:
+        return str
+    return known.get(key)
+
+
+def _from_file(path: Path, known: Mapping[str, object], problems: list[Problem]) -> list[Effective]:
+    if not path.is_file():
+        return []
+    if path.stat().st_size > FILE_BYTES_MAX:
+        problems.append(Problem(path=path.name, message=f"the file is larger than {FILE_BYTES_MAX} bytes"))
+        return []
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        problems.append(Problem(path=path.name, message=f"not a TOML document: {error}"))
+        return []
+    return [Effective(key, value, path.name) for key, value in _flat(document, known)]
+
+
+def _flat(
+    document: Mapping[str, object], known: Mapping[str, object], prefix: str = ""
+) -> Iterator[tuple[str, object]]:
+    for name, value in document.items():
+        if _is_table(value) and f"{prefix}{name}" not in known:
+            yield from _flat(value, known, f"{prefix}{name}.")
+        elif _is_table(value):
+            yield from ((f"{prefix}{name}.{inner}", innermost) for inner, innermost in value.items())
+        else:
+            yield f"{prefix}{name}", value
+
+
+def _is_table(value: object) -> TypeGuard[dict[str, object]]:
+    return isinstance(value, dict)
+
+
+def _from_environment(environ: Mapping[str, str]) -> list[Effective]:
+    return [
+        Effective(variable.removeprefix(VARIABLE_PREFIX).lower().replace("__", "."), environ[variable], variable)
+        for variable in sorted(environ)
+        if variable.startswith(VARIABLE_PREFIX)
+    ]
+
+
+def _split(value: object, expected: object) -> object:
+    """A variable holds a list as `a,b`."""
+    if isinstance(value, str) and get_origin(expected) is list:
+        return [part.strip() for part in value.split(",") if part.strip()]
+    return value
+
+
+def _unknown(given: Effective, known: Mapping[str, object]) -> Problem:
+    like = nearest(given.key, list(known))
+    hint = f"did you mean {_spelled(like, given.origin)}?" if like else "`windlass config` lists every setting"
+    return Problem(path=_place(given), message=f"there is no setting '{given.key}'", hint=hint)
+
+
+def _unfit(given: Effective, expected: object, error: msgspec.ValidationError) -> Problem:
+    shown = masked(given.value)
+    reason = f"it is one of {', '.join(get_args(expected))}" if get_origin(expected) is Literal else str(error).lower()
+    return Problem(path=_place(given), message=f"{shown!r} can not be used: {reason}")
+
+
+def _place(given: Effective) -> str:
+    return f"{given.origin}: {given.key}" if given.origin in (FILE_NAME, "flag") else given.origin
+
+
+def _spelled(key: str, origin: str) -> str:
+    if origin.startswith(VARIABLE_PREFIX):
+        return VARIABLE_PREFIX + key.upper().replace(".", "__")
+    return f"'{key}'"
+
+
+def _nested(values: Iterable[Effective]) -> dict[str, object]:
+    plain: dict[str, object] = {}
+    tables: dict[str, dict[str, object]] = {}
+    for one in values:
+        section, _, name = one.key.partition(".")
+        if name:
+            tables.setdefault(section, {})[name] = one.value
+        else:
+            plain[section] = one.value
+    return {**plain, **tables}
+
+
+def _effective(settings: Settings, given: Mapping[str, Effective]) -> Iterator[Effective]:
+    """Every value in force, in the order of declaration; given ones carry their origin."""
+    document = _table(msgspec.to_builtins(settings))
+    for key, expected in _leaves(Settings):
+        section, _, name = key.partition(".")
+        if get_origin(expected) is dict:
+            yield from (given[f"{section}.{entry}"] for entry in _table(document[section]))
+        else:
+            value = _table(document[section])[name] if name else document[section]
+            yield given.get(key, Effective(key, value, DEFAULT))
+
+
+def _table(value: object) -> dict[str, object]:
+    return msgspec.convert(value, dict[str, object])

@@ -1,0 +1,110 @@
+-- Batches travel as one JSON array and are spread by json_each: a statement is then a single call into SQLite, made
+-- without Python's lock. A call a row would take and give that lock thousands of times while the engine wants it too.
+
+-- name: newest_workflow
+select workflow_id, version, definition, digest, created_at from workflows
+ where workflow_id = ? order by version desc limit 1;
+
+-- name: workflow_version
+select workflow_id, version, definition, digest, created_at from workflows where workflow_id = ? and version = ?;
+
+-- name: insert_workflow
+insert into workflows (workflow_id, version, digest, definition, created_at) values (?, ?, ?, ?, ?);
+
+-- name: job_by_idempotency_key
+select * from jobs where workflow_id = ? and idempotency_key = ?;
+
+-- name: insert_jobs
+insert into jobs (job_id, workflow_id, version, input, created_at, shard, priority, idempotency_key, body_digest,
+                  status, round)
+select value ->> 0, value ->> 1, value ->> 2, value -> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7,
+       value ->> 8, 'pending', 0
+  from json_each(?);
+
+-- name: insert_events
+insert into events (job_id, first_seq, last_seq, body)
+select value ->> 0, value ->> 1, value ->> 2, value -> 3 from json_each(?);
+
+-- name: put_nodes
+-- The whole row each time: a node's row is what the engine knows of it, and nothing else writes it.
+insert or replace into nodes (job_id, node_id, status, attempt, attempts_before, losses, first_seq, dispatched_at,
+                              started_at, completed_at, due_at, worker_id, output, error, meta)
+select value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7,
+       value ->> 8, value ->> 9, value ->> 10, value ->> 11,
+       nullif(value -> 12, 'null'), nullif(value -> 13, 'null'), nullif(value -> 14, 'null')
+  from json_each(?);
+
+-- name: update_jobs
+update jobs
+   set status = change.value ->> 1, round = change.value ->> 2, started_at = change.value ->> 3,
+       completed_at = change.value ->> 4, deadline_at = change.value ->> 5,
+       error = nullif(change.value -> 6, 'null')
+  from json_each(?) as change
+ where jobs.job_id = change.value ->> 0;
+
+-- name: apply_requests
+update requests set applied = 1 where request_id in (select value from json_each(?));
+
+-- name: insert_request
+insert or ignore into requests (request_id, job_id, shard, kind, created_at, reason, from_node)
+values (?, ?, ?, ?, ?, ?, ?);
+
+-- name: waiting_requests
+select request_id, job_id, kind, created_at, reason, from_node from requests
+ where shard = ? and applied = 0 order by created_at, request_id limit ?;
+
+-- name: take_lease
+insert into shards (shard, owner, epoch) values (?, ?, 1)
+    on conflict (shard) do update set owner = excluded.owner, epoch = epoch + 1
+returning epoch;
+
+-- name: release_lease
+update shards set owner = null where shard = ? and epoch = ?;
+
+-- name: lease
+select epoch, owner from shards where shard = ?;
+
+-- name: unfinished_jobs
+select job_id from jobs where shard = ? and status in ('pending', 'running') order by created_at, job_id;
+
+-- name: pending_jobs
+-- Both conditions on the status: the first is the one that the partial index is known by.
+select job_id from jobs
+ where shard = ? and status in ('pending', 'running') and status = 'pending' and created_at < ? order by created_at, job_id limit ?;
+
+-- name: job
+-- The last sequence number is read from the events: keeping it in the row would mean a write of it in every commit.
+select jobs.*, coalesce((select max(last_seq) from events where events.job_id = jobs.job_id), 0) as seq
+  from jobs where job_id = ?;
+
+-- name: jobs_newest
+select *, 0 as seq from jobs
+ where (:workflow_id is null or workflow_id = :workflow_id)
+   and (:status is null or status = :status)
+   and (:before_at is null or (created_at, job_id) < (:before_at, :before_id))
+ order by created_at desc, job_id desc limit :limit;
+
+-- name: nodes_of_job
+select * from nodes where job_id = ?;
+
+-- name: node_of_job
+select * from nodes where job_id = ? and node_id = ?;
+
+-- name: events_of_job
+select body from events where job_id = ? and last_seq > ? order by first_seq limit ?;
+
+-- name: ended_jobs
+select job_id from jobs where completed_at < ? and status in ('completed', 'failed', 'cancelled')
+ order by completed_at limit ?;
+
+-- name: delete_events
+delete from events where job_id in (select value from json_each(?));
+
+-- name: delete_nodes
+delete from nodes where job_id in (select value from json_each(?));
+
+-- name: delete_requests
+delete from requests where job_id in (select value from json_each(?));
+
+-- name: delete_jobs
+delete from jobs where job_id in (select value from json_each(?));

@@ -1,0 +1,243 @@
+"""Puts the parts together. The only place that names adapters."""
+
+import asyncio
+import fcntl
+import hashlib
+import importlib
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from random import Random
+from typing import IO
+
+import msgspec
+from msgspec import Raw, Struct
+
+from windlass.brokers.memory import MemoryBroker
+from windlass.clock import SystemClock
+from windlass.core.changes import Event, NodeRow
+from windlass.core.errors import DatabaseInUse, HandlerInvalid, StoreUnavailable
+from windlass.core.plan import Plan
+from windlass.core.states import JOB_FINAL, JOB_STATES
+from windlass.engine.engine import Engine, Submit
+from windlass.engine.plans import Plans
+from windlass.handlers import builtin
+from windlass.ports.declare import collect
+from windlass.ports.handler import Handler
+from windlass.ports.store import JobFilter, Store, StoredJob, StoredWorkflow
+from windlass.settings import Settings
+from windlass.spec.compile import compile_plan, definition_from_json, definition_json, digest
+from windlass.spec.inputs import check_input
+from windlass.spec.model import Definition
+from windlass.stores.sqlite import SqliteStore
+from windlass.worker.worker import Worker
+
+SQLITE_SCHEME = "sqlite:///"
+EVENTS_PAGE = 1_000
+WATCH_SECONDS = 1.0
+# Python lets a thread hold its lock this long while others wait. The writer thread needs it for moments only, many
+# times a commit: with the default of 5 ms, a busy engine would make each commit wait for tens of milliseconds.
+SWITCH_SECONDS = 0.0005
+
+
+class JobResult(Struct, frozen=True):
+    """A job with its nodes and, as one JSON object, the outputs of those that completed."""
+
+    job: StoredJob
+    nodes: list[NodeRow]
+    result_data: Raw
+
+
+class Embedded:
+    """Everything in one process: store, broker, engine and worker."""
+
+    def __init__(self, store: SqliteStore, engine: Engine, plans: Plans) -> None:
+        self.store: Store = store
+        self._engine = engine
+        self._plans = plans
+        self._clock = SystemClock()
+
+    async def deploy(self, definition: Definition) -> StoredWorkflow:
+        """Store a definition, as a new version if it differs from the newest."""
+        encoded = definition_json(definition)
+        return await self.store.put_workflow(definition.workflow_id, encoded, digest(encoded), self._clock.now())
+
+    async def submit(
+        self, workflow_id: str, input: object, *, version: int | None = None, idempotency_key: str | None = None
+    ) -> StoredJob:
+        """Check the input and start a job; durable when it returns. InputInvalid, WorkflowNotFound."""
+        if version is None:
+            version = (await self.store.workflow(workflow_id)).version
+        plan = await self._plans.get(workflow_id, version)
+        checked = check_input(plan.input_schema, input)
+        body = hashlib.sha256(b"%d:%s" % (version, bytes(checked))).hexdigest()
+        key = idempotency_key
+        return await self._engine.submit(
+            Submit(workflow_id, version, checked, idempotency_key=key, body_digest=body if key is not None else None)
+        )
+
+    async def watch(self, job_id: str) -> AsyncIterator[Event]:
+        """Every event of a job, from the first on and then live; ends with the one that ends the job."""
+        after = 0
+        while True:
+            events = await self.store.events(job_id, after, EVENTS_PAGE)
+            for event in events:
+                after = event.seq
+                yield event
+            if not events and JOB_STATES[(await self.store.job(job_id)).status] in JOB_FINAL:
+                return
+            if len(events) < EVENTS_PAGE:
+                await self._engine.changed(job_id, WATCH_SECONDS)
+
+    async def wait(self, job_id: str) -> StoredJob:
+        """The job, once it has ended."""
+        await self._engine.wait(job_id)
+        return await self.store.job(job_id)
+
+    async def cancel(self, job_id: str, reason: str | None = None) -> None:
+        """Stop a job."""
+        await self._engine.cancel(job_id, reason)
+
+    async def retry(self, job_id: str, from_node: str | None = None) -> None:
+        """Run again what failed or was cancelled in a finished job."""
+        await self._engine.retry(job_id, from_node)
+
+    async def resume(self, job_id: str) -> StoredJob:
+        """Take up an unfinished job."""
+        return await self._engine.resume(job_id)
+
+    async def resumable(self, workflow_id: str) -> StoredJob | None:
+        """The newest unfinished job of a workflow."""
+        found: list[StoredJob] = []
+        for status in ("pending", "running"):
+            found.extend(await self.store.jobs(JobFilter(workflow_id=workflow_id, status=status, limit=1)))
+        return max(found, key=lambda job: (job.created_at, job.job_id), default=None)
+
+    async def result(self, job_id: str) -> JobResult:
+        """The job with its nodes and outputs."""
+        return await job_result(self.store, job_id)
+
+
+async def job_result(store: Store, job_id: str) -> JobResult:
+    """A job's nodes and the outputs of those that completed, START and END left out."""
+    job = await store.job(job_id)
+    stored = await store.workflow(job.workflow_id, job.version)
+    definition = definition_from_json(stored.definition)
+    nodes = list(await store.nodes(job_id))
+    tasks = {node.id: node for node in definition.nodes if node.type == "task"}
+    outputs = {
+        row.node_id: row.output or Raw(b"null")
+        for row in nodes
+        if row.node_id in tasks
+        and (row.status == "completed" or (row.status == "failed" and tasks[row.node_id].allow_failure))
+    }
+    return JobResult(job, nodes, Raw(msgspec.json.encode(outputs)))
+
+
+def registry_of(settings: Settings) -> dict[str, Handler]:
+    """The handlers built in and those of the modules that the settings name."""
+    handlers = builtin(allow_private=settings.http.allow_private)
+    for name in settings.worker.imports:
+        try:
+            module = importlib.import_module(name)
+        except ImportError as error:
+            raise HandlerInvalid(f"the module {name} can not be imported: {error}") from error
+        handlers.update(collect(module))
+    return handlers
+
+
+def compiled(stored: StoredWorkflow) -> Plan:
+    """The plan of a stored version."""
+    return compile_plan(definition_from_json(stored.definition), stored.version)
+
+
+def sqlite_path(settings: Settings) -> str:
+    """The file behind the database URL; StoreUnavailable when it is not SQLite's."""
+    url = settings.database_url
+    if not url.startswith(SQLITE_SCHEME) or url == SQLITE_SCHEME:
+        raise StoreUnavailable(f"the embedded engine needs a database URL like sqlite:///path/to/file.db, not {url!r}")
+    return url.removeprefix(SQLITE_SCHEME)
+
+
+@asynccontextmanager
+async def open_embedded(settings: Settings, *, only_new_jobs: bool = False) -> AsyncIterator[Embedded]:
+    """A running engine and worker. With `only_new_jobs` it leaves unfinished jobs of earlier processes alone."""
+    sys.setswitchinterval(SWITCH_SECONDS)
+    path = sqlite_path(settings)
+    clock = SystemClock()
+    process = f"{os.uname().nodename}:{os.getpid()}"
+    async with AsyncExitStack() as stack:
+        stack.enter_context(_owned(path))
+        store = await SqliteStore.open(path, clock, synchronous=settings.sqlite.synchronous)
+        stack.push_async_callback(store.close)
+        broker = MemoryBroker(clock)
+        plans = Plans(store, compiled)
+        engine = Engine(
+            store,
+            broker,
+            clock,
+            plans,
+            Random(),
+            owner=process,
+            sweep_seconds=settings.engine.sweep_seconds,
+            retention_days=settings.engine.retention_days,
+            only_new_jobs=only_new_jobs,
+        )
+        stack.push_async_callback(engine.stop)
+        await engine.start()
+        worker = _worker(settings, broker, clock, process)
+        working = asyncio.create_task(worker.run())
+        stack.push_async_callback(_stop, worker, working)
+        yield Embedded(store, engine, plans)
+
+
+def _worker(settings: Settings, broker: MemoryBroker, clock: SystemClock, process: str) -> Worker:
+    wanted = settings.worker
+    return Worker(
+        broker,
+        registry_of(settings),
+        clock,
+        worker_id=process,
+        queues=wanted.queues,
+        concurrency=wanted.concurrency,
+        threads=wanted.threads,
+        processes=wanted.processes,
+        heartbeat_seconds=wanted.heartbeat_seconds,
+    )
+
+
+async def _stop(worker: Worker, working: "asyncio.Task[None]") -> None:
+    await worker.stop(0.0)
+    await working
+
+
+@asynccontextmanager
+async def open_reader(settings: Settings) -> AsyncIterator[Store]:
+    """The embedded database, for looking only; also while another process works on it."""
+    store = await SqliteStore.open_reader(sqlite_path(settings))
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+def _owned(path: str) -> IO[str]:
+    """The lock that lets one process own the database; it ends with the process, however that ends. DatabaseInUse."""
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    lock = Path(f"{path}.lock").open("a+", encoding="utf-8")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        lock.seek(0)
+        holder = lock.read().strip() or "unknown"
+        lock.close()
+        raise DatabaseInUse(
+            f"the database {path} is in use by another Windlass process (pid {holder}); "
+            "wait for it to end, or name another with --database"
+        ) from None
+    lock.truncate(0)
+    lock.write(str(os.getpid()))
+    lock.flush()
+    return lock

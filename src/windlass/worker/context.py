@@ -1,0 +1,128 @@
+"""What a running handler sees: its attempt, its log, and the things that all attempts of a worker share."""
+
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+from windlass.core.changes import Task
+from windlass.ports.clock import Clock
+from windlass.ports.handler import LogLine
+
+LOG_LINES_MAX = 2000
+LOG_LINE_CHARS_MAX = 8192
+LEVELS = frozenset({"debug", "info", "warning", "error"})
+
+Built = TypeVar("Built")
+LogSink = Callable[[LogLine], None]
+# Control characters in a log can forge lines or drive a terminal.
+_ESCAPES = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if code != ord("\t")}
+
+
+class Resources:
+    """Things that attempts share for the life of a worker, built at their first use."""
+
+    def __init__(self) -> None:
+        self._built: dict[str, Any] = {}
+        # Handlers in threads ask too; two of them must not build the same thing twice.
+        self._lock = threading.Lock()
+
+    def get(self, key: str, build: Callable[[], Built]) -> Built:
+        """The thing called `key`."""
+        with self._lock:
+            if key not in self._built:
+                self._built[key] = build()
+            return cast("Built", self._built[key])
+
+    async def aclose(self) -> None:
+        """Close what can be closed, the newest first."""
+        while self._built:
+            _, thing = self._built.popitem()
+            close = getattr(thing, "aclose", None)
+            if close is not None:
+                await close()
+
+
+class AttemptLog:
+    """Writes the lines of one attempt to the sink, up to a bound."""
+
+    __slots__ = ("_clock", "_left", "_sink", "_task")
+
+    def __init__(self, task: Task, clock: Clock, sink: LogSink | None) -> None:
+        self._task = task
+        self._clock = clock
+        self._sink = sink
+        self._left = LOG_LINES_MAX
+
+    def write(self, message: str, level: str = "info") -> None:
+        """Write a message, one line for each of its own; beyond the bound all is dropped, and the last line says so."""
+        if self._sink is None:
+            return
+        for text in str(message).splitlines() or [""]:
+            if self._left <= 0:
+                return
+            self._left -= 1
+            kept = text if self._left else f"(the log ends here: {LOG_LINES_MAX} lines is the most for one attempt)"
+            self._sink(self._line(kept, level if level in LEVELS else "info"))
+
+    def _line(self, text: str, level: str) -> LogLine:
+        text = text[:LOG_LINE_CHARS_MAX].encode("utf-8", "backslashreplace").decode().translate(_ESCAPES)
+        task = self._task
+        return LogLine(task.job_id, task.node_id, task.index, task.attempt, self._clock.now(), level, text)
+
+
+class AttemptContext:
+    """The Context of handlers that run inside the worker's own process."""
+
+    __slots__ = (
+        "_adopt",
+        "_cancelled",
+        "_log",
+        "_resources",
+        "attempt",
+        "idempotency_key",
+        "index",
+        "job_id",
+        "meta",
+        "node_id",
+        "task_id",
+        "timeout_seconds",
+        "worker_id",
+    )
+
+    def __init__(
+        self, task: Task, worker_id: str, log: AttemptLog, resources: Resources, adopt: Callable[[int], None]
+    ) -> None:
+        self.job_id = task.job_id
+        self.node_id = task.node_id
+        self.index = task.index
+        self.attempt = task.attempt
+        self.task_id = task.task_id
+        self.idempotency_key = task.idempotency_key or task.task_id
+        self.worker_id = worker_id
+        self.timeout_seconds = task.timeout_seconds
+        self.meta: dict[str, Any] = {}
+        self._cancelled = False
+        self._log = log
+        self._resources = resources
+        self._adopt = adopt
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the job no longer wants this attempt."""
+        return self._cancelled
+
+    def cancel(self) -> None:
+        """Let the handler know that it should end."""
+        self._cancelled = True
+
+    def log(self, message: str, level: str = "info") -> None:
+        """Write a line to the attempt's log."""
+        self._log.write(message, level)
+
+    def resource(self, key: str, build: Callable[[], Built]) -> Built:
+        """A thing shared by all attempts of this worker."""
+        return self._resources.get(key, build)
+
+    def adopt(self, process_group: int) -> None:
+        """Have a process group killed when this attempt ends."""
+        self._adopt(process_group)

@@ -1,0 +1,66 @@
+"""What a worker and its child processes tell each other, and its form on the wire: a length, then MessagePack."""
+
+import struct
+
+import msgspec
+from msgspec import Raw, Struct
+
+from windlass.core.messages import Failed, Succeeded, TaskError
+
+# An output of the greatest size, its meta, and room for the rest.
+FRAME_BYTES_MAX = 20 * 1024 * 1024
+HEADER = struct.Struct(">I")
+
+
+class Run(Struct, frozen=True, tag="run"):
+    """To the child: run an attempt. `params` is JSON."""
+
+    module: str
+    function: str
+    params: bytes
+    job_id: str
+    node_id: str
+    index: int
+    attempt: int
+    task_id: str
+    idempotency_key: str
+    worker_id: str
+    timeout_seconds: float
+
+
+class Said(Struct, frozen=True, tag="said"):
+    """From the child: the handler wrote a line to its log."""
+
+    level: str
+    message: str
+
+
+class Ended(Struct, frozen=True, tag="ended"):
+    """From the child: the attempt is over. `spoiled` asks for a new process before the next one."""
+
+    output: bytes | None = None
+    meta: bytes | None = None
+    error: TaskError | None = None
+    spoiled: bool = False
+
+
+def frame(message: Run | Said | Ended) -> bytes:
+    """A message as it travels."""
+    body = msgspec.msgpack.encode(message)
+    return HEADER.pack(len(body)) + body
+
+
+def ended(outcome: Succeeded | Failed, spoiled: bool) -> Ended:
+    """An outcome as the child sends it: JSON stays JSON, as bytes."""
+    meta = bytes(outcome.meta) if outcome.meta is not None else None
+    if isinstance(outcome, Succeeded):
+        return Ended(output=bytes(outcome.output), meta=meta, spoiled=spoiled)
+    return Ended(error=outcome.error, meta=meta, spoiled=spoiled)
+
+
+def outcome_of(message: Ended) -> Succeeded | Failed:
+    """The outcome that a child sent."""
+    meta = Raw(message.meta) if message.meta is not None else None
+    if message.error is not None:
+        return Failed(message.error, meta)
+    return Succeeded(Raw(message.output or b"null"), meta)

@@ -1,0 +1,278 @@
+"""The worker: takes tasks from the broker in batches, has them executed, and reports their ends in batches."""
+
+import asyncio
+import logging
+import os
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from random import Random
+
+from windlass.core.messages import Message, Succeeded, TaskStarted
+from windlass.ports.broker import Broker, Delivery, Report
+from windlass.ports.clock import Clock
+from windlass.ports.handler import Registry
+from windlass.worker.context import LogSink, Resources
+from windlass.worker.execute import KILL_SECONDS_MAX, Executor, Surroundings
+from windlass.worker.isolate import Children
+
+CONSUME_WAIT_SECONDS = 5.0
+CANCELLED_WAIT_SECONDS = 5.0
+# Results that could not be reported yet; when so many wait, no more tasks are taken.
+REPORTS_MAX = 10_000
+# Results kept to answer a second delivery of the same task without running it again.
+REMEMBERED_MAX = 4096
+REMEMBERED_BYTES_MAX = 32 * 1024 * 1024
+# After a duty failed it waits, longer each time, before it goes on.
+PAUSE_SECONDS_MIN = 0.1
+PAUSE_SECONDS_MAX = 5.0
+FLUSH_SECONDS_MAX = 10.0
+
+log = logging.getLogger(__name__)
+
+
+class Remembered:
+    """The latest reports by task id, bounded in number and in bytes."""
+
+    def __init__(self) -> None:
+        self._reports: OrderedDict[str, tuple[Report, int]] = OrderedDict()
+        self._bytes = 0
+
+    def add(self, report: Report) -> None:
+        """Remember a report, and forget the oldest ones beyond the bounds."""
+        size = _size(report)
+        self._reports[report.task.task_id] = (report, size)
+        self._bytes += size
+        while len(self._reports) > REMEMBERED_MAX or self._bytes > REMEMBERED_BYTES_MAX:
+            self._bytes -= self._reports.popitem(last=False)[1][1]
+
+    def get(self, task_id: str) -> Report | None:
+        """The report of a task that ended here lately."""
+        found = self._reports.get(task_id)
+        return found[0] if found is not None else None
+
+
+class Worker:
+    """Serves queues until it is stopped. Every duty survives a broker that fails for a while."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        registry: Registry,
+        clock: Clock,
+        *,
+        worker_id: str,
+        queues: Sequence[str] = ("default",),
+        concurrency: int = 64,
+        threads: int = 64,
+        processes: int = 4,
+        heartbeat_seconds: float = 5.0,
+        started_after_seconds: float = 0.25,
+        grace_seconds: float = 5.0,
+        log_sink: LogSink | None = None,
+        random: Random | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self._broker = broker
+        self._clock = clock
+        self._worker_id = worker_id
+        self._queues = tuple(queues)
+        self._concurrency = concurrency
+        self._heartbeat_seconds = heartbeat_seconds
+        self._grace_seconds = grace_seconds
+        self._resources = Resources()
+        self._children = Children(processes, grace_seconds, worker_id, environment or {"PATH": os.defpath})
+        self._around = Surroundings(
+            worker_id=worker_id,
+            registry=registry,
+            clock=clock,
+            random=random or Random(),
+            resources=self._resources,
+            isolation=self._children,
+            on_finished=self._finished,
+            on_started=self._started,
+            on_handed_back=self._handed_back,
+            log_sink=log_sink,
+            threads_max=threads,
+            started_after_seconds=started_after_seconds,
+            grace_seconds=grace_seconds,
+        )
+        self._executor: Executor | None = None
+        self._duties: list[asyncio.Task[None]] = []
+        self._remembered = Remembered()
+        self._reports: list[Report] = []
+        self._reporting: list[Report] = []
+        self._announcements: list[tuple[int, TaskStarted]] = []
+        self._returned: list[str] = []
+        self._news = asyncio.Event()
+        self._slot = asyncio.Event()
+        self._flushed = asyncio.Event()
+        self._ended = asyncio.Event()
+        self._stopping = False
+
+    @property
+    def running(self) -> int:
+        """How many attempts run at this moment."""
+        return len(self._executor.running) if self._executor is not None else 0
+
+    async def run(self) -> None:
+        """Work until `stop`. Cancelling this is a stop that waits for no handler."""
+        if self._stopping:
+            return
+        self._executor = Executor(self._around)
+        duties = {"take": self._take, "report": self._report, "beat": self._beat, "listen": self._listen}
+        self._duties = [asyncio.create_task(self._lasting(duty), name=name) for name, duty in duties.items()]
+        try:
+            await self._ended.wait()
+        finally:
+            await self.stop(0.0)
+
+    async def stop(self, drain_seconds: float = 30.0) -> None:
+        """Take no more tasks, let running ones finish for a while, hand back the others, and let go of everything."""
+        if self._stopping or self._executor is None:
+            self._stopping = True
+            await self._ended.wait() if self._executor is not None else self._ended.set()
+            return
+        self._stopping = True
+        take, *others = self._duties
+        await _ended(take)
+        if not await self._executor.idle(drain_seconds):
+            for task_id in list(self._executor.running):
+                self._executor.hand_back(task_id)
+            await self._executor.idle(self._grace_seconds + 2 * KILL_SECONDS_MAX)
+        try:
+            async with asyncio.timeout(FLUSH_SECONDS_MAX):
+                await self._flush()
+        except TimeoutError:
+            log.warning("worker %s stops with %d results unreported", self._worker_id, self._unreported)
+        finally:
+            await self._close(others)
+
+    def abort(self) -> None:
+        """End at once without a word to the broker: what a crash looks like to the others."""
+        self._stopping = True
+        for duty in self._duties:
+            duty.cancel()
+        if self._executor is not None:
+            self._executor.close()
+        self._children.kill()
+        self._ended.set()
+
+    async def _close(self, duties: Sequence[asyncio.Task[None]]) -> None:
+        for duty in duties:
+            await _ended(duty)
+        if self._executor is not None:
+            self._executor.close()
+        await self._children.aclose()
+        await self._resources.aclose()
+        self._ended.set()
+
+    async def _lasting(self, duty: Callable[[], Awaitable[None]]) -> None:
+        """Run one round of a duty after the other; a failure is logged and followed by a pause."""
+        pause = PAUSE_SECONDS_MIN
+        while True:
+            try:
+                await duty()
+                pause = PAUSE_SECONDS_MIN
+            except Exception:
+                log.exception("worker %s: a duty failed and goes on in %.1f s", self._worker_id, pause)
+                await self._clock.sleep(pause)
+                pause = min(pause * 2, PAUSE_SECONDS_MAX)
+
+    async def _take(self) -> None:
+        free = min(self._concurrency - self.running, REPORTS_MAX - self._unreported)
+        if free <= 0:
+            self._slot.clear()
+            await self._slot.wait()
+            return
+        deliveries = await self._broker.consume(self._worker_id, self._queues, free, CONSUME_WAIT_SECONDS)
+        for delivery in deliveries:
+            self._start(delivery)
+        # Handlers that end at once free their slots here, so the next batch is a full one.
+        await asyncio.sleep(0)
+
+    def _start(self, delivery: Delivery) -> None:
+        task = delivery.task
+        earlier = self._remembered.get(task.task_id)
+        if earlier is not None:
+            self._queue_report(earlier)
+        elif self._executor is not None:
+            self._executor.start(task)
+
+    async def _report(self) -> None:
+        if not (self._reporting or self._reports or self._announcements or self._returned):
+            self._flushed.set()
+            self._news.clear()
+            await self._news.wait()
+        if self._announcements:
+            await self._announce()
+        if self._returned:
+            await self._broker.give_back(self._worker_id, self._returned)
+            self._returned = []
+        if not self._reporting:
+            self._reporting, self._reports = self._reports, []
+        if self._reporting:
+            await self._broker.finish(self._worker_id, self._reporting)
+            self._reporting = []
+
+    async def _announce(self) -> None:
+        announcements, self._announcements = self._announcements, []
+        by_shard: dict[int, list[Message]] = {}
+        for shard, message in announcements:
+            by_shard.setdefault(shard, []).append(message)
+        for shard, messages in by_shard.items():
+            await self._broker.send(shard, messages)
+
+    async def _beat(self) -> None:
+        held = [*self._held(), *(report.task.task_id for report in (*self._reporting, *self._reports))]
+        for task_id in await self._broker.extend(self._worker_id, held):
+            self._cancel(task_id)
+        await self._clock.sleep(self._heartbeat_seconds)
+
+    async def _listen(self) -> None:
+        for task_id in await self._broker.cancelled(self._worker_id, CANCELLED_WAIT_SECONDS):
+            self._cancel(task_id)
+
+    async def _flush(self) -> None:
+        while self._unreported or self._returned:
+            self._flushed.clear()
+            self._news.set()
+            await self._flushed.wait()
+
+    @property
+    def _unreported(self) -> int:
+        return len(self._reports) + len(self._reporting)
+
+    def _held(self) -> list[str]:
+        return list(self._executor.running) if self._executor is not None else []
+
+    def _cancel(self, task_id: str) -> None:
+        if self._executor is not None:
+            self._executor.cancel(task_id)
+
+    def _finished(self, report: Report) -> None:
+        self._remembered.add(report)
+        self._queue_report(report)
+
+    def _queue_report(self, report: Report) -> None:
+        self._reports.append(report)
+        self._news.set()
+        self._slot.set()
+
+    def _started(self, announcements: list[tuple[int, TaskStarted]]) -> None:
+        self._announcements.extend(announcements)
+        self._news.set()
+
+    def _handed_back(self, task_id: str) -> None:
+        self._returned.append(task_id)
+
+
+def _size(report: Report) -> int:
+    outcome = report.message.outcome
+    return len(report.task.params) + (len(memoryview(outcome.output)) if isinstance(outcome, Succeeded) else 0)
+
+
+async def _ended(duty: asyncio.Task[None]) -> None:
+    duty.cancel()
+    with suppress(asyncio.CancelledError):
+        await duty

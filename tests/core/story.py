@@ -1,0 +1,84 @@
+"""A job told in messages: the core's tests read as what happens to it."""
+
+from msgspec import Raw
+
+from windlass.core.advance import advance
+from windlass.core.changes import Changes, NodeRow
+from windlass.core.job import Job, JobHead
+from windlass.core.messages import Failed, Message, Submitted, Succeeded, TaskError, TaskFinished, TaskStarted
+from windlass.core.plan import Plan
+from windlass.core.states import JOB_STATES, JobState, NodeState
+
+T0 = 1_700_000_000_000_000
+SECOND = 1_000_000
+
+
+class Story:
+    """Keeps a job, all that was said about it, and the rows as a store would hold them."""
+
+    def __init__(self, plan: Plan, input: bytes = b"{}") -> None:
+        self.plan = plan
+        self.now = T0
+        self.job = Job(plan, JobHead("job", 0, JobState.PENDING, Raw(input), 1, 0, T0))
+        self.changes: list[Changes] = []
+        self.rows: dict[str, NodeRow] = {}
+        self.events: list[str] = ["job_created"]
+        self.told: list[Changes] = []
+
+    def tell(self, *messages: Message) -> Changes:
+        """Apply messages, each in a batch of its own; the last one's changes."""
+        changes = Changes()
+        for message in messages:
+            changes = advance(self.job, message, self.now)
+            self.told.append(changes)
+            self.rows.update({node_id: row for (_, node_id), row in changes.nodes.items()})
+            for event in changes.events.get("job", []):
+                self.events.append(event.type if event.node_id is None else f"{event.type} {event.node_id}")
+        return changes
+
+    def begin(self) -> Changes:
+        return self.tell(Submitted("job"))
+
+    def finish(self, node: str, output: bytes = b"1", *, attempt: int | None = None, meta: bytes | None = None) -> Changes:
+        outcome = Succeeded(Raw(output), None if meta is None else Raw(meta))
+        return self.tell(self.finished(node, outcome, attempt))
+
+    def fail(self, node: str, *, attempt: int | None = None, seed: int = 0, **error: object) -> Changes:
+        described = {"type": "ValueError", "message": "no", **error}
+        return self.tell(self.finished(node, Failed(TaskError(**described)), attempt, seed))  # type: ignore[arg-type]
+
+    def finished(self, node: str, outcome: Succeeded | Failed, attempt: int | None = None, seed: int = 0) -> TaskFinished:
+        number = self.job.attempt_of(self.plan.index[node]) if attempt is None else attempt
+        return TaskFinished("job", node, number, "w1", self.now, self.now, outcome, seed=seed)
+
+    def start(self, node: str) -> Changes:
+        attempt = self.job.attempt_of(self.plan.index[node])
+        return self.tell(TaskStarted("job", node, attempt, "w1", self.now))
+
+    @property
+    def dispatched(self) -> list[str]:
+        """Every task released so far, as node ids."""
+        return [task.node_id for changes in self.told for task in changes.tasks]
+
+    @property
+    def cancels(self) -> list[str]:
+        return [task_id for changes in self.told for task_id in changes.cancels]
+
+    def states(self) -> dict[str, str]:
+        return {node.id: NodeState(self.job.states[n]).label for n, node in enumerate(self.plan.nodes)}
+
+    def state(self, node: str) -> str:
+        return self.states()[node]
+
+    @property
+    def status(self) -> str:
+        return self.job.status.label
+
+    def rebuilt(self) -> Job:
+        """The job as its rows tell it."""
+        row = self.job.row()
+        head = JobHead(
+            "job", 0, JOB_STATES[row.status], self.job.input, self.job.seq, row.round, T0, row.started_at,
+            row.completed_at, row.deadline_at, row.error,
+        )  # fmt: skip
+        return Job.restored(self.plan, head, self.rows.values())

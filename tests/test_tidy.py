@@ -1,0 +1,330 @@
+"""The rules of the house, as tests: sizes, names, imports, errors, purity, locks, queries and examples."""
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "src" / "windlass"
+THIS = Path(__file__).resolve()
+
+WRITTEN = {".py", ".md", ".toml", ".yaml", ".yml", ".sql", ".lua", ".txt", ".json", ""}
+
+MODULE_LINES_MAX = 500
+FUNCTION_LINES_MAX = 70
+LINE_LENGTH_MAX = 120
+DOCSTRING_LINES_MAX = 4
+
+# The tree of errors is drawn at the top of its module.
+LONG_DOCSTRINGS = {"core/errors.py"}
+FORBIDDEN_WORDS = {"manager", "util", "utils", "common", "base", "service", "services", "helper", "helpers"}
+UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|NotImplementedError)\b|pytest\.(skip|xfail)|mark\.(skip|skipif|xfail)\b")
+MACHINE_PATHS = re.compile(r"(?<![\w.])/(work|root|home|Users|opt)/")
+INDEX_HOSTS = re.compile(r"https?://|file:|--index-url|--extra-index-url|--find-links|--trusted-host")
+QUERY_NAME = re.compile(r"^-- name: ([a-z][a-z0-9_]*)$", re.MULTILINE)
+
+# Who may catch everything: around user code, at the top of a duty's loop, at the top of the command line.
+CATCHES_EVERYTHING = {
+    "cli/main.py": "the top of the command line",
+    "cli/user_code.py": "modules named by --import are user code",
+}
+# Frameworks that can only be extended by inheriting from them.
+FRAMEWORK_PARENTS = {"click.Group"}
+PARENTS = {"Protocol", "Enum", "IntEnum", "StrEnum", "Exception", "Struct", "BaseModel"}
+
+CORE_MAY_IMPORT = {
+    "__future__", "array", "ast", "bisect", "collections", "dataclasses", "datetime", "decimal", "difflib", "enum", "functools",
+    "hashlib", "heapq", "itertools", "json", "math", "operator", "re", "string", "struct", "types", "typing",
+    "zoneinfo", "cronsim", "jinja2", "markupsafe", "msgspec",
+}  # fmt: skip
+CLOCK_AND_CHANCE = {"now", "utcnow", "today", "time", "monotonic", "uuid4", "urandom", "random"}
+
+
+def sources(*folders: str) -> list[Path]:
+    return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+
+
+@cache
+def text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(text(path), filename=str(path))
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(PACKAGE if path.is_relative_to(PACKAGE) else ROOT))
+
+
+def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return (node for node in ast.walk(tree(path)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+def documents() -> Iterator[Path]:
+    """Every text file of the repository that people write."""
+    written = [path for path in ROOT.iterdir() if path.name == ".ci" or not path.name.startswith(".")]
+    for path in sorted(found for top in written for found in (top.rglob("*") if top.is_dir() else [top])):
+        if path.is_file() and path.suffix in WRITTEN and "node_modules" not in path.parts:
+            yield path
+
+
+def test_modules_stay_small() -> None:
+    lengths = {name(path): len(text(path).splitlines()) for path in sources("src", "tests", "benchmarks", "examples")}
+
+    assert {path: lines for path, lines in lengths.items() if lines > MODULE_LINES_MAX} == {}
+
+
+def test_functions_stay_small() -> None:
+    lengths = {
+        f"{name(path)}:{function.lineno} {function.name}": (function.end_lineno or 0) - function.lineno + 1
+        for path in sources("src", "tests", "benchmarks", "examples")
+        for function in functions(path)
+    }
+
+    assert {place: lines for place, lines in lengths.items() if lines > FUNCTION_LINES_MAX} == {}
+
+
+def test_lines_stay_short() -> None:
+    written = sources("src", "tests", "benchmarks", "examples") + sorted(PACKAGE.rglob("*.sql"))
+    long = [
+        f"{name(path)}:{number}"
+        for path in written
+        for number, line in enumerate(text(path).splitlines(), 1)
+        if len(line) > LINE_LENGTH_MAX
+    ]
+
+    assert long == []
+
+
+def test_every_module_says_what_it_is_responsible_for() -> None:
+    silent = [
+        name(path)
+        for path in sources("src", "tests", "benchmarks", "examples")
+        if text(path).strip() and not ast.get_docstring(tree(path))
+    ]
+
+    assert silent == []
+
+
+def test_module_docstrings_are_a_few_lines() -> None:
+    docstrings = {name(path): ast.get_docstring(tree(path)) or "" for path in sources("src")}
+    lengths = {path: len(docstring.splitlines()) for path, docstring in docstrings.items()}
+
+    assert {path for path, lines in lengths.items() if lines > DOCSTRING_LINES_MAX} <= LONG_DOCSTRINGS
+
+
+def words(identifier: str) -> set[str]:
+    return {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", identifier)}
+
+
+def defined_names(path: Path) -> Iterator[str]:
+    yield path.stem
+    yield path.parent.name
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name
+        elif isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+
+
+def test_names_say_what_things_are() -> None:
+    vague = {
+        f"{name(path)}: {identifier}"
+        for path in sources("src")
+        for identifier in defined_names(path)
+        if words(identifier) & FORBIDDEN_WORDS
+    }
+
+    assert vague == set()
+
+
+def test_imports_inside_functions_carry_their_reason() -> None:
+    unexplained: list[str] = []
+    for path in sources("src"):
+        lines = text(path).splitlines()
+        for function in functions(path):
+            for node in ast.walk(function):
+                if not isinstance(node, ast.Import | ast.ImportFrom):
+                    continue
+                beside, above = lines[node.lineno - 1], lines[node.lineno - 2].strip()
+                if "#" not in beside and not above.startswith(("#", "import ", "from ")):
+                    unexplained.append(f"{name(path)}:{node.lineno}")
+
+    assert unexplained == []
+
+
+def test_only_named_places_catch_everything() -> None:
+    greedy = {
+        name(path)
+        for path in sources("src")
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.ExceptHandler)
+        and (node.type is None or (isinstance(node.type, ast.Name) and node.type.id in {"Exception", "BaseException"}))
+    }
+
+    assert greedy - CATCHES_EVERYTHING.keys() == set()
+
+
+def imported(path: Path) -> Iterator[str]:
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+
+
+def test_the_core_imports_only_values() -> None:
+    impure = [
+        f"{name(path)}: {module}"
+        for path in sources("src/windlass/core")
+        for module in imported(path)
+        if module.split(".")[0] not in CORE_MAY_IMPORT and not module.startswith("windlass.core")
+    ]
+
+    assert impure == []
+
+
+def test_the_core_has_no_clock_no_chance_and_no_await() -> None:
+    impure = [
+        f"{name(path)}:{node.lineno}"
+        for path in sources("src/windlass/core")
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.AsyncFunctionDef | ast.Await)
+        or (isinstance(node, ast.Call) and called(node) in CLOCK_AND_CHANCE | {"open", "print"})
+    ]
+
+    assert impure == []
+
+
+def called(node: ast.Call) -> str:
+    match node.func:
+        case ast.Name(id=function):
+            return function
+        case ast.Attribute(value=ast.Name(id="datetime" | "date" | "time" | "random" | "os" | "uuid"), attr=function):
+            return function
+        case _:
+            return ""
+
+
+def test_only_commands_print() -> None:
+    talkative = [
+        f"{name(path)}:{node.lineno}"
+        for path in sources("src")
+        if not name(path).startswith(("cli/", "testing/"))
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
+    ]
+
+    assert talkative == []
+
+
+def test_only_the_settings_read_the_environment() -> None:
+    readers = [
+        f"{name(path)}:{node.lineno}"
+        for path in sources("src")
+        if name(path) != "settings.py"
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Attribute) and node.attr in {"environ", "environb", "getenv"}
+    ]
+
+    assert readers == []
+
+
+def test_no_module_keeps_state_in_globals() -> None:
+    stateful = [
+        f"{name(path)}:{node.lineno}"
+        for path in sources("src")
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Global)
+    ]
+
+    assert stateful == []
+
+
+def test_classes_inherit_only_from_plain_kinds() -> None:
+    nodes = [(path, node) for path in sources("src") for node in ast.walk(tree(path))]
+    classes = [(path, node) for path, node in nodes if isinstance(node, ast.ClassDef)]
+    known = PARENTS | FRAMEWORK_PARENTS | {node.name for _, node in classes}
+    foreign = [
+        f"{name(path)}:{node.lineno} {node.name}({ast.unparse(parent)})"
+        for path, node in classes
+        for parent in node.bases
+        if ast.unparse(parent.value if isinstance(parent, ast.Subscript) else parent) not in known
+    ]
+
+    assert foreign == []
+
+
+def test_nothing_is_left_unfinished() -> None:
+    unfinished = [
+        f"{name(path)}:{number}: {line.strip()}"
+        for path in sources("src", "tests", "benchmarks", "examples")
+        if path != THIS
+        for number, line in enumerate(text(path).splitlines(), 1)
+        if UNFINISHED.search(line)
+    ]
+
+    assert unfinished == []
+
+
+def test_no_file_names_a_place_on_one_machine() -> None:
+    bound = [name(path) for path in documents() if path != THIS and MACHINE_PATHS.search(text(path))]
+
+    assert bound == []
+
+
+def test_the_locks_name_no_index() -> None:
+    named = [
+        f"{path.name}:{number}"
+        for path in sorted((ROOT / "requirements").glob("*.txt"))
+        for number, line in enumerate(text(path).splitlines(), 1)
+        if INDEX_HOSTS.search(line)
+    ]
+
+    assert named == []
+
+
+def test_every_locked_package_has_a_hash() -> None:
+    for path in sorted((ROOT / "requirements").glob("*.txt")):
+        pinned = re.findall(r"^([a-z0-9-]+)==[^\n]*\n +--hash=sha256:", text(path), re.MULTILINE)
+        packages = re.findall(r"^([a-zA-Z0-9_.-]+)[^\n]*==", text(path), re.MULTILINE)
+        assert pinned == packages, path.name
+        assert packages, path.name
+
+
+def test_the_changelog_has_a_place_for_what_comes_next() -> None:
+    assert "\n## [Unreleased]\n" in text(ROOT / "CHANGELOG.md")
+
+
+def test_every_query_has_a_name() -> None:
+    unnamed = [
+        name(path)
+        for path in sorted(PACKAGE.glob("stores/sql/**/*.sql"))
+        if any(strip_comments(query) for query in QUERY_NAME.split(text(path))[:1])
+    ]
+
+    assert unnamed == []
+
+
+def test_query_names_are_unique_within_a_dialect() -> None:
+    for dialect in sorted(path for path in PACKAGE.glob("stores/sql/*") if path.is_dir()):
+        names = [found for path in sorted(dialect.glob("*.sql")) for found in QUERY_NAME.findall(text(path))]
+        assert len(names) == len(set(names)), dialect.name
+
+
+def strip_comments(sql: str) -> str:
+    return re.sub(r"--[^\n]*", "", sql).strip()
+
+
+def test_every_example_is_run_by_a_test() -> None:
+    tests = text(ROOT / "tests" / "test_examples.py")
+    examples = [path for path in (ROOT / "examples").rglob("*") if path.suffix in {".yaml", ".yml", ".json", ".py"}]
+
+    assert examples
+    assert [name(path) for path in examples if path.name not in tests] == []

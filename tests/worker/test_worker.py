@@ -1,0 +1,449 @@
+"""A worker on a broker that remembers: outcomes, timeouts, cancels, heartbeats, redeliveries, the stop."""
+
+import asyncio
+import logging
+import math
+import threading
+import time
+from typing import Any
+
+import pytest
+from worker_harness import Bench, task, working
+
+from windlass import Context, FatalError, RetryableError, handler
+from windlass.core.messages import Failed, Succeeded, TaskStarted
+
+
+@handler("echo")
+async def echo(**params: Any) -> dict[str, Any]:
+    return {"echoed_params": params}
+
+
+@handler("wait")
+async def wait(seconds: float = 60.0) -> str:
+    await asyncio.sleep(seconds)
+    return "waited"
+
+
+@handler("stubborn")
+async def stubborn(seconds: float = 60.0) -> None:
+    ends_at = asyncio.get_running_loop().time() + seconds
+    while (left := ends_at - asyncio.get_running_loop().time()) > 0:
+        try:
+            await asyncio.sleep(left)
+        except asyncio.CancelledError:
+            continue
+
+
+@handler("about")
+async def about(ctx: Context) -> dict[str, Any]:
+    ctx.log("first line\nsecond \x1b[31mline")
+    ctx.meta["rows"] = 3
+    return {"task": ctx.task_id, "attempt": ctx.attempt, "key": ctx.idempotency_key, "cancelled": ctx.cancelled}
+
+
+@handler("raise")
+async def raise_(kind: str) -> None:
+    match kind:
+        case "retryable":
+            raise RetryableError("later", retry_after=30, status=503)
+        case "fatal":
+            raise FatalError("never", status=404)
+        case "exit":
+            raise SystemExit(3)
+        case "interrupt":
+            raise KeyboardInterrupt
+        case "cancelled":
+            raise asyncio.CancelledError
+        case "long":
+            raise ValueError("x" * 100_000)
+        case _:
+            raise ValueError("\ud800 is odd")
+
+
+@handler("give")
+async def give(what: str) -> Any:
+    loop: list[Any] = []
+    loop.append(loop)
+    values: dict[str, Any] = {
+        "nan": {"a": [1.0, math.nan]},
+        "infinity": math.inf,
+        "number key": {1: "a"},
+        "surrogate": ["\ud800"],
+        "object": {"a": object()},
+        "huge integer": 2**64,
+        "circle": loop,
+        "too large": "x" * (16 * 1024 * 1024),
+        "null": {"a": None, "b": [None]},
+        "long integer": 2**64 - 1,
+        "numeric text key": {"1": "a"},
+    }
+    return values[what]
+
+
+@handler("block")
+def block(ctx: Context, seconds: float = 60.0) -> bool:
+    ends_at = time.monotonic() + seconds
+    while time.monotonic() < ends_at and not ctx.cancelled:
+        time.sleep(0.005)
+    return ctx.cancelled
+
+
+async def test_a_task_is_run_and_its_result_reported() -> None:
+    async with working(echo) as bench:
+        finished = await bench.run(task("echo", {"n": 1}, "j1_fetch_2", index=4))
+
+    assert isinstance(finished.outcome, Succeeded)
+    assert bytes(finished.outcome.output) == b'{"echoed_params":{"n":1}}'
+    assert (finished.job_id, finished.node_id, finished.attempt, finished.index) == ("j1", "fetch", 2, 4)
+    assert finished.worker_id == "worker-1"
+    assert 0 < finished.started_at <= finished.finished_at
+
+
+async def test_the_context_tells_a_handler_about_its_attempt() -> None:
+    async with working(about) as bench:
+        finished = await bench.run(task("about", None, "j_n_3", idempotency_key="key-1"))
+
+    assert isinstance(finished.outcome, Succeeded)
+    assert bytes(finished.outcome.output) == b'{"task":"j_n_3","attempt":3,"key":"key-1","cancelled":false}'
+    assert finished.outcome.meta is not None
+    assert bytes(finished.outcome.meta) == b'{"rows":3}'
+    assert [line.message for line in bench.lines] == ["first line", "second \\x1b[31mline"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "type_", "retryable", "status", "retry_after"),
+    [
+        ("retryable", "RetryableError", True, 503, 30.0),
+        ("fatal", "FatalError", False, 404, None),
+        ("exit", "SystemExit", True, None, None),
+        ("interrupt", "KeyboardInterrupt", True, None, None),
+        ("cancelled", "CancelledError", True, None, None),
+        ("other", "ValueError", True, None, None),
+    ],
+)
+async def test_what_a_handler_raises_becomes_its_error(
+    kind: str, type_: str, retryable: bool, status: int | None, retry_after: float | None
+) -> None:
+    async with working(raise_) as bench:
+        error = await bench.error(task("raise", {"kind": kind}))
+
+    assert (error.type, error.retryable, error.status, error.retry_after_seconds) == (
+        type_,
+        retryable,
+        status,
+        retry_after,
+    )
+    assert error.traceback is not None
+    assert "raise_" in error.traceback
+
+
+async def test_messages_and_tracebacks_are_bounded() -> None:
+    async with working(raise_) as bench:
+        error = await bench.error(task("raise", {"kind": "long"}))
+
+    assert len(error.message) == 4096
+    assert error.traceback is not None
+    assert len(error.traceback) == 8192
+
+
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [
+        ("nan", "at $.a[1] nan"),
+        ("infinity", "at $ inf"),
+        ("number key", "at $ the key 1 is not text"),
+        ("surrogate", "lone surrogate"),
+        ("object", "object"),
+        ("huge integer", "64 bits"),
+        ("circle", "recursion"),
+        ("too large", "16777216 is the most"),
+    ],
+)
+async def test_an_output_that_is_no_json_fails_for_good(what: str, words: str) -> None:
+    async with working(give) as bench:
+        error = await bench.error(task("give", {"what": what}))
+
+    assert (error.type, error.retryable) == ("output_invalid", False)
+    assert words in error.message
+
+
+@pytest.mark.parametrize("what", ["null", "long integer", "numeric text key"])
+async def test_an_output_that_only_looks_suspect_passes(what: str) -> None:
+    async with working(give) as bench:
+        assert await bench.output(task("give", {"what": what})) is not None
+
+
+async def test_params_that_do_not_fit_fail_for_good() -> None:
+    async with working(wait) as bench:
+        error = await bench.error(task("wait", {"secnds": 1}))
+
+    assert (error.type, error.retryable) == ("params_invalid", False)
+    assert "did you mean 'seconds'" in error.message
+
+
+async def test_an_unknown_handler_fails_for_good_and_names_the_nearest() -> None:
+    async with working(echo, wait) as bench:
+        error = await bench.error(task("ecko"))
+
+    assert (error.type, error.retryable) == ("handler_not_found", False)
+    assert "did you mean 'echo'" in error.message
+
+
+@pytest.mark.parametrize("name", ["wait", "stubborn", "block"])
+async def test_a_handler_beyond_its_time_is_stopped(name: str) -> None:
+    async with working(wait, stubborn, block) as bench:
+        began = time.monotonic()
+        error = await bench.error(task(name, timeout_seconds=0.1))
+
+    assert (error.type, error.retryable) == ("timeout", True)
+    assert "0.1 s" in error.message
+    assert time.monotonic() - began < 2.0
+
+
+@pytest.mark.parametrize("name", ["wait", "block"])
+async def test_a_cancel_reaches_a_running_handler_at_once(name: str) -> None:
+    async with working(wait, block, started_after_seconds=0.0) as bench:
+        await bench.broker.publish([task(name)])
+        await bench.until(lambda: bool(bench.broker.sent))
+        began = time.monotonic()
+        await bench.broker.cancel(["job_node_1"])
+        finished = await bench.ended()
+        took = time.monotonic() - began
+
+    assert isinstance(finished.outcome, Failed)
+    assert (finished.outcome.error.type, finished.outcome.error.retryable) == ("cancelled", False)
+    assert took < 0.2
+
+
+async def test_a_heartbeats_answer_stops_a_handler_too() -> None:
+    async with working(wait, started_after_seconds=0.0) as bench:
+        await bench.broker.publish([task("wait")])
+        await bench.until(lambda: bool(bench.broker.sent))
+        bench.broker.to_stop_on_extend.append("job_node_1")
+        finished = await bench.ended()
+
+    assert isinstance(finished.outcome, Failed)
+    assert finished.outcome.error.type == "cancelled"
+
+
+async def test_a_cancel_before_the_first_step_is_reported() -> None:
+    bench = Bench({"wait": wait.__windlass_handler__})  # type: ignore[attr-defined]
+    await bench.broker.publish([task("wait")])
+    await bench.broker.cancel(["job_node_1"])
+    run = asyncio.create_task(bench.worker.run())
+    finished = await bench.ended()
+    await bench.worker.stop(0)
+    await run
+
+    assert isinstance(finished.outcome, Failed)
+
+
+async def test_a_slow_attempt_is_announced_once_and_a_quick_one_never() -> None:
+    async with working(wait, started_after_seconds=0.05) as bench:
+        await bench.broker.publish([task("wait", {"seconds": 0.3}, "j_slow_1"), task("wait", {"seconds": 0}, "j_quick_1")])
+        await bench.ended("j_slow_1")
+
+    assert [(type(message), message.node_id) for message in bench.broker.sent if isinstance(message, TaskStarted)] == [
+        (TaskStarted, "slow")
+    ]
+
+
+async def test_heartbeats_go_on_while_a_thread_burns_the_processor() -> None:
+    @handler("burn")
+    def burn(ctx: Context) -> None:
+        while not ctx.cancelled:
+            sum(range(1000))
+
+    async with working(burn, heartbeat_seconds=0.05) as bench:
+        await bench.broker.publish([task("burn")])
+        await bench.until(lambda: sum("job_node_1" in beat for beat in bench.broker.extended) >= 5)
+
+
+async def test_a_blocked_loop_is_noticed(caplog: pytest.LogCaptureFixture) -> None:
+    @handler("rude")
+    async def rude() -> None:
+        await asyncio.sleep(0)
+        time.sleep(1.0)  # noqa: ASYNC251  the rudeness under test
+
+    with caplog.at_level(logging.WARNING):
+        async with working(rude) as bench:
+            await bench.broker.publish([task("rude"), task("rude", None, "job_node_2")])
+            await bench.ended("job_node_2")
+
+    assert "loop was blocked" in caplog.text
+
+
+async def test_a_second_delivery_of_a_finished_task_runs_nothing_and_repeats_the_result() -> None:
+    runs: list[int] = []
+
+    @handler("count")
+    async def count() -> int:
+        runs.append(1)
+        return len(runs)
+
+    async with working(count) as bench:
+        await bench.run(task("count"))
+        await bench.broker.publish([task("count")])
+        await bench.until(lambda: len(bench.broker.reports) == 2)
+
+    assert runs == [1]
+    assert bench.broker.reports[0] is bench.broker.reports[1]
+
+
+async def test_a_second_delivery_of_a_running_task_starts_nothing() -> None:
+    runs: list[int] = []
+
+    @handler("count")
+    async def count() -> None:
+        runs.append(1)
+        await asyncio.sleep(0.1)
+
+    async with working(count) as bench:
+        await bench.broker.publish([task("count"), task("count")])
+        await bench.ended()
+
+    assert runs == [1]
+
+
+async def test_no_more_tasks_are_taken_than_there_are_slots() -> None:
+    peak = current = 0
+
+    @handler("count")
+    async def count() -> None:
+        nonlocal peak, current
+        current += 1
+        peak = max(peak, current)
+        await asyncio.sleep(0.01)
+        current -= 1
+
+    async with working(count, concurrency=3) as bench:
+        await bench.broker.publish([task("count", None, f"j_n_{n}") for n in range(1, 21)])
+        await bench.until(lambda: len(bench.broker.finished) == 20)
+
+    assert peak == 3
+
+
+async def test_results_travel_in_batches() -> None:
+    async with working(echo) as bench:
+        await bench.broker.publish([task("echo", None, f"j_n_{n}") for n in range(1, 641)])
+        await bench.until(lambda: len(bench.broker.finished) == 640)
+
+    assert bench.broker.finish_calls <= 20
+
+
+@pytest.mark.parametrize("call", ["consume", "finish", "extend", "send"])
+async def test_a_broker_that_fails_for_a_while_loses_nothing(call: str) -> None:
+    async with working(wait, started_after_seconds=0.0) as bench:
+        bench.broker.failures[call] = 2
+        assert await bench.output(task("wait", {"seconds": 0.02})) == "waited"
+
+
+async def test_a_stop_lets_running_handlers_finish() -> None:
+    async with working(wait, drain_seconds=5.0, started_after_seconds=0.0) as bench:
+        await bench.broker.publish([task("wait", {"seconds": 0.2})])
+        await bench.until(lambda: bool(bench.broker.sent))
+
+    assert isinstance(bench.broker.finished["job_node_1"].outcome, Succeeded)
+    assert bench.broker.returned == []
+
+
+@pytest.mark.parametrize("name", ["wait", "stubborn", "block"])
+async def test_a_stop_hands_back_what_does_not_finish(name: str) -> None:
+    async with working(wait, stubborn, block, started_after_seconds=0.0) as bench:
+        await bench.broker.publish([task(name, {"seconds": 5.0})])
+        await bench.until(lambda: bool(bench.broker.sent))
+        await bench.worker.stop(0.05)
+
+    if name == "block":  # a thread that returns when asked has done its work
+        assert "job_node_1" in bench.broker.finished
+    else:
+        assert bench.broker.returned == ["job_node_1"]
+        assert bench.broker.finished == {}
+
+
+async def test_a_stopped_worker_takes_nothing_more() -> None:
+    async with working(echo) as bench:
+        await bench.worker.stop(0)
+        await bench.broker.publish([task("echo")])
+
+    assert len(bench.broker.queued) == 1
+
+
+async def test_a_stop_closes_what_handlers_share() -> None:
+    class Thing:
+        closed = False
+
+        async def aclose(self) -> None:
+            self.closed = True
+
+    built: list[Thing] = []
+
+    @handler("use")
+    async def use(ctx: Context) -> None:
+        built.append(ctx.resource("thing", Thing))
+
+    async with working(use) as bench:
+        await bench.run(task("use"))
+        await bench.run(task("use", None, "job_node_2"))
+
+    assert built[0] is built[1]
+    assert built[0].closed
+
+
+async def test_an_abort_says_nothing_to_the_broker() -> None:
+    async with working(wait, started_after_seconds=0.0) as bench:
+        await bench.broker.publish([task("wait")])
+        await bench.until(lambda: bool(bench.broker.sent))
+        bench.worker.abort()
+
+    assert (bench.broker.finished, bench.broker.returned) == ({}, [])
+
+
+async def test_an_abandoned_thread_leaves_its_place_to_another() -> None:
+    release = threading.Event()
+
+    @handler("stuck")
+    def stuck() -> None:
+        release.wait(20)
+
+    async with working(stuck, block, threads=1) as bench:
+        await bench.run(task("stuck", timeout_seconds=0.05))
+        assert await bench.output(task("block", {"seconds": 0.0}, "job_node_2")) is False
+        release.set()
+
+
+async def test_a_task_that_waits_for_a_thread_can_be_cancelled() -> None:
+    async with working(block, threads=1, started_after_seconds=0.0) as bench:
+        await bench.broker.publish([task("block"), task("block", None, "job_node_2")])
+        await bench.until(lambda: bool(bench.broker.sent))
+        await bench.broker.cancel(["job_node_2"])
+        finished = await bench.ended("job_node_2")
+
+    assert isinstance(finished.outcome, Failed)
+
+
+async def test_a_log_is_bounded_and_says_so() -> None:
+    @handler("chatty")
+    async def chatty(ctx: Context) -> None:
+        for n in range(5000):
+            ctx.log(f"{n} " + "x" * 10_000)
+
+    async with working(chatty) as bench:
+        await bench.run(task("chatty"))
+
+    assert len(bench.lines) == 2000
+    assert "the log ends here" in bench.lines[-1].message
+    assert max(len(line.message) for line in bench.lines) <= 8192
+
+
+async def test_forty_thousand_echo_tasks_a_second_pass_through_one_worker(record_property: Any) -> None:
+    count = 40_000
+    async with working(echo, heartbeat_seconds=5.0) as bench:
+        began = time.perf_counter()
+        await bench.broker.publish([task("echo", {"n": 1}, f"j_n_{n}") for n in range(count)])
+        await bench.until(lambda: len(bench.broker.finished) == count)
+        rate = count / (time.perf_counter() - began)
+
+    record_property("echo_tasks_per_second", round(rate))
+    assert rate > 5_000  # an order of magnitude of room for slow machines; the figure is what is recorded

@@ -1,0 +1,178 @@
+"""A broker in memory that writes down all that a worker tells it, and a worker that runs on it."""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+
+from windlass.core.changes import Task
+from windlass.core.messages import Failed, Message, Succeeded, TaskError, TaskFinished
+from windlass.ports.broker import Delivery, Report
+from windlass.ports.declare import declared
+from windlass.ports.handler import Handler, LogLine
+from windlass.worker.worker import Worker
+
+PATIENCE_SECONDS = 20.0
+
+
+class LoopClock:
+    def now(self) -> int:
+        return time.time_ns() // 1000
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+class StubBroker:
+    def __init__(self) -> None:
+        self.queued: deque[Delivery] = deque()
+        self.finished: dict[str, TaskFinished] = {}
+        self.finish_calls = 0
+        self.reports: list[Report] = []
+        self.sent: list[Message] = []
+        self.extended: list[list[str]] = []
+        self.returned: list[str] = []
+        self.to_stop_on_extend: list[str] = []
+        self.failures: dict[str, int] = {}
+        self.changed = asyncio.Condition()
+        self._queue_news = asyncio.Event()
+        self._cancel_news = asyncio.Event()
+        self._cancels: list[str] = []
+
+    def _fail_if_asked(self, call: str) -> None:
+        if self.failures.get(call, 0) > 0:
+            self.failures[call] -= 1
+            raise ConnectionError(f"{call} failed on request")
+
+    async def _tell(self) -> None:
+        async with self.changed:
+            self.changed.notify_all()
+
+    async def publish(self, tasks: Sequence[Task]) -> None:
+        self.queued.extend(Delivery(task) for task in tasks)
+        self._queue_news.set()
+
+    async def consume(
+        self, worker_id: str, queues: Sequence[str], limit: int, wait_seconds: float
+    ) -> Sequence[Delivery]:
+        self._fail_if_asked("consume")
+        if not self.queued:
+            self._queue_news.clear()
+            try:
+                await asyncio.wait_for(self._queue_news.wait(), wait_seconds)
+            except TimeoutError:
+                return []
+        return [self.queued.popleft() for _ in range(min(limit, len(self.queued)))]
+
+    async def extend(self, worker_id: str, task_ids: Sequence[str]) -> Sequence[str]:
+        self._fail_if_asked("extend")
+        self.extended.append(list(task_ids))
+        await self._tell()
+        answer, self.to_stop_on_extend = self.to_stop_on_extend, []
+        return answer
+
+    async def finish(self, worker_id: str, reports: Sequence[Report]) -> None:
+        self._fail_if_asked("finish")
+        self.finish_calls += 1
+        self.reports.extend(reports)
+        for report in reports:
+            self.finished[report.task.task_id] = report.message
+        await self._tell()
+
+    async def give_back(self, worker_id: str, task_ids: Sequence[str]) -> None:
+        self._fail_if_asked("give_back")
+        self.returned.extend(task_ids)
+        await self._tell()
+
+    async def cancel(self, task_ids: Sequence[str]) -> None:
+        self._cancels.extend(task_ids)
+        self._cancel_news.set()
+
+    async def cancelled(self, worker_id: str, wait_seconds: float) -> Sequence[str]:
+        if not self._cancels:
+            self._cancel_news.clear()
+            try:
+                await asyncio.wait_for(self._cancel_news.wait(), wait_seconds)
+            except TimeoutError:
+                return []
+        answer, self._cancels = self._cancels, []
+        return answer
+
+    async def send(self, shard: int, messages: Sequence[Message]) -> None:
+        self._fail_if_asked("send")
+        self.sent.extend(messages)
+        await self._tell()
+
+    async def reclaim(self, silent_seconds: float) -> int:
+        return 0
+
+    async def missing(self, task_ids: Sequence[str]) -> Sequence[str]:
+        return []
+
+    async def gather(self, shard: int, limit: int, wait_seconds: float) -> Sequence[Message]:
+        return []
+
+    async def acknowledge(self, shard: int, count: int) -> None: ...
+
+    async def rewind(self, shard: int) -> None: ...
+
+
+def task(handler: str, params: object = None, task_id: str = "job_node_1", **rest: Any) -> Task:
+    job_id, node_id, attempt = task_id.rsplit("_", 2)
+    encoded = msgspec.json.encode({} if params is None else params)
+    return Task(task_id, job_id, node_id, rest.pop("attempt", int(attempt)), handler, encoded, **rest)
+
+
+def registry(*functions: Callable[..., Any]) -> dict[str, Handler]:
+    return {declared(function).name: declared(function) for function in functions}
+
+
+class Bench:
+    """A worker at work on a broker that remembers."""
+
+    def __init__(self, handlers: dict[str, Handler], **settings: Any) -> None:
+        self.broker = StubBroker()
+        self.lines: list[LogLine] = []
+        settings = {"grace_seconds": 0.3, "heartbeat_seconds": 0.05, **settings}
+        self.worker = Worker(
+            self.broker, handlers, LoopClock(), worker_id="worker-1", log_sink=self.lines.append, **settings
+        )
+
+    async def until(self, is_so: Callable[[], bool]) -> None:
+        async with asyncio.timeout(PATIENCE_SECONDS), self.broker.changed:
+            await self.broker.changed.wait_for(is_so)
+
+    async def ended(self, task_id: str = "job_node_1") -> TaskFinished:
+        await self.until(lambda: task_id in self.broker.finished)
+        return self.broker.finished[task_id]
+
+    async def run(self, work: Task) -> TaskFinished:
+        await self.broker.publish([work])
+        return await self.ended(work.task_id)
+
+    async def output(self, work: Task) -> Any:
+        outcome = (await self.run(work)).outcome
+        assert isinstance(outcome, Succeeded), outcome
+        return msgspec.json.decode(outcome.output)
+
+    async def error(self, work: Task) -> TaskError:
+        outcome = (await self.run(work)).outcome
+        assert isinstance(outcome, Failed), outcome
+        return outcome.error
+
+
+@asynccontextmanager
+async def working(*functions: Callable[..., Any], drain_seconds: float = 0.0, **settings: Any) -> AsyncIterator[Bench]:
+    bench = Bench(registry(*functions), **settings)
+    run = asyncio.create_task(bench.worker.run())
+    # The first heartbeat says that the duties are up.
+    await bench.until(lambda: bool(bench.broker.extended))
+    try:
+        yield bench
+    finally:
+        await bench.worker.stop(drain_seconds)
+        await run
