@@ -24,6 +24,7 @@ from windlass.core.states import JOB_FINAL, JOB_STATES
 from windlass.engine.engine import Engine, Submit
 from windlass.engine.plans import Plans
 from windlass.handlers import builtin
+from windlass.ports.broker import ALL_QUEUES
 from windlass.ports.declare import collect
 from windlass.ports.handler import Handler
 from windlass.ports.store import JobFilter, Store, StoredJob, StoredWorkflow
@@ -200,7 +201,7 @@ def _worker(settings: Settings, broker: MemoryBroker, clock: SystemClock, proces
         registry_of(settings),
         clock,
         worker_id=process,
-        queues=wanted.queues,
+        queues=(ALL_QUEUES,),
         concurrency=wanted.concurrency,
         threads=wanted.threads,
         processes=wanted.processes,

@@ -26,7 +26,7 @@ async def wait(seconds: float = 60.0) -> str:
 
 
 @handler("stubborn")
-async def stubborn(seconds: float = 60.0) -> None:
+async def stubborn(seconds: float = 1.0) -> None:
     ends_at = asyncio.get_running_loop().time() + seconds
     while (left := ends_at - asyncio.get_running_loop().time()) > 0:
         try:
@@ -241,7 +241,9 @@ async def test_a_cancel_before_the_first_step_is_reported() -> None:
 
 async def test_a_slow_attempt_is_announced_once_and_a_quick_one_never() -> None:
     async with working(wait, started_after_seconds=0.05) as bench:
-        await bench.broker.publish([task("wait", {"seconds": 0.3}, "j_slow_1"), task("wait", {"seconds": 0}, "j_quick_1")])
+        await bench.broker.publish(
+            [task("wait", {"seconds": 0.3}, "j_slow_1"), task("wait", {"seconds": 0}, "j_quick_1")]
+        )
         await bench.ended("j_slow_1")
 
     assert [(type(message), message.node_id) for message in bench.broker.sent if isinstance(message, TaskStarted)] == [
@@ -351,7 +353,7 @@ async def test_a_stop_lets_running_handlers_finish() -> None:
 @pytest.mark.parametrize("name", ["wait", "stubborn", "block"])
 async def test_a_stop_hands_back_what_does_not_finish(name: str) -> None:
     async with working(wait, stubborn, block, started_after_seconds=0.0) as bench:
-        await bench.broker.publish([task(name, {"seconds": 5.0})])
+        await bench.broker.publish([task(name, {"seconds": 1.5})])
         await bench.until(lambda: bool(bench.broker.sent))
         await bench.worker.stop(0.05)
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from windlass.core.changes import Task
 from windlass.core.messages import Message, TaskLost
-from windlass.ports.broker import Delivery, Report
+from windlass.ports.broker import ALL_QUEUES, Delivery, Report
 from windlass.ports.clock import Clock
 
 _MICROSECONDS = 1_000_000
@@ -116,7 +116,7 @@ class MemoryBroker:
         self._seen_at[worker_id] = self._clock.now()
         held = self._held.setdefault(worker_id, {})
         taken: list[Delivery] = []
-        for queue in queues:
+        for queue in self._queues if ALL_QUEUES in queues else queues:
             for line in self._queues.get(queue, {}).values():
                 while line and len(taken) < limit:
                     entry = self._entries.get(line.popleft())

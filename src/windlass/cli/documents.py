@@ -5,13 +5,12 @@ from pathlib import Path
 
 import click
 import msgspec
-import yaml
 
-from windlass.core.errors import DefinitionInvalid, Problem
+from windlass.core.errors import DefinitionInvalid, InputInvalid, Problem
+from windlass.spec import read_definition
+from windlass.spec.findings import Findings
 from windlass.spec.model import Definition
-from windlass.spec.reader import read_definition
-
-INPUT_BYTES_MAX = 64 << 20
+from windlass.spec.reader import read_document
 
 
 def read_workflow(path: Path, handlers: Collection[str] | None = None) -> tuple[Definition, list[Problem]]:
@@ -40,7 +39,7 @@ def report(path: Path, problems: Iterable[Problem]) -> None:
 
 
 def read_input(file: Path | None, pairs: Iterable[str]) -> dict[str, object]:
-    """A job's input: the file's object, and the pairs over it."""
+    """A job's input: the file's object, and the pairs over it; InputInvalid."""
     given = _read_object(file) if file is not None else {}
     for pair in pairs:
         key, separator, value = pair.partition("=")
@@ -59,13 +58,15 @@ def _read_value(text: str) -> object:
 
 
 def _read_object(file: Path) -> dict[str, object]:
-    if file.stat().st_size > INPUT_BYTES_MAX:
-        raise click.BadParameter(f"{file} is larger than {INPUT_BYTES_MAX} bytes", param_hint="--input")
-    content = file.read_bytes()
+    found = Findings()
+    document = read_document(file.read_bytes(), "json" if file.suffix == ".json" else None, found)
+    problems = found.settle(document.locate)
     try:
-        value = msgspec.json.decode(content) if file.suffix == ".json" else yaml.safe_load(content)
-        return msgspec.convert(value, dict[str, object])
-    except (msgspec.DecodeError, yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise click.BadParameter(
-            f"{file} does not hold one JSON or YAML object: {error}", param_hint="--input"
-        ) from error
+        given = msgspec.convert(document.tree, dict[str, object])
+    except msgspec.ValidationError:
+        given = {}
+        if not found.refused:
+            problems.append(Problem(path="", message="a job's input is an object", hint="write key: value lines"))
+    if any(not problem.warning for problem in problems):
+        raise InputInvalid(problems)
+    return given

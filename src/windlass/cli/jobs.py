@@ -19,7 +19,7 @@ from windlass.core.errors import JobNotFound
 from windlass.core.states import JOB_STATES
 from windlass.ports.store import JobFilter, Store, StoredJob
 from windlass.settings import load_settings
-from windlass.wiring import JobResult, open_reader, read_result
+from windlass.wiring import JobResult, job_result, open_reader
 
 Result = TypeVar("Result")
 
@@ -71,7 +71,7 @@ def show_job(job_id: str | None, database: str | None, as_json: bool) -> int:
     """Show one job with its nodes and its result (the newest one, unless JOB_ID names another)."""
 
     async def read(store: Store) -> JobResult:
-        return await read_result(store, await _job_id(store, job_id))
+        return await job_result(store, await _job_id(store, job_id))
 
     result = _read(database, read)
     if as_json:

@@ -16,13 +16,14 @@ from windlass.cli.loop import run_async, stoppable
 from windlass.cli.plain import PlainView
 from windlass.cli.progress import Progress, told_error
 from windlass.cli.shapes import outcome_shape
+from windlass.cli.user_code import import_modules
 from windlass.core.changes import Event
 from windlass.core.errors import DefinitionInvalid, InputInvalid
 from windlass.ports.store import StoredJob
 from windlass.settings import Settings, load_settings
 from windlass.spec.compile import compile_plan
 from windlass.spec.model import Definition
-from windlass.wiring import Embedded, JobResult, open_embedded
+from windlass.wiring import Embedded, JobResult, open_embedded, registry_of
 
 COMPLETED, FAILED, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
 REFRESH_SECONDS = 0.1
@@ -99,15 +100,16 @@ def command(
     if resume and (pairs or input_file):
         raise click.UsageError("--resume takes up a job that has its input already; leave out -i and --input")
     settings = settings_for(database, imports)
+    import_modules(settings.worker.imports)
     try:
-        definition, warnings = read_workflow(file)
+        definition, warnings = read_workflow(file, registry_of(settings))
     except DefinitionInvalid as refused:
         report(file, refused.problems)
         return UNUSABLE
     report(file, warnings)
-    request = Request(file, definition, read_input(input_file, pairs), as_json, resume)
     outcome = Outcome()
     try:
+        request = Request(file, definition, read_input(input_file, pairs), as_json, resume)
         finished = run_async(stoppable(run_job(settings, request, outcome)))
     except InputInvalid as refused:
         report(input_file or Path("input"), refused.problems)

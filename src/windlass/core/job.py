@@ -118,9 +118,10 @@ class Job:
     def restored(cls, plan: Plan, head: JobHead, rows: Iterable[NodeRow]) -> "Job":
         """The job as its rows tell it: equal to the memory that wrote them."""
         job = cls(plan, head)
-        for row in rows:
-            job._restore_node(plan.index[row.node_id], row)
-        job.recount(range(len(plan.nodes)))
+        known = [(plan.index[row.node_id], row) for row in rows]
+        for node, row in known:
+            job._restore_node(node, row)
+        job.recount({child for node, _ in known for child in plan.children[node]})
         if head.status is not JobState.PENDING and head.status not in JOB_FINAL:
             job.ready.extend(n for n in range(len(plan.nodes)) if not job.states[n] and not job.remaining[n])
         return job

@@ -69,6 +69,12 @@ class Template(Struct, frozen=True, eq=False, gc=False):
     source: object
     evaluate: Callable[[Frame], object] | None = None
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Template) and self.source == other.source
+
+    def __hash__(self) -> int:
+        return hash(self.references)
+
     def value(self, scope: Scope) -> object:
         """The rendered JSON value, to be read and not changed; TemplateFailed."""
         if self.evaluate is None:

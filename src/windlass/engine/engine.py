@@ -1,7 +1,8 @@
 """The engine: owns shards, runs the duties around them, and is where jobs are submitted, stopped and waited for."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 
 from msgspec import Raw, Struct
@@ -19,11 +20,12 @@ from windlass.engine.shard import Shard
 from windlass.engine.sweeper import Sweeper
 from windlass.ports.broker import Broker
 from windlass.ports.clock import Clock
-from windlass.ports.store import NewJob, Request, Store, StoredJob
+from windlass.ports.store import NewJob, Request, Store, StoredJob, Submission
 
 # A worker that was silent for so long is dead: its tasks go to another.
 SILENT_SECONDS = 15.0
 SHARD = 0
+ENDED_MAX = 10_000
 
 
 class Submit(Struct, frozen=True):
@@ -67,6 +69,8 @@ class Engine:
         self._duties: list[asyncio.Task[None]] = []
         self._running: asyncio.Task[None] | None = None
         self._ends: dict[str, list[asyncio.Future[None]]] = {}
+        # Jobs that ended lately: those who ask for them need no look at the database.
+        self._ended: OrderedDict[str, None] = OrderedDict()
         self._changed: dict[str, asyncio.Event] = {}
 
     @property
@@ -108,8 +112,24 @@ class Engine:
 
     async def submit(self, wanted: Submit) -> StoredJob:
         """Store a job and let it begin; once this returns, the job is never lost. IdempotencyConflict."""
+        answer = await self._intake.submit(self._new_job(wanted))
+        if answer.conflict:
+            raise IdempotencyConflict(
+                f"the idempotency key {wanted.idempotency_key!r} was used for job {answer.job.job_id} with another "
+                "input or version; send the same request again, or use a new key"
+            )
+        await self._begin([answer])
+        return answer.job
+
+    async def submit_all(self, wanted: Sequence[Submit]) -> Sequence[Submission]:
+        """Store many jobs in one transaction; an answer for each, conflicts among them."""
+        answers = await self._store.submit([self._new_job(one) for one in wanted])
+        await self._begin(answers)
+        return answers
+
+    def _new_job(self, wanted: Submit) -> NewJob:
         now = self._clock.now()
-        job = NewJob(
+        return NewJob(
             job_id=new_id(now, self._chance),
             workflow_id=wanted.workflow_id,
             version=wanted.version,
@@ -120,16 +140,13 @@ class Engine:
             idempotency_key=wanted.idempotency_key,
             body_digest=wanted.body_digest,
         )
-        answer = await self._intake.submit(job)
-        if answer.conflict:
-            raise IdempotencyConflict(
-                f"the idempotency key {wanted.idempotency_key!r} was used for job {answer.job.job_id} with another "
-                "input or version; send the same request again, or use a new key"
-            )
-        if answer.created:
-            self._shard.admit(answer.job)
-            await self._broker.send(SHARD, [Submitted(answer.job.job_id)])
-        return answer.job
+
+    async def _begin(self, answers: Sequence[Submission]) -> None:
+        fresh = [answer.job for answer in answers if answer.created]
+        for job in fresh:
+            self._shard.admit(job)
+        if fresh:
+            await self._broker.send(SHARD, [Submitted(job.job_id) for job in fresh])
 
     async def resume(self, job_id: str) -> StoredJob:
         """Take up one unfinished job, in an engine that otherwise leaves old jobs alone."""
@@ -163,6 +180,8 @@ class Engine:
 
     async def wait(self, job_id: str) -> None:
         """Return once the job has ended and its end is durable."""
+        if job_id in self._ended:
+            return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._ends.setdefault(job_id, []).append(future)
         if job_id not in self._shard.jobs and job_id not in self._shard.fresh:
@@ -191,8 +210,10 @@ class Engine:
         if self._changed:
             for job_id in changes.events.keys() & self._changed.keys():
                 self._changed[job_id].set()
-        if self._ends:
-            for job_id in changes.finished:
-                for future in self._ends.pop(job_id, ()):
-                    if not future.done():
-                        future.set_result(None)
+        for job_id in changes.finished:
+            self._ended[job_id] = None
+            for future in self._ends.pop(job_id, ()):
+                if not future.done():
+                    future.set_result(None)
+        while len(self._ended) > ENDED_MAX:
+            self._ended.popitem(last=False)

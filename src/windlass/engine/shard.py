@@ -22,7 +22,7 @@ from windlass.ports.clock import Clock
 from windlass.ports.store import Lease, Store, StoredJob
 
 # Messages that one commit covers at most. Batches grow with load by themselves; this bounds their memory.
-BATCH_MAX = 2_000
+BATCH_MAX = 500
 GATHER_SECONDS = 5.0
 # After a failure the shard waits before it rebuilds, longer each time, so that a broken disk is not hammered.
 FAILURE_WAIT_SECONDS = 0.05

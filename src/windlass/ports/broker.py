@@ -12,6 +12,9 @@ from msgspec import Struct
 from windlass.core.changes import Task
 from windlass.core.messages import Message, TaskFinished
 
+# A worker that serves every queue there is, as the embedded one does.
+ALL_QUEUES = "*"
+
 
 class Delivery(Struct, frozen=True):
     """A task in a worker's hands. `number` counts how often this attempt was handed out, from 1."""
@@ -45,7 +48,7 @@ class Broker(Protocol):
         ...
 
     async def finish(self, worker_id: str, reports: Sequence[Report]) -> None:
-        """Deliver results to their shards' inboxes and let go of the tasks, in one step each. A second report of a task is dropped."""
+        """Deliver results to their shards' inboxes and let go of the tasks, in one step each. The core drops a second report."""
         ...
 
     async def give_back(self, worker_id: str, task_ids: Sequence[str]) -> None:

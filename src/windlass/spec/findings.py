@@ -17,6 +17,10 @@ class Unreadable(Exception):
     """A text can not be read any further; the reason is among the findings."""
 
 
+class OtherFormat(Unreadable):
+    """A text is not even written in the format it was taken for."""
+
+
 class Place(Struct, frozen=True):
     """A line and a column in a text, both from 1."""
 
@@ -76,6 +80,15 @@ class Findings:
         if len(self._warnings) < PROBLEMS_MAX:
             self._warnings.append(Finding(path, message, hint, at_key, warning=True))
 
+    def replace(self, other: "Findings") -> None:
+        """Take over another reading's findings instead of these."""
+        self._errors, self._warnings, self._more = other._errors, other._warnings, other._more
+
+    @property
+    def count(self) -> int:
+        """How many errors there are."""
+        return len(self._errors) + self._more
+
     @property
     def refused(self) -> bool:
         """Whether there is any error."""
@@ -85,8 +98,10 @@ class Findings:
         """The warnings, with their places; DefinitionInvalid, with everything, when there are errors."""
         found = [*self._errors, *self._warnings]
         # What is missing has no place; then the place of what it is missing from serves.
-        wanted = {(f.path[:n], key) for f in found if f.place is None for n in range(len(f.path) + 1) for key in (True, False)}
-        places = locate(frozenset(wanted)) if wanted else {}
+        wanted = {
+            (f.path[:n], key) for f in found if f.place is None for n in range(len(f.path) + 1) for key in (True, False)
+        }
+        places: Mapping[tuple[Path, bool], Place] = locate(frozenset(wanted)) if wanted else {}
         problems = [_problem(finding, places) for finding in found]
         if self._errors:
             problems.sort(key=lambda problem: (problem.line or 0, problem.column or 0))

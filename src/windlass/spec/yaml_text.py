@@ -138,7 +138,7 @@ class _Reader:
                     self.refuse(event, "an alias can not be a key", "write the key out")
                 value = self.alias(event, event.anchor)
             elif isinstance(event, StreamEndEvent):
-                return container[0] if container else None
+                return next(iter(container), None)
             else:
                 self.begin(event)
                 continue
@@ -146,7 +146,7 @@ class _Reader:
                 container[key] = value  # pyright: ignore[reportArgumentType, reportCallIssue]
                 key = None
             else:
-                container.append(value)  # pyright: ignore[reportAttributeAccessIssue]
+                container.append(value)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
 
     def refuse(self, event: Event, message: str, hint: str) -> NoReturn:
         """Stop reading."""
@@ -198,7 +198,9 @@ class _Reader:
     def check_key(self, event: ScalarEvent, key: str) -> None:
         """Refuse keys that are no strings; quotes make any key a string."""
         if len(key) > KEY_LENGTH_MAX or "\0" in key:
-            self.refuse(event, f"the key '{key[:SHOWN_MAX]}…' can not be used", f"keys have 1 to {KEY_LENGTH_MAX} characters")
+            self.refuse(
+                event, f"the key '{key[:SHOWN_MAX]}…' can not be used", f"keys have 1 to {KEY_LENGTH_MAX} characters"
+            )
         if not event.implicit[0]:
             return
         if key == "<<":
@@ -214,7 +216,9 @@ class _Reader:
     def scalar(self, event: ScalarEvent, text: str) -> object:
         """The value of a scalar that may be something else than its text."""
         if "\0" in text:
-            self.found.add((), "the string has a NUL character", "remove it: it can not be stored", place=place_of(event))
+            self.found.add(
+                (), "the string has a NUL character", "remove it: it can not be stored", place=place_of(event)
+            )
         if not event.implicit[0]:
             return text
         try:
@@ -223,11 +227,13 @@ class _Reader:
             self.found.add((), str(error), "put quotes around it to make it a string", place=place_of(event))
             return None
 
-    def alias(self, event: AliasEvent, name: str) -> object:
+    def alias(self, event: AliasEvent, name: str | None) -> object:
         """The value that an alias stands for, counted as if it were written out."""
         self.aliases += 1
-        if name not in self.anchors:
-            self.refuse(event, f"*{name[:SHOWN_MAX]} stands for nothing before it", f"mark a value with &{name} first")
+        if name is None or name not in self.anchors:
+            self.refuse(
+                event, f"*{str(name)[:SHOWN_MAX]} stands for nothing before it", f"mark a value with &{name} first"
+            )
         if self.aliases > ALIASES_MAX:
             self.refuse(event, f"there are more than {ALIASES_MAX} aliases", "write the values out, or use `defaults`")
         value = self.anchors[name]

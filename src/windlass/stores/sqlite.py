@@ -1,6 +1,7 @@
 """The embedded store: SQLite through apsw, one writer thread, readers on connections of their own."""
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,15 +18,17 @@ from windlass.ports.clock import Clock
 from windlass.ports.store import JobFilter, Lease, NewJob, Request, StoredJob, StoredWorkflow, Submission
 from windlass.stores.migrate import migrate_sqlite
 from windlass.stores.queries import queries
+from windlass.stores.spread import Spread
 from windlass.stores.sqlite_writer import SqliteWriter
 
 # Events of one page at most: what a reader decodes to see one of them.
 PAGE_EVENTS_MAX = 500
 READERS_MAX = 2
 BUSY_TIMEOUT_MS = 10_000
-# Large enough that a checkpoint is rare, small enough that the log is soon written over: that is twice as
-# fast as growing the file.
-CHECKPOINT_PAGES = 2_000
+# The log starts at this size and is then written over: a flush is twice as fast when the file does not grow.
+CHECKPOINT_PAGES = 1_000
+
+_LOG_FRAME_BYTES = 4_120
 
 _CACHE_KIB = 65_536
 _encode = msgspec.json.Encoder().encode
@@ -45,6 +48,16 @@ def connect(path: str, *, synchronous: str = "full", read_only: bool = False) ->
         connection.execute(f"pragma wal_autocheckpoint = {CHECKPOINT_PAGES}")
     connection.execute(f"pragma cache_size = -{_CACHE_KIB}")
     return connection
+
+
+def _grow_log(log: Path) -> None:
+    """Fill the write-ahead log up with zeros, which SQLite reads as its end, like the remains of an older log."""
+    with log.open("r+b") as file:
+        missing = CHECKPOINT_PAGES * _LOG_FRAME_BYTES - file.seek(0, os.SEEK_END)
+        if missing > 0:
+            file.write(bytes(missing))
+            file.flush()
+            os.fsync(file.fileno())
 
 
 class _PageEvent(Struct, array_like=True):
@@ -72,6 +85,9 @@ class SqliteStore:
         self._writer = writer
         self._connection = connection
         self._sql = queries("sqlite")
+        self._insert_jobs = Spread(self._sql["insert_jobs"])
+        self._insert_events = Spread(self._sql["insert_events"])
+        self._put_nodes = Spread(self._sql["put_nodes"])
         self._readers = ThreadPoolExecutor(READERS_MAX, thread_name_prefix="windlass-sqlite-reader")
         self._local = threading.local()
         self._reading: list[apsw.Connection] = []
@@ -83,6 +99,7 @@ class SqliteStore:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
             connection = await asyncio.to_thread(connect, path, synchronous=synchronous)
             await asyncio.to_thread(migrate_sqlite, connection, clock.now())
+            await asyncio.to_thread(_grow_log, Path(f"{path}-wal"))
         except (apsw.Error, OSError) as error:
             raise StoreUnavailable(f"can not use the database {path}: {error}") from error
         return cls(path, SqliteWriter(connection), connection)
@@ -133,8 +150,8 @@ class SqliteStore:
                 fresh.append(job)
                 answers.append(Submission(stored))
             if fresh:
-                connection.execute(self._sql["insert_jobs"], (_text([_job_values(job) for job in fresh]),))
-                connection.execute(self._sql["insert_events"], (_text([_first_page(job) for job in fresh]),))
+                self._insert_jobs(connection.execute, [value for job in fresh for value in _job_values(job)])
+                self._insert_events(connection.execute, [value for job in fresh for value in _first_page(job)])
             return answers
 
         return await self._write(insert)
@@ -176,9 +193,8 @@ class SqliteStore:
         await self._write(release)
 
     async def commit(self, shard: int, epoch: int, changes: Changes) -> None:
-        # Encoded here: the writer thread then spends its time in SQLite, without Python's lock.
-        events = _text(_pages(changes)) if changes.events else None
-        nodes = _text(list(changes.nodes.values())) if changes.nodes else None
+        nodes = [value for row in changes.nodes.values() for value in _node_values(row)]
+        events = _pages(changes)
         jobs = _text(list(changes.jobs.values())) if changes.jobs else None
         requests = _text(changes.requests) if changes.requests else None
 
@@ -186,14 +202,12 @@ class SqliteStore:
             row = connection.execute(self._sql["lease"], (shard,)).fetchone()
             if row is None or row[0] != epoch:
                 raise StaleLease(f"shard {shard} has a new owner (epoch {row and row[0]}, not {epoch})")
-            for name, batch in (
-                ("put_nodes", nodes),
-                ("update_jobs", jobs),
-                ("insert_events", events),
-                ("apply_requests", requests),
-            ):
-                if batch is not None:
-                    connection.execute(self._sql[name], (batch,))
+            self._put_nodes(connection.execute, nodes)
+            self._insert_events(connection.execute, events)
+            if jobs is not None:
+                connection.execute(self._sql["update_jobs"], (jobs,))
+            if requests is not None:
+                connection.execute(self._sql["apply_requests"], (requests,))
 
         await self._write(store)
 
@@ -307,24 +321,35 @@ def _text(value: Any) -> str:
     return _encode(value).decode()
 
 
-def _pages(changes: Changes) -> list[tuple[str, int, int, list[Event]]]:
-    pages: list[tuple[str, int, int, list[Event]]] = []
+def _pages(changes: Changes) -> list[Any]:
+    values: list[Any] = []
     for job_id, events in changes.events.items():
         for start in range(0, len(events), PAGE_EVENTS_MAX):
-            page = events[start : start + PAGE_EVENTS_MAX]
-            pages.append((job_id, page[0].seq, page[-1].seq, page))
-    return pages
+            page = events if len(events) <= PAGE_EVENTS_MAX else events[start : start + PAGE_EVENTS_MAX]
+            values += (job_id, page[0].seq, page[-1].seq, _text(page))
+    return values
 
 
-def _first_page(job: NewJob) -> tuple[str, int, int, list[Event]]:
+def _first_page(job: NewJob) -> tuple[Any, ...]:
     data = Raw(_encode({"workflow_id": job.workflow_id, "version": job.version}))
-    return (job.job_id, 1, 1, [Event(1, "job_created", None, None, job.created_at, data)])
+    return (job.job_id, 1, 1, _text([Event(1, "job_created", None, None, job.created_at, data)]))
 
 
 def _job_values(job: NewJob) -> tuple[Any, ...]:
     return (
-        job.job_id, job.workflow_id, job.version, job.input, job.created_at, job.shard, job.priority,
+        job.job_id, job.workflow_id, job.version, str(job.input, "utf-8"), job.created_at, job.shard, job.priority,
         job.idempotency_key, job.body_digest,
+    )  # fmt: skip
+
+
+def _node_values(row: NodeRow) -> tuple[Any, ...]:
+    output, error, meta = row.output, row.error, row.meta
+    return (
+        row.job_id, row.node_id, row.status, row.attempt, row.attempts_before, row.losses, row.first_seq,
+        row.dispatched_at, row.started_at, row.completed_at, row.due_at, row.worker_id,
+        None if output is None else str(output, "utf-8"),
+        None if error is None else str(error, "utf-8"),
+        None if meta is None else str(meta, "utf-8"),
     )  # fmt: skip
 
 

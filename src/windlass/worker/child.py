@@ -29,10 +29,6 @@ PR_SET_PDEATHSIG = 1
 Built = TypeVar("Built")
 
 
-class Stopped(BaseException):
-    """The worker asked this process to end: raised inside the handler, so that its `finally` blocks run."""
-
-
 class ChildContext:
     """The Context of a handler in a process of its own."""
 
@@ -89,7 +85,8 @@ def _run(run: Run, line: socket.socket) -> Succeeded | Failed:
 
     def stop(number: int, at: FrameType | None) -> None:
         context.stop()
-        raise Stopped
+        # Raised inside the handler, so that its `finally` blocks run.
+        raise SystemExit(128 + number)
 
     try:
         signal.signal(signal.SIGTERM, stop)
@@ -99,9 +96,9 @@ def _run(run: Run, line: socket.socket) -> Succeeded | Failed:
         if inspect.iscoroutine(output):
             output = asyncio.run(output)
         return succeeded(output, context.meta)
-    except Stopped:
-        raise
     except BaseException as error:  # user code: sys.exit() in it is an error of the attempt, not of the process
+        if context.cancelled:
+            raise
         return failed(error, context.meta)
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -170,7 +167,7 @@ def main(descriptor: int, parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     line = socket.socket(fileno=descriptor)
     line.set_inheritable(False)
-    with suppress(BrokenPipeError, ConnectionResetError, Stopped):
+    with suppress(BrokenPipeError, ConnectionResetError, SystemExit):
         serve(line)
     _flush()
     # Threads that a handler left behind must not keep the process alive.

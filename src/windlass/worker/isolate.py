@@ -92,51 +92,6 @@ class Pump:
             self.log.write(line.decode("utf-8", "backslashreplace"), self._level)
 
 
-class Line(asyncio.Protocol):
-    """The worker's end of the socket to one child."""
-
-    def __init__(self) -> None:
-        self.answer: asyncio.Future[Ended] | None = None
-        self.log: AttemptLog | None = None
-        self._received = bytearray()
-
-    def data_received(self, data: bytes) -> None:
-        """Take frames apart; one beyond the bound counts as the child's end."""
-        received = self._received
-        received += data
-        while len(received) >= HEADER.size:
-            (size,) = HEADER.unpack_from(received)
-            if size > FRAME_BYTES_MAX:
-                self.fail("sent more than a frame may hold")
-                return
-            if len(received) < HEADER.size + size:
-                return
-            body = bytes(received[HEADER.size : HEADER.size + size])
-            del received[: HEADER.size + size]
-            self._take(body)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """The child is gone."""
-        self.fail("ended")
-
-    def fail(self, why: str) -> None:
-        """Whoever waits for an answer waits in vain."""
-        if self.answer is not None and not self.answer.done():
-            self.answer.set_exception(ChildLost(why))
-
-    def _take(self, body: bytes) -> None:
-        try:
-            message = _decode(body)
-        except msgspec.DecodeError as error:
-            self.fail(f"sent what is no message: {error}")
-            return
-        if isinstance(message, Said):
-            if self.log is not None:
-                self.log.write(message.message, message.level)
-        elif self.answer is not None and not self.answer.done():
-            self.answer.set_result(message)
-
-
 class Child:
     """One child process, the leader of its own session and group."""
 
@@ -144,10 +99,9 @@ class Child:
         self.process = process
         self.served = 0
         self.spoiled = False
-        self._line = Line()
         self._gone = asyncio.Event()
         self._pidfd: int | None = None
-        self._transport: asyncio.Transport | None = None
+        self._line: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         assert process.stdout is not None
         assert process.stderr is not None
         self._streams = (process.stdout, process.stderr)
@@ -156,31 +110,41 @@ class Child:
 
     async def connect(self, line: socket.socket) -> None:
         """Take over the worker's end of the socket."""
-        self._transport, _ = await asyncio.get_running_loop().create_unix_connection(lambda: self._line, sock=line)
+        self._line = await asyncio.open_unix_connection(sock=line)
 
     async def run(self, message: Run, log: AttemptLog | None) -> Ended:
         """Run one attempt; ChildLost when the process ends first."""
-        assert self._transport is not None
         self.served += 1
-        self._line.log = log
         for pump in self._pumps:
             pump.log, pump.tail = log, b""
-        self._line.answer = asyncio.get_running_loop().create_future()
-        if self._transport.is_closing():
-            raise ChildLost("ended before it was asked")
-        self._transport.write(frame(message))
         try:
-            answer = await self._line.answer
+            answer = await self._converse(message, log)
+        except (asyncio.IncompleteReadError, ConnectionError, msgspec.DecodeError) as error:
+            raise ChildLost("broke off the conversation") from error
         finally:
-            self._line.answer = None
             for pump in self._pumps:
                 # What the handler wrote is in the pipe by now: the child flushes before it answers.
                 pump.drain()
                 pump.end_line()
                 pump.log = None
-            self._line.log = None
         self.spoiled = answer.spoiled
         return answer
+
+    async def _converse(self, message: Run, log: AttemptLog | None) -> Ended:
+        if self._line is None:
+            raise ChildLost("was never connected")
+        reader, writer = self._line
+        writer.write(frame(message))
+        await writer.drain()
+        while True:
+            (size,) = HEADER.unpack(await reader.readexactly(HEADER.size))
+            if size > FRAME_BYTES_MAX:
+                raise ChildLost(f"sent {size} bytes at once, {FRAME_BYTES_MAX} is the most")
+            answer = _decode(await reader.readexactly(size))
+            if isinstance(answer, Ended):
+                return answer
+            if log is not None:
+                log.write(answer.message, answer.level)
 
     async def kill(self, grace_seconds: float) -> None:
         """Ask the whole group to end, and kill what is left of it after the grace."""
@@ -192,16 +156,14 @@ class Child:
 
     async def retire(self) -> None:
         """Close the line, at which an idle child ends by itself."""
-        if self._transport is not None:
-            self._transport.close()
+        self._hang_up()
         await self.kill(RETIRE_SECONDS_MAX)
 
     def destroy(self) -> None:
         """Kill the whole group now."""
         self._signal(signal.SIGKILL)
         self._unwatch()
-        if self._transport is not None:
-            self._transport.abort()
+        self._hang_up()
         for pump, stream in zip(self._pumps, self._streams, strict=True):
             pump.close()
             stream.close()
@@ -243,7 +205,11 @@ class Child:
         self._unwatch()
         self._gone.set()
         # Its last message may still be in the socket.
-        asyncio.get_running_loop().call_later(LAST_MESSAGE_SECONDS, self._line.fail, "ended")
+        asyncio.get_running_loop().call_later(LAST_MESSAGE_SECONDS, self._hang_up)
+
+    def _hang_up(self) -> None:
+        if self._line is not None:
+            self._line[1].transport.abort()
 
     def _unwatch(self) -> None:
         if self._pidfd is not None:

@@ -1,5 +1,5 @@
--- Batches travel as one JSON array and are spread by json_each: a statement is then a single call into SQLite, made
--- without Python's lock. A call a row would take and give that lock thousands of times while the engine wants it too.
+-- Inserts that end in one row of placeholders are executed with as many rows as there are (see spread.py). Lists of ids
+-- and of small updates travel as one JSON array.
 
 -- name: newest_workflow
 select workflow_id, version, definition, digest, created_at from workflows
@@ -17,22 +17,16 @@ select * from jobs where workflow_id = ? and idempotency_key = ?;
 -- name: insert_jobs
 insert into jobs (job_id, workflow_id, version, input, created_at, shard, priority, idempotency_key, body_digest,
                   status, round)
-select value ->> 0, value ->> 1, value ->> 2, value -> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7,
-       value ->> 8, 'pending', 0
-  from json_each(?);
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', 0);
 
 -- name: insert_events
-insert into events (job_id, first_seq, last_seq, body)
-select value ->> 0, value ->> 1, value ->> 2, value -> 3 from json_each(?);
+insert into events (job_id, first_seq, last_seq, body) values (?, ?, ?, ?);
 
 -- name: put_nodes
 -- The whole row each time: a node's row is what the engine knows of it, and nothing else writes it.
 insert or replace into nodes (job_id, node_id, status, attempt, attempts_before, losses, first_seq, dispatched_at,
                               started_at, completed_at, due_at, worker_id, output, error, meta)
-select value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7,
-       value ->> 8, value ->> 9, value ->> 10, value ->> 11,
-       nullif(value -> 12, 'null'), nullif(value -> 13, 'null'), nullif(value -> 14, 'null')
-  from json_each(?);
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: update_jobs
 update jobs

@@ -1,0 +1,224 @@
+"""Turns a plain tree into a checked definition, noting everything that is wrong with it at once."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, cast
+
+from windlass.core.json_values import kind_of, nearest
+from windlass.spec import runs
+from windlass.spec.fields import (
+    DAY_SECONDS,
+    ID,
+    ID_RULE,
+    Read,
+    choice,
+    description,
+    duration,
+    matching,
+    read_section,
+)
+from windlass.spec.findings import Findings, Path, unknown_key
+from windlass.spec.graph import children_of, find_cycle, reachable_from, topological_order
+from windlass.spec.model import Definition, Node
+from windlass.spec.nodes import DEFAULTS, SPELLINGS, ReadNode, finish_node, raw_nodes, read_node
+from windlass.spec.references import check_references
+from windlass.spec.schemas import schema_fault
+
+EDGES_MAX = 2_000_000
+CYCLE_SHOWN_MAX = 12
+RESERVED = frozenset({"input", "workload", "job", "nodes", "secrets", "error", "attempt", "response", "index", "loop"})
+
+
+def input_schema(found: Findings, path: Path, value: object) -> dict[str, Any] | None:
+    """The JSON Schema of the input."""
+    if not isinstance(value, dict):
+        found.add(path, f"`input` is a JSON Schema, not {kind_of(value)}", "write {type: object, properties: {…}}")
+        return None
+    schema = cast("dict[str, Any]", value)
+    fault = schema_fault(schema)
+    if fault is not None:
+        found.add(path, f"the schema can not be used: {fault}", "see https://json-schema.org for what it may say")
+    return schema
+
+
+def defaults(found: Findings, path: Path, value: object) -> dict[str, Any] | None:
+    """What nodes that say nothing else get."""
+    return read_section(found, path, value, DEFAULTS)
+
+
+def _nothing(found: Findings, path: Path, value: object) -> None:
+    """Nodes are read by themselves."""
+
+
+TOP: Mapping[str, Read] = {
+    "workflow_id": matching(ID, "workflow id", ID_RULE),
+    "description": description,
+    "input": input_schema,
+    "nodes": _nothing,
+    "steps": _nothing,
+    "workflow": _nothing,
+    "defaults": defaults,
+    "on_failure": choice("fail_fast", "continue"),
+    "timeout_seconds": duration(0.001, 365 * DAY_SECONDS),
+    "schedule": runs.schedule,
+    "constraints": runs.constraints,
+    "actions": runs.actions,
+    "run_retry": runs.run_retry,
+}
+MEANT: Mapping[str, str] = {
+    "name": "workflow_id",
+    "id": "workflow_id",
+    "tasks": "nodes",
+    "jobs": "nodes",
+    "timeout": "timeout_seconds",
+}
+
+
+def check_tree(tree: object, found: Findings, handlers: Collection[str] | None, strict: bool) -> Definition | None:
+    """The definition that a tree holds; None, with the reasons among the findings, when it holds none."""
+    if not isinstance(tree, dict):
+        what = "empty" if tree is None else kind_of(tree)
+        found.add((), f"a workflow is an object, and this document is {what}", "write workflow_id: … and nodes: …")
+        return None
+    top: dict[str, Any] = {}
+    fields = cast("dict[str, object]", tree)
+    for key, value in fields.items():
+        reader = TOP.get(key)
+        if reader is None:
+            found.add((key,), f"a workflow has no key '{key}'", unknown_key(key, list(TOP), MEANT), at_key=True)
+        elif (read := reader(found, (key,), value)) is not None:
+            top[key] = read
+    if "workflow_id" not in fields:
+        found.add((), "'workflow_id' is missing", "add workflow_id: a_name")
+    nodes = _checked_nodes(found, fields, top, handlers, strict)
+    if found.refused or nodes is None:
+        return None
+    top.pop("defaults", None)
+    return Definition(nodes=nodes, **top)
+
+
+def _checked_nodes(
+    found: Findings,
+    fields: Mapping[str, object],
+    top: Mapping[str, Any],
+    handlers: Collection[str] | None,
+    strict: bool,
+) -> list[Node] | None:
+    raws = sorted(raw_nodes(found, fields), key=lambda raw: raw.id)
+    written = raws if "nodes" in fields else sorted(raws, key=lambda raw: raw.path[-1])
+    fallback = top.get("defaults") or {}
+    nodes = [read_node(found, raw, fallback) for raw in raws]
+    if handlers is not None:
+        _check_handlers(found, nodes, handlers, strict)
+    index = {node.raw.id: number for number, node in enumerate(nodes)}
+    parents = _edges(found, nodes, index)
+    if "nodes" not in fields and not any(node.dependencies or node.following for node in nodes):
+        chain = [index[raw.id] for raw in written]
+        for before, after in zip(chain, chain[1:], strict=False):
+            parents[after] = [before]
+    if sum(map(len, parents)) > EDGES_MAX:
+        found.add(("nodes",), f"there are more than {EDGES_MAX} edges", "put a node between large groups")
+        return None
+    children = children_of(parents)
+    order = topological_order(parents, children)
+    if len(order) < len(nodes):
+        _note_cycle(found, nodes, find_cycle(parents, order))
+        return None
+    _check_shape(found, nodes, children)
+    check_references(found, nodes, parents, order, top.get("input"))
+    if found.refused:
+        return None
+    names = [node.raw.id for node in nodes]
+    return [finish_node(nodes[at], [names[parent] for parent in parents[at]]) for at in order]
+
+
+def _edges(found: Findings, nodes: Sequence[ReadNode], index: Mapping[str, int]) -> list[list[int]]:
+    """For each node the numbers of those before it, sorted, from `dependencies` and `next` together."""
+    parents: list[set[int]] = [set() for _ in nodes]
+    for number, node in enumerate(nodes):
+        for other in node.dependencies:
+            parent = _target(found, node, "dependencies", other, index)
+            if parent is not None:
+                parents[number].add(parent)
+        for other in node.following:
+            child = _target(found, node, "next", other, index)
+            if child is not None:
+                parents[child].add(number)
+    _check_markers(found, nodes, parents)
+    return [sorted(above) if len(above) > 1 else list(above) for above in parents]
+
+
+def _target(found: Findings, node: ReadNode, name: str, other: str, index: Mapping[str, int]) -> int | None:
+    number = index.get(other)
+    if number is not None and other != node.raw.id:
+        return number
+    path, place = _edge_path(node, name, other)
+    if number is not None:
+        found.add((*path, *place), f"the node '{other}' can not follow itself", f"remove it from '{path[-1]}'")
+        return None
+    near = nearest(other, list(index)) if len(index) <= 1000 else None
+    hint = f"did you mean '{near}'?" if near else "name a node of this workflow"
+    found.add((*path, *place), f"there is no node '{other[:80]}'", hint)
+    return None
+
+
+def _edge_path(node: ReadNode, name: str, other: str) -> tuple[Path, Path]:
+    """Where in the document an edge is written: the key, and the index in its list."""
+    for key, value in node.raw.fields.items():
+        if SPELLINGS.get(key, key) != name:
+            continue
+        if value == other:
+            return (*node.raw.path, key), ()
+        if isinstance(value, list) and other in value:
+            return (*node.raw.path, key), (cast("list[object]", value).index(other),)
+    return node.raw.path, ()
+
+
+def _check_markers(found: Findings, nodes: Sequence[ReadNode], parents: Sequence[set[int]]) -> None:
+    """Nothing comes before START or after END, whichever end of the edge says so."""
+    for number, node in enumerate(nodes):
+        if parents[number] and node.values["type"] == "start" and not node.dependencies:
+            before = nodes[min(parents[number])].raw.id
+            found.add(node.raw.path, f"'{node.raw.id}' is a start node, but '{before}' leads to it", "remove that edge")
+        for parent in sorted(parents[number]):
+            if nodes[parent].values["type"] == "end" and not nodes[parent].following:
+                message = f"'{node.raw.id}' waits for '{nodes[parent].raw.id}', which ends the workflow"
+                found.add(node.raw.path, message, "depend on another node")
+
+
+def _note_cycle(found: Findings, nodes: Sequence[ReadNode], cycle: Sequence[int]) -> None:
+    names = [nodes[number].raw.id for number in cycle]
+    # Begin with the name that sorts first, so that the message does not depend on the search.
+    first = names.index(min(names))
+    names = [*names[first:], *names[:first]]
+    shown = names if len(names) <= CYCLE_SHOWN_MAX else [*names[:CYCLE_SHOWN_MAX], f"… ({len(names)} nodes)"]
+    raw = nodes[cycle[first]].raw
+    found.add(
+        raw.path, f"the nodes wait for each other in a circle: {' → '.join([*shown, names[0]])}", "remove an edge"
+    )
+
+
+def _check_shape(found: Findings, nodes: Sequence[ReadNode], children: Sequence[Sequence[int]]) -> None:
+    starts = [number for number, node in enumerate(nodes) if node.values["type"] == "start"]
+    if starts:
+        reached = reachable_from(starts, children)
+        for number, node in enumerate(nodes):
+            if not reached[number]:
+                message = f"no path leads from the start node to '{node.raw.id}'"
+                found.add(node.raw.path, message, "connect it, or remove the start node", at_key=True)
+    for node in nodes:
+        if node.raw.id in RESERVED:
+            message = f"templates can not name the node '{node.raw.id}' alone: that word means something else"
+            found.warn(node.raw.path, message, f"write nodes['{node.raw.id}'], or rename it", at_key=True)
+
+
+def _check_handlers(found: Findings, nodes: Sequence[ReadNode], handlers: Collection[str], strict: bool) -> None:
+    known = sorted(handlers)
+    for node in nodes:
+        handler = node.values.get("handler")
+        if handler is None or handler in handlers:
+            continue
+        near = nearest(handler, known)
+        hint = f"did you mean '{near}'?" if near else "a worker must register it before the node runs"
+        key = "tool" if "tool" in node.raw.fields else "handler"
+        note = found.add if strict else found.warn
+        note((*node.raw.path, key), f"there is no handler '{handler}' here", hint)

@@ -1,0 +1,82 @@
+"""Checks the input of a job against what its workflow declares, and fills in the defaults."""
+
+from functools import lru_cache
+from typing import Any, cast
+
+import jsonschema_rs
+import msgspec
+from msgspec import Raw
+
+from windlass.core.errors import InputInvalid, Problem
+from windlass.spec.findings import written_path
+from windlass.spec.schemas import MESSAGE_MAX, depth_over, make_validator
+
+INPUT_BYTES_MAX = 1 << 20
+INPUT_DEPTH_MAX = 64
+INPUT_PROBLEMS_MAX = 50
+VALIDATORS_KEPT = 256
+
+
+@lru_cache(maxsize=VALIDATORS_KEPT)
+def _loaded(schema: bytes) -> tuple[dict[str, Any], jsonschema_rs.Validator]:
+    decoded = msgspec.json.decode(schema, type=dict[str, Any])
+    return decoded, make_validator(decoded)
+
+
+def check_input(plan_schema: Raw | None, value: object) -> Raw:
+    """The input with defaults filled in, as JSON; InputInvalid with everything that is wrong with it."""
+    if not isinstance(value, dict):
+        kind = type(value).__name__
+        raise InputInvalid(
+            [Problem(path="", message=f"the input is a JSON object, not {kind}", hint='send {"key": …}')]
+        )
+    checked = cast("dict[str, object]", value)
+    if depth_over(checked, INPUT_DEPTH_MAX):
+        message = f"the input is nested deeper than {INPUT_DEPTH_MAX} levels"
+        raise InputInvalid([Problem(path="", message=message, hint="flatten it")])
+    if plan_schema is None:
+        return _encoded(checked)
+    schema, validator = _loaded(bytes(plan_schema))
+    filled = fill(schema, checked)
+    encoded = _encoded(filled)
+    problems: list[Problem] = []
+    for error in validator.iter_errors(filled):
+        path = written_path(tuple(error.instance_path))
+        problems.append(Problem(path=path, message=error.message[:MESSAGE_MAX], hint="see the workflow's `input`"))
+        if len(problems) == INPUT_PROBLEMS_MAX:
+            break
+    if problems:
+        raise InputInvalid(problems)
+    return encoded
+
+
+def fill(schema: object, value: object) -> object:
+    """The value with the defaults of missing keys, in nested objects and in lists of objects too."""
+    if not isinstance(schema, dict):
+        return value
+    rules = cast("dict[str, object]", schema)
+    if isinstance(value, dict):
+        made = dict(cast("dict[str, object]", value))
+        properties = rules.get("properties")
+        if isinstance(properties, dict):
+            for key, inner in cast("dict[str, object]", properties).items():
+                if key in made:
+                    made[key] = fill(inner, made[key])
+                elif isinstance(inner, dict) and "default" in inner:
+                    made[key] = fill(inner, cast("object", inner["default"]))
+        return made
+    if isinstance(value, list) and isinstance(rules.get("items"), dict):
+        return [fill(rules["items"], item) for item in cast("list[object]", value)]
+    return value
+
+
+def _encoded(value: object) -> Raw:
+    try:
+        encoded = msgspec.json.encode(value)
+    except (UnicodeEncodeError, TypeError, ValueError, msgspec.MsgspecError) as error:
+        message = f"the input is not JSON: {error}"
+        raise InputInvalid([Problem(path="", message=message, hint="use plain JSON values")]) from None
+    if len(encoded) > INPUT_BYTES_MAX:
+        message = f"the input has {len(encoded)} bytes, over the limit of {INPUT_BYTES_MAX}"
+        raise InputInvalid([Problem(path="", message=message, hint="pass a reference to large data")])
+    return Raw(encoded)

@@ -1,0 +1,378 @@
+"""Reads the nodes of a document, in any of its three spellings, into one form."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from msgspec import Struct
+
+from windlass.core.json_values import kind_of, shown
+from windlass.core.templates import Template, compile_template
+from windlass.spec.fields import (
+    DAY_SECONDS,
+    ID,
+    ID_RULE,
+    NAME,
+    QUEUE,
+    Read,
+    Section,
+    anything,
+    boolean,
+    choice,
+    condition,
+    duration,
+    ids,
+    matching,
+    number,
+    object_template,
+    read_section,
+    template,
+    text,
+    whole,
+)
+from windlass.spec.findings import Findings, Path, unknown_key
+from windlass.spec.model import BACKOFFS, KINDS, Loop, Node, OnError, OnSuccess, Sink
+
+NODES_MAX = 250_000
+ATTEMPTS_MAX = 1_000
+PRIORITY_MAX = 1_000
+
+# Parts of the language that are read and checked, but that this version can not run.
+UNSUPPORTED: Mapping[str, str] = {
+    "loop": "loops",
+    "on_success": "retry.on_success (pages and polling)",
+    "sink": "sinks",
+}
+
+SPELLINGS: Mapping[str, str] = {
+    "tool": "handler",
+    "config": "params",
+    "if": "when",
+    "needs": "dependencies",
+    "depends_on": "dependencies",
+}
+MEANT: Mapping[str, str] = {
+    "depends": "dependencies",
+    "dependency": "dependencies",
+    "after": "dependencies",
+    "retries": "retry",
+    "timeout": "timeout_seconds",
+    "name": "id",
+    "kind": "type",
+    "args": "params",
+    "parameters": "params",
+    "with": "params",
+    "condition": "when",
+    "uses": "handler",
+}
+
+
+class RawNode(Struct, frozen=True, gc=False):
+    """A node as written: its id, its keys, where it stands, and whether it is a step."""
+
+    id: str
+    fields: dict[str, object]
+    path: Path
+    is_step: bool = False
+
+
+class ReadNode(Struct, frozen=True, gc=False):
+    """A node as read, with the edges that it and others declare."""
+
+    raw: RawNode
+    values: dict[str, Any]
+    dependencies: Sequence[str]
+    following: Sequence[str]
+
+
+_ON_ERROR = Section(
+    {
+        "max_attempts": whole(1, ATTEMPTS_MAX),
+        "backoff": choice(*BACKOFFS),
+        "initial_delay": duration(0, 7 * DAY_SECONDS),
+        "multiplier": number(1, 100),
+        "max_delay": duration(0, 7 * DAY_SECONDS),
+        "jitter": number(0, 1),
+        "when": condition,
+    }
+)
+_ON_SUCCESS = Section(
+    {
+        "while": condition,
+        "next_call": object_template,
+        "collect": choice("append", "replace", "collect"),
+        "merge_path": text,
+        "max_attempts": whole(1, 1_000_000),
+        "delay": duration(0, 7 * DAY_SECONDS),
+    },
+    ("while",),
+)
+_LOOP = Section(
+    {
+        "collection": template,
+        "element": matching(NAME, "name", "use letters, digits and _"),
+        "mode": choice("async", "sequential"),
+        "concurrency": whole(1, 100_000),
+        "chunk_size": whole(1, 100_000),
+        "on_failure": choice("fail", "continue"),
+    },
+    ("collection",),
+)
+SINK_TOOLS = ("postgres", "sqlite", "file", "http")
+SINK_MODES = ("append", "upsert", "replace")
+
+
+def on_error(found: Findings, path: Path, value: object) -> OnError | None:
+    """The rule for failed attempts; a number is short for that many attempts."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        attempts = whole(1, ATTEMPTS_MAX)(found, path, value)
+        return None if attempts is None else OnError(max_attempts=attempts)
+    read = read_section(found, path, value, _ON_ERROR)
+    if read is None:
+        return None
+    made = OnError(**read)
+    if made.max_delay < made.initial_delay:
+        if "max_delay" in read:
+            message = f"max_delay ({made.max_delay:g} s) is less than initial_delay ({made.initial_delay:g} s)"
+            found.add((*path, "max_delay"), message, "raise max_delay, or leave it out")
+        made = OnError(**{**read, "max_delay": made.initial_delay})
+    return made
+
+
+def on_success(found: Findings, path: Path, value: object) -> OnSuccess | None:
+    """The rule for further calls after a successful one."""
+    read = read_section(found, path, value, _ON_SUCCESS)
+    return None if read is None else OnSuccess(condition=read.pop("while"), **read)
+
+
+def retry(found: Findings, path: Path, value: object) -> dict[str, Any] | None:
+    """Both retry rules of a node."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return {"on_error": on_error(found, path, value)}
+    if isinstance(value, dict) and value and not ({"on_error", "on_success"} & value.keys()):
+        known = [key for key in cast("dict[str, object]", value) if key in _ON_ERROR.keys]
+        if known:
+            found.add(path, f"'{known[0]}' belongs under on_error", "write retry: {on_error: {…}}, or retry: 3")
+            return None
+    read = read_section(found, path, value, Section({"on_error": on_error, "on_success": on_success}))
+    if read is not None and "on_success" in read:
+        unsupported(found, (*path, "on_success"), "on_success")
+    return read
+
+
+def loop(found: Findings, path: Path, value: object) -> Loop | None:
+    """One task for each element."""
+    unsupported(found, path, "loop")
+    read = read_section(found, path, value, _LOOP)
+    return None if read is None else Loop(**read)
+
+
+def sink(found: Findings, path: Path, value: object) -> Sink | None:
+    """Where results are written."""
+    unsupported(found, path, "sink")
+    if not isinstance(value, dict):
+        found.add(path, f"a sink is an object, not {kind_of(value)}", "write {tool: postgres, table: …}")
+        return None
+    options = dict(cast("dict[str, object]", value))
+    tool = choice(*SINK_TOOLS)(found, (*path, "tool"), options.pop("tool", None))
+    if "mode" in options:
+        choice(*SINK_MODES)(found, (*path, "mode"), options["mode"])
+    if options.get("mode") == "upsert" and "key" not in options:
+        found.add(path, "mode upsert needs a 'key'", "add key: [column, …]")
+    compiled = template(found, path, options)
+    return Sink(tool=tool, options=compiled) if tool is not None and compiled is not None else None
+
+
+def unsupported(found: Findings, path: Path, what: str) -> None:
+    """Refuse a part of the language that this version can not run."""
+    if what in UNSUPPORTED:
+        found.add(path, f"{UNSUPPORTED[what]} are not available in this version", f"remove '{path[-1]}'", at_key=True)
+
+
+# What a node and the workflow-wide `defaults` may both say.
+SHARED: Mapping[str, Read] = {
+    "queue": matching(QUEUE, "queue name", "use 1 to 64 letters, digits, _, - and ."),
+    "timeout_seconds": duration(0.001, 30 * DAY_SECONDS),
+    "priority": whole(-PRIORITY_MAX, PRIORITY_MAX),
+    "allow_failure": boolean,
+    "retry": retry,
+}
+DEFAULTS = Section(SHARED)
+NODE: Mapping[str, Read] = {
+    "id": anything,
+    "type": choice(*KINDS),
+    "handler": matching(ID, "handler name", ID_RULE),
+    "params": object_template,
+    "when": condition,
+    "dependencies": ids,
+    "next": ids,
+    "run_if_skipped": boolean,
+    "description": text,
+    "loop": loop,
+    "sink": sink,
+    **SHARED,
+}
+STEP_KEYS = frozenset({"step", *NODE, *SPELLINGS}) - {"params", "config", "id"}
+ALL_KEYS = (*NODE, *SPELLINGS)
+FOR_TASKS_ONLY = ("handler", "params", "loop", "sink", "retry", "queue", "timeout_seconds")
+
+
+def raw_nodes(found: Findings, tree: Mapping[str, object]) -> list[RawNode]:
+    """The nodes of any of the three spellings."""
+    places = [key for key in ("nodes", "steps", "workflow") if key in tree]
+    if not places:
+        found.add((), "there are no nodes", "add nodes: {id: {handler: …}}")
+        return []
+    for extra in places[1:]:
+        found.add((extra,), f"both '{places[0]}' and '{extra}' list nodes", "keep one of the two", at_key=True)
+    where = places[0]
+    listed = tree[where]
+    if isinstance(listed, dict) and where == "nodes":
+        items = cast("dict[str, object]", listed).items()
+        nodes = [raw_node(found, key, inner, (where, key)) for key, inner in items]
+    elif isinstance(listed, list):
+        entries = enumerate(cast("list[object]", listed))
+        nodes = [_listed_node(found, inner, (where, place), where != "nodes") for place, inner in entries]
+    else:
+        expected = "an object or a list of nodes" if where == "nodes" else "a list of steps"
+        found.add((where,), f"'{where}' is {expected}, not {kind_of(listed)}", "see docs/reference/language.md")
+        return []
+    if not nodes:
+        found.add((where,), "there are no nodes", "add at least one")
+    if len(nodes) > NODES_MAX:
+        found.add((where,), f"there are {len(nodes)} nodes, over the limit of {NODES_MAX}", "split the workflow")
+        return []
+    return _without_twins(found, [node for node in nodes if node is not None])
+
+
+def raw_node(found: Findings, key: object, value: object, path: Path, is_step: bool = False) -> RawNode | None:
+    """One node, if its id and its form can be used."""
+    if not isinstance(key, str) or not ID.fullmatch(key):
+        found.add(path, f"{shown(key)} is no node id", ID_RULE, at_key=True)
+        return None
+    if value is None:
+        value = {}
+    if not isinstance(value, dict):
+        found.add(path, f"a node is an object, not {kind_of(value)}", "write {handler: …}")
+        return None
+    return RawNode(key, cast("dict[str, object]", value), path, is_step)
+
+
+def _listed_node(found: Findings, value: object, path: Path, in_steps: bool) -> RawNode | None:
+    if not isinstance(value, dict):
+        found.add(path, f"a node is an object, not {kind_of(value)}", "write {id: …, handler: …}")
+        return None
+    fields = cast("dict[str, object]", value)
+    is_step = "step" in fields
+    name = "step" if is_step else "id"
+    if name not in fields:
+        found.add(path, f"this node has no '{'step' if in_steps else 'id'}'", "give it one, unique in the workflow")
+        return None
+    node = raw_node(found, fields[name], value, (*path, name), is_step)
+    return None if node is None else RawNode(node.id, fields, path, is_step)
+
+
+def _without_twins(found: Findings, nodes: Sequence[RawNode]) -> list[RawNode]:
+    kept: dict[str, RawNode] = {}
+    for node in nodes:
+        if node.id in kept:
+            message = f"the node id '{node.id}' is used twice"
+            found.add((*node.path, "step" if node.is_step else "id"), message, "give each node an id of its own")
+        else:
+            kept[node.id] = node
+    return list(kept.values())
+
+
+def read_node(found: Findings, raw: RawNode, defaults: Mapping[str, Any]) -> ReadNode:
+    """The values of a node's keys, with defaults, problems noted."""
+    values: dict[str, Any] = {}
+    extra: dict[str, object] = {}
+    path = raw.path
+    for key, inner in raw.fields.items():
+        if raw.is_step and key not in STEP_KEYS:
+            extra[key] = inner
+            continue
+        name = SPELLINGS.get(key, key)
+        reader = NODE.get(name)
+        if reader is None:
+            if key != "step":
+                _note_unknown(found, raw, key)
+            continue
+        if name in values:
+            _merge_spellings(found, raw, name, key)
+        result = reader(found, (*path, key), inner)
+        if result is not None:
+            values[name] = [*values[name], *result] if name in values and name == "dependencies" else result
+    if extra:
+        values["params"] = _step_params(found, raw, extra)
+    kind = values.setdefault("type", _implied_kind(raw, values))
+    if kind == "task":
+        if "handler" not in raw.fields and "tool" not in raw.fields:
+            found.add(path, f"the node '{raw.id}' has no handler", "add handler: echo, or type: start or end")
+        for key, value in defaults.items():
+            values.setdefault(key, value)
+    else:
+        _check_marker(found, raw, kind, values)
+    return ReadNode(raw, values, values.get("dependencies") or (), values.get("next") or ())
+
+
+def _note_unknown(found: Findings, raw: RawNode, key: str) -> None:
+    hint = unknown_key(key, ALL_KEYS, MEANT)
+    found.add((*raw.path, key), f"a node has no key '{key}'", hint, at_key=True)
+
+
+def _merge_spellings(found: Findings, raw: RawNode, name: str, key: str) -> None:
+    spelled = [k for k in raw.fields if SPELLINGS.get(k, k) == name]
+    message = f"{' and '.join(spelled)} are the same key"
+    found.add((*raw.path, key), message, f"keep only '{name}'", at_key=True)
+
+
+def _step_params(found: Findings, raw: RawNode, extra: dict[str, object]) -> Template | None:
+    """What the language does not define in a step belongs to its handler."""
+    before = found.count
+    for key, inner in extra.items():
+        template(found, (*raw.path, key), inner)
+    return compile_template(extra) if found.count == before else None
+
+
+def _implied_kind(raw: RawNode, values: Mapping[str, Any]) -> str:
+    """Steps called start and end need no `type` when they do nothing."""
+    if raw.is_step and raw.id in {"start", "end"} and "handler" not in values:
+        return raw.id
+    return "task"
+
+
+def _check_marker(found: Findings, raw: RawNode, kind: str, values: Mapping[str, Any]) -> None:
+    """START and END run nothing."""
+    for name in FOR_TASKS_ONLY:
+        if name in values:
+            key = next((k for k in raw.fields if SPELLINGS.get(k, k) == name), name)
+            message = f"a node of type {kind} runs nothing, so it has no '{key}'"
+            found.add((*raw.path, key), message, f"remove it, or remove type: {kind}", at_key=True)
+    for name, type_ in (("dependencies", "start"), ("next", "end")):
+        if kind == type_ and values.get(name):
+            key = next((k for k in raw.fields if SPELLINGS.get(k, k) == name), name)
+            place = "begins" if kind == "start" else "ends"
+            found.add((*raw.path, key), f"a node of type {kind} {place} the workflow", f"remove '{key}'", at_key=True)
+
+
+def finish_node(node: ReadNode, dependencies: Sequence[str]) -> Node:
+    """The node as it is stored, once all edges are known."""
+    values = node.values
+    rules: Mapping[str, Any] = values.get("retry") or {}
+    return Node(
+        id=node.raw.id,
+        kind=values["type"],
+        handler=values.get("handler", ""),
+        dependencies=tuple(dependencies),
+        params=values.get("params"),
+        when=values.get("when"),
+        queue=values.get("queue", "default"),
+        timeout_seconds=values.get("timeout_seconds", 300.0),
+        priority=values.get("priority", 0),
+        allow_failure=values.get("allow_failure", False),
+        run_if_skipped=values.get("run_if_skipped", False),
+        on_error=rules.get("on_error"),
+        on_success=rules.get("on_success"),
+        loop=values.get("loop"),
+        sink=values.get("sink"),
+    )

@@ -1,0 +1,147 @@
+"""Checks the names that templates use: only what is known when a node is dispatched can be read."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from windlass.core.json_values import nearest
+from windlass.core.templates import Reference, Template
+from windlass.spec.findings import Findings, Path
+from windlass.spec.graph import not_upstream
+from windlass.spec.model import Loop, OnError, OnSuccess
+from windlass.spec.nodes import SPELLINGS, ReadNode
+
+ALWAYS = frozenset({"input", "workload", "job", "nodes"})
+JOB_KEYS = ("id", "workflow_id", "created_at")
+NODE_KEYS = ("output", "result", "status", "meta")
+
+
+class _Names:
+    """What the whole workflow knows."""
+
+    def __init__(self, nodes: Sequence[ReadNode], schema: Mapping[str, Any] | None) -> None:
+        self.index = {node.raw.id: number for number, node in enumerate(nodes)}
+        properties: object = (schema or {}).get("properties")
+        closed = (schema or {}).get("additionalProperties") is False
+        # The only input keys there can be, or None when any may come.
+        self.input_keys: list[str] | None = list(properties) if isinstance(properties, dict) and closed else None
+
+
+def templates_of(node: ReadNode) -> Iterator[tuple[Path, Template, frozenset[str]]]:
+    """Each template of a node with its place and the extra names it may use."""
+    values = node.values
+    nothing: frozenset[str] = frozenset()
+    loop = values.get("loop")
+    inside = frozenset({loop.element, "index"}) if isinstance(loop, Loop) else nothing
+    for name in ("params", "when"):
+        if (template := values.get(name)) is not None:
+            yield (*node.raw.path, _written(node, name)), template, inside
+    rules: Mapping[str, object] = values.get("retry") or {}
+    rule = rules.get("on_error")
+    if isinstance(rule, OnError) and rule.when is not None:
+        yield (*node.raw.path, "retry", "on_error", "when"), rule.when, inside | {"error", "attempt"}
+    further = rules.get("on_success")
+    if isinstance(further, OnSuccess):
+        for key, template in (("while", further.condition), ("next_call", further.next_call)):
+            if template is not None:
+                yield (*node.raw.path, "retry", "on_success", key), template, inside | {"response", "attempt"}
+    if isinstance(loop, Loop):
+        yield (*node.raw.path, "loop", "collection"), loop.collection, nothing
+
+
+def _written(node: ReadNode, name: str) -> str:
+    return next((key for key in node.raw.fields if SPELLINGS.get(key, key) == name), name)
+
+
+def check_references(
+    found: Findings,
+    nodes: Sequence[ReadNode],
+    parents: Sequence[Sequence[int]],
+    order: Sequence[int],
+    schema: Mapping[str, Any] | None,
+) -> None:
+    """Note every reference to something that can not be there."""
+    names = _Names(nodes, schema)
+    queries: dict[tuple[int, int], tuple[Path, str]] = {}
+    for number, node in enumerate(nodes):
+        for path, template, extra in templates_of(node):
+            for reference in template.references:
+                target = _check(found, path, template, reference, names, extra)
+                if target is None or target in parents[number]:
+                    continue
+                queries.setdefault((target, number), (path, nodes[target].raw.id))
+    if not queries:
+        return
+    for query in sorted(not_upstream(queries, parents, order)):
+        path, name = queries[query]
+        node = nodes[query[1]].raw.id
+        message = f"the template reads '{name}', which does not run before '{node}'"
+        found.add(_inside(path, nodes[query[1]], name), message, f"add '{name}' to the dependencies of '{node}'")
+
+
+def _check(
+    found: Findings, path: Path, template: Template, reference: Reference, names: _Names, extra: frozenset[str]
+) -> int | None:
+    """The number of the node that a reference reads, or None; problems with other names are noted."""
+    name, keys = reference.name, reference.path
+    if name in extra:
+        return None
+    if name == "secrets":
+        where = place_in(path, template.source, "secrets")
+        found.add(where, "secrets can not be used yet in this version", "pass the value as input for now")
+        return None
+    if name in {"input", "workload"} and keys and names.input_keys is not None and keys[0] not in names.input_keys:
+        _note_input(found, place_in(path, template.source, str(keys[0])), str(keys[0]), names.input_keys)
+        return None
+    if name == "job" and keys and keys[0] not in JOB_KEYS:
+        _note_key(found, place_in(path, template.source, "job"), "job", str(keys[0]), JOB_KEYS)
+    if name == "nodes" and keys:
+        name, keys = str(keys[0]), keys[1:]
+        if name not in names.index:
+            near = nearest(name, list(names.index))
+            hint = f"did you mean '{near}'?" if near else "name a node of this workflow"
+            found.add(place_in(path, template.source, name), f"there is no node '{name}'", hint)
+            return None
+    elif name in ALWAYS:
+        return None
+    target = names.index.get(name)
+    if target is None:
+        if names.input_keys is not None and name not in names.input_keys:
+            known = [*names.input_keys, *names.index, *sorted(ALWAYS)]
+            _note_input(found, place_in(path, template.source, name), name, known)
+        return None
+    if keys and keys[0] not in NODE_KEYS:
+        _note_key(found, place_in(path, template.source, name), name, str(keys[0]), NODE_KEYS)
+    return target
+
+
+def _note_input(found: Findings, path: Path, name: str, known: Sequence[str]) -> None:
+    near = nearest(name, known)
+    hint = f"did you mean '{near}'?" if near else "declare it in `input`"
+    found.add(path, f"the template reads '{name}', which is neither a node nor an input", hint)
+
+
+def _note_key(found: Findings, path: Path, name: str, key: str, known: Sequence[str]) -> None:
+    near = nearest(key, known)
+    hint = f"did you mean '{name}.{near}'?" if near else f"use {', '.join(f'{name}.{each}' for each in known)}"
+    found.add(path, f"'{name}' has no '{key}'", hint)
+
+
+def place_in(path: Path, source: object, name: str) -> Path:
+    """The path of the first string in a template that mentions a name."""
+    stack: list[tuple[Path, object]] = [(path, source)]
+    while stack:
+        here, value = stack.pop()
+        if isinstance(value, str) and name in value and "{" in value:
+            return here
+        if isinstance(value, dict):
+            stack.extend(((*here, str(key)), inner) for key, inner in reversed(list(value.items())))
+        elif isinstance(value, list):
+            stack.extend(((*here, at), inner) for at, inner in reversed(list(enumerate(value))))
+    return path
+
+
+def _inside(path: Path, node: ReadNode, name: str) -> Path:
+    for where, template, _ in templates_of(node):
+        if where == path:
+            return place_in(path, template.source, name)
+    return path

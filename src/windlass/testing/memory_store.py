@@ -1,0 +1,229 @@
+"""A store in plain dictionaries: the model that databases are compared with, and what simulations write to.
+
+Every call takes effect in one step, without threads and without waiting.
+"""
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+from msgspec import Raw
+
+from windlass.core.changes import Changes, Event, JobRow, NodeRow
+from windlass.core.errors import CommitUnknown, JobNotFound, StaleLease, WorkflowNotFound
+from windlass.ports.store import JobFilter, Lease, NewJob, Request, StoredJob, StoredWorkflow, Submission
+
+_UNFINISHED = ("pending", "running")
+
+
+class _Kept:
+    """All rows of one job."""
+
+    __slots__ = ("events", "nodes", "row")
+
+    def __init__(self, row: StoredJob, first: Event) -> None:
+        self.row = row
+        self.nodes: dict[str, NodeRow] = {}
+        self.events: list[Event] = [first]
+
+
+class MemoryStore:
+    """The Store contract in the memory of one process."""
+
+    def __init__(self) -> None:
+        self._workflows: dict[str, list[StoredWorkflow]] = {}
+        self._jobs: dict[str, _Kept] = {}
+        self._keys: dict[tuple[str, str], str] = {}
+        # Requests by id, and whether each was applied.
+        self._requests: dict[str, tuple[Request, bool]] = {}
+        self._epochs: dict[int, int] = {}
+        self._owners: dict[int, str] = {}
+        self._closed = False
+
+    # Looking, without a call: what checkers read
+
+    def job_ids(self) -> list[str]:
+        """Every job there is."""
+        return list(self._jobs)
+
+    def rows(self, job_id: str) -> tuple[StoredJob, Sequence[NodeRow]]:
+        """A job's row and those of its nodes."""
+        kept = self._kept(job_id)
+        return _with_seq(kept), list(kept.nodes.values())
+
+    def log(self, job_id: str) -> Sequence[Event]:
+        """Every event of a job."""
+        return self._kept(job_id).events
+
+    def asked(self) -> list[tuple[Request, bool]]:
+        """Every request, and whether it was applied."""
+        return list(self._requests.values())
+
+    # Writing
+
+    async def close(self) -> None:
+        self._closed = True
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise CommitUnknown("the store is closed")
+
+    async def put_workflow(self, workflow_id: str, definition: Raw, digest: str, now: int) -> StoredWorkflow:
+        self._check_open()
+        versions = self._workflows.setdefault(workflow_id, [])
+        if versions and versions[-1].digest == digest:
+            return versions[-1]
+        stored = StoredWorkflow(workflow_id, len(versions) + 1, definition, digest, now)
+        versions.append(stored)
+        return stored
+
+    async def submit(self, jobs: Sequence[NewJob]) -> Sequence[Submission]:
+        self._check_open()
+        return [self._submit(job) for job in jobs]
+
+    def _submit(self, job: NewJob) -> Submission:
+        key = None if job.idempotency_key is None else (job.workflow_id, job.idempotency_key)
+        known = None if key is None else self._keys.get(key)
+        if known is not None:
+            row = self._jobs[known].row
+            return Submission(row, created=False, conflict=row.body_digest != job.body_digest)
+        row = StoredJob(
+            job_id=job.job_id, workflow_id=job.workflow_id, version=job.version, shard=job.shard, status="pending",
+            input=job.input, seq=1, round=0, priority=job.priority, created_at=job.created_at, started_at=None,
+            completed_at=None, deadline_at=None, error=None, idempotency_key=job.idempotency_key,
+            body_digest=job.body_digest,
+        )  # fmt: skip
+        data = Raw(msgspec.json.encode({"workflow_id": job.workflow_id, "version": job.version}))
+        self._jobs[job.job_id] = _Kept(row, Event(1, "job_created", None, None, job.created_at, data))
+        if key is not None:
+            self._keys[key] = job.job_id
+        return Submission(row)
+
+    async def request(self, request: Request) -> None:
+        self._check_open()
+        self._kept(request.job_id)
+        self._requests.setdefault(request.request_id, (request, False))
+
+    async def take_lease(self, shard: int, owner: str) -> Lease:
+        self._check_open()
+        abandoned = shard in self._owners
+        self._owners[shard] = owner
+        epoch = self._epochs[shard] = self._epochs.get(shard, 0) + 1
+        return Lease(epoch, abandoned=abandoned)
+
+    async def release_lease(self, shard: int, epoch: int) -> None:
+        self._check_open()
+        if self._epochs.get(shard) == epoch:
+            self._owners.pop(shard, None)
+
+    async def commit(self, shard: int, epoch: int, changes: Changes) -> None:
+        self._check_open()
+        if self._epochs.get(shard) != epoch:
+            raise StaleLease(f"shard {shard} has a new owner (epoch {self._epochs.get(shard)}, not {epoch})")
+        # Everything or nothing: what a database would refuse is found before anything is written.
+        for job_id in {*changes.jobs, *changes.events, *(job_id for job_id, _ in changes.nodes)}:
+            if job_id not in self._jobs:
+                raise CommitUnknown(f"there is no job {job_id} to write about")
+        for job_id, events in changes.events.items():
+            if events[0].seq <= self._jobs[job_id].events[-1].seq:
+                raise CommitUnknown(f"job {job_id} has an event {events[0].seq} already")
+        for row in changes.nodes.values():
+            self._kept(row.job_id).nodes[row.node_id] = row
+        for row in changes.jobs.values():
+            self._update(row)
+        for job_id, events in changes.events.items():
+            self._kept(job_id).events.extend(events)
+        for request_id in changes.requests:
+            if request_id in self._requests:
+                self._requests[request_id] = (self._requests[request_id][0], True)
+
+    def _update(self, row: JobRow) -> None:
+        kept = self._kept(row.job_id)
+        kept.row = msgspec.structs.replace(
+            kept.row,
+            status=row.status,
+            round=row.round,
+            started_at=row.started_at,
+            completed_at=row.completed_at,
+            deadline_at=row.deadline_at,
+            error=row.error,
+        )
+
+    async def prune(self, finished_before: int, limit: int) -> int:
+        self._check_open()
+        ended = [
+            (kept.row.completed_at, job_id)
+            for job_id, kept in self._jobs.items()
+            if kept.row.status not in _UNFINISHED
+            and kept.row.completed_at is not None
+            and kept.row.completed_at < finished_before
+        ]
+        gone = {job_id for _, job_id in sorted(ended)[:limit]}
+        for job_id in gone:
+            row = self._jobs.pop(job_id).row
+            if row.idempotency_key is not None:
+                del self._keys[row.workflow_id, row.idempotency_key]
+        self._requests = {key: held for key, held in self._requests.items() if held[0].job_id not in gone}
+        return len(gone)
+
+    # Reading
+
+    async def workflow(self, workflow_id: str, version: int | None = None) -> StoredWorkflow:
+        versions = self._workflows.get(workflow_id, [])
+        number = len(versions) if version is None else version
+        if not 1 <= number <= len(versions):
+            raise WorkflowNotFound(f"there is no workflow {workflow_id} version {version}; deploy it first")
+        return versions[number - 1]
+
+    async def unfinished(self, shard: int) -> Sequence[str]:
+        return self._ids(lambda row: row.shard == shard and row.status in _UNFINISHED)
+
+    async def pending(self, shard: int, created_before: int, limit: int) -> Sequence[str]:
+        return self._ids(
+            lambda row: row.shard == shard and row.status == "pending" and row.created_at < created_before
+        )[:limit]
+
+    def _ids(self, wanted: Callable[[StoredJob], bool]) -> list[str]:
+        found = sorted((kept.row.created_at, job_id) for job_id, kept in self._jobs.items() if wanted(kept.row))
+        return [job_id for _, job_id in found]
+
+    async def restore(self, job_id: str) -> tuple[StoredJob, Sequence[NodeRow]]:
+        return self.rows(job_id)
+
+    async def requests(self, shard: int, limit: int) -> Sequence[Request]:
+        waiting = [
+            request
+            for request, applied in self._requests.values()
+            if not applied and self._kept(request.job_id).row.shard == shard
+        ]
+        return sorted(waiting, key=lambda request: (request.created_at, request.request_id))[:limit]
+
+    async def job(self, job_id: str) -> StoredJob:
+        return _with_seq(self._kept(job_id))
+
+    async def jobs(self, wanted: JobFilter) -> Sequence[StoredJob]:
+        found = [
+            kept.row
+            for kept in self._jobs.values()
+            if wanted.workflow_id in (None, kept.row.workflow_id)
+            and wanted.status in (None, kept.row.status)
+            and (wanted.before is None or (kept.row.created_at, kept.row.job_id) < wanted.before)
+        ]
+        return sorted(found, key=lambda row: (row.created_at, row.job_id), reverse=True)[: wanted.limit]
+
+    async def nodes(self, job_id: str, node_id: str | None = None) -> Sequence[NodeRow]:
+        kept = self._jobs.get(job_id)
+        return [] if kept is None else [row for row in kept.nodes.values() if node_id in (None, row.node_id)]
+
+    async def events(self, job_id: str, after_seq: int = 0, limit: int = 1000) -> Sequence[Event]:
+        kept = self._jobs.get(job_id)
+        return [] if kept is None else [event for event in kept.events if event.seq > after_seq][:limit]
+
+    def _kept(self, job_id: str) -> _Kept:
+        kept = self._jobs.get(job_id)
+        if kept is None:
+            raise JobNotFound(f"there is no job {job_id}; `windlass jobs list` shows the jobs of this database")
+        return kept
+
+
+def _with_seq(kept: _Kept) -> StoredJob:
+    return msgspec.structs.replace(kept.row, seq=kept.events[-1].seq)

@@ -1,0 +1,128 @@
+"""Runs that are stopped, killed and taken up again, and two processes on one database."""
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.cli.conftest import ENDS_SECONDS, Said
+
+Windlass = Callable[..., Said]
+Spawn = Callable[..., "subprocess.Popen[str]"]
+READ_BYTES = 65_536
+
+GATED = ("run", "gated.yaml", "--import", "gates")
+
+
+def started(spawn: Spawn) -> "subprocess.Popen[str]":
+    """The gated workflow, at work on its gate."""
+    process = spawn(*GATED)
+    assert process.stdout is not None
+    for line in process.stdout:
+        if "gate" in line and "started" in line:
+            return process
+    raise AssertionError(f"the gate was never reached: {process.communicate()[1]}")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_stops_cleanly_and_says_how_to_go_on(spawn: Spawn, number: int) -> None:
+    process = started(spawn)
+
+    process.send_signal(number)
+
+    _, err = process.communicate(timeout=ENDS_SECONDS)
+    assert process.returncode == 130
+    assert "take it up with: windlass run gated.yaml --resume" in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_a_stopped_job_is_taken_up_without_repeating_what_completed(
+    spawn: Spawn, windlass: Windlass, folder: Path, number: int
+) -> None:
+    process = started(spawn)
+    process.send_signal(number)
+    process.communicate(timeout=ENDS_SECONDS)
+    (folder / "gate.open").touch()
+
+    said = windlass(*GATED, "--resume", "--json")
+
+    assert said.code == 0
+    assert said.json["result_data"]["last"] == {"echoed_params": {"done": True}}
+    assert (folder / "tally.txt").read_text() == "x"
+
+
+def test_an_interrupted_json_run_prints_the_unfinished_job(spawn: Spawn, folder: Path) -> None:
+    process = spawn(*GATED, "--json")
+    while not (folder / "tally.txt").exists():
+        assert process.poll() is None
+
+    process.send_signal(signal.SIGINT)
+
+    out, _ = process.communicate(timeout=ENDS_SECONDS)
+    assert process.returncode == 130
+    assert msgspec.json.decode(out)["status"] == "running"
+
+
+def test_jobs_can_be_read_while_another_process_runs_them(spawn: Spawn, windlass: Windlass) -> None:
+    started(spawn)
+
+    listed = windlass("jobs", "list", "--json").json
+
+    assert [(job["workflow_id"], job["status"]) for job in listed["items"]] == [("gated", "running")]
+
+
+def test_a_database_in_use_is_left_alone(spawn: Spawn, windlass: Windlass) -> None:
+    started(spawn)
+
+    said = windlass("run", "echo.yaml")
+
+    assert said.code == 2
+    assert "in use by another" in said.err
+
+
+def test_a_run_leaves_unfinished_jobs_of_others_alone(spawn: Spawn, windlass: Windlass, folder: Path) -> None:
+    process = started(spawn)
+    process.kill()
+    process.communicate(timeout=ENDS_SECONDS)
+    (folder / "gate.open").touch()
+
+    windlass("run", "echo.yaml")
+
+    statuses = {job["workflow_id"]: job["status"] for job in windlass("jobs", "list", "--json").json["items"]}
+    assert statuses == {"gated": "running", "echo_test": "completed"}
+
+
+def test_a_terminal_shows_the_graph_live(folder: Path) -> None:
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "windlass", "run", "echo.yaml", "-i", "message=hello"]
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", "LINES": "30"}
+    process = subprocess.Popen(command, cwd=folder, stdout=theirs, stderr=theirs, stdin=theirs, env=environment)
+    os.close(theirs)
+
+    shown = _drained(ours)
+
+    assert process.wait(timeout=ENDS_SECONDS) == 0
+    assert "✓" in shown
+    assert "1 of 1 nodes" in shown
+    assert "\x1b[" in shown
+    assert '"message": "hello"' in shown
+
+
+def _drained(terminal: int) -> str:
+    """Everything until the other side closed, which Linux tells as an error."""
+    chunks: list[bytes] = []
+    try:
+        while chunk := os.read(terminal, READ_BYTES):
+            chunks.append(chunk)
+    except OSError:
+        pass
+    finally:
+        os.close(terminal)
+    return b"".join(chunks).decode()

@@ -1,0 +1,113 @@
+"""`windlass jobs`: lists, one job, its timeline."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.cli.conftest import Said
+
+Windlass = Callable[..., Said]
+
+
+@pytest.fixture
+def ran(windlass: Windlass) -> list[str]:
+    """Three jobs, oldest first."""
+    files = ("echo.yaml", "failing.yaml", "echo.yaml")
+    return [windlass("run", file, "--json", "-i", "n=1").json["job_id"] for file in files]
+
+
+@pytest.mark.parametrize("command", ["list", "show", "events"])
+def test_without_a_database_the_way_to_one_is_told(windlass: Windlass, command: str) -> None:
+    said = windlass("jobs", command)
+
+    assert said.code == 2
+    assert ".windlass/windlass.db" in said.err
+
+
+def test_jobs_are_listed_newest_first(windlass: Windlass, ran: list[str]) -> None:
+    listed = windlass("jobs", "list", "--json").json
+
+    assert [job["job_id"] for job in listed["items"]] == ran[::-1]
+    assert listed["next_cursor"] is None
+
+
+def test_a_list_can_be_read_page_by_page(windlass: Windlass, ran: list[str]) -> None:
+    first = windlass("jobs", "list", "--json", "--limit", "2").json
+
+    second = windlass("jobs", "list", "--json", "--limit", "2", "--cursor", first["next_cursor"]).json
+
+    assert [job["job_id"] for job in first["items"] + second["items"]] == ran[::-1]
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [(("--status", "failed"), [1]), (("--workflow", "echo_test"), [2, 0]), (("--limit", "1"), [2])],
+)
+def test_a_list_can_be_narrowed(
+    windlass: Windlass, ran: list[str], flags: tuple[str, ...], expected: list[int]
+) -> None:
+    listed = windlass("jobs", "list", "--json", *flags).json
+
+    assert [job["job_id"] for job in listed["items"]] == [ran[number] for number in expected]
+
+
+def test_people_get_a_table(windlass: Windlass, ran: list[str]) -> None:
+    said = windlass("jobs", "list")
+
+    assert all(job_id in said.out for job_id in ran)
+    assert "failed" in said.out
+
+
+def test_a_job_is_shown_with_its_nodes_and_result(windlass: Windlass, ran: list[str]) -> None:
+    shown = windlass("jobs", "show", ran[0], "--json").json
+
+    assert shown["result_data"] == {"echo_handler": {"echoed_params": {"n": 1}}}
+    assert shown["created_at"] <= shown["started_at"] <= shown["completed_at"]
+    assert {node["node_id"]: node["status"] for node in shown["nodes"]}["echo_handler"] == "completed"
+
+
+def test_the_newest_job_is_shown_by_default(windlass: Windlass, ran: list[str]) -> None:
+    assert windlass("jobs", "show", "--json").json["job_id"] == ran[-1]
+
+
+def test_a_failed_job_is_shown_with_its_error(windlass: Windlass, ran: list[str]) -> None:
+    said = windlass("jobs", "show", ran[1])
+
+    assert said.code == 0
+    assert "error: node boom: broken: it is broken" in said.out
+
+
+def test_an_unknown_job_is_refused(windlass: Windlass, ran: list[str]) -> None:
+    said = windlass("jobs", "show", "nobody")
+
+    assert said.code == 2
+    assert "nobody" in said.err
+
+
+def test_events_are_the_timeline_in_order(windlass: Windlass, ran: list[str]) -> None:
+    events = windlass("jobs", "events", ran[0], "--json").json["items"]
+
+    assert [(event["event_type"], event["node_id"]) for event in events] == [
+        ("job_created", None),
+        ("node_ready", "echo_handler"),
+        ("node_dispatched", "echo_handler"),
+        ("job_started", None),
+        ("node_started", "echo_handler"),
+        ("node_completed", "echo_handler"),
+        ("node_ready", "end"),
+        ("job_completed", None),
+    ]
+    assert [event["seq"] for event in events] == list(range(1, 9))
+
+
+def test_events_go_on_after_a_sequence_number(windlass: Windlass, ran: list[str]) -> None:
+    events = windlass("jobs", "events", ran[0], "--json", "--after", "5", "--limit", "2").json["items"]
+
+    assert [event["seq"] for event in events] == [6, 7]
+
+
+def test_people_get_the_timeline_as_a_table(windlass: Windlass, ran: list[str]) -> None:
+    said = windlass("jobs", "events", ran[1])
+
+    assert "node_failed" in said.out
+    assert "broken: it is broken" in said.out

@@ -1,0 +1,95 @@
+"""The command as a whole: start-up, help, errors and exit codes."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Said
+from windlass import __version__
+from windlass.cli import main
+
+STARTS = 5
+# The budget is 150 ms on an idle machine; tests run beside each other on busy ones.
+START_SECONDS_MAX = 0.4
+HEAVY = {"apsw", "asyncio", "httpx2", "jinja2", "rich", "yaml"}
+
+Windlass = Callable[..., Said]
+
+
+def test_the_version_is_printed(windlass: Windlass) -> None:
+    assert windlass("--version") == (0, f"windlass {__version__}\n", "")
+
+
+def test_the_version_is_printed_at_once() -> None:
+    took: list[float] = []
+    for _ in range(STARTS):
+        begun = time.perf_counter()
+        subprocess.run([sys.executable, "-m", "windlass", "--version"], check=True, capture_output=True)
+        took.append(time.perf_counter() - begun)
+
+    assert min(took) < START_SECONDS_MAX
+
+
+def test_printing_the_version_loads_nothing_heavy() -> None:
+    code = f"import sys; from windlass.cli.main import call; call(['--version']); print({HEAVY!r} & set(sys.modules))"
+
+    ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+
+    assert ran.stdout.splitlines()[-1] == "set()"
+
+
+def test_every_command_has_help(windlass: Windlass) -> None:
+    for command in main.COMMANDS:
+        if command != "bench":
+            assert windlass(command, "--help").code == 0
+
+
+def test_an_unknown_command_is_refused(windlass: Windlass) -> None:
+    said = windlass("rum")
+
+    assert said.code == 2
+    assert "rum" in said.err
+
+
+def test_a_missing_file_is_refused(windlass: Windlass) -> None:
+    said = windlass("run", "nowhere.yaml")
+
+    assert said.code == 2
+    assert "nowhere.yaml" in said.err
+
+
+def test_bad_settings_are_refused_with_all_their_problems(windlass: Windlass, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WINDLASS_WORKER__THREDS", "3")
+    monkeypatch.setenv("WINDLASS_WORKER__PROCESSES", "none")
+
+    said = windlass("run", "echo.yaml")
+
+    assert said.code == 2
+    assert "did you mean WINDLASS_WORKER__THREADS?" in said.err
+    assert "WINDLASS_WORKER__PROCESSES: 'none' can not be used" in said.err
+
+
+def test_config_shows_values_and_origins(windlass: Windlass, folder: Path) -> None:
+    (folder / "windlass.toml").write_text('database_url = "postgresql://me:secret@db/x"\n')
+
+    shown = windlass("config", "--json").json
+
+    assert shown["database_url"] == {"value": "postgresql://me:***@db/x", "origin": "windlass.toml"}
+    assert shown["worker.concurrency"] == {"value": 64, "origin": "default"}
+
+
+def test_a_defect_is_told_with_its_trace(windlass: Windlass, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(**_: object) -> None:
+        raise ZeroDivisionError("nobody thought of this")
+
+    monkeypatch.setattr(main.cli, "main", broken)
+
+    said = windlass("config")
+
+    assert said.code == 1
+    assert "please report it" in said.err
+    assert "Traceback" in said.err

@@ -1,0 +1,127 @@
+"""A job's progress from its events, in numbers, plain lines and the live picture."""
+
+import io
+
+import msgspec
+import pytest
+from rich.console import Console
+
+from tests.cli.test_drawing import DIAMOND, plan_of
+from windlass.cli.live import LiveView
+from windlass.cli.plain import PlainView
+from windlass.cli.progress import Progress, one_line, spell_seconds
+from windlass.core.changes import Event
+
+T0 = 1_800_000_000_000_000
+SECOND = 1_000_000
+
+
+def event(seq: int, kind: str, node_id: str | None = None, seconds: float = 0, **data: object) -> Event:
+    body = msgspec.Raw(msgspec.json.encode(data)) if data else None
+    return Event(seq, kind, node_id, None, T0 + round(seconds * SECOND), body)
+
+
+def diamond_at_work() -> list[Event]:
+    return [
+        event(1, "job_created"),
+        event(2, "node_ready", "left"),
+        event(3, "node_dispatched", "left", attempt_number=1),
+        event(4, "job_started"),
+        event(5, "node_started", "left", 0.5, attempt_number=1),
+        event(
+            6, "node_retrying", "left", 1, attempt_number=1, delay_seconds=2.0, error={"type": "busy", "message": "no"}
+        ),
+        event(7, "node_dispatched", "left", 3, attempt_number=2),
+        event(8, "node_started", "left", 3, attempt_number=2),
+        event(9, "node_completed", "left", 4, attempt_number=2),
+        event(10, "node_started", "right", 4, attempt_number=1),
+    ]
+
+
+def picture(progress: Progress) -> str:
+    console = Console(file=io.StringIO(), width=100, force_terminal=False)
+    console.print(LiveView(progress, console).picture())
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_counts_follow_the_events() -> None:
+    progress = Progress(plan_of(DIAMOND))
+
+    for one in diamond_at_work():
+        progress.apply(one)
+
+    assert (progress.done, progress.total, progress.status) == (1, 3, "running")
+    assert list(progress.active) == ["right"]
+    assert progress.seconds_of(progress.nodes["left"], T0) == 3.5
+
+
+def test_start_and_end_are_not_counted() -> None:
+    progress = Progress(plan_of(DIAMOND))
+
+    progress.apply(event(1, "node_ready", "end"))
+
+    assert progress.counts == {"pending": 3}
+
+
+def test_plain_lines_tell_of_retries_and_ends(capsys: pytest.CaptureFixture[str]) -> None:
+    view = PlainView(Progress(plan_of(DIAMOND)))
+
+    for one in diamond_at_work():
+        view.show(one)
+
+    told = [line[14:] for line in capsys.readouterr().out.splitlines()]
+    assert told[2] == "left   will try again: busy: no, next attempt in 2.00 s"
+    assert told[4] == "left   completed in 3.50 s (attempt 2)"
+
+
+def test_plain_lines_of_a_large_job_are_counts_and_failures(capsys: pytest.CaptureFixture[str]) -> None:
+    fan = {f"work_{number}": [] for number in range(1_000)}
+    view = PlainView(Progress(plan_of(fan)))
+
+    for number in range(999):
+        view.show(event(number, "node_completed", f"work_{number}", number / 1_000))
+    view.show(event(999, "node_failed", "work_999", 1, error={"type": "boom", "message": "gone"}))
+
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2
+    assert lines[0].endswith("1 of 1,000 nodes done")
+    assert lines[1].endswith("work_999  failed: boom: gone")
+
+
+def test_the_live_picture_shows_every_node_of_a_small_graph() -> None:
+    progress = Progress(plan_of(DIAMOND))
+    for one in diamond_at_work():
+        progress.apply(one)
+
+    shown = picture(progress)
+
+    assert "1 of 3 nodes" in shown
+    assert all(node_id in shown for node_id in ("left", "right", "join"))
+    assert "✓" in shown
+    assert "attempt 2" in shown
+
+
+def test_the_live_picture_of_a_large_graph_shows_only_what_matters() -> None:
+    progress = Progress(plan_of({f"work_{number}": [] for number in range(2_000)}))
+    for number in range(1_000):
+        progress.apply(event(number, "node_started", f"work_{number}"))
+    progress.apply(event(1_000, "node_failed", "work_1500", error={"type": "boom", "message": "gone"}))
+
+    shown = picture(progress)
+
+    assert "1,000 running" in shown
+    assert "and 992 more" in shown
+    assert "work_1500" in shown
+    assert len(shown.splitlines()) < 20
+
+
+def test_text_of_others_cannot_move_the_cursor() -> None:
+    assert one_line("a\x1b[2Jb\nc\r") == "a\N{REPLACEMENT CHARACTER}[2Jb c"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "spelled"), [(0.034, "0.03 s"), (12.34, "12.3 s"), (61, "1 min 01 s"), (3_720, "1 h 02 min")]
+)
+def test_durations_are_spelled_for_people(seconds: float, spelled: str) -> None:
+    assert spell_seconds(seconds) == spelled

@@ -1,0 +1,219 @@
+"""`windlass run`: results, exit codes, inputs and refusals."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.cli.conftest import ENDS_SECONDS, Said
+
+Windlass = Callable[..., Said]
+
+BROKEN = """\
+workflow_id: broken
+nodes:
+  first:
+    handler: echo
+    dependencies: [secnd]
+    parms: {a: 1}
+  second: {handler: echo}
+"""
+STRICT = """\
+workflow_id: strict
+input:
+  type: object
+  properties: {count: {type: integer, minimum: 1}}
+  required: [count]
+nodes:
+  only: {handler: echo, params: {count: "{{ input.count }}"}}
+"""
+
+
+def test_a_completed_job_exits_with_0_and_prints_its_result(windlass: Windlass) -> None:
+    said = windlass("run", "echo.yaml", "-i", "message=hello")
+
+    assert said.code == 0
+    assert '"message": "hello"' in said.out
+
+
+def test_without_a_terminal_steps_are_timestamped_lines(windlass: Windlass) -> None:
+    lines = windlass("run", "echo.yaml").out.splitlines()
+
+    stamped = [line for line in lines if re.match(r"\d\d:\d\d:\d\d\.\d{3}  ", line)]
+    assert any("echo_handler  completed in" in line for line in stamped)
+    assert any("job completed after" in line for line in stamped)
+
+
+def test_a_failed_job_exits_with_1_and_says_why(windlass: Windlass) -> None:
+    said = windlass("run", "failing.yaml")
+
+    assert said.code == 1
+    assert "failed: node boom: broken: it is broken" in said.err
+
+
+@pytest.mark.parametrize(("file", "code", "status"), [("echo.yaml", 0, "completed"), ("failing.yaml", 1, "failed")])
+def test_json_is_one_object_on_standard_output_and_nothing_else(
+    folder: Path, file: str, code: int, status: str
+) -> None:
+    command = [sys.executable, "-m", "windlass", "run", file, "--json", "-i", "n=1"]
+
+    ran = subprocess.run(command, capture_output=True, cwd=folder, timeout=ENDS_SECONDS, check=False)
+
+    printed = msgspec.json.decode(ran.stdout)
+    assert ran.returncode == code
+    assert ran.stdout.count(b"\n") == 1
+    assert list(printed) == ["job_id", "status", "result_data", "error", "nodes", "duration_seconds"]
+    assert printed["status"] == status
+
+
+def test_json_tells_every_node_and_the_outputs_of_tasks(windlass: Windlass) -> None:
+    printed = windlass("run", "echo.yaml", "--json", "-i", "n=1").json
+
+    assert printed["result_data"] == {"echo_handler": {"echoed_params": {"n": 1}}}
+    assert printed["error"] is None
+    assert {node: told["status"] for node, told in printed["nodes"].items()} == {
+        "start": "completed",
+        "echo_handler": "completed",
+        "end": "completed",
+    }
+    assert printed["nodes"]["echo_handler"]["attempt"] == 1
+    assert printed["duration_seconds"] >= 0
+
+
+def test_json_of_a_failed_job_has_the_errors(windlass: Windlass) -> None:
+    printed = windlass("run", "failing.yaml", "--json").json
+
+    assert printed["error"]["node_id"] == "boom"
+    assert printed["nodes"]["boom"]["error"]["type"] == "broken"
+    assert printed["nodes"]["after"]["error"]["type"] == "upstream_failed"
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        ("n=3", 3),
+        ("n=true", True),
+        ("n=[1, 2]", [1, 2]),
+        ("n=three", "three"),
+        ("n=", ""),
+        ('n="3"', "3"),
+        ("n=a=b", "a=b"),
+    ],
+)
+def test_a_value_is_read_as_json_where_it_is_json(windlass: Windlass, given: str, read: object) -> None:
+    printed = windlass("run", "echo.yaml", "--json", "-i", given).json
+
+    assert printed["result_data"]["echo_handler"]["echoed_params"] == {"n": read}
+
+
+@pytest.mark.parametrize(("name", "content"), [("in.json", '{"a": 1, "b": 2}'), ("in.yaml", "a: 1\nb: 2\n")])
+def test_pairs_override_the_input_file(windlass: Windlass, folder: Path, name: str, content: str) -> None:
+    (folder / name).write_text(content)
+
+    printed = windlass("run", "echo.yaml", "--json", "--input", name, "-i", "b=3").json
+
+    assert printed["result_data"]["echo_handler"]["echoed_params"] == {"a": 1, "b": 3}
+
+
+@pytest.mark.parametrize("content", ["[1, 2]", "a: [", "just text"])
+def test_an_input_file_without_an_object_is_refused(windlass: Windlass, folder: Path, content: str) -> None:
+    (folder / "in.yaml").write_text(content)
+
+    said = windlass("run", "echo.yaml", "--input", "in.yaml")
+
+    assert said.code == 2
+    assert said.err.startswith("in.yaml:")
+
+
+def test_a_pair_without_a_value_is_refused(windlass: Windlass) -> None:
+    said = windlass("run", "echo.yaml", "-i", "lonely")
+
+    assert said.code == 2
+    assert "'lonely' is not key=value" in said.err
+
+
+def test_an_unusable_document_exits_with_2_and_lists_every_problem_with_its_place(
+    windlass: Windlass, folder: Path
+) -> None:
+    (folder / "broken.yaml").write_text(BROKEN)
+
+    said = windlass("run", "broken.yaml")
+
+    places = [line.split(": ")[0] for line in said.err.splitlines()]
+    assert said.code == 2
+    assert said.out == ""
+    assert {"broken.yaml:5:20", "broken.yaml:6:5"} <= set(places)
+    assert "parms" in said.err
+
+
+def test_an_unusable_document_leaves_nothing_behind(windlass: Windlass, folder: Path) -> None:
+    (folder / "broken.yaml").write_text(BROKEN)
+
+    windlass("run", "broken.yaml")
+
+    assert not (folder / ".windlass").exists()
+
+
+def test_an_unknown_handler_is_told_before_anything_runs(windlass: Windlass, folder: Path) -> None:
+    (folder / "odd.yaml").write_text("workflow_id: odd\nnodes:\n  a: {handler: ecko}\n")
+
+    said = windlass("run", "odd.yaml")
+
+    assert "ecko" in said.err
+    assert said.code != 0
+
+
+@pytest.mark.parametrize("pair", ["count=0", "count=many", "other=1"])
+def test_an_input_that_does_not_fit_the_schema_is_refused(windlass: Windlass, folder: Path, pair: str) -> None:
+    (folder / "strict.yaml").write_text(STRICT)
+
+    said = windlass("run", "strict.yaml", "-i", pair)
+
+    assert said.code == 2
+    assert "count" in said.err
+
+
+def test_handlers_come_from_modules_in_the_current_folder(windlass: Windlass, folder: Path) -> None:
+    (folder / "gate.open").touch()
+
+    said = windlass("run", "gated.yaml", "--import", "gates", "--json")
+
+    assert said.code == 0
+    assert said.json["result_data"]["gate"] == {"open": True}
+
+
+@pytest.mark.parametrize("content", ["raise ValueError('not today')", "import nothing_like_it"])
+def test_a_module_that_cannot_be_imported_is_named(windlass: Windlass, folder: Path, content: str) -> None:
+    (folder / "unusable_module.py").write_text(content)
+
+    said = windlass("run", "echo.yaml", "--import", "unusable_module")
+
+    assert said.code == 2
+    assert "the module unusable_module can not be imported" in said.err
+
+
+def test_jobs_are_kept_where_the_database_flag_says(windlass: Windlass, folder: Path) -> None:
+    windlass("run", "echo.yaml", "--database", "sqlite:///elsewhere/jobs.db")
+
+    assert (folder / "elsewhere" / "jobs.db").exists()
+    assert not (folder / ".windlass").exists()
+
+
+def test_resuming_without_an_unfinished_job_says_so(windlass: Windlass) -> None:
+    windlass("run", "echo.yaml")
+
+    said = windlass("run", "echo.yaml", "--resume")
+
+    assert said.code == 2
+    assert "no unfinished job of echo_test" in said.err
+
+
+def test_resuming_takes_no_input(windlass: Windlass) -> None:
+    said = windlass("run", "echo.yaml", "--resume", "-i", "a=1")
+
+    assert said.code == 2
+    assert "--resume takes up a job that has its input already" in said.err

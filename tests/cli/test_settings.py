@@ -1,0 +1,105 @@
+"""Where settings come from, which of them wins, and what is refused."""
+
+from pathlib import Path
+
+import pytest
+
+from windlass.core.errors import SettingsInvalid
+from windlass.settings import Loaded, load_settings, masked
+
+
+def origin(loaded: Loaded, key: str) -> str:
+    return next(one.origin for one in loaded.effective if one.key == key)
+
+
+def problems(folder: Path, environ: dict[str, str], flags: dict[str, object] | None = None) -> list[str]:
+    with pytest.raises(SettingsInvalid) as refused:
+        load_settings(flags, folder=folder, environ=environ)
+    return [str(problem) for problem in refused.value.problems]
+
+
+def test_without_anything_set_the_defaults_hold(folder: Path) -> None:
+    loaded = load_settings(folder=folder, environ={})
+
+    assert loaded.settings.database_url == "sqlite:///.windlass/windlass.db"
+    assert {one.origin for one in loaded.effective} == {"default"}
+
+
+def test_each_layer_overrules_the_one_before_it(folder: Path) -> None:
+    (folder / "windlass.toml").write_text("[worker]\nconcurrency = 2\nthreads = 2\nheartbeat_seconds = 2\n")
+    environ = {"WINDLASS_WORKER__THREADS": "3", "WINDLASS_WORKER__HEARTBEAT_SECONDS": "3"}
+
+    loaded = load_settings(
+        {"worker.heartbeat_seconds": 4.0}, preset={"worker.concurrency": 9}, folder=folder, environ=environ
+    )
+
+    worker = loaded.settings.worker
+    assert (worker.concurrency, worker.threads, worker.heartbeat_seconds) == (2, 3, 4.0)
+    assert origin(loaded, "worker.concurrency") == "windlass.toml"
+    assert origin(loaded, "worker.threads") == "WINDLASS_WORKER__THREADS"
+    assert origin(loaded, "worker.heartbeat_seconds") == "flag"
+
+
+def test_a_commands_own_default_says_whose_it_is(folder: Path) -> None:
+    preset = {"http.allow_private": True}
+
+    loaded = load_settings(preset=preset, preset_origin="default of run", folder=folder, environ={})
+
+    assert loaded.settings.http.allow_private
+    assert origin(loaded, "http.allow_private") == "default of run"
+
+
+def test_connections_take_any_name(folder: Path) -> None:
+    (folder / "windlass.toml").write_text('[connections]\nshop = "sqlite:///shop.db"\n')
+
+    loaded = load_settings(folder=folder, environ={"WINDLASS_CONNECTIONS__MAIN_DB": "postgresql://db/x"})
+
+    assert loaded.settings.connections == {"shop": "sqlite:///shop.db", "main_db": "postgresql://db/x"}
+    assert origin(loaded, "connections.main_db") == "WINDLASS_CONNECTIONS__MAIN_DB"
+
+
+def test_a_variable_holds_a_list_with_commas(folder: Path) -> None:
+    loaded = load_settings(folder=folder, environ={"WINDLASS_WORKER__IMPORTS": "a.b, c"})
+
+    assert loaded.settings.worker.imports == ["a.b", "c"]
+
+
+def test_an_unknown_variable_is_refused_with_the_nearest_one(folder: Path) -> None:
+    assert problems(folder, {"WINDLASS_WORKER__CONCURENCY": "3"}) == [
+        (
+            "WINDLASS_WORKER__CONCURENCY: there is no setting 'worker.concurency' "
+            "(did you mean WINDLASS_WORKER__CONCURRENCY?)"
+        )
+    ]
+
+
+def test_an_unknown_key_in_the_file_is_refused_with_the_nearest_one(folder: Path) -> None:
+    (folder / "windlass.toml").write_text("[engine]\nsweep_second = 2\n")
+
+    assert problems(folder, {}) == [
+        (
+            "windlass.toml: engine.sweep_second: there is no setting 'engine.sweep_second' "
+            "(did you mean 'engine.sweep_seconds'?)"
+        )
+    ]
+
+
+def test_all_problems_are_told_at_once(folder: Path) -> None:
+    (folder / "windlass.toml").write_text("[worker]\nthreads = 0\n[nonsense]\nx = 1\n")
+
+    found = problems(folder, {"WINDLASS_HTTP__ALLOW_PRIVATE": "perhaps"}, {"sqlite.synchronous": "off"})
+
+    assert [text.split(":")[0] for text in found] == [
+        "windlass.toml", "windlass.toml", "WINDLASS_HTTP__ALLOW_PRIVATE", "flag",
+    ]  # fmt: skip
+    assert found[-1].endswith("'off' can not be used: it is one of full, normal")
+
+
+def test_a_broken_file_is_named(folder: Path) -> None:
+    (folder / "windlass.toml").write_text("worker = [")
+
+    assert problems(folder, {})[0].startswith("windlass.toml: not a TOML document")
+
+
+def test_a_password_in_a_url_is_masked() -> None:
+    assert masked("postgresql://me:a@b/c@db/x") == "postgresql://me:***@db/x"

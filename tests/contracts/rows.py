@@ -1,0 +1,49 @@
+"""Rows and changes built by hand for tests of stores."""
+
+from collections.abc import Sequence
+
+from msgspec import Raw
+
+from windlass.core.changes import Changes, Event, JobRow, NodeRow
+from windlass.ports.store import NewJob, Store
+
+T0 = 1_700_000_000_000_000
+
+
+def new_job(job_id: str, *, workflow_id: str = "flow", created_at: int = T0, shard: int = 0, input: str = "{}",
+            priority: int = 0, key: str | None = None, digest: str | None = None) -> NewJob:  # fmt: skip
+    return NewJob(job_id, workflow_id, 1, Raw(input.encode()), created_at, shard, priority, key, digest)
+
+
+def node_row(job_id: str, node_id: str, status: str = "completed", *, output: str | None = None,
+             error: str | None = None, meta: str | None = None) -> NodeRow:  # fmt: skip
+    raws = [None if text is None else Raw(text.encode()) for text in (output, error, meta)]
+    return NodeRow(job_id, node_id, status, 2, 1, 1, 3, T0 + 1, T0 + 2, T0 + 3, None, "w1", *raws)
+
+
+def event(seq: int, type: str = "node_ready", node_id: str | None = "a", data: str | None = None) -> Event:
+    return Event(seq, type, node_id, None, T0 + seq, None if data is None else Raw(data.encode()))
+
+
+def changes(
+    *,
+    jobs: Sequence[JobRow] = (),
+    nodes: Sequence[NodeRow] = (),
+    events: dict[str, list[Event]] | None = None,
+    requests: Sequence[str] = (),
+) -> Changes:
+    made = Changes()
+    made.jobs.update({row.job_id: row for row in jobs})
+    made.nodes.update({(row.job_id, row.node_id): row for row in nodes})
+    made.events.update(events or {})
+    made.requests.extend(requests)
+    return made
+
+
+def job_row(job_id: str, status: str = "running", *, completed_at: int | None = None, error: str | None = None,
+            round: int = 0) -> JobRow:  # fmt: skip
+    return JobRow(job_id, status, round, T0 + 1, completed_at, T0 + 9, None if error is None else Raw(error.encode()))
+
+
+async def end(store: Store, job_id: str, epoch: int, at: int, status: str = "completed") -> None:
+    await store.commit(0, epoch, changes(jobs=[job_row(job_id, status, completed_at=at)]))

@@ -1,0 +1,539 @@
+"""What every store must do, whatever database is under it."""
+
+import asyncio
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+from msgspec import Raw
+
+from tests.contracts.rows import T0, changes, end, event, job_row, new_job, node_row
+from windlass.core.changes import Event
+from windlass.core.errors import CommitUnknown, JobNotFound, StaleLease, WorkflowNotFound
+from windlass.ports.store import JobFilter, Request, Store, StoredJob
+
+# Values as the encoder writes them, without spaces between tokens.
+AWKWARD = [
+    '{"text":"Grüße, 世界 🌍"}',
+    '{"n":9223372036854775807,"m":-9223372036854775808,"u":18446744073709551615}',
+    '{"a":{"b":[null,{"c":null}]}}',
+    r'"quotes \" backslash \\ newline \n tab \t null \u0000 slash / emoji 🚀"',
+    "[]",
+    "{}",
+    "0",
+    "1.5e300",
+    "-0.0",
+    "false",
+    '""',
+    '"null"',
+    '{"twice":1,"twice":2}',
+]
+
+
+def ids(jobs: Sequence[StoredJob]) -> list[str]:
+    return [job.job_id for job in jobs]
+
+
+# Definitions
+
+
+async def test_a_first_definition_is_version_one(store: Store) -> None:
+    stored = await store.put_workflow("flow", Raw(b'{"nodes":{}}'), "d1", T0)
+
+    assert (stored.version, bytes(stored.definition), stored.created_at) == (1, b'{"nodes":{}}', T0)
+
+
+async def test_the_same_digest_adds_no_version(store: Store) -> None:
+    await store.put_workflow("flow", Raw(b"{}"), "d1", T0)
+
+    again = await store.put_workflow("flow", Raw(b"{}"), "d1", T0 + 5)
+
+    assert (again.version, again.created_at) == (1, T0)
+
+
+async def test_another_digest_adds_a_version_and_keeps_the_old_one(store: Store) -> None:
+    await store.put_workflow("flow", Raw(b'"one"'), "d1", T0)
+    await store.put_workflow("flow", Raw(b'"two"'), "d2", T0)
+
+    newest, first = await store.workflow("flow"), await store.workflow("flow", 1)
+
+    assert (newest.version, bytes(newest.definition), bytes(first.definition)) == (2, b'"two"', b'"one"')
+
+
+async def test_going_back_to_an_older_digest_is_a_new_version(store: Store) -> None:
+    for digest in ("d1", "d2", "d1"):
+        last = await store.put_workflow("flow", Raw(b"{}"), digest, T0)
+
+    assert last.version == 3
+
+
+async def test_versions_of_workflows_are_counted_apart(store: Store) -> None:
+    await store.put_workflow("one", Raw(b"{}"), "d1", T0)
+
+    assert (await store.put_workflow("two", Raw(b"{}"), "d1", T0)).version == 1
+
+
+@pytest.mark.parametrize(("workflow_id", "version"), [("nothing", None), ("flow", 2), ("flow", 0), ("flow", -1)])
+async def test_an_unknown_version_is_not_found(store: Store, workflow_id: str, version: int | None) -> None:
+    await store.put_workflow("flow", Raw(b"{}"), "d1", T0)
+
+    with pytest.raises(WorkflowNotFound, match=workflow_id):
+        await store.workflow(workflow_id, version)
+
+
+# Submits
+
+
+async def test_a_submitted_job_is_pending_with_its_first_event(store: Store) -> None:
+    [answer] = await store.submit([new_job("j1", input='{"x":1}', priority=4)])
+
+    job, events = await store.job("j1"), await store.events("j1")
+    assert answer.created
+    assert answer.job == job
+    assert (job.status, job.seq, job.round, job.priority, bytes(job.input)) == ("pending", 1, 0, 4, b'{"x":1}')
+    assert [(e.seq, e.type, e.at) for e in events] == [(1, "job_created", T0)]
+    assert msgspec.json.decode(events[0].data or b"") == {"workflow_id": "flow", "version": 1}
+
+
+async def test_a_batch_of_submits_is_answered_in_order(store: Store) -> None:
+    answers = await store.submit([new_job(f"j{n}") for n in range(50)])
+
+    assert [answer.job.job_id for answer in answers] == [f"j{n}" for n in range(50)]
+
+
+async def test_no_submits_are_no_trouble(store: Store) -> None:
+    assert list(await store.submit([])) == []
+
+
+async def test_a_known_idempotency_key_gives_the_first_job_back(store: Store) -> None:
+    await store.submit([new_job("j1", key="k", digest="d")])
+
+    [answer] = await store.submit([new_job("j2", key="k", digest="d")])
+
+    assert (answer.created, answer.conflict, answer.job.job_id) == (False, False, "j1")
+    with pytest.raises(JobNotFound):
+        await store.job("j2")
+
+
+async def test_a_known_idempotency_key_with_another_body_is_a_conflict(store: Store) -> None:
+    await store.submit([new_job("j1", key="k", digest="d")])
+
+    [answer] = await store.submit([new_job("j2", key="k", digest="other")])
+
+    assert (answer.created, answer.conflict, answer.job.job_id) == (False, True, "j1")
+
+
+async def test_duplicates_inside_one_batch_make_one_job(store: Store) -> None:
+    batch = [new_job("j1", key="k", digest="d"), new_job("j2", key="k", digest="d"), new_job("j3", key="k", digest="x")]
+
+    answers = await store.submit(batch)
+
+    assert [(a.job.job_id, a.created, a.conflict) for a in answers] == [
+        ("j1", True, False),
+        ("j1", False, False),
+        ("j1", False, True),
+    ]
+    assert ids(await store.jobs(JobFilter())) == ["j1"]
+
+
+async def test_concurrent_duplicates_make_one_job(store: Store) -> None:
+    answers = await asyncio.gather(*(store.submit([new_job(f"j{n}", key="k", digest="d")]) for n in range(20)))
+
+    assert sum(answer.created for [answer] in answers) == 1
+    assert len({answer.job.job_id for [answer] in answers}) == 1
+
+
+async def test_idempotency_keys_of_workflows_are_apart(store: Store) -> None:
+    await store.submit([new_job("j1", key="k", digest="d")])
+
+    [answer] = await store.submit([new_job("j2", workflow_id="other", key="k", digest="d")])
+
+    assert answer.created
+
+
+# Leases and commits
+
+
+async def test_a_lease_taken_from_nobody_was_not_abandoned(store: Store) -> None:
+    lease = await store.take_lease(0, "one")
+
+    assert (lease.epoch, lease.abandoned) == (1, False)
+
+
+async def test_a_takeover_raises_the_epoch_and_tells_that_the_shard_was_abandoned(store: Store) -> None:
+    first = await store.take_lease(0, "one")
+
+    second = await store.take_lease(0, "two")
+
+    assert second.epoch > first.epoch
+    assert second.abandoned
+
+
+async def test_a_released_shard_was_not_abandoned(store: Store) -> None:
+    first = await store.take_lease(0, "one")
+    await store.release_lease(0, first.epoch)
+
+    second = await store.take_lease(0, "two")
+
+    assert second.epoch > first.epoch
+    assert not second.abandoned
+
+
+async def test_only_the_owner_can_release(store: Store) -> None:
+    first = await store.take_lease(0, "one")
+    await store.take_lease(0, "two")
+    await store.release_lease(0, first.epoch)
+
+    assert (await store.take_lease(0, "three")).abandoned
+
+
+async def test_shards_have_epochs_of_their_own(store: Store) -> None:
+    for _ in range(3):
+        await store.take_lease(0, "one")
+
+    assert (await store.take_lease(1, "one")).epoch == 1
+
+
+async def test_a_stale_epoch_is_refused_and_nothing_is_written(store: Store) -> None:
+    await store.submit([new_job("j1")])
+    await store.request(Request("r1", "j1", "cancel", T0))
+    stale = await store.take_lease(0, "one")
+    await store.take_lease(0, "two")
+    before = await store.restore("j1")
+
+    wanted = changes(
+        jobs=[job_row("j1")], nodes=[node_row("j1", "a")], events={"j1": [event(2)]}, requests=["r1"]
+    )
+    with pytest.raises(StaleLease, match="new owner"):
+        await store.commit(0, stale.epoch, wanted)
+
+    assert await store.restore("j1") == before
+    assert [e.seq for e in await store.events("j1")] == [1]
+    assert [r.request_id for r in await store.requests(0, 10)] == ["r1"]
+
+
+async def test_a_commit_without_any_lease_is_refused(store: Store) -> None:
+    await store.submit([new_job("j1")])
+
+    with pytest.raises(StaleLease):
+        await store.commit(0, 1, changes(jobs=[job_row("j1")]))
+
+
+async def test_a_commit_stores_everything(store: Store) -> None:
+    await store.submit([new_job("j1")])
+    await store.request(Request("r1", "j1", "cancel", T0))
+    lease = await store.take_lease(0, "one")
+
+    wanted = changes(
+        jobs=[job_row("j1", error='{"type":"x"}', round=2)],
+        nodes=[node_row("j1", "a", output="1"), node_row("j1", "b")],
+        events={"j1": [event(2), event(3)]},
+        requests=["r1"],
+    )
+    await store.commit(0, lease.epoch, wanted)
+
+    job, nodes = await store.restore("j1")
+    assert (job.status, job.seq, job.round, job.started_at, job.deadline_at) == ("running", 3, 2, T0 + 1, T0 + 9)
+    assert bytes(job.error or b"") == b'{"type":"x"}'
+    assert sorted(nodes, key=lambda row: row.node_id) == [node_row("j1", "a", output="1"), node_row("j1", "b")]
+    assert [e.seq for e in await store.events("j1")] == [1, 2, 3]
+    assert list(await store.requests(0, 10)) == []
+
+
+async def test_a_commit_that_can_not_be_stored_leaves_nothing_behind(store: Store) -> None:
+    await store.submit([new_job("j1"), new_job("j2")])
+    lease = await store.take_lease(0, "one")
+
+    wanted = changes(
+        jobs=[job_row("j1")], nodes=[node_row("j1", "a")], events={"j1": [event(2)], "j2": [event(1)]}
+    )
+    with pytest.raises(CommitUnknown):
+        await store.commit(0, lease.epoch, wanted)
+
+    job, nodes = await store.restore("j1")
+    assert (job.status, job.seq, list(nodes)) == ("pending", 1, [])
+
+
+async def test_a_failed_commit_does_not_stop_the_next(store: Store) -> None:
+    await store.submit([new_job("j1")])
+    lease = await store.take_lease(0, "one")
+    with pytest.raises(CommitUnknown):
+        await store.commit(0, lease.epoch, changes(events={"j1": [event(1)]}))
+
+    await store.commit(0, lease.epoch, changes(events={"j1": [event(2)]}))
+
+    assert (await store.job("j1")).seq == 2
+
+
+async def test_a_refused_commit_leaves_others_of_its_time_alone(store: Store) -> None:
+    await store.submit([new_job("j1")])
+    stale = await store.take_lease(0, "one")
+    lease = await store.take_lease(0, "two")
+
+    outcomes = await asyncio.gather(
+        store.commit(0, lease.epoch, changes(events={"j1": [event(2)]})),
+        store.commit(0, stale.epoch, changes(events={"j1": [event(3, "wrong")]})),
+        store.commit(0, lease.epoch, changes(events={"j1": [event(3, "right")]})),
+        store.submit([new_job("j2")]),
+        return_exceptions=True,
+    )
+
+    assert isinstance(outcomes[1], StaleLease)
+    assert [e.type for e in await store.events("j1")] == ["job_created", "node_ready", "right"]
+    assert (await store.job("j2")).status == "pending"
+
+
+async def test_a_row_written_again_replaces_the_first(store: Store) -> None:
+    await store.submit([new_job("j1")])
+    lease = await store.take_lease(0, "one")
+    await store.commit(0, lease.epoch, changes(nodes=[node_row("j1", "a", output='"old"', error="{}", meta="{}")]))
+
+    await store.commit(0, lease.epoch, changes(nodes=[node_row("j1", "a", "pending")]))
+
+    assert list(await store.nodes("j1")) == [node_row("j1", "a", "pending")]
+
+
+# Values
+
+
+@pytest.mark.parametrize("text", AWKWARD)
+async def test_values_come_back_byte_for_byte(store: Store, text: str) -> None:
+    await store.submit([new_job("j1", input=text)])
+    lease = await store.take_lease(0, "one")
+    row = node_row("j1", "a", output=text, error=text, meta=text)
+    told = Event(2, "e", "a", 7, T0, Raw(text.encode()), Raw(text.encode()), Raw(text.encode()), 1)
+
+    wanted = changes(jobs=[job_row("j1", error=text)], nodes=[row], events={"j1": [told]})
+    await store.commit(0, lease.epoch, wanted)
+
+    job, nodes = await store.restore("j1")
+    assert bytes(job.input) == bytes(job.error or b"") == text.encode()
+    assert list(nodes) == [row]
+    assert list(await store.events("j1", 1)) == [told]
+
+
+async def test_a_null_output_is_not_the_same_as_no_output(store: Store) -> None:
+    await store.submit([new_job("j1")])
+    lease = await store.take_lease(0, "one")
+
+    await store.commit(0, lease.epoch, changes(nodes=[node_row("j1", "a", output="null"), node_row("j1", "b")]))
+
+    rows = {row.node_id: row.output for row in await store.nodes("j1")}
+    assert (rows["a"], rows["b"]) == (Raw(b"null"), None)
+
+
+async def test_a_large_value_is_kept_whole(store: Store) -> None:
+    text = '"' + "é" * 1_000_000 + '"'
+    await store.submit([new_job("j1")])
+    lease = await store.take_lease(0, "one")
+
+    await store.commit(0, lease.epoch, changes(nodes=[node_row("j1", "a", output=text)]))
+
+    assert bytes((await store.nodes("j1"))[0].output or b"") == text.encode()
+
+
+# Events
+
+
+async def with_events(store: Store, *pages: int) -> None:
+    await store.submit([new_job("j1")])
+    lease = await store.take_lease(0, "one")
+    seq = 1
+    for count in pages:
+        await store.commit(0, lease.epoch, changes(events={"j1": [event(seq + n + 1) for n in range(count)]}))
+        seq += count
+
+
+@pytest.mark.parametrize(("after", "limit", "expected"), [
+    (0, 1000, range(1, 12)), (0, 3, range(1, 4)), (3, 4, range(4, 8)), (10, 5, range(11, 12)), (11, 5, range(0)),
+    (99, 5, range(0)), (5, 1, range(6, 7)),
+])  # fmt: skip
+async def test_events_are_read_in_order_across_pages(store: Store, after: int, limit: int, expected: range) -> None:
+    await with_events(store, 2, 5, 1, 2)
+
+    assert [e.seq for e in await store.events("j1", after, limit)] == list(expected)
+
+
+async def test_following_a_cursor_meets_every_event_once(store: Store) -> None:
+    await with_events(store, 700, 1, 1300)
+
+    seen, last = [], 0
+    while page := await store.events("j1", last, 97):
+        seen += [e.seq for e in page]
+        last = seen[-1]
+
+    assert seen == list(range(1, 2003))
+
+
+async def test_an_unknown_job_has_no_events_and_no_nodes(store: Store) -> None:
+    assert (list(await store.events("nothing")), list(await store.nodes("nothing"))) == ([], [])
+
+
+# Requests
+
+
+async def test_requests_wait_oldest_first_until_applied(store: Store) -> None:
+    await store.submit([new_job("j1"), new_job("elsewhere", shard=1)])
+    lease = await store.take_lease(0, "one")
+    for request_id, at in (("r3", 30), ("r1", 10), ("r2", 20)):
+        await store.request(Request(request_id, "j1", "retry", T0 + at, "why", "a"))
+    await store.request(Request("other", "elsewhere", "cancel", T0))
+    await store.commit(0, lease.epoch, changes(requests=["r2"]))
+
+    waiting = await store.requests(0, 10)
+
+    assert list(waiting) == [
+        Request("r1", "j1", "retry", T0 + 10, "why", "a"),
+        Request("r3", "j1", "retry", T0 + 30, "why", "a"),
+    ]
+    assert [r.request_id for r in await store.requests(0, 1)] == ["r1"]
+    assert [r.request_id for r in await store.requests(1, 10)] == ["other"]
+
+
+async def test_a_request_of_an_unknown_job_is_not_found(store: Store) -> None:
+    with pytest.raises(JobNotFound, match="nothing"):
+        await store.request(Request("r1", "nothing", "cancel", T0))
+
+    assert list(await store.requests(0, 10)) == []
+
+
+async def test_a_request_stored_twice_is_one_request(store: Store) -> None:
+    await store.submit([new_job("j1")])
+    for _ in range(2):
+        await store.request(Request("r1", "j1", "cancel", T0))
+
+    assert len(await store.requests(0, 10)) == 1
+
+
+async def test_an_applied_request_stored_again_stays_applied(store: Store) -> None:
+    await store.submit([new_job("j1")])
+    lease = await store.take_lease(0, "one")
+    await store.request(Request("r1", "j1", "cancel", T0))
+    await store.commit(0, lease.epoch, changes(requests=["r1"]))
+
+    await store.request(Request("r1", "j1", "cancel", T0))
+
+    assert list(await store.requests(0, 10)) == []
+
+
+# Lists
+
+
+async def test_unfinished_jobs_are_listed_oldest_first(store: Store) -> None:
+    await store.submit([new_job("c", created_at=T0 + 3), new_job("b", created_at=T0 + 1), new_job("a", created_at=T0)])
+    await store.submit([new_job("d", created_at=T0 + 1), new_job("elsewhere", shard=1), new_job("done")])
+    lease = await store.take_lease(0, "one")
+    await store.commit(0, lease.epoch, changes(jobs=[job_row("b")]))
+    await end(store, "done", lease.epoch, T0 + 5)
+
+    assert list(await store.unfinished(0)) == ["a", "b", "d", "c"]
+
+
+async def test_pending_jobs_are_those_that_did_not_begin(store: Store) -> None:
+    await store.submit([new_job(name, created_at=T0 + at) for at, name in enumerate("edcba")])
+    lease = await store.take_lease(0, "one")
+    await store.commit(0, lease.epoch, changes(jobs=[job_row("d")]))
+
+    assert list(await store.pending(0, T0 + 3, 10)) == ["e", "c"]
+    assert list(await store.pending(0, T0 + 9, 2)) == ["e", "c"]
+    assert list(await store.pending(1, T0 + 9, 2)) == []
+
+
+async def test_lists_show_the_newest_first_and_follow_their_filters(store: Store) -> None:
+    await store.submit([new_job(f"j{n}", created_at=T0 + n // 2, workflow_id="ab"[n % 2]) for n in range(6)])
+    lease = await store.take_lease(0, "one")
+    await end(store, "j4", lease.epoch, T0 + 9)
+
+    assert ids(await store.jobs(JobFilter())) == ["j5", "j4", "j3", "j2", "j1", "j0"]
+    assert ids(await store.jobs(JobFilter(workflow_id="a"))) == ["j4", "j2", "j0"]
+    assert ids(await store.jobs(JobFilter(workflow_id="a", status="pending"))) == ["j2", "j0"]
+    assert ids(await store.jobs(JobFilter(status="completed"))) == ["j4"]
+    assert ids(await store.jobs(JobFilter(limit=2))) == ["j5", "j4"]
+
+
+async def test_following_the_cursor_of_a_list_meets_every_job_once(store: Store) -> None:
+    await store.submit([new_job(f"j{n:02}", created_at=T0 + n // 7) for n in range(40)])
+
+    seen, before = [], None
+    while page := await store.jobs(JobFilter(before=before, limit=3)):
+        seen += ids(page)
+        before = (page[-1].created_at, page[-1].job_id)
+
+    assert seen == [f"j{n:02}" for n in reversed(range(40))]
+
+
+async def test_one_node_can_be_asked_for(store: Store) -> None:
+    await store.submit([new_job("j1")])
+    lease = await store.take_lease(0, "one")
+    await store.commit(0, lease.epoch, changes(nodes=[node_row("j1", "a"), node_row("j1", "b")]))
+
+    assert [row.node_id for row in await store.nodes("j1", "b")] == ["b"]
+    assert list(await store.nodes("j1", "c")) == []
+
+
+@pytest.mark.parametrize("ask", ["job", "restore"])
+async def test_an_unknown_job_is_not_found(store: Store, ask: str) -> None:
+    with pytest.raises(JobNotFound, match="nothing"):
+        await getattr(store, ask)("nothing")
+
+
+# Retention
+
+
+async def test_pruning_removes_everything_of_a_job(store: Store) -> None:
+    await store.submit([new_job("old", key="k", digest="d")])
+    lease = await store.take_lease(0, "one")
+    await store.request(Request("r1", "old", "cancel", T0))
+    await store.commit(0, lease.epoch, changes(nodes=[node_row("old", "a")], events={"old": [event(2)]}))
+    await end(store, "old", lease.epoch, T0 + 5)
+
+    assert await store.prune(T0 + 6, 10) == 1
+
+    assert (list(await store.events("old")), list(await store.nodes("old"))) == ([], [])
+    assert list(await store.requests(0, 10)) == []
+    with pytest.raises(JobNotFound):
+        await store.job("old")
+    [answer] = await store.submit([new_job("new", key="k", digest="d")])
+    assert answer.created
+
+
+async def test_pruning_leaves_active_and_recent_jobs(store: Store) -> None:
+    await store.submit([new_job("pending"), new_job("running"), new_job("recent"), new_job("old")])
+    lease = await store.take_lease(0, "one")
+    await store.commit(0, lease.epoch, changes(jobs=[job_row("running", completed_at=T0)]))
+    await end(store, "recent", lease.epoch, T0 + 6)
+    await end(store, "old", lease.epoch, T0 + 5, "failed")
+
+    assert await store.prune(T0 + 6, 10) == 1
+
+    assert sorted(ids(await store.jobs(JobFilter()))) == ["pending", "recent", "running"]
+
+
+async def test_pruning_takes_the_oldest_and_no_more_than_asked(store: Store) -> None:
+    await store.submit([new_job(f"j{n}") for n in range(5)])
+    lease = await store.take_lease(0, "one")
+    for n in range(5):
+        await end(store, f"j{n}", lease.epoch, T0 + 10 - n, "cancelled")
+
+    assert await store.prune(T0 + 99, 2) == 2
+
+    assert sorted(ids(await store.jobs(JobFilter()))) == ["j0", "j1", "j2"]
+
+
+# Closing
+
+
+async def test_what_was_accepted_before_closing_is_finished(store: Store) -> None:
+    accepted = [asyncio.ensure_future(store.submit([new_job(f"j{n}")])) for n in range(20)]
+    await asyncio.sleep(0)
+
+    await store.close()
+
+    assert all(answer.created for [answer] in await asyncio.gather(*accepted))
+
+
+async def test_a_closed_store_writes_nothing(store: Store) -> None:
+    await store.close()
+
+    with pytest.raises(CommitUnknown, match="closed"):
+        await store.submit([new_job("j1")])

@@ -1,0 +1,72 @@
+"""Every example runs as its README says."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+ENDS_SECONDS = 60
+
+
+def run(folder: Path, *command: str) -> tuple[int, dict]:
+    """Run in an empty folder; the exit code and what was printed as JSON."""
+    ran = subprocess.run([sys.executable, *command], cwd=folder, capture_output=True, timeout=ENDS_SECONDS, check=False)
+    assert ran.stdout, ran.stderr.decode()
+    return ran.returncode, msgspec.json.decode(ran.stdout)
+
+
+def run_file(folder: Path, name: str, *flags: str) -> tuple[int, dict]:
+    return run(folder, "-m", "windlass", "run", str(EXAMPLES / name), "--json", *flags)
+
+
+def test_echo_gives_back_its_input(tmp_path: Path) -> None:
+    code, printed = run_file(tmp_path, "echo.yaml", "-i", "message=hello")
+
+    assert code == 0
+    assert printed["result_data"] == {"echo_handler": {"echoed_params": {"message": "hello"}}}
+
+
+@pytest.mark.parametrize(("flags", "greeting"), [((), "Hello, world!"), (("-i", "name=Ada"), "Hello, Ada!")])
+def test_the_diamond_joins_its_branches(tmp_path: Path, flags: tuple[str, ...], greeting: str) -> None:
+    code, printed = run_file(tmp_path, "diamond.yaml", *flags)
+
+    assert code == 0
+    assert printed["result_data"]["join"]["echoed_params"] == {"greeting": greeting, "seconds_slept": 2.0}
+    assert printed["duration_seconds"] < 2.0
+
+
+def test_the_flaky_call_succeeds_at_its_third_attempt(tmp_path: Path) -> None:
+    code, printed = run_file(tmp_path, "flaky.yaml")
+
+    assert code == 0
+    assert printed["nodes"]["call"]["attempt"] == 3
+    assert printed["result_data"]["report"] == {"echoed_params": {"answer": 42, "attempts": 3}}
+
+
+def test_the_failing_workflow_shows_what_becomes_of_the_others(tmp_path: Path) -> None:
+    code, printed = run_file(tmp_path, "failing.yaml")
+
+    assert code == 1
+    assert printed["error"]["message"] == "the card was declined for rope"
+    assert {node: told["status"] for node, told in printed["nodes"].items()} == {
+        "order": "completed",
+        "charge": "failed",
+        "ship": "failed",
+        "newsletter": "cancelled",
+    }
+    assert printed["nodes"]["charge"]["attempt"] == 1
+
+
+def test_fetch_report_brings_its_own_server(tmp_path: Path) -> None:
+    # run.py starts the server and runs workflow.yaml beside it.
+    code, printed = run(tmp_path, str(EXAMPLES / "fetch_report" / "run.py"), "--json")
+
+    assert code == 0
+    assert printed["nodes"]["fetch"]["attempt"] == 2
+    assert printed["result_data"]["report"]["echoed_params"] == {
+        "title": "4 orders",
+        "largest": [["Ada", 90], ["Grace", 75]],
+    }
