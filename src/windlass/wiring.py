@@ -6,7 +6,7 @@ import hashlib
 import importlib
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from random import Random
@@ -79,6 +79,13 @@ class Embedded:
             Submit(workflow_id, version, checked, idempotency_key=key, body_digest=body if key is not None else None)
         )
 
+    async def submit_all(self, workflow_id: str, inputs: Sequence[object]) -> Sequence[StoredJob]:
+        """Start many jobs of the newest version in one transaction. InputInvalid, and then nothing is stored."""
+        version = (await self.store.workflow(workflow_id)).version
+        plan = await self._plans.get(workflow_id, version)
+        wanted = [Submit(workflow_id, version, check_input(plan.input_schema, input)) for input in inputs]
+        return [answer.job for answer in await self._engine.submit_all(wanted)]
+
     async def watch(self, job_id: str) -> AsyncIterator[Event]:
         """Every event of a job, from the first on and then live; ends with the one that ends the job."""
         after = 0
@@ -91,6 +98,10 @@ class Embedded:
                 return
             if len(events) < EVENTS_PAGE:
                 await self._engine.changed(job_id, WATCH_SECONDS)
+
+    async def wait_end(self, job_id: str) -> None:
+        """Return once the job has ended."""
+        await self._engine.wait(job_id)
 
     async def wait(self, job_id: str) -> StoredJob:
         """The job, once it has ended."""
@@ -122,18 +133,10 @@ class Embedded:
 
 
 async def job_result(store: Store, job_id: str) -> JobResult:
-    """A job's nodes and the outputs of those that completed, START and END left out."""
+    """A job's nodes and outputs. START and END have none; nor has a node that did not end well."""
     job = await store.job(job_id)
-    stored = await store.workflow(job.workflow_id, job.version)
-    definition = definition_from_json(stored.definition)
     nodes = list(await store.nodes(job_id))
-    tasks = {node.id: node for node in definition.nodes if node.type == "task"}
-    outputs = {
-        row.node_id: row.output or Raw(b"null")
-        for row in nodes
-        if row.node_id in tasks
-        and (row.status == "completed" or (row.status == "failed" and tasks[row.node_id].allow_failure))
-    }
+    outputs = {row.node_id: row.output for row in nodes if row.output is not None}
     return JobResult(job, nodes, Raw(msgspec.json.encode(outputs)))
 
 

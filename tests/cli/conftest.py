@@ -91,7 +91,8 @@ def windlass(folder: Path, capfd: pytest.CaptureFixture[str]) -> Callable[..., S
     def windlass(*arguments: str) -> Said:
         capfd.readouterr()
         code = call(arguments)
-        return Said(code, *capfd.readouterr())
+        captured = capfd.readouterr()
+        return Said(code, str(captured.out), str(captured.err))
 
     return windlass
 

@@ -121,7 +121,8 @@ def test_text_of_others_cannot_move_the_cursor() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "spelled"), [(0.034, "0.03 s"), (12.34, "12.3 s"), (61, "1 min 01 s"), (3_720, "1 h 02 min")]
+    ("seconds", "spelled"),
+    [(0.034, "34 ms"), (1.234, "1.23 s"), (12.34, "12.3 s"), (61, "1 min 01 s"), (3_720, "1 h 02 min")],
 )
 def test_durations_are_spelled_for_people(seconds: float, spelled: str) -> None:
     assert spell_seconds(seconds) == spelled

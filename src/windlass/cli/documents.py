@@ -13,14 +13,16 @@ from windlass.spec.model import Definition
 from windlass.spec.reader import read_document
 
 
-def read_workflow(path: Path, handlers: Collection[str] | None = None) -> tuple[Definition, list[Problem]]:
-    """A file's definition and warnings; DefinitionInvalid carries every problem."""
+def read_workflow(
+    path: Path, handlers: Collection[str] | None = None, *, strict: bool = False
+) -> tuple[Definition, list[Problem]]:
+    """A file's definition and warnings, to which unknown handlers belong unless `strict`; DefinitionInvalid."""
     kind = "json" if path.suffix == ".json" else None
     try:
         content = path.read_bytes()
     except OSError as error:
         raise DefinitionInvalid([Problem(path="", message=f"can not be read: {error.strerror}")]) from error
-    return read_definition(content, format=kind, handlers=handlers)
+    return read_definition(content, format=kind, handlers=handlers, strict=strict)
 
 
 def spell(path: Path, problem: Problem) -> str:
@@ -60,13 +62,11 @@ def _read_value(text: str) -> object:
 def _read_object(file: Path) -> dict[str, object]:
     found = Findings()
     document = read_document(file.read_bytes(), "json" if file.suffix == ".json" else None, found)
-    problems = found.settle(document.locate)
     try:
-        given = msgspec.convert(document.tree, dict[str, object])
-    except msgspec.ValidationError:
-        given = {}
-        if not found.refused:
-            problems.append(Problem(path="", message="a job's input is an object", hint="write key: value lines"))
-    if any(not problem.warning for problem in problems):
-        raise InputInvalid(problems)
-    return given
+        found.settle(document.locate)
+        return msgspec.convert(document.tree, dict[str, object])
+    except DefinitionInvalid as refused:
+        raise InputInvalid(refused.problems) from refused
+    except msgspec.ValidationError as error:
+        problem = Problem(path="", message="a job's input is an object", hint="write key: value lines")
+        raise InputInvalid([problem]) from error

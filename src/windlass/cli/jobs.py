@@ -29,6 +29,7 @@ EVENTS_PAGE = 1_000
 NODES_LISTED_MAX = 100
 RESULT_CHARS_MAX = 10_000
 PIPE_COLUMNS = 200
+NEVER = 1 << 62
 
 DATABASE = click.option("--database", metavar="URL", help="Where the jobs are (default: this folder's .windlass/).")
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -163,10 +164,8 @@ def _print_job(result: JobResult) -> None:
     )
     console.print(heading.append(f"  created {_when(job.created_at)}" + (f"  took {took}" if took else "")))
     table = _table("node", "status", "attempt", "took", "error")
-    # What went wrong first, then what is still to end: that is what one looks for in a long list.
-    rank = {"failed": 0, "cancelled": 1, "running": 2, "waiting": 2, "dispatched": 2, "completed": 4}
     long = len(result.nodes) > NODES_LISTED_MAX
-    listed = sorted(result.nodes, key=lambda row: rank.get(row.status, 3)) if long else result.nodes
+    listed = sorted(result.nodes, key=_urgency if long else _order)
     for row in listed[:NODES_LISTED_MAX]:
         cells = (row.node_id, _status(row.status), str(row.attempt or ""), _took(row.started_at, row.completed_at))
         table.add_row(*cells, _error(row))
@@ -179,6 +178,17 @@ def _print_job(result: JobResult) -> None:
     click.echo(f"result: {text}")
     if job.error is not None:
         click.echo(f"error: {told_error(job.error)}")
+
+
+def _order(row: NodeRow) -> int:
+    """As things happened."""
+    return row.started_at or row.dispatched_at or row.completed_at or NEVER
+
+
+def _urgency(row: NodeRow) -> tuple[int, int]:
+    """What went wrong first, then what is still to end: that is what one looks for in a long list."""
+    rank = {"failed": 0, "running": 1, "waiting": 1, "dispatched": 1, "cancelled": 3, "completed": 4}
+    return rank.get(row.status, 2), _order(row)
 
 
 def _print_events(events: Sequence[Event]) -> None:

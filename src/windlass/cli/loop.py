@@ -2,12 +2,14 @@
 
 import asyncio
 import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import contextmanager
 from typing import TypeVar
 
 Result = TypeVar("Result")
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+CANCEL_SECONDS_MAX = 1.0
 
 
 def run_async(work: Coroutine[object, object, Result]) -> Result:
@@ -16,31 +18,42 @@ def run_async(work: Coroutine[object, object, Result]) -> Result:
         return runner.run(work)
 
 
-async def stoppable(work: Coroutine[object, object, Result]) -> Result | None:
-    """The work's result, or None when a signal stopped it. A second signal ends the process at once."""
+@contextmanager
+def stop_signals() -> Generator[asyncio.Event]:
+    """An event that the first signal sets. A second signal ends the process at once."""
     loop = asyncio.get_running_loop()
-    task = asyncio.ensure_future(work)
-    stopped = asyncio.Event()
+    stop = asyncio.Event()
 
     def restore() -> None:
         for number in SIGNALS:
             loop.remove_signal_handler(number)
 
-    def stop() -> None:
-        stopped.set()
+    def heed() -> None:
+        stop.set()
         restore()
-        task.cancel()
 
     for number in SIGNALS:
-        loop.add_signal_handler(number, stop)
+        loop.add_signal_handler(number, heed)
     try:
-        return await task
-    except asyncio.CancelledError:
-        if not stopped.is_set():
-            raise
-        return None
+        yield stop
     finally:
         restore()
+
+
+async def unless(stop: asyncio.Event, work: Coroutine[object, object, None]) -> bool:
+    """Do the work, unless told to stop before its end; whether it came to its end."""
+    working = asyncio.ensure_future(work)
+    stopping = asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        stopping.cancel()
+    if working.done():
+        working.result()
+        return True
+    working.cancel()
+    await asyncio.wait({working}, timeout=CANCEL_SECONDS_MAX)
+    return False
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

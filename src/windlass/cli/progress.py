@@ -179,6 +179,8 @@ def names(node_ids: Sequence[str], limit: int) -> str:
 
 def spell_seconds(seconds: float) -> str:
     """A duration for people."""
+    if seconds < 1:
+        return f"{seconds * 1_000:.0f} ms"
     if seconds < 60:
         return f"{seconds:.2f} s" if seconds < 10 else f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)

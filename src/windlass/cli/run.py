@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from windlass.cli.documents import read_input, read_workflow, report
-from windlass.cli.loop import run_async, stoppable
+from windlass.cli.loop import run_async, stop_signals, unless
 from windlass.cli.plain import PlainView
 from windlass.cli.progress import Progress, told_error
 from windlass.cli.shapes import outcome_shape
@@ -29,6 +29,7 @@ COMPLETED, FAILED, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
 REFRESH_SECONDS = 0.1
 # What a terminal shows of a result; the whole is in the database.
 RESULT_CHARS_MAX = 10_000
+NOTHING_YET: dict[str, object] = {"result_data": None, "error": None, "nodes": {}, "duration_seconds": None}
 
 
 class Request(Struct, frozen=True):
@@ -41,8 +42,8 @@ class Request(Struct, frozen=True):
     resume: bool
 
 
-class Outcome(Struct):
-    """How far it went."""
+class Outcome(Struct, frozen=True):
+    """How far it went: nothing to take up, interrupted, or to the end."""
 
     job_id: str | None = None
     result: JobResult | None = None
@@ -102,19 +103,18 @@ def command(
     settings = settings_for(database, imports)
     import_modules(settings.worker.imports)
     try:
-        definition, warnings = read_workflow(file, registry_of(settings))
+        definition, warnings = read_workflow(file, registry_of(settings), strict=True)
     except DefinitionInvalid as refused:
         report(file, refused.problems)
         return UNUSABLE
     report(file, warnings)
-    outcome = Outcome()
     try:
         request = Request(file, definition, read_input(input_file, pairs), as_json, resume)
-        finished = run_async(stoppable(run_job(settings, request, outcome)))
+        outcome = run_async(run_job(settings, request))
     except InputInvalid as refused:
         report(input_file or Path("input"), refused.problems)
         return UNUSABLE
-    return conclude(request, outcome, interrupted=finished is None)
+    return conclude(request, outcome)
 
 
 def settings_for(database: str | None, imports: tuple[str, ...]) -> Settings:
@@ -127,19 +127,18 @@ def settings_for(database: str | None, imports: tuple[str, ...]) -> Settings:
     return load_settings(flags, preset={"http.allow_private": True}, preset_origin="default of run").settings
 
 
-async def run_job(settings: Settings, request: Request, outcome: Outcome) -> bool:
-    """Run the job to its end, filling in `outcome` on the way."""
-    async with open_embedded(settings, only_new_jobs=True) as embedded:
-        job = await _begin(embedded, request)
-        if job is None:
-            return True
-        outcome.job_id = job.job_id
-        progress = Progress(compile_plan(request.definition, job.version))
-        progress.job_id = job.job_id
-        with viewing(progress, as_json=request.as_json) as view:
-            await _follow(embedded.watch(job.job_id), view)
-        outcome.result = await embedded.result(job.job_id)
-    return True
+async def run_job(settings: Settings, request: Request) -> Outcome:
+    """Run the job to its end, or until a signal; how far it went."""
+    with stop_signals() as stop:
+        async with open_embedded(settings, only_new_jobs=True) as embedded:
+            job = await _begin(embedded, request)
+            if job is None:
+                return Outcome()
+            progress = Progress(compile_plan(request.definition, job.version))
+            progress.job_id = job.job_id
+            with viewing(progress, as_json=request.as_json) as view:
+                ended = await unless(stop, _follow(embedded.watch(job.job_id), view))
+            return Outcome(job.job_id, await embedded.result(job.job_id) if ended else None)
 
 
 async def _begin(embedded: Embedded, request: Request) -> StoredJob | None:
@@ -171,7 +170,7 @@ async def _tick(view: View) -> None:
 
 
 @contextmanager
-def viewing(progress: Progress, *, as_json: bool) -> Iterator[View]:
+def viewing(progress: Progress, *, as_json: bool) -> Generator[View]:
     """The view that fits standard output."""
     if as_json:
         yield Silence()
@@ -187,21 +186,17 @@ def viewing(progress: Progress, *, as_json: bool) -> Iterator[View]:
         yield PlainView(progress)
 
 
-def conclude(request: Request, outcome: Outcome, *, interrupted: bool) -> int:
+def conclude(request: Request, outcome: Outcome) -> int:
     """Print what came of it; the exit code."""
     if outcome.result is not None:
         return _print_result(request, outcome.result)
-    if outcome.job_id is None and not interrupted:
+    if outcome.job_id is None:
         click.echo(f"there is no unfinished job of {request.definition.workflow_id} to take up", err=True)
         return UNUSABLE
-    if outcome.job_id is not None:
-        if request.as_json:
-            empty: dict[str, object] = dict.fromkeys(("result_data", "error", "duration_seconds"))
-            click.echo(msgspec.json.encode({"job_id": outcome.job_id, "status": "running", **empty, "nodes": {}}))
-        click.echo(
-            f"interrupted: job {outcome.job_id} is unfinished; take it up with: windlass run {request.file} --resume",
-            err=True,
-        )
+    if request.as_json:
+        click.echo(msgspec.json.encode({"job_id": outcome.job_id, "status": "running", **NOTHING_YET}))
+    again = f"windlass run {request.file} --resume"
+    click.echo(f"interrupted: job {outcome.job_id} is unfinished; take it up with: {again}", err=True)
     return INTERRUPTED
 
 

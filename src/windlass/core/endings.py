@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from msgspec import Raw
 
-from windlass.core.job import IN_FLIGHT, Job
+from windlass.core.job import IN_FLIGHT, NULL, Job
 from windlass.core.messages import CancelRequested, RetryRequested, TaskError
 from windlass.core.retries import encoded
 from windlass.core.states import JobMove, JobState, NodeMove, NodeState
@@ -36,6 +36,8 @@ def _end_in_failure(turn: Turn, node: int, error: TaskError, meta: Raw | None = 
     flight = turn.land(node)
     if flight is None:
         job.remember_attempt(node, job.attempts_before.get(node, 0))
+    if job.plan.nodes[node].allow_failure:
+        job.outputs[node] = NULL
     data = json_raw({"attempt_number": job.attempt_of(node), "error": error})
     parent = flight.first_seq if flight is not None and flight.attempt - flight.attempts_before > 1 else None
     turn.emit("node_failed", job.plan.nodes[node].id, data, meta=meta, parent_seq=parent)

@@ -14,6 +14,8 @@ from windlass.core.plan import NodePlan, Plan
 from windlass.core.states import JOB_FINAL, NODE_FINAL, NODE_LABELS, NODE_STATES, JobState, NodeState
 from windlass.core.templates import Template
 
+# The output of a node that was allowed to fail. None means that there is no output.
+NULL = Raw(b"null")
 IN_FLIGHT = frozenset({NodeState.DISPATCHED, NodeState.RUNNING})
 UNFINISHED = frozenset(NodeState) - NODE_FINAL
 

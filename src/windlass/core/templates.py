@@ -43,6 +43,7 @@ _PLAIN = re.compile(
     r"\s*\{\{\s*([A-Za-z_][A-Za-z0-9_]*)"
     r"((?:\.[A-Za-z_][A-Za-z0-9_]*|\[(?:0|[1-9][0-9]{0,8}|'[^'\\\n{}]*'|\"[^\"\\\n{}]*\")\])*)\s*\}\}\s*"
 )
+_DOTTED = re.compile(r"\{\{ *([A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*) *\}\}")
 _STEP = re.compile(r"\.([A-Za-z_][A-Za-z0-9_]*)|\[([0-9]+)\]|\['([^']*)'\]|\[\"([^\"]*)\"\]")
 
 INSTEAD_OF_STATEMENTS: Mapping[type[nodes.Node], str] = {
@@ -181,16 +182,25 @@ def _compiled_value(value: object, references: dict[Reference, None], depth: int
 @lru_cache(maxsize=COMPILED_CACHE_SIZE)
 def _compiled_string(source: str) -> Template:
     """One string. The cache makes equal sources share one object; TemplateInvalid is not cached."""
+    dotted = _DOTTED.fullmatch(source)
+    if dotted is not None and len(source) <= SOURCE_MAX:
+        name, *keys = dotted[1].split(".")
+        if name not in _KEYWORDS:
+            return _plain(name, tuple(keys), source)
     plain = _PLAIN.fullmatch(source) if len(source) <= SOURCE_MAX else None
     if plain is not None and plain[1] not in _KEYWORDS:
         path = tuple(
             key or (int(index) if index else single or double) for key, index, single, double in _STEP.findall(plain[2])
         )
-        return Template(None, (Reference(plain[1], path),), source, _Plain(plain[1], path, source))
+        return _plain(plain[1], path, source)
     try:
         return _parsed_string(source)
     except TemplateInvalid as error:
         raise TemplateInvalid(f"{excerpt(source)}: {error}") from None
+
+
+def _plain(name: str, path: tuple[str | int, ...], source: str) -> Template:
+    return Template(None, (Reference(name, path),), source, _Plain(name, path, source))
 
 
 def _parsed_string(source: str) -> Template:

@@ -8,6 +8,12 @@ from msgspec import Struct
 
 Built = TypeVar("Built")
 
+# All of the worker's environment that user code may see: the rest holds addresses and secrets.
+ENVIRONMENT_PASSED = (
+    "HOME", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "LOGNAME", "PATH", "PYTHONPATH",
+    "PYTHONHASHSEED", "SHELL", "SSL_CERT_DIR", "SSL_CERT_FILE", "TEMP", "TMP", "TMPDIR", "TZ", "USER", "VIRTUAL_ENV",
+)  # fmt: skip
+
 
 @unique
 class Mode(Enum):

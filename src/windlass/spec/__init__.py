@@ -4,11 +4,12 @@ from collections.abc import Collection
 
 from windlass.core.errors import Problem
 from windlass.spec.check import check_tree
+from windlass.spec.collector import collections_paused
 from windlass.spec.compile import compile_plan, definition_from_json, definition_json, digest
-from windlass.spec.findings import Findings, Path, Place
+from windlass.spec.findings import Findings
 from windlass.spec.inputs import check_input
 from windlass.spec.model import Definition
-from windlass.spec.reader import Document, Format, read_document, read_value
+from windlass.spec.reader import Format, read_document, read_value
 
 __all__ = [
     "Definition",
@@ -33,8 +34,9 @@ def read_definition(
     An unknown handler is a warning, since a worker may register it later, unless `strict`.
     """
     found = Findings()
-    document = read_value(text, found) if isinstance(text, dict) else read_document(text, format, found)
-    definition = None if found.refused else check_tree(document.tree, found, handlers, strict)
+    with collections_paused():
+        document = read_value(text, found) if isinstance(text, dict) else read_document(text, format, found)
+        definition = None if found.refused else check_tree(document.tree, found, handlers, strict)
     problems = found.settle(document.locate)
     assert definition is not None, "a definition without problems exists"
     return definition, problems

@@ -1,6 +1,7 @@
 """Turns a plain tree into a checked definition, noting everything that is wrong with it at once."""
 
 from collections.abc import Collection, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, cast
 
 from windlass.core.json_values import kind_of, nearest
@@ -22,6 +23,7 @@ from windlass.spec.model import Definition, Node
 from windlass.spec.nodes import DEFAULTS, SPELLINGS, ReadNode, finish_node, raw_nodes, read_node
 from windlass.spec.references import check_references
 from windlass.spec.schemas import schema_fault
+from windlass.spec.trees import is_array, is_object
 
 EDGES_MAX = 2_000_000
 CYCLE_SHOWN_MAX = 12
@@ -30,7 +32,7 @@ RESERVED = frozenset({"input", "workload", "job", "nodes", "secrets", "error", "
 
 def input_schema(found: Findings, path: Path, value: object) -> dict[str, Any] | None:
     """The JSON Schema of the input."""
-    if not isinstance(value, dict):
+    if not is_object(value):
         found.add(path, f"`input` is a JSON Schema, not {kind_of(value)}", "write {type: object, properties: {…}}")
         return None
     schema = cast("dict[str, Any]", value)
@@ -75,12 +77,12 @@ MEANT: Mapping[str, str] = {
 
 def check_tree(tree: object, found: Findings, handlers: Collection[str] | None, strict: bool) -> Definition | None:
     """The definition that a tree holds; None, with the reasons among the findings, when it holds none."""
-    if not isinstance(tree, dict):
+    if not is_object(tree):
         what = "empty" if tree is None else kind_of(tree)
         found.add((), f"a workflow is an object, and this document is {what}", "write workflow_id: … and nodes: …")
         return None
     top: dict[str, Any] = {}
-    fields = cast("dict[str, object]", tree)
+    fields = tree
     for key, value in fields.items():
         reader = TOP.get(key)
         if reader is None:
@@ -105,7 +107,7 @@ def _checked_nodes(
 ) -> list[Node] | None:
     raws = sorted(raw_nodes(found, fields), key=lambda raw: raw.id)
     written = raws if "nodes" in fields else sorted(raws, key=lambda raw: raw.path[-1])
-    fallback = top.get("defaults") or {}
+    fallback: Mapping[str, Any] = top.get("defaults") or {}
     nodes = [read_node(found, raw, fallback) for raw in raws]
     if handlers is not None:
         _check_handlers(found, nodes, handlers, strict)
@@ -113,7 +115,7 @@ def _checked_nodes(
     parents = _edges(found, nodes, index)
     if "nodes" not in fields and not any(node.dependencies or node.following for node in nodes):
         chain = [index[raw.id] for raw in written]
-        for before, after in zip(chain, chain[1:], strict=False):
+        for before, after in pairwise(chain):
             parents[after] = [before]
     if sum(map(len, parents)) > EDGES_MAX:
         found.add(("nodes",), f"there are more than {EDGES_MAX} edges", "put a node between large groups")
@@ -133,32 +135,34 @@ def _checked_nodes(
 
 def _edges(found: Findings, nodes: Sequence[ReadNode], index: Mapping[str, int]) -> list[list[int]]:
     """For each node the numbers of those before it, sorted, from `dependencies` and `next` together."""
-    parents: list[set[int]] = [set() for _ in nodes]
+    parents: list[list[int]] = [[] for _ in nodes]
     for number, node in enumerate(nodes):
+        above = parents[number]
         for other in node.dependencies:
-            parent = _target(found, node, "dependencies", other, index)
-            if parent is not None:
-                parents[number].add(parent)
+            parent = index.get(other)
+            if parent is None or parent == number:
+                _note_edge(found, node, "dependencies", other, index)
+            else:
+                above.append(parent)
         for other in node.following:
-            child = _target(found, node, "next", other, index)
-            if child is not None:
-                parents[child].add(number)
+            child = index.get(other)
+            if child is None or child == number:
+                _note_edge(found, node, "next", other, index)
+            else:
+                parents[child].append(number)
+    parents = [sorted(set(above)) if len(above) > 1 else above for above in parents]
     _check_markers(found, nodes, parents)
-    return [sorted(above) if len(above) > 1 else list(above) for above in parents]
+    return parents
 
 
-def _target(found: Findings, node: ReadNode, name: str, other: str, index: Mapping[str, int]) -> int | None:
-    number = index.get(other)
-    if number is not None and other != node.raw.id:
-        return number
+def _note_edge(found: Findings, node: ReadNode, name: str, other: str, index: Mapping[str, int]) -> None:
     path, place = _edge_path(node, name, other)
-    if number is not None:
+    if other == node.raw.id:
         found.add((*path, *place), f"the node '{other}' can not follow itself", f"remove it from '{path[-1]}'")
-        return None
-    near = nearest(other, list(index)) if len(index) <= 1000 else None
+        return
+    near = nearest(other, list(index))
     hint = f"did you mean '{near}'?" if near else "name a node of this workflow"
     found.add((*path, *place), f"there is no node '{other[:80]}'", hint)
-    return None
 
 
 def _edge_path(node: ReadNode, name: str, other: str) -> tuple[Path, Path]:
@@ -168,19 +172,20 @@ def _edge_path(node: ReadNode, name: str, other: str) -> tuple[Path, Path]:
             continue
         if value == other:
             return (*node.raw.path, key), ()
-        if isinstance(value, list) and other in value:
-            return (*node.raw.path, key), (cast("list[object]", value).index(other),)
+        if is_array(value) and other in value:
+            return (*node.raw.path, key), (value.index(other),)
     return node.raw.path, ()
 
 
-def _check_markers(found: Findings, nodes: Sequence[ReadNode], parents: Sequence[set[int]]) -> None:
+def _check_markers(found: Findings, nodes: Sequence[ReadNode], parents: Sequence[Sequence[int]]) -> None:
     """Nothing comes before START or after END, whichever end of the edge says so."""
+    ends = {number for number, node in enumerate(nodes) if node.values["type"] == "end"}
     for number, node in enumerate(nodes):
-        if parents[number] and node.values["type"] == "start" and not node.dependencies:
-            before = nodes[min(parents[number])].raw.id
+        if node.values["type"] == "start" and parents[number] and not node.dependencies:
+            before = nodes[parents[number][0]].raw.id
             found.add(node.raw.path, f"'{node.raw.id}' is a start node, but '{before}' leads to it", "remove that edge")
-        for parent in sorted(parents[number]):
-            if nodes[parent].values["type"] == "end" and not nodes[parent].following:
+        for parent in ends.intersection(parents[number]) if ends else ():
+            if not nodes[parent].following:
                 message = f"'{node.raw.id}' waits for '{nodes[parent].raw.id}', which ends the workflow"
                 found.add(node.raw.path, message, "depend on another node")
 

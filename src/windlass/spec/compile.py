@@ -10,6 +10,7 @@ from msgspec import Raw, Struct
 
 from windlass.core.plan import NO_RETRY, Backoff, NodeKind, NodePlan, Plan, RetryOnError
 from windlass.core.templates import Template, compile_template
+from windlass.spec.collector import collections_paused
 from windlass.spec.model import (
     Action,
     Constraints,
@@ -30,6 +31,7 @@ _KINDS = {"task": NodeKind.TASK, "start": NodeKind.START, "end": NodeKind.END}
 _BACKOFFS = {"fixed": Backoff.FIXED, "linear": Backoff.LINEAR, "exponential": Backoff.EXPONENTIAL}
 
 
+@collections_paused()
 def compile_plan(definition: Definition, version: int) -> Plan:
     """The plan that the core runs. Nodes keep the topological order of the definition."""
     index = {node.id: number for number, node in enumerate(definition.nodes)}
@@ -81,6 +83,7 @@ def _rule(rule: OnError) -> RetryOnError:
     )
 
 
+@collections_paused()
 def definition_json(definition: Definition) -> Raw:
     """The one stored form: equal graphs give equal bytes, however they were written."""
     return Raw(msgspec.json.encode({"format": FORMAT, **_plain(definition)}, order="deterministic"))
@@ -114,6 +117,7 @@ def _plain(value: Struct) -> dict[str, object]:
     return made
 
 
+@collections_paused()
 def definition_from_json(raw: Raw) -> Definition:
     """A stored definition, as it was. It was checked before it was stored and is not checked again."""
     plain = msgspec.json.decode(bytes(raw), type=dict[str, Any])

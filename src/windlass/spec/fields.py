@@ -11,6 +11,7 @@ from windlass.core.errors import TemplateInvalid
 from windlass.core.json_values import kind_of, nearest, shown
 from windlass.core.templates import Template, compile_template, is_template
 from windlass.spec.findings import Findings, Path, unknown_key
+from windlass.spec.trees import is_array, is_object
 
 ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 ID_RULE = "use 1 to 128 letters, digits, _ and -"
@@ -37,12 +38,12 @@ class Section(Struct, frozen=True):
 
 def read_section(found: Findings, path: Path, value: object, section: Section) -> dict[str, Any] | None:
     """The values of an object's keys; those with problems are left out. None when a needed one is missing."""
-    if not isinstance(value, dict):
+    if not is_object(value):
         hint = f"write an object with the keys {', '.join(section.keys)}"
         found.add(path, f"this is an object, not {kind_of(value)}", hint)
         return None
     read: dict[str, Any] = {}
-    for key, inner in cast("dict[str, object]", value).items():
+    for key, inner in value.items():
         reader = section.keys.get(key)
         if reader is None:
             found.add((*path, key), f"there is no key '{key}' here", unknown_key(key, list(section.keys)), at_key=True)
@@ -50,7 +51,7 @@ def read_section(found: Findings, path: Path, value: object, section: Section) -
         result = reader(found, (*path, key), inner)
         if result is not None:
             read[key] = result
-    missing = [key for key in section.required if key not in cast("dict[str, object]", value)]
+    missing = [key for key in section.required if key not in value]
     for key in missing:
         found.add(path, f"'{key}' is missing", f"add {key}")
     return None if any(key not in read for key in section.required) else read
@@ -176,11 +177,11 @@ def _note_templates(found: Findings, path: Path, value: object, depth: int) -> N
             compile_template(value)
         except TemplateInvalid as error:
             found.add(path, str(error), "see docs/reference/templates.md for what templates can do")
-    elif isinstance(value, dict):
-        for key, inner in cast("dict[str, object]", value).items():
+    elif is_object(value):
+        for key, inner in value.items():
             _note_templates(found, (*path, key), inner, depth + 1)
-    elif isinstance(value, list):
-        for place, inner in enumerate(cast("list[object]", value)):
+    elif is_array(value):
+        for place, inner in enumerate(value):
             _note_templates(found, (*path, place), inner, depth + 1)
 
 
@@ -195,7 +196,7 @@ def condition(found: Findings, path: Path, value: object) -> Template | None:
 
 def object_template(found: Findings, path: Path, value: object) -> Template | None:
     """An object with templates in it, or one template that gives an object."""
-    if isinstance(value, dict) or (isinstance(value, str) and is_template(value)):
+    if is_object(value) or (isinstance(value, str) and is_template(value)):
         return template(found, path, value)
     found.add(path, f"params are an object, not {kind_of(value)}", "write {name: value, …}")
     return None
@@ -210,8 +211,8 @@ def ids(found: Findings, path: Path, value: object) -> list[str] | None:
     """A list of node ids, or one."""
     if isinstance(value, str):
         return [value]
-    if isinstance(value, list):
-        items = cast("list[object]", value)
+    if is_array(value):
+        items = value
         if all(type(item) is str for item in items):
             return cast("list[str]", items)
         for place, item in enumerate(items):

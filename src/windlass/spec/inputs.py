@@ -1,7 +1,7 @@
 """Checks the input of a job against what its workflow declares, and fills in the defaults."""
 
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any
 
 import jsonschema_rs
 import msgspec
@@ -9,7 +9,8 @@ from msgspec import Raw
 
 from windlass.core.errors import InputInvalid, Problem
 from windlass.spec.findings import written_path
-from windlass.spec.schemas import MESSAGE_MAX, depth_over, make_validator
+from windlass.spec.schemas import MESSAGE_MAX, make_validator
+from windlass.spec.trees import depth_over, is_array, is_object
 
 INPUT_BYTES_MAX = 1 << 20
 INPUT_DEPTH_MAX = 64
@@ -25,12 +26,12 @@ def _loaded(schema: bytes) -> tuple[dict[str, Any], jsonschema_rs.Validator]:
 
 def check_input(plan_schema: Raw | None, value: object) -> Raw:
     """The input with defaults filled in, as JSON; InputInvalid with everything that is wrong with it."""
-    if not isinstance(value, dict):
+    if not is_object(value):
         kind = type(value).__name__
         raise InputInvalid(
             [Problem(path="", message=f"the input is a JSON object, not {kind}", hint='send {"key": …}')]
         )
-    checked = cast("dict[str, object]", value)
+    checked = value
     if depth_over(checked, INPUT_DEPTH_MAX):
         message = f"the input is nested deeper than {INPUT_DEPTH_MAX} levels"
         raise InputInvalid([Problem(path="", message=message, hint="flatten it")])
@@ -52,21 +53,21 @@ def check_input(plan_schema: Raw | None, value: object) -> Raw:
 
 def fill(schema: object, value: object) -> object:
     """The value with the defaults of missing keys, in nested objects and in lists of objects too."""
-    if not isinstance(schema, dict):
+    if not is_object(schema):
         return value
-    rules = cast("dict[str, object]", schema)
-    if isinstance(value, dict):
-        made = dict(cast("dict[str, object]", value))
+    rules = schema
+    if is_object(value):
+        made = dict(value)
         properties = rules.get("properties")
-        if isinstance(properties, dict):
-            for key, inner in cast("dict[str, object]", properties).items():
+        if is_object(properties):
+            for key, inner in properties.items():
                 if key in made:
                     made[key] = fill(inner, made[key])
-                elif isinstance(inner, dict) and "default" in inner:
-                    made[key] = fill(inner, cast("object", inner["default"]))
+                elif is_object(inner) and "default" in inner:
+                    made[key] = fill(inner, inner["default"])
         return made
-    if isinstance(value, list) and isinstance(rules.get("items"), dict):
-        return [fill(rules["items"], item) for item in cast("list[object]", value)]
+    if is_array(value) and is_object(rules.get("items")):
+        return [fill(rules["items"], item) for item in value]
     return value
 
 

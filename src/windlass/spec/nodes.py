@@ -1,7 +1,7 @@
 """Reads the nodes of a document, in any of its three spellings, into one form."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from msgspec import Struct
 
@@ -31,6 +31,7 @@ from windlass.spec.fields import (
 )
 from windlass.spec.findings import Findings, Path, unknown_key
 from windlass.spec.model import BACKOFFS, KINDS, Loop, Node, OnError, OnSuccess, Sink
+from windlass.spec.trees import is_array, is_object
 
 NODES_MAX = 250_000
 ATTEMPTS_MAX = 1_000
@@ -134,7 +135,8 @@ def on_error(found: Findings, path: Path, value: object) -> OnError | None:
         if "max_delay" in read:
             message = f"max_delay ({made.max_delay:g} s) is less than initial_delay ({made.initial_delay:g} s)"
             found.add((*path, "max_delay"), message, "raise max_delay, or leave it out")
-        made = OnError(**{**read, "max_delay": made.initial_delay})
+        read["max_delay"] = made.initial_delay
+        made = OnError(**read)
     return made
 
 
@@ -148,8 +150,8 @@ def retry(found: Findings, path: Path, value: object) -> dict[str, Any] | None:
     """Both retry rules of a node."""
     if isinstance(value, int) and not isinstance(value, bool):
         return {"on_error": on_error(found, path, value)}
-    if isinstance(value, dict) and value and not ({"on_error", "on_success"} & value.keys()):
-        known = [key for key in cast("dict[str, object]", value) if key in _ON_ERROR.keys]
+    if is_object(value) and value and not ({"on_error", "on_success"} & value.keys()):
+        known = [key for key in value if key in _ON_ERROR.keys]
         if known:
             found.add(path, f"'{known[0]}' belongs under on_error", "write retry: {on_error: {…}}, or retry: 3")
             return None
@@ -169,10 +171,10 @@ def loop(found: Findings, path: Path, value: object) -> Loop | None:
 def sink(found: Findings, path: Path, value: object) -> Sink | None:
     """Where results are written."""
     unsupported(found, path, "sink")
-    if not isinstance(value, dict):
+    if not is_object(value):
         found.add(path, f"a sink is an object, not {kind_of(value)}", "write {tool: postgres, table: …}")
         return None
-    options = dict(cast("dict[str, object]", value))
+    options = dict(value)
     tool = choice(*SINK_TOOLS)(found, (*path, "tool"), options.pop("tool", None))
     if "mode" in options:
         choice(*SINK_MODES)(found, (*path, "mode"), options["mode"])
@@ -226,11 +228,11 @@ def raw_nodes(found: Findings, tree: Mapping[str, object]) -> list[RawNode]:
         found.add((extra,), f"both '{places[0]}' and '{extra}' list nodes", "keep one of the two", at_key=True)
     where = places[0]
     listed = tree[where]
-    if isinstance(listed, dict) and where == "nodes":
-        items = cast("dict[str, object]", listed).items()
+    if is_object(listed) and where == "nodes":
+        items = listed.items()
         nodes = [raw_node(found, key, inner, (where, key)) for key, inner in items]
-    elif isinstance(listed, list):
-        entries = enumerate(cast("list[object]", listed))
+    elif is_array(listed):
+        entries = enumerate(listed)
         nodes = [_listed_node(found, inner, (where, place), where != "nodes") for place, inner in entries]
     else:
         expected = "an object or a list of nodes" if where == "nodes" else "a list of steps"
@@ -251,17 +253,17 @@ def raw_node(found: Findings, key: object, value: object, path: Path, is_step: b
         return None
     if value is None:
         value = {}
-    if not isinstance(value, dict):
+    if not is_object(value):
         found.add(path, f"a node is an object, not {kind_of(value)}", "write {handler: …}")
         return None
-    return RawNode(key, cast("dict[str, object]", value), path, is_step)
+    return RawNode(key, value, path, is_step)
 
 
 def _listed_node(found: Findings, value: object, path: Path, in_steps: bool) -> RawNode | None:
-    if not isinstance(value, dict):
+    if not is_object(value):
         found.add(path, f"a node is an object, not {kind_of(value)}", "write {id: …, handler: …}")
         return None
-    fields = cast("dict[str, object]", value)
+    fields = value
     is_step = "step" in fields
     name = "step" if is_step else "id"
     if name not in fields:
@@ -287,8 +289,9 @@ def read_node(found: Findings, raw: RawNode, defaults: Mapping[str, Any]) -> Rea
     values: dict[str, Any] = {}
     extra: dict[str, object] = {}
     path = raw.path
+    is_step = raw.is_step
     for key, inner in raw.fields.items():
-        if raw.is_step and key not in STEP_KEYS:
+        if is_step and key not in STEP_KEYS:
             extra[key] = inner
             continue
         name = SPELLINGS.get(key, key)
@@ -297,22 +300,22 @@ def read_node(found: Findings, raw: RawNode, defaults: Mapping[str, Any]) -> Rea
             if key != "step":
                 _note_unknown(found, raw, key)
             continue
-        if name in values:
-            _merge_spellings(found, raw, name, key)
         result = reader(found, (*path, key), inner)
+        if name in values:
+            _note_spellings(found, raw, name, key)
         if result is not None:
-            values[name] = [*values[name], *result] if name in values and name == "dependencies" else result
+            values[name] = result
     if extra:
         values["params"] = _step_params(found, raw, extra)
     kind = values.setdefault("type", _implied_kind(raw, values))
-    if kind == "task":
+    if kind != "task":
+        _check_marker(found, raw, kind, values)
+    else:
         if "handler" not in raw.fields and "tool" not in raw.fields:
             found.add(path, f"the node '{raw.id}' has no handler", "add handler: echo, or type: start or end")
         for key, value in defaults.items():
             values.setdefault(key, value)
-    else:
-        _check_marker(found, raw, kind, values)
-    return ReadNode(raw, values, values.get("dependencies") or (), values.get("next") or ())
+    return ReadNode(raw, values, values.pop("dependencies", ()), values.pop("next", ()))
 
 
 def _note_unknown(found: Findings, raw: RawNode, key: str) -> None:
@@ -320,7 +323,7 @@ def _note_unknown(found: Findings, raw: RawNode, key: str) -> None:
     found.add((*raw.path, key), f"a node has no key '{key}'", hint, at_key=True)
 
 
-def _merge_spellings(found: Findings, raw: RawNode, name: str, key: str) -> None:
+def _note_spellings(found: Findings, raw: RawNode, name: str, key: str) -> None:
     spelled = [k for k in raw.fields if SPELLINGS.get(k, k) == name]
     message = f"{' and '.join(spelled)} are the same key"
     found.add((*raw.path, key), message, f"keep only '{name}'", at_key=True)
@@ -358,21 +361,9 @@ def _check_marker(found: Findings, raw: RawNode, kind: str, values: Mapping[str,
 def finish_node(node: ReadNode, dependencies: Sequence[str]) -> Node:
     """The node as it is stored, once all edges are known."""
     values = node.values
-    rules: Mapping[str, Any] = values.get("retry") or {}
-    return Node(
-        id=node.raw.id,
-        kind=values["type"],
-        handler=values.get("handler", ""),
-        dependencies=tuple(dependencies),
-        params=values.get("params"),
-        when=values.get("when"),
-        queue=values.get("queue", "default"),
-        timeout_seconds=values.get("timeout_seconds", 300.0),
-        priority=values.get("priority", 0),
-        allow_failure=values.get("allow_failure", False),
-        run_if_skipped=values.get("run_if_skipped", False),
-        on_error=rules.get("on_error"),
-        on_success=rules.get("on_success"),
-        loop=values.get("loop"),
-        sink=values.get("sink"),
-    )
+    values["kind"] = values.pop("type")
+    for name in ("id", "description"):
+        values.pop(name, None)
+    if "retry" in values:
+        values.update(values.pop("retry"))
+    return Node(id=node.raw.id, dependencies=tuple(dependencies), **values)

@@ -9,9 +9,12 @@ from windlass.spec.findings import Findings, Path
 from windlass.spec.graph import not_upstream
 from windlass.spec.model import Loop, OnError, OnSuccess
 from windlass.spec.nodes import SPELLINGS, ReadNode
+from windlass.spec.trees import is_array, is_object
 
 ALWAYS = frozenset({"input", "workload", "job", "nodes"})
+_SPECIAL = ALWAYS | {"secrets"}
 JOB_KEYS = ("id", "workflow_id", "created_at")
+_TEMPLATED = frozenset({"params", "when", "retry", "loop"})
 NODE_KEYS = ("output", "result", "status", "meta")
 
 
@@ -23,7 +26,7 @@ class _Names:
         properties: object = (schema or {}).get("properties")
         closed = (schema or {}).get("additionalProperties") is False
         # The only input keys there can be, or None when any may come.
-        self.input_keys: list[str] | None = list(properties) if isinstance(properties, dict) and closed else None
+        self.input_keys: list[str] | None = list(properties) if is_object(properties) and closed else None
 
 
 def templates_of(node: ReadNode) -> Iterator[tuple[Path, Template, frozenset[str]]]:
@@ -34,7 +37,10 @@ def templates_of(node: ReadNode) -> Iterator[tuple[Path, Template, frozenset[str
     inside = frozenset({loop.element, "index"}) if isinstance(loop, Loop) else nothing
     for name in ("params", "when"):
         if (template := values.get(name)) is not None:
-            yield (*node.raw.path, _written(node, name)), template, inside
+            key = name if name in node.raw.fields else _written(node, name)
+            yield (*node.raw.path, key), template, inside
+    if not ("retry" in values or loop):
+        return
     rules: Mapping[str, object] = values.get("retry") or {}
     rule = rules.get("on_error")
     if isinstance(rule, OnError) and rule.when is not None:
@@ -63,10 +69,13 @@ def check_references(
     names = _Names(nodes, schema)
     queries: dict[tuple[int, int], tuple[Path, str]] = {}
     for number, node in enumerate(nodes):
+        if _TEMPLATED.isdisjoint(node.values):
+            continue
+        above = parents[number]
         for path, template, extra in templates_of(node):
             for reference in template.references:
                 target = _check(found, path, template, reference, names, extra)
-                if target is None or target in parents[number]:
+                if target is None or target in above:
                     continue
                 queries.setdefault((target, number), (path, nodes[target].raw.id))
     if not queries:
@@ -85,6 +94,8 @@ def _check(
     name, keys = reference.name, reference.path
     if name in extra:
         return None
+    if name not in _SPECIAL and keys and keys[0] in NODE_KEYS and name in names.index:
+        return names.index[name]
     if name == "secrets":
         where = place_in(path, template.source, "secrets")
         found.add(where, "secrets can not be used yet in this version", "pass the value as input for now")
@@ -133,9 +144,9 @@ def place_in(path: Path, source: object, name: str) -> Path:
         here, value = stack.pop()
         if isinstance(value, str) and name in value and "{" in value:
             return here
-        if isinstance(value, dict):
+        if is_object(value):
             stack.extend(((*here, str(key)), inner) for key, inner in reversed(list(value.items())))
-        elif isinstance(value, list):
+        elif is_array(value):
             stack.extend(((*here, at), inner) for at, inner in reversed(list(enumerate(value))))
     return path
 

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import cast
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
@@ -25,6 +24,7 @@ from windlass.spec.fields import (
 )
 from windlass.spec.findings import Findings, Path, unknown_key
 from windlass.spec.model import Action, Constraints, Hook, RunRetry, Schedule
+from windlass.spec.trees import is_object
 
 MACROS: Mapping[str, str] = {
     "@yearly": "0 0 1 1 *",
@@ -142,18 +142,18 @@ def constraints(found: Findings, path: Path, value: object) -> Constraints | Non
 def actions(found: Findings, path: Path, value: object) -> dict[str, Action] | None:
     """What to do when something happens to a run."""
     found.warn(path, f"the actions are kept, but {NOT_STARTED}", "nothing performs them yet", at_key=True)
-    if not isinstance(value, dict):
+    if not is_object(value):
         found.add(path, "actions are an object", f"write {ACTION_EVENTS[0]}: {{type: skip}}")
         return None
     made: dict[str, Action] = {}
-    for event, inner in cast("dict[str, object]", value).items():
+    for event, inner in value.items():
         if event not in ACTION_EVENTS:
             found.add((*path, event), f"there is no event '{event}'", unknown_key(event, ACTION_EVENTS), at_key=True)
             continue
         read = read_section(found, (*path, event), inner, _ACTION)
         if read is None:
             continue
-        if not isinstance(read.get("parameters", {}), dict):
+        if not is_object(read.get("parameters", {})):
             found.add((*path, event, "parameters"), "parameters are an object", "write {name: value}")
             continue
         made[event] = Action(**read)

@@ -5,15 +5,15 @@ import re
 
 INTEGER_MAX = 1 << 53
 DIGITS_MAX = 40
-# Anything that begins otherwise is a string; most scalars are told apart by this alone.
-SPECIAL_FIRST = frozenset("0123456789+-.tTfFnN~")
+# Only what begins like this can be a number.
+NUMBER_FIRST = frozenset("0123456789+-.")
 
 _INTEGER = re.compile(r"[-+]?[0-9]+")
 _OCTAL = re.compile(r"0o[0-7]+")
 _HEXADECIMAL = re.compile(r"0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _UNREAL = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
-_WORDS: dict[str, bool | None] = {
+WORDS: dict[str, bool | None] = {
     "true": True,
     "True": True,
     "TRUE": True,
@@ -34,10 +34,10 @@ class ScalarInvalid(Exception):
 
 def resolve(text: str) -> str | bool | int | float | None:
     """The value of a plain scalar; ScalarInvalid for numbers that JSON can not hold."""
-    if text and text[0] not in SPECIAL_FIRST:
+    if text in WORDS:
+        return WORDS[text]
+    if text[0] not in NUMBER_FIRST:
         return text
-    if text in _WORDS:
-        return _WORDS[text]
     if _INTEGER.fullmatch(text):
         return integer(text, 10)
     if _OCTAL.fullmatch(text):

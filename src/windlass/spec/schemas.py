@@ -1,10 +1,12 @@
 """JSON Schemas of inputs: which are accepted, and how their validators are made."""
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import jsonschema_rs
 import msgspec
+
+from windlass.spec.trees import depth_over, is_array, is_object
 
 SCHEMA_BYTES_MAX = 256 << 10
 SCHEMA_DEPTH_MAX = 32
@@ -41,33 +43,17 @@ def schema_fault(schema: Mapping[str, Any]) -> str | None:
     return None
 
 
-def depth_over(value: object, limit: int) -> bool:
-    """Whether a value is nested deeper than the limit."""
-    level = [value]
-    for _ in range(limit + 1):
-        following: list[object] = []
-        for item in level:
-            if isinstance(item, dict):
-                following.extend(cast("dict[str, object]", item).values())
-            elif isinstance(item, (list, tuple)):
-                following.extend(cast("list[object]", item))
-        if not following:
-            return False
-        level = following
-    return True
-
-
 def _remote_reference(schema: object) -> str | None:
     stack = [schema]
     while stack:
         here = stack.pop()
-        if isinstance(here, dict):
-            held = cast("dict[str, object]", here)
+        if is_object(here):
+            held = here
             for key in ("$ref", "$dynamicRef", "$schema", "$id"):
                 target = held.get(key)
                 if isinstance(target, str) and key != "$schema" and not target.startswith("#"):
                     return target
             stack.extend(held.values())
-        elif isinstance(here, list):
-            stack.extend(cast("list[object]", here))
+        elif is_array(here):
+            stack.extend(here)
     return None

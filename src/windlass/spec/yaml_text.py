@@ -19,7 +19,9 @@ from yaml.events import (
 )
 
 from windlass.spec.findings import Findings, Path, Place, Unreadable
-from windlass.spec.scalars import SPECIAL_FIRST, ScalarInvalid, resolve
+from windlass.spec.plain_yaml import read_plain_yaml
+from windlass.spec.scalars import NUMBER_FIRST, WORDS, ScalarInvalid, resolve
+from windlass.spec.trees import is_array, is_object
 
 DEPTH_MAX = 64
 VALUES_MAX = 3_000_000
@@ -33,6 +35,9 @@ Container = dict[str, object] | list[object]
 
 def read_yaml(text: str, found: Findings) -> object:
     """The plain tree of a document; Unreadable when it can not be used, with the reason among the findings."""
+    plain = read_plain_yaml(text)
+    if plain is not None:
+        return plain
     reader = _Reader(found)
     try:
         tree = reader.read(_events(text))
@@ -114,7 +119,7 @@ class _Reader:
                 if mapping and key is None:
                     key = self.key(event, value, container)
                     continue
-                if not value or value[0] in SPECIAL_FIRST or "\0" in value:
+                if value in WORDS or value[0] in NUMBER_FIRST or "\0" in value:
                     value = self.scalar(event, value)
                 if event.anchor is not None:
                     self.anchors[event.anchor] = value
@@ -181,7 +186,7 @@ class _Reader:
 
     def key(self, event: ScalarEvent, key: str, container: Container) -> str:
         """The key of a mapping, checked."""
-        if not key or key[0] in SPECIAL_FIRST or key == "<<" or len(key) > KEY_LENGTH_MAX or "\0" in key:
+        if key in WORDS or key[0] in NUMBER_FIRST or key == "<<" or len(key) > KEY_LENGTH_MAX or "\0" in key:
             self.check_key(event, key)
         if key in container:
             self.duplicates.append((self.path(key), place_of(event)))
@@ -192,7 +197,7 @@ class _Reader:
 
     def path(self, key: str) -> Path:
         """Where the reader is: the waiting key or the next index of every open collection, then `key`."""
-        around = [waiting if isinstance(held, dict) else len(held) for held, waiting, _ in self.stack[1:]]
+        around = [waiting if is_object(held) else len(held) for held, waiting, _ in self.stack[1:]]
         return (*(part for part in around if part is not None), key)
 
     def check_key(self, event: ScalarEvent, key: str) -> None:
@@ -250,10 +255,10 @@ def _size(value: object, limit: int) -> int:
     while stack and size <= limit:
         here = stack.pop()
         size += 1
-        if isinstance(here, dict):
-            stack.extend(cast("dict[str, object]", here).values())
-        elif isinstance(here, list):
-            stack.extend(cast("list[object]", here))
+        if is_object(here):
+            stack.extend(here.values())
+        elif is_array(here):
+            stack.extend(here)
     return size
 
 

@@ -13,6 +13,7 @@ from contextlib import suppress
 import msgspec
 
 from windlass.core.messages import Failed, Succeeded, TaskError
+from windlass.ports.handler import ENVIRONMENT_PASSED
 from windlass.worker.context import AttemptLog
 from windlass.worker.execute import Attempt
 from windlass.worker.frames import FRAME_BYTES_MAX, HEADER, Ended, Run, Said, frame, outcome_of
@@ -20,11 +21,6 @@ from windlass.worker.warden import Warden
 
 # A new process after so many attempts: what handlers leak does not add up.
 ATTEMPTS_PER_CHILD_MAX = 500
-# Nothing else of the worker's environment reaches user code: it holds addresses and secrets.
-ENVIRONMENT_PASSED = (
-    "HOME", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "LOGNAME", "PATH", "PYTHONPATH",
-    "PYTHONHASHSEED", "SHELL", "SSL_CERT_DIR", "SSL_CERT_FILE", "TEMP", "TMP", "TMPDIR", "TZ", "USER", "VIRTUAL_ENV",
-)  # fmt: skip
 READ_BYTES = 65_536
 READS_AT_ONCE_MAX = 64
 LINE_BYTES_MAX = 8192

@@ -1,0 +1,253 @@
+"""Measures the embedded engine: durable, events on, one process, no-op `echo` nodes through the ordinary path."""
+
+import argparse
+import asyncio
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct, structs
+
+from windlass.cli.loop import run_async
+from windlass.settings import Settings
+from windlass.spec import read_definition
+from windlass.wiring import Embedded, open_embedded
+
+REPEATS = 5
+IDLE_SECONDS = 5.0
+LARGE_LANES, LARGE_DEPTH = 1_000, 100
+SMALL_LANES, SMALL_DEPTH = 100, 10
+
+Document = dict[str, Any]
+
+
+class Figure(Struct, frozen=True):
+    """One measured number: the median of the repeats, and the best."""
+
+    workload: str
+    unit: str
+    median: float
+    best: float
+    repeats: int
+    goal: str = ""
+
+
+def chain(length: int) -> Document:
+    """Nodes one after another."""
+    nodes: Document = {"n0": {"handler": "echo"}}
+    for number in range(1, length):
+        nodes[f"n{number}"] = {"handler": "echo", "dependencies": [f"n{number - 1}"]}
+    return {"workflow_id": f"chain_{length}", "nodes": nodes}
+
+
+def fan(width: int) -> Document:
+    """One node, then many side by side, then one."""
+    nodes: Document = {"first": {"handler": "echo"}}
+    for number in range(width):
+        nodes[f"n{number}"] = {"handler": "echo", "dependencies": ["first"]}
+    nodes["last"] = {"handler": "echo", "dependencies": [f"n{number}" for number in range(width)]}
+    return {"workflow_id": f"fan_{width}", "nodes": nodes}
+
+
+def lanes(count: int, depth: int) -> Document:
+    """Chains side by side, from one node to one node."""
+    nodes: Document = {"first": {"handler": "echo"}}
+    for lane in range(count):
+        for step in range(depth):
+            before = "first" if step == 0 else f"n{lane}_{step - 1}"
+            nodes[f"n{lane}_{step}"] = {"handler": "echo", "dependencies": [before]}
+    nodes["last"] = {"handler": "echo", "dependencies": [f"n{lane}_{depth - 1}" for lane in range(count)]}
+    return {"workflow_id": f"lanes_{count}_{depth}", "nodes": nodes}
+
+
+async def deployed(engine: Embedded, document: Document) -> str:
+    """Deploy a document; its workflow id."""
+    definition, _ = read_definition(document)
+    return (await engine.deploy(definition)).workflow_id
+
+
+async def run_once(engine: Embedded, workflow_id: str, nodes: int) -> float:
+    """Seconds for one job, from the submit to its durable end."""
+    began = time.perf_counter()
+    job = await engine.submit(workflow_id, {})
+    ended = await engine.wait(job.job_id)
+    seconds = time.perf_counter() - began
+    assert ended.status == "completed", ended
+    assert len(await engine.store.nodes(job.job_id)) == nodes
+    return seconds
+
+
+async def run_jobs(engine: Embedded, workflow_id: str, count: int) -> float:
+    """Seconds for many jobs, from the submits to the last durable end."""
+    began = time.perf_counter()
+    jobs = await engine.submit_all(workflow_id, [{}] * count)
+    for job in jobs:
+        await engine.wait_end(job.job_id)
+    return time.perf_counter() - began
+
+
+async def with_engine(act: Callable[[Embedded], Awaitable[Any]]) -> Any:
+    """Run on a new database in a temporary folder."""
+    with tempfile.TemporaryDirectory(prefix="windlass-bench-") as folder:
+        async with open_embedded(Settings(database_url=f"sqlite:///{folder}/bench.db")) as engine:
+            await run_once(engine, await deployed(engine, chain(20)), 20)
+            return await act(engine)
+
+
+async def figure(name: str, document: Document, repeats: int, *, per_node: bool, goal: str) -> Figure:
+    """Milliseconds a node, or nodes a second, of one job of the document."""
+    nodes = len(document["nodes"])
+
+    async def act(engine: Embedded) -> list[float]:
+        workflow_id = await deployed(engine, document)
+        return [await run_once(engine, workflow_id, nodes) for _ in range(repeats)]
+
+    seconds = await with_engine(act)
+    if per_node:
+        values = [one / nodes * 1000 for one in seconds]
+        return Figure(name, "ms/node", statistics.median(values), min(values), repeats, goal)
+    values = [nodes / one for one in seconds]
+    return Figure(name, "nodes/s", statistics.median(values), max(values), repeats, goal)
+
+
+async def jobs_figure(count: int, repeats: int) -> Figure:
+    """Nodes a second over many small jobs."""
+
+    async def act(engine: Embedded) -> list[float]:
+        workflow_id = await deployed(engine, chain(3))
+        return [3 * count / await run_jobs(engine, workflow_id, count) for _ in range(repeats)]
+
+    values = await with_engine(act)
+    return Figure(f"jobs: {count} jobs of 3 nodes", "nodes/s", statistics.median(values), max(values), repeats, ">= 20,000")
+
+
+async def large_figures() -> list[Figure]:
+    """A workflow of 100,000 nodes: its validation, its run, and its cost a node against one of 1,000."""
+    document, small = lanes(LARGE_LANES, LARGE_DEPTH), lanes(SMALL_LANES, SMALL_DEPTH)
+    text = json.dumps(document)
+    began = time.perf_counter()
+    definition, _ = read_definition(text, format="json")
+    validate_seconds = time.perf_counter() - began
+    nodes = len(document["nodes"])
+    small_nodes = len(small["nodes"])
+
+    async def act(engine: Embedded) -> tuple[float, float]:
+        small_id = await deployed(engine, small)
+        await engine.deploy(definition)
+        costs = [await run_once(engine, small_id, small_nodes) / small_nodes for _ in range(REPEATS)]
+        seconds = await run_once(engine, definition.workflow_id, nodes)
+        return statistics.median(costs), seconds
+
+    small_cost, seconds = await with_engine(act)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    ratio = seconds / nodes / small_cost
+    return [
+        Figure("100,000 nodes: validate (JSON)", "s", validate_seconds, validate_seconds, 1, "< 3"),
+        Figure("100,000 nodes: run", "nodes/s", nodes / seconds, nodes / seconds, 1),
+        Figure("100,000 nodes: cost a node, against 1,000", "x", ratio, ratio, 1, "<= 1.2"),
+        Figure("100,000 nodes: peak memory", "MB", peak, peak, 1, "< 400"),
+    ]
+
+
+async def idle() -> None:
+    """An engine with nothing to do, for `--idle-child`: tells its CPU time over a few seconds and its memory."""
+
+    async def act(engine: Embedded) -> None:
+        await asyncio.sleep(1.0)
+        before, began = time.process_time(), time.perf_counter()
+        await asyncio.sleep(IDLE_SECONDS)
+        share = (time.process_time() - before) / (time.perf_counter() - began) * 100
+        print(json.dumps({"cpu_percent": share, "memory_mb": resident_mb()}))
+
+    await with_engine(act)
+
+
+def resident_mb() -> float:
+    """The memory of this process now."""
+    for line in Path("/proc/self/status").read_text("ascii").splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def idle_figures() -> list[Figure]:
+    """What an idle engine costs, measured in a process of its own."""
+    command = [sys.executable, "-m", "windlass.testing.bench", "--idle-child"]
+    told = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+    return [
+        Figure("idle: CPU", "% of a core", told["cpu_percent"], told["cpu_percent"], 1, "< 0.5"),
+        Figure("idle: memory", "MB", told["memory_mb"], told["memory_mb"], 1, "< 100"),
+    ]
+
+
+def cold_start_figure(repeats: int) -> Figure:
+    """Seconds of `windlass run` on a new database: from nothing to the first finished workflow."""
+    document = {"workflow_id": "cold", "nodes": {"only": {"handler": "echo"}}}
+    values: list[float] = []
+    for _ in range(repeats):
+        with tempfile.TemporaryDirectory(prefix="windlass-bench-") as folder:
+            file = Path(folder) / "cold.json"
+            file.write_text(json.dumps(document), "utf-8")
+            command = [sys.executable, "-m", "windlass", "run", str(file), "--json"]
+            began = time.perf_counter()
+            subprocess.run(command, check=True, capture_output=True, cwd=folder)
+            values.append(time.perf_counter() - began)
+    return Figure("cold start to the first finished workflow", "s", statistics.median(values), min(values), repeats, "< 1")
+
+
+def measure(names: Sequence[str], repeats: int) -> list[Figure]:
+    """The figures of the named groups, in their order."""
+    makers: dict[str, Callable[[], list[Figure]]] = {
+        "chain": lambda: [
+            run_async(figure("chain: 100 nodes one after another", chain(100), repeats, per_node=True, goal="<= 0.6"))
+        ],
+        "fan": lambda: [run_async(figure("fan: 1 -> 1,000 -> 1", fan(1_000), repeats, per_node=False, goal=">= 20,000"))],
+        "jobs": lambda: [run_async(jobs_figure(1_000, repeats))],
+        "bigfan": lambda: [
+            run_async(figure("big fan: 1 -> 10,000 -> 1", fan(10_000), repeats, per_node=False, goal=">= 25,000"))
+        ],
+        "idle": idle_figures,
+        "cold": lambda: [cold_start_figure(repeats)],
+        "large": lambda: run_async(large_figures()),
+    }
+    return [one for name, make in makers.items() if not names or name in names for one in make()]
+
+
+def table(figures: Sequence[Figure]) -> str:
+    """The figures for people."""
+    width = max(len(one.workload) for one in figures)
+    lines = [f"{'workload':<{width}}  {'median':>10}  {'best':>10}  {'unit':<11}  goal"]
+    lines += [
+        f"{one.workload:<{width}}  {one.median:>10,.2f}  {one.best:>10,.2f}  {one.unit:<11}  {one.goal}"
+        for one in figures
+    ]
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure what is asked for; a table for people, then the same as JSON."""
+    parser = argparse.ArgumentParser(prog="windlass bench", description=__doc__)
+    parser.add_argument("groups", nargs="*", help="chain, fan, jobs, bigfan, idle, cold, large; all by default")
+    parser.add_argument("--repeats", type=int, default=REPEATS)
+    parser.add_argument("--json", action="store_true", help="print only the JSON")
+    parser.add_argument("--idle-child", action="store_true", help=argparse.SUPPRESS)
+    wanted = parser.parse_args(arguments)
+    if wanted.idle_child:
+        run_async(idle())
+        return 0
+    figures = measure(wanted.groups, wanted.repeats)
+    if not wanted.json:
+        print(table(figures))
+    print(json.dumps([structs.asdict(one) for one in figures]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,357 @@
+"""What every broker must do, whatever carries its messages."""
+
+import asyncio
+from collections.abc import Sequence
+
+from msgspec import Raw
+
+from tests.contracts.conftest import SetClock
+from windlass.core.changes import Task
+from windlass.core.messages import Message, Proceeded, Submitted, Succeeded, TaskFinished, TaskLost
+from windlass.ports.broker import Broker, Delivery, Report
+
+QUEUES = ("default",)
+SILENT_SECONDS = 15.0
+
+
+def task(task_id: str, *, queue: str = "default", priority: int = 0, shard: int = 0) -> Task:
+    return Task(task_id, "j1", task_id, 1, "echo", b"{}", queue=queue, priority=priority, shard=shard)
+
+
+def report(done: Task, worker_id: str = "w1") -> Report:
+    message = TaskFinished(done.job_id, done.node_id, done.attempt, worker_id, 1, 2, Succeeded(Raw(b"1")))
+    return Report(done, message)
+
+
+def ids(deliveries: Sequence[Delivery]) -> list[str]:
+    return [delivery.task.task_id for delivery in deliveries]
+
+
+async def taken(broker: Broker, worker_id: str = "w1", limit: int = 100) -> list[str]:
+    return ids(await broker.consume(worker_id, QUEUES, limit, 0.0))
+
+
+def nodes(messages: Sequence[Message]) -> list[str]:
+    return [message.node_id for message in messages if isinstance(message, TaskFinished | TaskLost)]
+
+
+# Queues
+
+
+async def test_a_published_task_is_delivered_whole(broker: Broker) -> None:
+    wanted = Task("t", "j", "n", 3, "http", b'{"x":1}', "default", 9.5, 0, 3, 0, 4, 2, "key")
+    await broker.publish([wanted])
+
+    assert list(await broker.consume("w1", QUEUES, 1, 0.0)) == [Delivery(wanted, 1)]
+
+
+async def test_a_queued_task_published_again_is_delivered_once(broker: Broker) -> None:
+    await broker.publish([task("a"), task("a")])
+    await broker.publish([task("a")])
+
+    assert await taken(broker) == ["a"]
+
+
+async def test_a_held_task_published_again_is_not_delivered_again(broker: Broker) -> None:
+    await broker.publish([task("a")])
+    await taken(broker)
+    await broker.publish([task("a")])
+
+    assert await taken(broker, "w2") == []
+
+
+async def test_a_finished_task_can_be_published_again(broker: Broker) -> None:
+    await broker.publish([task("a")])
+    await taken(broker)
+    await broker.finish("w1", [report(task("a"))])
+    await broker.publish([task("a")])
+
+    assert await taken(broker) == ["a"]
+
+
+async def test_higher_priority_goes_first_then_the_older(broker: Broker) -> None:
+    await broker.publish([task("a"), task("b", priority=5), task("c"), task("d", priority=-1), task("e", priority=5)])
+
+    assert await taken(broker) == ["b", "e", "a", "c", "d"]
+
+
+async def test_no_more_is_taken_than_asked_for(broker: Broker) -> None:
+    await broker.publish([task(name) for name in "abc"])
+
+    assert (await taken(broker, limit=2), await taken(broker, limit=2)) == (["a", "b"], ["c"])
+
+
+async def test_a_worker_gets_tasks_of_its_queues_only(broker: Broker) -> None:
+    await broker.publish([task("a"), task("b", queue="gpu"), task("c", queue="other")])
+
+    assert ids(await broker.consume("w1", ("gpu", "default"), 10, 0.0)) == ["b", "a"]
+
+
+async def test_a_waiting_worker_is_woken_by_the_first_task(broker: Broker) -> None:
+    waiting = asyncio.ensure_future(broker.consume("w1", QUEUES, 10, 30.0))
+    await asyncio.sleep(0)
+    await broker.publish([task("a")])
+
+    assert ids(await asyncio.wait_for(waiting, 5.0)) == ["a"]
+
+
+async def test_a_wait_for_nothing_ends(broker: Broker) -> None:
+    assert list(await asyncio.wait_for(broker.consume("w1", QUEUES, 10, 0.01), 5.0)) == []
+
+
+async def test_a_task_goes_to_one_of_many_waiting_workers(broker: Broker) -> None:
+    waiting = [asyncio.ensure_future(broker.consume(f"w{n}", QUEUES, 1, 0.05)) for n in range(5)]
+    await asyncio.sleep(0)
+    await broker.publish([task("a"), task("b")])
+
+    assert sorted(found for wait in waiting for found in ids(await wait)) == ["a", "b"]
+
+
+async def test_a_cancelled_wait_takes_no_task_with_it(broker: Broker) -> None:
+    waiting = asyncio.ensure_future(broker.consume("w1", QUEUES, 10, 30.0))
+    await asyncio.sleep(0)
+    await broker.publish([task("a")])
+    waiting.cancel()
+    await asyncio.wait([waiting])
+
+    assert await taken(broker, "w2") == ["a"]
+
+
+# Results
+
+
+async def test_a_result_reaches_the_inbox_of_its_shard(broker: Broker) -> None:
+    await broker.publish([task("a", shard=0), task("b", shard=1)])
+    await taken(broker)
+    await broker.finish("w1", [report(task("a", shard=0)), report(task("b", shard=1))])
+
+    assert nodes(await broker.gather(0, 10, 0.0)) == ["a"]
+    assert nodes(await broker.gather(1, 10, 0.0)) == ["b"]
+
+
+async def test_a_finished_task_is_gone(broker: Broker) -> None:
+    await broker.publish([task("a"), task("b")])
+    await taken(broker)
+    await broker.finish("w1", [report(task("a"))])
+
+    assert list(await broker.missing(["a", "b", "c"])) == ["a", "c"]
+    assert list(await broker.extend("w1", ["a", "b"])) == ["a"]
+
+
+async def test_a_second_report_brings_no_task_back(broker: Broker) -> None:
+    await broker.publish([task("a")])
+    await taken(broker)
+    for _ in range(2):
+        await broker.finish("w1", [report(task("a"))])
+
+    assert await taken(broker) == []
+    assert set(nodes(await broker.gather(0, 10, 0.0))) == {"a"}
+
+
+async def test_tasks_given_back_are_first_in_line_in_their_order(broker: Broker) -> None:
+    await broker.publish([task(name) for name in "abcd"])
+    await taken(broker, limit=3)
+    await broker.give_back("w1", ["a", "b", "c"])
+
+    second = await broker.consume("w2", QUEUES, 10, 0.0)
+
+    assert ids(second) == ["a", "b", "c", "d"]
+    assert {delivery.number for delivery in second} == {1}
+
+
+async def test_only_held_tasks_can_be_given_back(broker: Broker) -> None:
+    await broker.publish([task("a")])
+    await taken(broker)
+    await broker.give_back("w2", ["a", "nothing"])
+
+    assert await taken(broker, "w3") == []
+
+
+# Lost workers
+
+
+async def test_tasks_of_a_silent_worker_go_to_another(broker: Broker, clock: SetClock) -> None:
+    await broker.publish([task("a")])
+    await taken(broker)
+    await clock.sleep(SILENT_SECONDS + 1)
+
+    assert await broker.reclaim(SILENT_SECONDS) == 1
+
+    [again] = await broker.consume("w2", QUEUES, 10, 0.0)
+    assert (again.task, again.number) == (task("a"), 2)
+    assert list(await broker.gather(0, 10, 0.0)) == [TaskLost("j1", "a", 1, "w1", 1)]
+
+
+async def test_losses_of_a_task_are_counted(broker: Broker, clock: SetClock) -> None:
+    await broker.publish([task("a")])
+    for worker_id in ("w1", "w2"):
+        await taken(broker, worker_id)
+        await clock.sleep(SILENT_SECONDS + 1)
+        await broker.reclaim(SILENT_SECONDS)
+
+    lost = await broker.gather(0, 10, 0.0)
+    assert [(message.worker_id, message.losses) for message in lost if isinstance(message, TaskLost)] == [
+        ("w1", 1),
+        ("w2", 2),
+    ]
+
+
+async def test_a_worker_that_extends_keeps_its_tasks(broker: Broker, clock: SetClock) -> None:
+    await broker.publish([task("a")])
+    await taken(broker)
+    await clock.sleep(SILENT_SECONDS - 1)
+    stopped = await broker.extend("w1", ["a"])
+    await clock.sleep(SILENT_SECONDS - 1)
+
+    assert list(stopped) == []
+    assert await broker.reclaim(SILENT_SECONDS) == 0
+
+
+async def test_a_reclaimed_task_is_no_longer_the_workers_own(broker: Broker, clock: SetClock) -> None:
+    await broker.publish([task("a")])
+    await taken(broker)
+    await clock.sleep(SILENT_SECONDS + 1)
+    await broker.reclaim(SILENT_SECONDS)
+
+    assert list(await broker.extend("w1", ["a"])) == ["a"]
+
+
+async def test_a_late_result_of_a_reclaimed_worker_counts_and_stops_the_other_delivery(
+    broker: Broker, clock: SetClock
+) -> None:
+    await broker.publish([task("a")])
+    await taken(broker)
+    await clock.sleep(SILENT_SECONDS + 1)
+    await broker.reclaim(SILENT_SECONDS)
+    await taken(broker, "w2")
+    await broker.finish("w1", [report(task("a"))])
+
+    assert list(await broker.cancelled("w2", 0.0)) == ["a"]
+    assert list(await broker.missing(["a"])) == ["a"]
+    assert nodes(await broker.gather(0, 10, 0.0)) == ["a", "a"]
+
+
+async def test_a_late_result_takes_the_task_off_the_queue(broker: Broker, clock: SetClock) -> None:
+    await broker.publish([task("a")])
+    await taken(broker)
+    await clock.sleep(SILENT_SECONDS + 1)
+    await broker.reclaim(SILENT_SECONDS)
+    await broker.finish("w1", [report(task("a"))])
+
+    assert await taken(broker, "w2") == []
+
+
+# Cancels
+
+
+async def test_a_cancelled_task_leaves_the_queue(broker: Broker) -> None:
+    await broker.publish([task("a"), task("b")])
+    await broker.cancel(["a", "nothing"])
+
+    assert await taken(broker) == ["b"]
+
+
+async def test_the_holder_of_a_cancelled_task_is_told(broker: Broker) -> None:
+    await broker.publish([task("a"), task("b")])
+    await taken(broker)
+    await broker.cancel(["a"])
+
+    assert list(await broker.cancelled("w1", 0.0)) == ["a"]
+    assert list(await broker.cancelled("w1", 0.0)) == []
+    assert list(await broker.extend("w1", ["a", "b"])) == ["a"]
+
+
+async def test_a_waiting_holder_is_told_at_once(broker: Broker) -> None:
+    await broker.publish([task("a")])
+    await taken(broker)
+    waiting = asyncio.ensure_future(broker.cancelled("w1", 30.0))
+    await asyncio.sleep(0)
+    await broker.cancel(["a"])
+
+    assert list(await asyncio.wait_for(waiting, 5.0)) == ["a"]
+
+
+async def test_a_cancelled_task_can_still_be_reported(broker: Broker) -> None:
+    await broker.publish([task("a")])
+    await taken(broker)
+    await broker.cancel(["a"])
+    await broker.finish("w1", [report(task("a"))])
+
+    assert nodes(await broker.gather(0, 10, 0.0)) == ["a"]
+
+
+async def test_missing_tells_what_is_neither_queued_nor_held(broker: Broker) -> None:
+    await broker.publish([task("queued"), task("held", priority=1)])
+    await taken(broker, limit=1)
+
+    assert list(await broker.missing(["queued", "held", "unknown"])) == ["unknown"]
+
+
+# Inboxes
+
+
+async def test_messages_are_gathered_in_order_and_in_portions(broker: Broker) -> None:
+    await broker.send(0, [Submitted("a"), Submitted("b")])
+    await broker.send(0, [Proceeded("c")])
+
+    assert list(await broker.gather(0, 2, 0.0)) == [Submitted("a"), Submitted("b")]
+    assert list(await broker.gather(0, 2, 0.0)) == [Proceeded("c")]
+
+
+async def test_inboxes_of_shards_are_apart(broker: Broker) -> None:
+    await broker.send(1, [Submitted("a")])
+
+    assert list(await broker.gather(0, 2, 0.0)) == []
+
+
+async def test_a_waiting_owner_is_woken_by_a_message(broker: Broker) -> None:
+    waiting = asyncio.ensure_future(broker.gather(0, 10, 30.0))
+    await asyncio.sleep(0)
+    await broker.send(0, [Submitted("a")])
+
+    assert list(await asyncio.wait_for(waiting, 5.0)) == [Submitted("a")]
+
+
+async def test_sending_nothing_wakes_a_waiting_owner(broker: Broker) -> None:
+    waiting = asyncio.ensure_future(broker.gather(0, 10, 30.0))
+    await asyncio.sleep(0)
+    await broker.send(0, [])
+
+    assert list(await asyncio.wait_for(waiting, 5.0)) == []
+
+
+async def test_what_was_not_acknowledged_is_gathered_again_after_a_rewind(broker: Broker) -> None:
+    await broker.send(0, [Submitted(name) for name in "abc"])
+    await broker.gather(0, 2, 0.0)
+    await broker.acknowledge(0, 1)
+    await broker.rewind(0)
+
+    assert list(await broker.gather(0, 10, 0.0)) == [Submitted("b"), Submitted("c")]
+
+
+async def test_a_rewind_keeps_the_order_of_what_came_meanwhile(broker: Broker) -> None:
+    await broker.send(0, [Submitted("a")])
+    await broker.gather(0, 10, 0.0)
+    await broker.send(0, [Submitted("b")])
+    await broker.rewind(0)
+
+    assert list(await broker.gather(0, 10, 0.0)) == [Submitted("a"), Submitted("b")]
+
+
+async def test_an_acknowledged_message_never_comes_again(broker: Broker) -> None:
+    await broker.send(0, [Submitted("a"), Submitted("b")])
+    await broker.gather(0, 10, 0.0)
+    await broker.acknowledge(0, 2)
+    await broker.rewind(0)
+
+    assert list(await broker.gather(0, 10, 0.0)) == []
+
+
+async def test_a_cancelled_gather_takes_no_message_with_it(broker: Broker) -> None:
+    waiting = asyncio.ensure_future(broker.gather(0, 10, 30.0))
+    await asyncio.sleep(0)
+    await broker.send(0, [Submitted("a")])
+    waiting.cancel()
+    await asyncio.wait([waiting])
+
+    assert list(await broker.gather(0, 10, 0.0)) == [Submitted("a")]

@@ -1,0 +1,183 @@
+"""What is particular to SQLite: one writer, migrations, and a disk that runs full."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import apsw
+import pytest
+
+from tests.contracts.rows import changes, event, job_row, new_job, node_row
+from windlass.clock import SystemClock
+from windlass.core.errors import CommitUnknown, StoreUnavailable
+from windlass.ports.store import JobFilter, Request
+from windlass.stores.migrate import migrations
+from windlass.stores.sqlite import SqliteStore
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return str(tmp_path / "windlass.db")
+
+
+@pytest.fixture
+async def store(path: str) -> AsyncIterator[SqliteStore]:
+    opened = await SqliteStore.open(path, SystemClock(), synchronous="off")
+    yield opened
+    await opened.close()
+
+
+async def test_many_writers_and_readers_never_meet_a_lock(store: SqliteStore) -> None:
+    lease = await store.take_lease(0, "one")
+
+    async def write(writer: int) -> None:
+        for n in range(200):
+            job_id = f"j{writer}-{n}"
+            await store.submit([new_job(job_id)])
+            await store.commit(0, lease.epoch, changes(nodes=[node_row(job_id, "a")], events={job_id: [event(2)]}))
+            assert (await store.job(job_id)).seq == 2
+
+    await asyncio.gather(*(write(writer) for writer in range(16)))
+
+    assert len(await store.unfinished(0)) == 3200
+
+
+async def test_a_second_store_on_the_file_waits_for_its_turn_to_write(store: SqliteStore, path: str) -> None:
+    other = await SqliteStore.open(path, SystemClock(), synchronous="off")
+
+    await asyncio.gather(*(s.submit([new_job(f"{n}-{s is other}")]) for n in range(100) for s in (store, other)))
+
+    assert len(await store.unfinished(0)) == 200
+    await other.close()
+
+
+async def test_a_reader_sees_committed_rows_only(store: SqliteStore, path: str) -> None:
+    await store.submit([new_job("j1")])
+    reader = await SqliteStore.open_reader(path)
+    writing = apsw.Connection(path)
+    writing.execute("begin immediate")
+    writing.execute("update jobs set status = 'running'")
+
+    assert (await reader.job("j1")).status == "pending"
+
+    writing.execute("commit")
+    assert (await reader.job("j1")).status == "running"
+    writing.close()
+    await reader.close()
+
+
+async def test_a_reader_can_not_write(store: SqliteStore, path: str) -> None:
+    reader = await SqliteStore.open_reader(path)
+
+    with pytest.raises(StoreUnavailable, match="reading only"):
+        await reader.submit([new_job("j1")])
+    await reader.close()
+
+
+async def test_there_is_nothing_to_read_without_a_database(tmp_path: Path) -> None:
+    with pytest.raises(StoreUnavailable, match="no database"):
+        await SqliteStore.open_reader(str(tmp_path / "nothing.db"))
+
+
+async def test_a_database_is_found_again_as_it_was_left(store: SqliteStore, path: str) -> None:
+    await store.submit([new_job("j1", input='{"é":1}')])
+    await store.close()
+
+    again = await SqliteStore.open(path, SystemClock())
+
+    assert bytes((await again.job("j1")).input) == '{"é":1}'.encode()
+    await again.close()
+
+
+async def test_migrations_are_applied_once(store: SqliteStore, path: str) -> None:
+    await store.close()
+    again = await SqliteStore.open(path, SystemClock())
+    await again.close()
+
+    applied = list(apsw.Connection(path).execute("select number, checksum from schema_version"))
+
+    assert applied == [(step.number, step.checksum) for step in migrations("sqlite")]
+
+
+async def test_a_database_of_a_newer_version_is_refused(store: SqliteStore, path: str) -> None:
+    await store.close()
+    apsw.Connection(path).execute("insert into schema_version values (99, 'future', 'x', 0)")
+
+    with pytest.raises(StoreUnavailable, match="schema 99, newer"):
+        await SqliteStore.open(path, SystemClock())
+
+
+async def test_a_migration_that_was_changed_afterwards_is_refused(store: SqliteStore, path: str) -> None:
+    await store.close()
+    apsw.Connection(path).execute("update schema_version set checksum = 'other'")
+
+    with pytest.raises(StoreUnavailable, match="was changed after"):
+        await SqliteStore.open(path, SystemClock())
+
+
+async def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "windlass.db"
+    path.write_bytes(b"no database at all, and long enough to be looked at" * 100)
+
+    with pytest.raises(StoreUnavailable, match="can not use the database"):
+        await SqliteStore.open(str(path), SystemClock())
+
+
+def limit_size(store: SqliteStore, pages_more: int) -> None:
+    """Make the disk full after so many pages more, as seen by the writer."""
+    connection = store._connection
+    assert connection is not None
+    pages = next(iter(connection.execute("pragma page_count")))[0]
+    connection.execute(f"pragma max_page_count = {pages + pages_more if pages_more >= 0 else 2**30}")
+
+
+async def test_a_full_disk_leaves_nothing_half_written(store: SqliteStore) -> None:
+    await store.submit([new_job("j1")])
+    lease = await store.take_lease(0, "one")
+    limit_size(store, 2)
+
+    wanted = changes(
+        jobs=[job_row("j1")], nodes=[node_row("j1", "a", output='"' + "x" * 100_000 + '"')], events={"j1": [event(2)]}
+    )
+    with pytest.raises(CommitUnknown, match="full"):
+        await store.commit(0, lease.epoch, wanted)
+
+    job, nodes = await store.restore("j1")
+    assert (job.status, job.seq, list(nodes)) == ("pending", 1, [])
+
+
+async def test_the_store_goes_on_when_there_is_space_again(store: SqliteStore) -> None:
+    lease = await store.take_lease(0, "one")
+    limit_size(store, 0)
+    with pytest.raises(CommitUnknown):
+        await store.submit([new_job("j1", input='"' + "x" * 100_000 + '"')])
+    limit_size(store, -1)
+
+    await store.submit([new_job("j1")])
+    await store.commit(0, lease.epoch, changes(events={"j1": [event(2)]}))
+
+    assert (await store.job("j1")).seq == 2
+
+
+async def test_everything_of_a_group_fails_with_a_full_disk(store: SqliteStore) -> None:
+    limit_size(store, 0)
+    large = '"' + "x" * 50_000 + '"'
+
+    outcomes = await asyncio.gather(
+        *(store.submit([new_job(f"j{n}", input=large)]) for n in range(20)), return_exceptions=True
+    )
+
+    assert {type(outcome) for outcome in outcomes} == {CommitUnknown}
+    assert list(await store.jobs(JobFilter())) == []
+
+
+async def test_a_refused_request_leaves_its_group_alone(store: SqliteStore) -> None:
+    await store.submit([new_job("j1")])
+
+    outcomes = await asyncio.gather(
+        *(store.request(Request(f"r{n}", "j1" if n % 2 else "nothing", "cancel", n)) for n in range(10)),
+        return_exceptions=True,
+    )
+
+    assert [outcome is None for outcome in outcomes] == [bool(n % 2) for n in range(10)]
+    assert [r.request_id for r in await store.requests(0, 10)] == ["r1", "r3", "r5", "r7", "r9"]

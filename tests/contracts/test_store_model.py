@@ -1,0 +1,117 @@
+"""Any sequence of calls leaves every store in the state of the plain model."""
+
+import asyncio
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from tests.contracts.rows import T0, changes, event, job_row, new_job, node_row
+from windlass.clock import SystemClock
+from windlass.core.errors import CommitUnknown, JobNotFound, StaleLease
+from windlass.ports.store import JobFilter, Request, Store, StoredJob
+from windlass.stores.sqlite import SqliteStore
+from windlass.testing.memory_store import MemoryStore
+
+JOBS = st.sampled_from(["j1", "j2", "j3"])
+KEYS = st.sampled_from([None, "k1", "k2"])
+STATUSES = st.sampled_from(["pending", "running", "completed", "failed", "cancelled"])
+TEXTS = st.sampled_from(['"a"', "null", '{"é":[1,null]}', "[]"])
+FAILURES = (CommitUnknown, JobNotFound, StaleLease)
+
+
+class StoreAgainstModel(RuleBasedStateMachine):
+    """Both stores get the same calls and must give the same answers."""
+
+    @initialize()
+    def open(self) -> None:
+        self.folder = TemporaryDirectory()
+        self.loop = asyncio.new_event_loop()
+        path = str(Path(self.folder.name) / "windlass.db")
+        self.model: Store = MemoryStore()
+        self.store: Store = self.loop.run_until_complete(SqliteStore.open(path, SystemClock(), synchronous="off"))
+        self.epoch = 0
+        self.submitted = 0
+
+    def both(self, name: str, *arguments: object) -> object:
+        answers = [self.loop.run_until_complete(self.answer(s, name, *arguments)) for s in (self.model, self.store)]
+        assert answers[0] == answers[1], name
+        return answers[0]
+
+    async def answer(self, store: Store, name: str, *arguments: object) -> object:
+        try:
+            return await getattr(store, name)(*arguments)
+        except FAILURES as failure:
+            return type(failure)
+
+    @rule(job_id=JOBS, key=KEYS, digest=st.sampled_from(["d1", "d2"]), at=st.integers(0, 3))
+    def submit(self, job_id: str, key: str | None, digest: str, at: int) -> None:
+        known = self.loop.run_until_complete(self.answer(self.model, "job", job_id))
+        if not isinstance(known, StoredJob):  # ids are never used twice
+            answers = [
+                self.loop.run_until_complete(s.submit([new_job(job_id, key=key, digest=digest, created_at=T0 + at)]))
+                for s in (self.model, self.store)
+            ]
+            told = [[(a.job.job_id, a.created, a.conflict) for a in answer] for answer in answers]
+            assert told[0] == told[1]
+
+    @rule(owner=st.sampled_from(["one", "two"]))
+    def take(self, owner: str) -> None:
+        self.both("take_lease", 0, owner)
+        self.epoch += 1
+
+    @rule(behind=st.integers(0, 1))
+    def release(self, behind: int) -> None:
+        self.both("release_lease", 0, self.epoch - behind)
+
+    @rule(job_id=JOBS, node_id=st.sampled_from("ab"), status=STATUSES, text=TEXTS, behind=st.sampled_from([0, 0, 0, 1]))
+    def commit(self, job_id: str, node_id: str, status: str, text: str, behind: int) -> None:
+        known = self.loop.run_until_complete(self.answer(self.model, "job", job_id))
+        if isinstance(known, StoredJob):
+            ended = None if status in ("pending", "running") else T0 + known.seq
+            wanted = changes(
+                jobs=[job_row(job_id, status, completed_at=ended, error=text)],
+                nodes=[node_row(job_id, node_id, status, output=text)],
+                events={job_id: [event(known.seq + 1, data=text), event(known.seq + 2)]},
+            )
+            self.both("commit", 0, self.epoch - behind, wanted)
+
+    @rule(job_id=JOBS, request_id=st.sampled_from(["r1", "r2"]))
+    def ask(self, job_id: str, request_id: str) -> None:
+        self.both("request", Request(request_id, job_id, "cancel", T0))
+
+    @rule(request_id=st.sampled_from(["r1", "r2"]))
+    def apply(self, request_id: str) -> None:
+        self.both("commit", 0, self.epoch, changes(requests=[request_id]))
+
+    @rule(at=st.integers(0, 12), limit=st.integers(0, 2))
+    def prune(self, at: int, limit: int) -> None:
+        before = {row.job_id: row.completed_at for row in self.loop.run_until_complete(self.model.jobs(JobFilter()))}
+        ended = [at for at in before.values() if at is not None]
+        if len(set(ended)) == len(ended):  # which of two that ended together goes first is not promised
+            self.both("prune", T0 + at, limit)
+
+    @invariant()
+    def both_tell_the_same(self) -> None:
+        if not hasattr(self, "store"):
+            return
+        for job_id in ("j1", "j2", "j3"):
+            self.both("job", job_id)
+            self.both("events", job_id, 1, 3)
+            rows = [self.loop.run_until_complete(s.nodes(job_id)) for s in (self.model, self.store)]
+            assert sorted(rows[0], key=lambda row: row.node_id) == sorted(rows[1], key=lambda row: row.node_id)
+        self.both("requests", 0, 5)
+        self.both("unfinished", 0)
+        self.both("pending", 0, T0 + 2, 5)
+
+    def teardown(self) -> None:
+        if hasattr(self, "store"):
+            self.loop.run_until_complete(self.store.close())
+            self.loop.close()
+            self.folder.cleanup()
+
+
+TestStoreAgainstModel = StoreAgainstModel.TestCase
+TestStoreAgainstModel.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)

@@ -1,0 +1,158 @@
+"""Runs single tasks on a real worker and the broker of one process; and a small HTTP server that remembers."""
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+
+from windlass.brokers.memory import MemoryBroker
+from windlass.core.changes import Task
+from windlass.core.messages import Failed, Succeeded, TaskError, TaskFinished
+from windlass.handlers import builtin
+from windlass.ports.handler import LogLine
+from windlass.worker.worker import Worker
+
+PATIENCE_SECONDS = 30.0
+
+
+class WallClock:
+    def now(self) -> int:
+        return time.time_ns() // 1000
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+class Runner:
+    """A worker with the built-in handlers."""
+
+    def __init__(self, allow_private: bool) -> None:
+        clock = WallClock()
+        self.broker = MemoryBroker(clock)
+        self.lines: list[LogLine] = []
+        self._count = 0
+        environment = dict(os.environ)
+        self.worker = Worker(
+            self.broker,
+            builtin(allow_private=allow_private, environment=environment),
+            clock,
+            worker_id="worker-1",
+            grace_seconds=0.5,
+            log_sink=self.lines.append,
+            environment=environment,
+        )
+
+    async def publish(self, handler: str, params: object, **rest: Any) -> Task:
+        self._count += 1
+        attempt = rest.pop("attempt", 1)
+        job_id = f"j{self._count}"
+        task = Task(f"{job_id}_n_{attempt}", job_id, "n", attempt, handler, msgspec.json.encode(params), **rest)
+        await self.broker.publish([task])
+        return task
+
+    async def finished(self, task: Task) -> TaskFinished:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while True:
+                messages = await self.broker.gather(0, 100, 1.0)
+                await self.broker.acknowledge(0, len(messages))
+                for message in messages:
+                    if isinstance(message, TaskFinished) and message.job_id == task.job_id:
+                        return message
+
+    async def run(self, handler: str, params: object, **rest: Any) -> TaskFinished:
+        return await self.finished(await self.publish(handler, params, **rest))
+
+    async def output(self, handler: str, params: object, **rest: Any) -> Any:
+        outcome = (await self.run(handler, params, **rest)).outcome
+        assert isinstance(outcome, Succeeded), outcome
+        return msgspec.json.decode(outcome.output)
+
+    async def error(self, handler: str, params: object, **rest: Any) -> TaskError:
+        outcome = (await self.run(handler, params, **rest)).outcome
+        assert isinstance(outcome, Failed), outcome
+        return outcome.error
+
+    async def said(self, text: str) -> str:
+        """Wait until a handler has written a line that contains `text`; the line."""
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while True:
+                for line in self.lines:
+                    if text in line.message:
+                        return line.message
+                await asyncio.sleep(0.005)
+
+
+@asynccontextmanager
+async def running(allow_private: bool = True) -> AsyncIterator[Runner]:
+    runner = Runner(allow_private)
+    run = asyncio.create_task(runner.worker.run())
+    try:
+        yield runner
+    finally:
+        await runner.worker.stop(0.0)
+        await run
+
+
+class Request:
+    """What the server was sent."""
+
+    def __init__(self, method: str, target: str, headers: dict[str, str], body: bytes) -> None:
+        self.method = method
+        self.target = target
+        self.headers = headers
+        self.body = body
+
+
+Answer = Callable[[Request], bytes]
+
+
+def answer(status: int, body: bytes | str = b"", kind: str = "application/json", **headers: str) -> bytes:
+    content = body.encode() if isinstance(body, str) else body
+    lines = [f"HTTP/1.1 {status} Status", f"content-length: {len(content)}", f"content-type: {kind}"]
+    lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+    return "\r\n".join([*lines, "", ""]).encode() + content
+
+
+class Server:
+    """A server on a port of this machine that answers as it is told; an empty answer hangs up."""
+
+    def __init__(self, answers: Answer) -> None:
+        self.requests: list[Request] = []
+        self.connections = 0
+        self.url = ""
+        self._answers = answers
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        try:
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                first, *rest = head.decode("latin-1").strip().split("\r\n")
+                method, target, _ = first.split(" ")
+                headers = {n.lower(): v for n, v in (line.split(": ", 1) for line in rest if ": " in line)}
+                body = await reader.readexactly(int(headers.get("content-length", 0)))
+                request = Request(method, target, headers, body)
+                self.requests.append(request)
+                content = self._answers(request)
+                if not content:
+                    break
+                writer.write(content)
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+
+
+@asynccontextmanager
+async def serving(answers: Answer) -> AsyncIterator[Server]:
+    server = Server(answers)
+    listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
+    server.url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+    try:
+        yield server
+    finally:
+        listening.close()

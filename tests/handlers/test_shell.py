@@ -1,0 +1,156 @@
+"""The handler for commands."""
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+from handler_harness import running
+
+from windlass.core.messages import Failed
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+async def gone(pid: int) -> None:
+    async with asyncio.timeout(10):
+        while is_alive(pid):
+            await asyncio.sleep(0.01)
+
+
+async def test_a_commands_output_and_exit_code_come_back() -> None:
+    async with running() as runner:
+        output = await runner.output("shell", {"command": ["sh", "-c", "echo out; echo err >&2"]})
+
+    assert output == {"exit_code": 0, "stdout": "out\n", "stderr": "err\n"}
+    assert {(line.level, line.message) for line in runner.lines} == {("info", "out"), ("error", "err")}
+
+
+async def test_no_shell_reads_the_arguments() -> None:
+    async with running() as runner:
+        output = await runner.output("shell", {"command": ["echo", "$(id)", "; rm -rf x", "`id`"]})
+
+    assert output["stdout"] == "$(id) ; rm -rf x `id`\n"
+
+
+async def test_input_environment_and_folder_reach_the_command(tmp_path: Path) -> None:
+    async with running() as runner:
+        params = {"command": ["sh", "-c", "cat; echo $NAME; pwd"], "stdin": "in\n", "env": {"NAME": "v"}}
+        output = await runner.output("shell", {**params, "cwd": str(tmp_path)})
+
+    assert output["stdout"].splitlines() == ["in", "v", str(tmp_path)]
+
+
+async def test_a_command_sees_only_the_harmless_part_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WINDLASS_DATABASE_URL", "postgresql://secret")
+    async with running() as runner:
+        output = await runner.output("shell", {"command": ["env"]})
+
+    assert "PATH=" in output["stdout"]
+    assert "WINDLASS" not in output["stdout"]
+
+
+async def test_input_that_is_not_read_is_no_error() -> None:
+    async with running() as runner:
+        assert (await runner.output("shell", {"command": ["true"], "stdin": "x" * 1_000_000}))["exit_code"] == 0
+
+
+async def test_another_exit_code_is_an_error_with_the_end_of_stderr() -> None:
+    async with running() as runner:
+        error = await runner.error("shell", {"command": ["sh", "-c", "echo why >&2; exit 3"]})
+
+    assert (error.type, error.retryable) == ("exit_code", True)
+    assert error.message == "sh exited with code 3: why"
+
+
+async def test_exit_codes_may_be_declared_good() -> None:
+    async with running() as runner:
+        output = await runner.output("shell", {"command": ["sh", "-c", "exit 3"], "exit_codes": [0, 3]})
+
+    assert output["exit_code"] == 3
+
+
+@pytest.mark.parametrize(
+    ("params", "type_", "words"),
+    [
+        ({"command": "ls -l"}, "params_invalid", "list of arguments"),
+        ({"command": []}, "params_invalid", "empty"),
+        ({"command": ["a\0b"]}, "params_invalid", "NUL"),
+        ({"command": ["ls"], "cwd": "no/such/folder"}, "params_invalid", "no/such/folder"),
+        ({"command": ["no-such-program-at-all"]}, "command_unusable", "no-such-program-at-all"),
+        ({"command": ["."]}, "command_unusable", "."),
+    ],
+)
+async def test_a_command_that_can_not_start_fails_for_good(params: object, type_: str, words: str) -> None:
+    async with running() as runner:
+        error = await runner.error("shell", params)
+
+    assert (error.type, error.retryable) == (type_, False)
+    assert words in error.message
+
+
+async def test_output_is_bounded_and_its_end_is_kept() -> None:
+    async with running() as runner:
+        output = await runner.output("shell", {"command": ["sh", "-c", "head -c 3000000 /dev/zero | tr '\\0' x; echo end"]})
+
+    assert len(output["stdout"]) == 1024 * 1024
+    assert output["stdout"].endswith("xend\n")
+    assert output["truncated"] is True
+
+
+async def test_a_command_beyond_its_time_is_killed_with_all_it_started() -> None:
+    async with running() as runner:
+        began = time.monotonic()
+        task = await runner.publish(
+            "shell", {"command": ["sh", "-c", "sleep 60 & echo $!; wait"]}, timeout_seconds=0.5
+        )
+        pid = int(await runner.said(""))
+        finished = await runner.finished(task)
+        await gone(pid)
+
+    assert isinstance(finished.outcome, Failed)
+    assert finished.outcome.error.type == "timeout"
+    assert time.monotonic() - began < 3.0
+
+
+async def test_a_command_that_ignores_the_signal_is_killed_all_the_same() -> None:
+    async with running() as runner:
+        command = ["sh", "-c", "trap '' TERM; echo $$; while true; do sleep 0.05; done"]
+        task = await runner.publish("shell", {"command": command}, timeout_seconds=0.5)
+        pid = int(await runner.said(""))
+        await runner.finished(task)
+        await gone(pid)
+
+
+async def test_a_cancel_ends_a_command_at_once() -> None:
+    async with running() as runner:
+        task = await runner.publish("shell", {"command": ["sh", "-c", "echo $$; exec sleep 60"]})
+        pid = int(await runner.said(""))
+        began = time.monotonic()
+        await runner.broker.cancel([task.task_id])
+        await runner.finished(task)
+        took = time.monotonic() - began
+        await gone(pid)
+
+    assert took < 0.5
+
+
+async def test_a_process_left_in_the_background_does_not_outlive_the_attempt() -> None:
+    async with running() as runner:
+        began = time.monotonic()
+        output = await runner.output("shell", {"command": ["sh", "-c", "sleep 60 & echo $!"]})
+        await gone(int(output["stdout"]))
+
+    assert time.monotonic() - began < 3.0
+
+
+async def test_bytes_that_are_no_text_are_shown_as_escapes() -> None:
+    async with running() as runner:
+        output = await runner.output("shell", {"command": ["printf", "\\377\\376"]})
+
+    assert output["stdout"] == "\\xff\\xfe"

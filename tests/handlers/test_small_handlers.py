@@ -1,0 +1,86 @@
+"""echo, input, output, sleep, fail and crash."""
+
+import sys
+import time
+
+import pytest
+from handler_harness import running
+
+from windlass.handlers import builtin
+
+NAMES = {
+    "echo", "input", "output", "sleep", "fail", "crash", "http", "call_external_service", "python", "shell",
+}  # fmt: skip
+
+
+def test_the_built_in_handlers_have_these_names() -> None:
+    assert NAMES <= set(builtin())
+
+
+def test_the_http_client_is_not_imported_before_it_is_needed() -> None:
+    import subprocess
+
+    code = "import sys, windlass.handlers as h; h.builtin(); print('httpx2' in sys.modules)"
+    seen = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert seen.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("echo", {"echoed_params": {"a": [1, None]}}), ("input", {"a": [1, None]}), ("output", {"a": [1, None]})],
+)
+async def test_params_come_back(name: str, expected: object) -> None:
+    async with running() as runner:
+        assert await runner.output(name, {"a": [1, None]}) == expected
+
+
+@pytest.mark.parametrize(
+    ("seconds", "slept"), [(0, 0.0), (0.01, 0.01), ("10ms", 0.01), ("0.01s", 0.01), ("0m", 0.0), ("0", 0.0)]
+)
+async def test_a_sleep_takes_a_number_or_a_duration(seconds: object, slept: float) -> None:
+    async with running() as runner:
+        began = time.monotonic()
+        assert await runner.output("sleep", {"seconds": seconds}) == {"slept": pytest.approx(slept)}
+
+    assert time.monotonic() - began >= slept
+
+
+@pytest.mark.parametrize("seconds", ["soon", "-1s", -1, "1e3s", "", 1e12])
+async def test_a_sleep_that_is_no_duration_fails_for_good(seconds: object) -> None:
+    async with running() as runner:
+        error = await runner.error("sleep", {"seconds": seconds})
+
+    assert not error.retryable
+    assert repr(seconds) in error.message
+
+
+async def test_a_failure_is_what_was_asked_for() -> None:
+    async with running() as runner:
+        wanted = {"message": "no", "type": "odd", "status": 503, "retry_after": 4}
+        error = await runner.error("fail", wanted)
+
+    assert (error.message, error.type, error.status, error.retry_after_seconds) == ("no", "odd", 503, 4.0)
+    assert error.retryable
+
+
+async def test_a_failure_may_be_final() -> None:
+    async with running() as runner:
+        assert not (await runner.error("fail", {"retryable": False})).retryable
+
+
+async def test_a_failure_may_end_after_some_attempts() -> None:
+    async with running() as runner:
+        await runner.error("fail", {"times": 2}, attempt=2)
+        assert await runner.output("fail", {"times": 2, "x": 1}, attempt=3) == {"attempt": 3, "x": 1}
+
+
+@pytest.mark.parametrize("params", [{}, {"signal_name": "SIGABRT"}, {"exit": 7}])
+async def test_a_crash_loses_the_process(params: object) -> None:
+    async with running() as runner:
+        assert (await runner.error("crash", params)).type == "worker_lost"
+
+
+async def test_a_crash_may_end_after_some_attempts() -> None:
+    async with running() as runner:
+        assert await runner.output("crash", {"times": 1}, attempt=2) == {"attempt": 2}
