@@ -39,13 +39,19 @@ CATCHES_EVERYTHING = {
     "worker/worker.py": "the top of a duty's loop",
 }
 # Frameworks that can only be extended by inheriting from them.
-FRAMEWORK_PARENTS = {"asyncio.Protocol", "click.Group"}
+FRAMEWORK_PARENTS = {
+    "asyncio.Protocol",
+    "click.Group",
+    "httpcore2.AsyncNetworkBackend",
+    "httpx2.AsyncBaseTransport",
+    "httpx2.AsyncByteStream",
+}
 PARENTS = {"Protocol", "Enum", "IntEnum", "StrEnum", "BaseException", "Exception", "Struct", "BaseModel"}
 
 CORE_MAY_IMPORT = {
     "__future__", "array", "ast", "bisect", "collections", "dataclasses", "datetime", "decimal", "difflib", "enum",
-    "functools", "hashlib", "heapq", "itertools", "json", "math", "operator", "re", "string", "struct", "types", "typing",
-    "zoneinfo", "cronsim", "jinja2", "markupsafe", "msgspec",
+    "functools", "hashlib", "heapq", "itertools", "json", "math", "operator", "re", "string", "struct", "types",
+    "typing", "zoneinfo", "cronsim", "jinja2", "markupsafe", "msgspec",
 }  # fmt: skip
 CLOCK_AND_CHANCE = {"now", "utcnow", "today", "time", "monotonic", "uuid4", "urandom", "random"}
 

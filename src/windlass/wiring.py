@@ -7,7 +7,7 @@ import importlib
 import os
 import sys
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from random import Random
 from typing import IO
@@ -88,16 +88,18 @@ class Embedded:
 
     async def watch(self, job_id: str) -> AsyncIterator[Event]:
         """Every event of a job, from the first on and then live; ends with the one that ends the job."""
-        after = 0
-        while True:
-            events = await self.store.events(job_id, after, EVENTS_PAGE)
-            for event in events:
-                after = event.seq
-                yield event
-            if not events and JOB_STATES[(await self.store.job(job_id)).status] in JOB_FINAL:
-                return
-            if len(events) < EVENTS_PAGE:
-                await self._engine.changed(job_id, WATCH_SECONDS)
+        after, ended = 0, False
+        with self._engine.news(job_id) as news:
+            while not ended:
+                news.clear()
+                # In this order: what is stored after the look at the job's state is not missed.
+                ended = JOB_STATES[(await self.store.job(job_id)).status] in JOB_FINAL
+                while events := await self.store.events(job_id, after, EVENTS_PAGE):
+                    for event in events:
+                        after = event.seq
+                        yield event
+                if not ended:
+                    await _set_within(news, WATCH_SECONDS)
 
     async def wait_end(self, job_id: str) -> None:
         """Return once the job has ended."""
@@ -130,6 +132,11 @@ class Embedded:
     async def result(self, job_id: str) -> JobResult:
         """The job with its nodes and outputs."""
         return await job_result(self.store, job_id)
+
+
+async def _set_within(event: asyncio.Event, seconds: float) -> None:
+    with suppress(TimeoutError):
+        await asyncio.wait_for(event.wait(), seconds)
 
 
 async def job_result(store: Store, job_id: str) -> JobResult:

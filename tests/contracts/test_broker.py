@@ -104,7 +104,8 @@ async def test_a_task_goes_to_one_of_many_waiting_workers(broker: Broker) -> Non
     await asyncio.sleep(0)
     await broker.publish([task("a"), task("b")])
 
-    assert sorted(found for wait in waiting for found in ids(await wait)) == ["a", "b"]
+    found = await asyncio.gather(*waiting)
+    assert sorted(task_id for deliveries in found for task_id in ids(deliveries)) == ["a", "b"]
 
 
 async def test_a_cancelled_wait_takes_no_task_with_it(broker: Broker) -> None:

@@ -143,7 +143,7 @@ def is_alive(pid: int) -> bool:
 
 async def gone(pid: int) -> None:
     async with asyncio.timeout(10):
-        while is_alive(pid):
+        while is_alive(pid):  # noqa: ASYNC110  the end of a process that is not ours gives no event
             await asyncio.sleep(0.01)
 
 

@@ -12,6 +12,7 @@ from worker_harness import Bench, task, working
 
 from windlass import Context, FatalError, RetryableError, handler
 from windlass.core.messages import Failed, Succeeded, TaskStarted
+from windlass.testing import virtual
 
 
 @handler("echo")
@@ -437,6 +438,20 @@ async def test_a_log_is_bounded_and_says_so() -> None:
     assert len(bench.lines) == 2000
     assert "the log ends here" in bench.lines[-1].message
     assert max(len(line.message) for line in bench.lines) <= 8192
+
+
+def test_a_worker_runs_on_virtual_time() -> None:
+    async def an_hour_of_work() -> tuple[float, str]:
+        async with working(wait, heartbeat_seconds=5.0) as bench:
+            bench.patience_seconds = 10_000.0
+            error = await bench.error(task("wait", {"seconds": 7200.0}, timeout_seconds=3600.0))
+            return asyncio.get_running_loop().time(), error.type
+
+    began = time.monotonic()
+    seconds, kind = virtual.run(an_hour_of_work())
+
+    assert (seconds, kind) == (pytest.approx(3600.0), "timeout")
+    assert time.monotonic() - began < 5.0
 
 
 async def test_forty_thousand_echo_tasks_a_second_pass_through_one_worker(record_property: Any) -> None:

@@ -137,13 +137,14 @@ class Bench:
     def __init__(self, handlers: dict[str, Handler], **settings: Any) -> None:
         self.broker = StubBroker()
         self.lines: list[LogLine] = []
+        self.patience_seconds: float = PATIENCE_SECONDS
         settings = {"grace_seconds": 0.3, "heartbeat_seconds": 0.05, **settings}
         self.worker = Worker(
             self.broker, handlers, LoopClock(), worker_id="worker-1", log_sink=self.lines.append, **settings
         )
 
     async def until(self, is_so: Callable[[], bool]) -> None:
-        async with asyncio.timeout(PATIENCE_SECONDS), self.broker.changed:
+        async with asyncio.timeout(self.patience_seconds), self.broker.changed:
             await self.broker.changed.wait_for(is_so)
 
     async def ended(self, task_id: str = "job_node_1") -> TaskFinished:

@@ -106,7 +106,7 @@ def one_line(text: str) -> str:
 class Progress:
     """Nodes that do work, in topological order; START and END are part of the picture, not of the count."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, job_id: str = "") -> None:
         tasks = [node for node in plan.nodes if node.kind is NodeKind.TASK]
         self.workflow_id = plan.workflow_id
         self.nodes = {node.id: NodeProgress() for node in tasks}
@@ -115,7 +115,7 @@ class Progress:
         # In the order they came to be so; dicts serve as ordered sets.
         self.active: dict[str, None] = {}
         self.failed: dict[str, None] = {}
-        self.job_id = ""
+        self.job_id = job_id
         self.status = "pending"
         self.started_at: int | None = None
         self.ended_at: int | None = None

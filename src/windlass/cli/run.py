@@ -19,11 +19,12 @@ from windlass.cli.shapes import outcome_shape
 from windlass.cli.user_code import import_modules
 from windlass.core.changes import Event
 from windlass.core.errors import DefinitionInvalid, InputInvalid
+from windlass.core.plan import Plan
 from windlass.ports.store import StoredJob
 from windlass.settings import Settings, load_settings
 from windlass.spec.compile import compile_plan
 from windlass.spec.model import Definition
-from windlass.wiring import Embedded, JobResult, open_embedded, registry_of
+from windlass.wiring import Embedded, JobResult, compiled, open_embedded, registry_of
 
 COMPLETED, FAILED, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
 REFRESH_SECONDS = 0.1
@@ -134,8 +135,7 @@ async def run_job(settings: Settings, request: Request) -> Outcome:
             job = await _begin(embedded, request)
             if job is None:
                 return Outcome()
-            progress = Progress(compile_plan(request.definition, job.version))
-            progress.job_id = job.job_id
+            progress = Progress(await _plan(embedded, request, job), job.job_id)
             with viewing(progress, as_json=request.as_json) as view:
                 ended = await unless(stop, _follow(embedded.watch(job.job_id), view))
             return Outcome(job.job_id, await embedded.result(job.job_id) if ended else None)
@@ -150,6 +150,13 @@ async def _begin(embedded: Embedded, request: Request) -> StoredJob | None:
         return job
     workflow = await embedded.deploy(request.definition)
     return await embedded.submit(workflow_id, request.input, version=workflow.version)
+
+
+async def _plan(embedded: Embedded, request: Request, job: StoredJob) -> Plan:
+    """A job that is taken up may be of an older version than the file."""
+    if request.resume:
+        return compiled(await embedded.store.workflow(job.workflow_id, job.version))
+    return compile_plan(request.definition, job.version)
 
 
 async def _follow(events: AsyncIterator[Event], view: View) -> None:

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from random import Random
 
 from msgspec import Raw, Struct
@@ -71,7 +72,7 @@ class Engine:
         self._ends: dict[str, list[asyncio.Future[None]]] = {}
         # Jobs that ended lately: those who ask for them need no look at the database.
         self._ended: OrderedDict[str, None] = OrderedDict()
-        self._changed: dict[str, asyncio.Event] = {}
+        self._watched: dict[str, list[asyncio.Event]] = {}
 
     @property
     def shard(self) -> Shard:
@@ -191,25 +192,24 @@ class Engine:
                 return
         await future
 
-    async def changed(self, job_id: str, seconds: float) -> None:
-        """Return when something was stored about the job, or after so many seconds."""
-        event = self._changed.setdefault(job_id, asyncio.Event())
+    @contextmanager
+    def news(self, job_id: str) -> Iterator[asyncio.Event]:
+        """An event that is set whenever something was stored about the job, until the block ends."""
+        event = asyncio.Event()
+        self._watched.setdefault(job_id, []).append(event)
         try:
-            await asyncio.wait_for(event.wait(), seconds)
-        except TimeoutError:
-            return
+            yield event
         finally:
-            event.clear()
-
-    def unwatch(self, job_id: str) -> None:
-        """Forget about a job that nobody looks at any more."""
-        self._changed.pop(job_id, None)
+            self._watched[job_id].remove(event)
+            if not self._watched[job_id]:
+                del self._watched[job_id]
 
     def _listen(self, changes: Changes) -> None:
         """After a commit: tell those who wait."""
-        if self._changed:
-            for job_id in changes.events.keys() & self._changed.keys():
-                self._changed[job_id].set()
+        if self._watched:
+            for job_id in changes.events.keys() & self._watched.keys():
+                for event in self._watched[job_id]:
+                    event.set()
         for job_id in changes.finished:
             self._ended[job_id] = None
             for future in self._ends.pop(job_id, ()):

@@ -16,6 +16,7 @@ from windlass.handlers.http import BasicAuth, Wanted
 from windlass.handlers.network import GuardedTransport
 from windlass.ports.handler import Context
 
+PORT_MAX = 65_535
 REDIRECTS_MAX = 5
 BODY_BYTES_MAX = 16 * 1024 * 1024
 BODY_SHOWN_CHARS = 500
@@ -29,6 +30,8 @@ HEADERS_DROPPED = frozenset({"set-cookie", "set-cookie2", "authorization", "www-
 # Headers that may follow a redirect to another origin; any other could be a credential.
 HEADERS_FOLLOWING = frozenset({"accept", "accept-encoding", "accept-language", "content-type", "user-agent", "host",
                                "content-length", "transfer-encoding", "connection"})  # fmt: skip
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,200}")
+_HEADER_FORBIDDEN = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _METHOD = re.compile(r"[A-Z]{1,20}")
 _JSON_TYPE = re.compile(r"^[^;]*[/+]json\b", re.IGNORECASE)
 
@@ -105,6 +108,11 @@ def _request(client: httpx2.AsyncClient, wanted: Wanted) -> httpx2.Request:
     url = httpx2.URL(wanted.url)
     if url.scheme not in SCHEMES or not url.host:
         raise ParamsInvalid(f"url {_shown(wanted.url)!r} can not be requested: it must start with http:// or https://")
+    if url.port is not None and not 0 < url.port <= PORT_MAX:
+        raise ParamsInvalid(f"url {_shown(wanted.url)!r} has the port {url.port}: {PORT_MAX} is the greatest")
+    for name, value in wanted.headers.items():
+        if not _HEADER_NAME.fullmatch(name) or _HEADER_FORBIDDEN.search(value):
+            raise ParamsInvalid(f"header {name!r} can not be sent: its name or value has characters that no header has")
     headers = dict(wanted.headers)
     match wanted.auth:
         case BasicAuth(username=username, password=password):

@@ -36,7 +36,7 @@ MACROS: Mapping[str, str] = {
     "@hourly": "0 * * * *",
 }
 CRON_LENGTH_MAX = 200
-ZONES_COMMON = ("UTC", "Europe/Paris", "Europe/London", "Europe/Berlin", "America/New_York", "Asia/Tokyo")
+ZONES_SUGGESTED = ("UTC", "Europe/Paris", "Europe/London", "Europe/Berlin", "America/New_York", "Asia/Tokyo")
 _ZONE = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+){0,2}")
 _URL = re.compile(r"https?://[^\s]{1,2000}")
 # Any moment does: only whether the expression can be read is asked.
@@ -77,7 +77,7 @@ def timezone(found: Findings, path: Path, value: object) -> str | None:
             pass
         else:
             return value
-    near = nearest(value, ZONES_COMMON) if isinstance(value, str) else None
+    near = nearest(value, ZONES_SUGGESTED) if isinstance(value, str) else None
     hint = f"did you mean '{near}'?" if near else "use a name such as Europe/Paris or UTC"
     found.add(path, f"{shown(value)} is no time zone", hint)
     return None

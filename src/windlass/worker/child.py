@@ -5,6 +5,7 @@ import ctypes
 import faulthandler
 import importlib
 import inspect
+import io
 import os
 import resource
 import signal
@@ -14,7 +15,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -163,6 +164,8 @@ def main(descriptor: int, parent: int) -> None:
     """Where a new child process begins."""
     _die_with_parent(parent)
     faulthandler.enable()
+    # Lines are logged as they are written, and survive the death of the process.
+    cast("io.TextIOWrapper", sys.stdout).reconfigure(line_buffering=True)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     line = socket.socket(fileno=descriptor)

@@ -306,7 +306,8 @@ class Executor:
 
     def _watch(self) -> None:
         """Look at everything that runs: announce what is slow, stop what is late, abandon what does not stop."""
-        now = self._loop.time()
+        # The loop may wake us a clock tick early; for us the instant has come.
+        now = max(self._loop.time(), self._watch_when)
         if now - self._watch_when > LOOP_BLOCKED_SECONDS:
             self._warn_of_blocked_loop(now - self._watch_when)
         self._watch_when, self._watch_handle = math.inf, None
