@@ -62,7 +62,7 @@ format: $(READY) ## Format the code and mend what the linter can
 	@$(BIN)/ruff format
 
 bench: $(READY_BENCH) ## Measure Windlass, and a peer beside it
-	@$(BIN)/windlass bench $(ARGS)
+	@$(BIN)/python benchmarks/run.py $(ARGS)
 
 simulate: $(READY) ## Run the simulator over many seeds (SEEDS=2000)
 	@$(BIN)/python -m windlass.testing.simulator --seeds $(SEEDS) $(ARGS)

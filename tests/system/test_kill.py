@@ -99,7 +99,7 @@ def killed_once(folder: Path, calls: int, seconds: float) -> int:
     process = spawn(folder)
     kill_at(process, folder, calls, seconds)
     before, ran_before = completed(folder), ledger(folder)
-    if process.returncode == 0:
+    if len(before) == 300:  # the last node and the job end in one commit: there is nothing left to take up
         return len(before)
 
     outcome = _resume(folder)
