@@ -115,6 +115,30 @@ def test_a_terminal_shows_the_graph_live(folder: Path) -> None:
     assert '"message": "hello"' in shown
 
 
+def test_a_job_is_taken_up_on_the_version_it_started_with(spawn: Spawn, windlass: Windlass, folder: Path) -> None:
+    process = started(spawn)
+    process.kill()
+    process.communicate(timeout=ENDS_SECONDS)
+    (folder / "gated.yaml").write_text("workflow_id: gated\nnodes:\n  other: {handler: echo}\n")
+    (folder / "gate.open").touch()
+
+    said = windlass(*GATED, "--resume", "--json")
+
+    assert said.code == 0
+    assert sorted(said.json["result_data"]) == ["gate", "last", "tally"]
+
+
+def test_a_reader_that_leaves_early_is_no_error(spawn: Spawn, windlass: Windlass) -> None:
+    windlass("run", "echo.yaml")
+    process = spawn("jobs", "events")
+    assert process.stdout is not None
+
+    process.stdout.close()
+
+    assert process.stderr is not None
+    assert process.stderr.read() == ""
+
+
 def _drained(terminal: int) -> str:
     """Everything until the other side closed, which Linux tells as an error."""
     chunks: list[bytes] = []

@@ -1,5 +1,6 @@
-"""No template can harm the engine: bombs are refused or cheap, escapes reach nothing, nonsense only raises our errors."""
+"""No template can harm the engine: bombs are refused or cheap, escapes reach nothing, nonsense raises our errors."""
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -253,11 +254,12 @@ def test_no_expression_reaches_python(expression: str) -> None:
         assert not any(word in output for word in ("<", "class", "object at", "secret", "do not")), output
 
 
-WORDS = st.sampled_from(
+VOCABULARY = (
     "a b x input loop range ( ) [ ] { } . , : ; | ~ + - * ** / // % == != < > <= >= = and or not in is if else elif "
     "for endfor endif set raw endraw true false none 0 1 2 99999 1.5 1e9 'a' \"b\" '' upper join default length "
-    "map selectattr sort tojson items defined even {{ }} {% %} {# #} __class__ \\ \n \t é \x00 𝄞".split(" ")
+    "map selectattr sort tojson items defined even {{ }} {% %} {# #} __class__ \\ \n \t é \x00 𝄞"
 )
+WORDS = st.sampled_from(VOCABULARY.split(" "))
 SOURCES = st.lists(WORDS, max_size=40).map(" ".join) | st.lists(WORDS, max_size=20).map(
     lambda words: "{{ " + " ".join(words) + " }}"
 )
@@ -290,8 +292,6 @@ EXPRESSIONS = st.recursive(ATOMS, grown, max_leaves=12).map(lambda text: "{{ " +
 @given(SOURCES | EXPRESSIONS)
 def test_any_source_renders_or_raises_our_errors_in_bounded_time(source: str) -> None:
     began = time.perf_counter()
-    try:
+    with contextlib.suppress(TemplateInvalid, TemplateFailed):
         compile_template({"k": source}).render(Names())
-    except (TemplateInvalid, TemplateFailed):
-        pass
     assert time.perf_counter() - began < SECONDS_MAX

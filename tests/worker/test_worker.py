@@ -217,15 +217,23 @@ async def test_a_cancel_reaches_a_running_handler_at_once(name: str) -> None:
     assert took < 0.2
 
 
-async def test_a_heartbeats_answer_stops_a_handler_too() -> None:
-    async with working(wait, started_after_seconds=0.0) as bench:
-        await bench.broker.publish([task("wait")])
+async def test_a_task_that_is_no_longer_ours_is_stopped_without_a_word() -> None:
+    ended = asyncio.Event()
+
+    @handler("last")
+    async def last() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.set()
+
+    async with working(last, started_after_seconds=0.0) as bench:
+        await bench.broker.publish([task("last")])
         await bench.until(lambda: bool(bench.broker.sent))
         bench.broker.to_stop_on_extend.append("job_node_1")
-        finished = await bench.ended()
+        await asyncio.wait_for(ended.wait(), 5)
 
-    assert isinstance(finished.outcome, Failed)
-    assert finished.outcome.error.type == "cancelled"
+    assert (bench.broker.finished, bench.broker.returned) == ({}, [])
 
 
 async def test_a_cancel_before_the_first_step_is_reported() -> None:
@@ -275,6 +283,18 @@ async def test_a_blocked_loop_is_noticed(caplog: pytest.LogCaptureFixture) -> No
             await bench.ended("job_node_2")
 
     assert "loop was blocked" in caplog.text
+
+
+async def test_a_handler_without_an_await_that_blocks_is_noticed(caplog: pytest.LogCaptureFixture) -> None:
+    @handler("ruder")
+    async def ruder() -> None:
+        time.sleep(0.6)  # noqa: ASYNC251  the rudeness under test
+
+    with caplog.at_level(logging.WARNING):
+        async with working(ruder) as bench:
+            await bench.run(task("ruder"))
+
+    assert "ruder" in caplog.text
 
 
 async def test_a_second_delivery_of_a_finished_task_runs_nothing_and_repeats_the_result() -> None:

@@ -68,7 +68,9 @@ class Reading:
 
 def refuse(node: nodes.Node, reason: str) -> NoReturn:
     """Stop compiling, with the line inside the template."""
-    raise TemplateInvalid(reason if node.lineno <= 1 else f"line {node.lineno}: {reason}")
+    # Some nodes that the parser makes up have no line.
+    line: int = getattr(node, "lineno", None) or 1
+    raise TemplateInvalid(reason if line == 1 else f"line {line}: {reason}")
 
 
 def follow(frame: Frame, name: str, path: tuple[str | int, ...]) -> object:

@@ -57,7 +57,7 @@ INSTEAD_OF_STATEMENTS: Mapping[type[nodes.Node], str] = {
     nodes.Import: "`import` is not available; write the text here",
     nodes.FromImport: "`import` is not available; write the text here",
     nodes.AssignBlock: "`set` blocks are not available; use {% set x = … %}",
-    nodes.ScopedEvalContextModifier: "`autoescape` is not available; nothing is escaped",
+    nodes.Scope: "`autoescape` is not available; nothing is escaped",
 }
 
 

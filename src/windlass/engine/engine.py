@@ -10,7 +10,7 @@ from msgspec import Raw, Struct
 
 from windlass.core.changes import Changes
 from windlass.core.errors import IdempotencyConflict, RequestRefused
-from windlass.core.messages import CancelRequested, RetryRequested, Submitted
+from windlass.core.messages import CancelRequested, Message, RetryRequested, Submitted
 from windlass.core.states import JOB_FINAL, JOB_STATES, JobState
 from windlass.engine.duties import every, kept
 from windlass.engine.ids import new_id
@@ -27,6 +27,8 @@ from windlass.ports.store import NewJob, Request, Store, StoredJob, Submission
 SILENT_SECONDS = 15.0
 SHARD = 0
 ENDED_MAX = 10_000
+# A request is durable before it is applied. When the shard is busy recovering, its caller need not wait for all of it.
+APPLIED_SECONDS_MAX = 5.0
 
 
 class Submit(Struct, frozen=True):
@@ -72,6 +74,7 @@ class Engine:
         self._ends: dict[str, list[asyncio.Future[None]]] = {}
         # Jobs that ended lately: those who ask for them need no look at the database.
         self._ended: OrderedDict[str, None] = OrderedDict()
+        self._asked: dict[str, asyncio.Future[None]] = {}
         self._watched: dict[str, list[asyncio.Event]] = {}
 
     @property
@@ -158,14 +161,13 @@ class Engine:
         return job
 
     async def cancel(self, job_id: str, reason: str | None = None) -> None:
-        """Ask for a job to stop; durable when it returns. JobNotFound."""
+        """Stop a job; one that has ended stays as it is. JobNotFound."""
         now = self._clock.now()
         request = Request(new_id(now, self._chance), job_id, "cancel", now, reason=reason)
-        await self._store.request(request)
-        await self._broker.send(SHARD, [CancelRequested(job_id, request.request_id, reason)])
+        await self._ask(request, CancelRequested(job_id, request.request_id, reason))
 
     async def retry(self, job_id: str, from_node: str | None = None) -> None:
-        """Ask for a finished job's failed and cancelled nodes to run again. RequestRefused, JobNotFound."""
+        """Run a finished job's failed and cancelled nodes again, or a node and all after it. RequestRefused, JobNotFound."""
         job = await self._store.job(job_id)
         state = JOB_STATES[job.status]
         if state not in JOB_FINAL:
@@ -174,8 +176,18 @@ class Engine:
             raise RequestRefused(f"job {job_id} completed: name the node to start again from")
         now = self._clock.now()
         request = Request(new_id(now, self._chance), job_id, "retry", now, from_node=from_node)
-        await self._store.request(request)
-        await self._broker.send(SHARD, [RetryRequested(job_id, request.request_id, from_node)])
+        await self._ask(request, RetryRequested(job_id, request.request_id, from_node))
+
+    async def _ask(self, request: Request, message: Message) -> None:
+        """Store a request and wait until it was applied, so that whoever looks next sees what came of it."""
+        applied: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._asked[request.request_id] = applied
+        try:
+            await self._store.request(request)
+            await self._broker.send(SHARD, [message])
+            await asyncio.wait((applied,), timeout=APPLIED_SECONDS_MAX)
+        finally:
+            del self._asked[request.request_id]
 
     # Waiting
 
@@ -210,6 +222,13 @@ class Engine:
             for job_id in changes.events.keys() & self._watched.keys():
                 for event in self._watched[job_id]:
                     event.set()
+        for request_id in changes.requests:
+            applied = self._asked.get(request_id)
+            if applied is not None and not applied.done():
+                applied.set_result(None)
+        for job_id, row in changes.jobs.items():
+            if row.status == "running":
+                self._ended.pop(job_id, None)
         for job_id in changes.finished:
             self._ended[job_id] = None
             for future in self._ends.pop(job_id, ()):

@@ -126,11 +126,10 @@ def _shape(chance: Random) -> dict[str, list[str]]:
         case "chain":
             return {name: names[at - 1 : at] if at else [] for at, name in enumerate(names)}
         case "fan" if count > 2:
-            return {
-                name: [] if at == 0 else (names[1:-1] if at == count - 1 else [names[0]]) for at, name in enumerate(names)
-            }
+            return {names[0]: [], **{name: [names[0]] for name in names[1:-1]}, names[-1]: names[1:-1]}
         case "diamond":
-            return {name: names[max(0, (at - 1) // 2 * 2 - 1) : (at - 1) // 2 * 2 + 1] for at, name in enumerate(names)}
+            pairs = {name: (at - 1) // 2 * 2 for at, name in enumerate(names)}
+            return {name: names[max(0, end - 1) : end + 1] if end >= 0 else [] for name, end in pairs.items()}
         case _:
             return {
                 name: sorted(chance.sample(names[:at], chance.randint(0, min(at, 3))), key=names.index)
@@ -141,7 +140,8 @@ def _shape(chance: Random) -> dict[str, list[str]]:
 def _draft(name: str, parents: list[str], chance: Random, *, calm: bool) -> NodeDraft:
     draft = NodeDraft(name, list(parents))
     draft.reads = [parent for parent in parents if chance.random() < 0.6]
-    draft.script = Script(_acts(chance, calm=calm), chance.choice([0.0, 0.0, 0.01, 0.1, 0.4, 2.0]), chance.random() < 0.7)
+    work_seconds = chance.choice([0.0, 0.0, 0.01, 0.1, 0.4, 2.0])
+    draft.script = Script(_acts(chance, calm=calm), work_seconds, chance.random() < 0.7)
     draft.priority = chance.randint(-1, 1)
     if chance.random() < 0.25:
         draft.when = _condition(parents, chance)

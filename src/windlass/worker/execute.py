@@ -5,6 +5,7 @@ import logging
 import math
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from enum import Enum, unique
 from random import Random
 from typing import Any, Protocol, cast
 
@@ -26,6 +27,15 @@ KILL_SECONDS_MAX = 5.0
 
 Outcome = Succeeded | Failed
 log = logging.getLogger(__name__)
+
+
+@unique
+class Afterwards(Enum):
+    """What is said of an attempt that was stopped. One that succeeds all the same is always reported."""
+
+    REPORT = 1  # that it was stopped, and why
+    HAND_BACK = 2  # that another worker should run it
+    NOTHING = 3  # it belongs to somebody else by now
 
 
 class Isolation(Protocol):
@@ -72,12 +82,12 @@ class Attempt:
     __slots__ = (
         "abandon_when",
         "abandoned",
+        "afterwards",
         "announced",
         "begun_when",
         "context",
         "deadline",
         "groups",
-        "handed_back",
         "handler",
         "log",
         "runner",
@@ -95,7 +105,7 @@ class Attempt:
         self.abandon_when = math.inf
         self.abandoned = False
         self.announced = False
-        self.handed_back = False
+        self.afterwards = Afterwards.REPORT
         self.stop_error: TaskError | None = None
         self.runner: asyncio.Task[None] | None = None
         self.context: AttemptContext | None = None
@@ -127,7 +137,10 @@ class Executor:
             self._around.on_finished(self._report(task, started_at, outcome))
             return
         if handler.mode is Mode.ASYNC and not (handler.suspends or handler.takes_context):
-            self._around.on_finished(self._report(task, started_at, _run_in_one_step(task, handler)))
+            report = self._report(task, started_at, _run_in_one_step(task, handler))
+            if report.message.finished_at - started_at > LOOP_BLOCKED_SECONDS * 1_000_000:
+                self._warn_of_blocked_loop((report.message.finished_at - started_at) / 1_000_000, handler.name)
+            self._around.on_finished(report)
             return
         attempt = self.running[task.task_id] = Attempt(task, handler, started_at)
         match handler.mode:
@@ -144,10 +157,11 @@ class Executor:
 
     def hand_back(self, task_id: str) -> None:
         """Stop an attempt without a report: another worker will run it."""
-        attempt = self.running.get(task_id)
-        if attempt is not None:
-            attempt.handed_back = True
-            self._stop(task_id, TaskError(CANCELLED, "the worker stops", retryable=True))
+        self._stop(task_id, TaskError(CANCELLED, "the worker stops"), Afterwards.HAND_BACK)
+
+    def drop(self, task_id: str) -> None:
+        """Stop an attempt that is no longer ours: a report of its stop would be taken for the result of its new owner."""
+        self._stop(task_id, TaskError(CANCELLED, "the task has another worker now"), Afterwards.NOTHING)
 
     async def idle(self, seconds_max: float) -> bool:
         """Wait until nothing runs; false when that takes too long."""
@@ -175,7 +189,7 @@ class Executor:
             params = handler.check(attempt.task.params)
             call = cast("Callable[..., Coroutine[Any, Any, object]]", handler.call)
             if handler.takes_context:
-                context = self._context(attempt)
+                context = self._context(attempt, self._around.log_sink)
                 meta = context.meta
                 outcome = succeeded(await call(context, **params), context.meta)
             else:
@@ -189,8 +203,9 @@ class Executor:
     def _run_in_thread(self, attempt: Attempt) -> None:
         if self._threads is None:
             self._threads = Threads(self._around.threads_max)
-        context = self._context(attempt)
-        handler, loop = attempt.handler, self._loop
+        handler, loop, sink = attempt.handler, self._loop, self._around.log_sink
+        # The sink belongs to the loop; lines of a thread go there in their order.
+        context = self._context(attempt, (lambda line: _tell(loop, sink, line)) if sink is not None else None)
 
         def work() -> bool:
             if attempt.stop_error is not None:  # stopped while it waited for this thread
@@ -226,9 +241,9 @@ class Executor:
             outcome = Failed(TaskError(TaskError.WORKER_LOST, f"no child process could be used: {error}"))
         self._finish(attempt, outcome)
 
-    def _context(self, attempt: Attempt) -> AttemptContext:
+    def _context(self, attempt: Attempt, sink: LogSink | None) -> AttemptContext:
         around, task = self._around, attempt.task
-        attempt.log = AttemptLog(task, around.clock, around.log_sink)
+        attempt.log = AttemptLog(task, around.clock, sink)
 
         def adopt(process_group: int) -> None:
             attempt.groups = [*(attempt.groups or ()), process_group]
@@ -247,11 +262,12 @@ class Executor:
         attempt.deadline = now + attempt.task.timeout_seconds
         self._watch_at(min(attempt.deadline, now + self._around.started_after_seconds))
 
-    def _stop(self, task_id: str, error: TaskError) -> None:
+    def _stop(self, task_id: str, error: TaskError, afterwards: Afterwards = Afterwards.REPORT) -> None:
         attempt = self.running.get(task_id)
         if attempt is None or attempt.stop_error is not None:
             return
         attempt.stop_error = error
+        attempt.afterwards = afterwards
         waits = self._around.grace_seconds
         if attempt.handler.mode is Mode.PROCESS:
             waits += KILL_SECONDS_MAX
@@ -273,12 +289,12 @@ class Executor:
         del self.running[task.task_id]
         if attempt.groups is not None:
             self._disown(attempt)
-        if attempt.handed_back and not isinstance(outcome, Succeeded):
-            self._around.on_handed_back(task.task_id)
-        else:
-            if attempt.stop_error is not None and not attempt.handed_back:
+        if attempt.afterwards is Afterwards.REPORT or isinstance(outcome, Succeeded):
+            if attempt.stop_error is not None and attempt.afterwards is Afterwards.REPORT:
                 outcome = Failed(attempt.stop_error, outcome.meta)
             self._around.on_finished(self._report(task, attempt.started_at, outcome))
+        elif attempt.afterwards is Afterwards.HAND_BACK:
+            self._around.on_handed_back(task.task_id)
         if not self.running:
             self._idle.set()
 
@@ -361,8 +377,9 @@ class Executor:
         for group in attempt.groups or ():
             self._around.isolation.disown(group)
 
-    def _warn_of_blocked_loop(self, seconds: float) -> None:
-        names = sorted({a.handler.name for a in self.running.values() if a.handler.mode is Mode.ASYNC})
+    def _warn_of_blocked_loop(self, seconds: float, *names_known: str) -> None:
+        running = {a.handler.name for a in self.running.values() if a.handler.mode is Mode.ASYNC}
+        names = names_known or sorted(running)
         log.warning(
             "the worker's loop was blocked for %.1f s (async handlers running: %s): "
             "code that blocks belongs into a plain def, or mode='process'",

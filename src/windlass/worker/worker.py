@@ -129,11 +129,12 @@ class Worker:
 
     async def stop(self, drain_seconds: float = 30.0) -> None:
         """Take no more tasks, let running ones finish for a while, hand back the others, and let go of everything."""
-        if self._stopping or self._executor is None:
-            self._stopping = True
-            await self._ended.wait() if self._executor is not None else self._ended.set()
+        first, self._stopping = not self._stopping, True
+        if self._executor is None:
+            self._ended.set()
+        if not first or self._executor is None:
+            await self._ended.wait()
             return
-        self._stopping = True
         take, *others = self._duties
         await _ended(take)
         if not await self._executor.idle(drain_seconds):
@@ -226,12 +227,14 @@ class Worker:
     async def _beat(self) -> None:
         held = [*self._held(), *(report.task.task_id for report in (*self._reporting, *self._reports))]
         for task_id in await self._broker.extend(self._worker_id, held):
-            self._cancel(task_id)
+            if self._executor is not None:
+                self._executor.drop(task_id)
         await self._clock.sleep(self._heartbeat_seconds)
 
     async def _listen(self) -> None:
         for task_id in await self._broker.cancelled(self._worker_id, CANCELLED_WAIT_SECONDS):
-            self._cancel(task_id)
+            if self._executor is not None:
+                self._executor.cancel(task_id)
 
     async def _flush(self) -> None:
         while self._unreported or self._returned:
@@ -245,10 +248,6 @@ class Worker:
 
     def _held(self) -> list[str]:
         return list(self._executor.running) if self._executor is not None else []
-
-    def _cancel(self, task_id: str) -> None:
-        if self._executor is not None:
-            self._executor.cancel(task_id)
 
     def _finished(self, report: Report) -> None:
         self._remembered.add(report)

@@ -1,0 +1,484 @@
+"""The simulator: real engines and workers on virtual time, driven and disturbed by a seed, then checked.
+
+A seed decides everything: the workflows, what is asked of them, what goes wrong and when. The same seed runs the same.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from random import Random
+from typing import Any, cast
+
+import msgspec
+from msgspec import Raw, Struct
+
+from windlass.brokers.memory import MemoryBroker
+from windlass.core.errors import (
+    CommitUnknown,
+    FatalError,
+    IdempotencyConflict,
+    JobNotFound,
+    RequestRefused,
+    RetryableError,
+    StaleLease,
+    StoreUnavailable,
+)
+from windlass.core.plan import Plan
+from windlass.engine.engine import Engine, Submit
+from windlass.engine.plans import Plans
+from windlass.ports.handler import Context, Handler, Mode
+from windlass.ports.store import StoredWorkflow
+from windlass.testing import workload
+from windlass.testing.checker import check, check_job, check_memory
+from windlass.testing.faults import Chooser, Life, Wire, adopt_tasks, current_life
+from windlass.testing.history import Acknowledged, Execution, History, JobHistory, Violation
+from windlass.testing.memory_store import MemoryStore
+from windlass.testing.virtual import VirtualClock, close, virtual_loop
+from windlass.testing.workload import Script
+from windlass.worker.worker import Worker
+
+# Once nothing goes wrong any more, everything must have ended within this time.
+SETTLE_SECONDS_MAX = 900.0
+IDLE_SECONDS_MAX = 120.0
+RESTART_SECONDS_MAX = 3.0
+# Looks at memory and rows: one in so many idle moments.
+LOOK_EVERY = 4
+ASK_SECONDS_MAX = 20.0
+ASKS_MAX = 5
+
+# A shard at rest waits for messages and is in none of these calls.
+_UNDER_WAY = ("commit", "publish", "cancel", "acknowledge", "rewind", "take_lease", "unfinished", "restore", "workflow")
+_EXPECTED = (CommitUnknown, StoreUnavailable, ConnectionError, StaleLease)
+T = Any
+
+
+class ProcessDied(Exception):
+    """The process under a handler died: what an isolated handler's worker reports."""
+
+    type = "worker_lost"
+
+
+class Complaints(logging.Handler):
+    """Collects exceptions that the code under test logged and that no fault explains."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep what is unexpected."""
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None and not isinstance(error, _EXPECTED):
+            self.found.append(f"{record.getMessage()}: {type(error).__name__}: {error}")
+
+
+class Report(Struct, frozen=True):
+    """What a simulation came to."""
+
+    violations: list[Violation]
+    jobs: int
+    events: int
+    executions: int
+    calls: int
+    restarts: int
+    seconds: float
+
+
+class Setting(Struct, frozen=True):
+    """How the simulated system is built."""
+
+    # The broker lives in the engine's process and dies with it; else it stands apart and survives, as Redis would.
+    embedded: bool = True
+    workers: int = 1
+    concurrency: int = 16
+    sweep_seconds: float = 1.0
+    shuffled: bool = False
+
+
+class Simulation:
+    """One system: a store that survives everything, and processes that do not."""
+
+    def __init__(self, setting: Setting, chooser: Chooser, chance: Random) -> None:
+        self.setting = setting
+        self.chooser = chooser
+        self.chance = chance
+        self.loop = virtual_loop(Random(chance.random()) if setting.shuffled else None, self._look)
+        adopt_tasks(self.loop)
+        self.clock = VirtualClock(self.loop)
+        self.store = MemoryStore()
+        self.plans: dict[tuple[str, int], Plan] = {}
+        self.ledger: list[Execution] = []
+        self.acknowledged: list[Acknowledged] = []
+        self.violations: list[Violation] = []
+        self.engine: Engine | None = None
+        self.engine_life: Life | None = None
+        self.worker_lives: list[Life | None] = [None] * setting.workers
+        self.zombies: list[Life] = []
+        self.clocks_steady = True
+        self.restarts = 0
+        self._broker: MemoryBroker | None = None
+        self._wires: list[Wire] = []
+        self._workers: list[Worker | None] = [None] * setting.workers
+        self._started = asyncio.Event()
+        self._looks = 0
+        self._named = 0
+        self._registry = {
+            workload.HANDLER: Handler(workload.HANDLER, self._handle, Mode.ASYNC, _params, takes_context=True)
+        }
+
+    # Running
+
+    def run(self, main: Callable[[], Coroutine[Any, Any, None]]) -> Report:
+        """Run a scenario to its end and check everything."""
+        complaints = Complaints()
+        logger = logging.getLogger("windlass")
+        before = (logger.propagate, logger.level)
+        logger.addHandler(complaints)
+        logger.propagate = False
+        self.loop.set_exception_handler(lambda loop, context: None)
+        try:
+            asyncio.set_event_loop(self.loop)
+            self.loop.run_until_complete(self._play(main))
+        finally:
+            logger.removeHandler(complaints)
+            logger.propagate = before[0]
+            self._end_processes()
+            close(self.loop)
+            asyncio.set_event_loop(None)
+        self.violations += [Violation("unexpected", "-", text) for text in complaints.found]
+        return self._report()
+
+    async def _play(self, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        keepers = [asyncio.ensure_future(self._keep_engine())]
+        keepers += [asyncio.ensure_future(self._keep_worker(slot)) for slot in range(self.setting.workers)]
+        scenario = asyncio.ensure_future(main())
+        await asyncio.wait([scenario, *keepers], return_when=asyncio.FIRST_COMPLETED)
+        for keeper in keepers:
+            keeper.cancel()
+        await asyncio.wait(keepers)
+        if not scenario.done():
+            scenario.cancel()
+            for keeper in keepers:
+                keeper.result()
+        await scenario
+
+    def _end_processes(self) -> None:
+        for life in (self.engine_life, *self.worker_lives, *self.zombies):
+            if life is not None:
+                life.kill()
+        for worker in self._workers:
+            if worker is not None:
+                worker.abort()
+
+    def blame(self, invariant: str, job_id: str, evidence: str) -> None:
+        """Note a violation."""
+        self.violations.append(Violation(invariant, job_id, evidence))
+
+    # Processes
+
+    def _wire(self, name: str, port: Callable[[], object], life: Life) -> Any:
+        wire = Wire(name, port, life, self.chooser)
+        self._wires.append(wire)
+        return wire
+
+    def _new_life(self, kind: str) -> Life:
+        self._named += 1
+        return Life(f"{kind}-{self._named}")
+
+    def _broker_port(self) -> Callable[[], object]:
+        if self.setting.embedded:
+            own = MemoryBroker(self.clock)
+            self._broker = own
+            return lambda: own
+        if self._broker is None:
+            self._broker = MemoryBroker(self.clock)
+        return lambda: self._broker
+
+    async def _keep_engine(self) -> None:
+        """Start an engine, and another one when it dies."""
+        while True:
+            life = self.engine_life = self._new_life("engine")
+            self.engine_port = self._broker_port()
+            store = self._wire("store", lambda: self.store, life)
+            broker = self._wire("broker", self.engine_port, life)
+            chance = Random(self.chance.random())
+            plans = Plans(store, self._compile)
+            engine = Engine(
+                store, broker, self.clock, plans, chance, owner=life.name, sweep_seconds=self.setting.sweep_seconds
+            )
+            self._engine_wires = (store, broker)
+            starting = life.spawn(engine.start())
+            died = asyncio.ensure_future(life.died.wait())
+            await asyncio.wait([starting, died], return_when=asyncio.FIRST_COMPLETED)
+            if starting.done() and not life.dead:
+                self._note_end(starting)
+                self.engine = engine
+                self._started.set()
+                lost = engine.lost
+                assert lost is not None
+                await asyncio.wait([lost, died], return_when=asyncio.FIRST_COMPLETED)
+                if lost.done() and not life.dead:
+                    self._note_end(lost)
+            died.cancel()
+            self._after_engine(life)
+            self.restarts += 1
+            await asyncio.sleep(self.chance.random() * RESTART_SECONDS_MAX)
+
+    def _note_end(self, task: "asyncio.Task[Any]") -> None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not (isinstance(error, StaleLease) and self.zombies):
+            self.blame("I5", "-", f"the engine ended by itself: {type(error).__name__}: {error}")
+
+    def _after_engine(self, life: Life) -> None:
+        self.engine = None
+        self._started.clear()
+        if life not in self.zombies:
+            life.kill()
+        if self.setting.embedded:
+            for worker_life in self.worker_lives:
+                if worker_life is not None and life not in self.zombies:
+                    worker_life.kill()
+
+    async def _keep_worker(self, slot: int) -> None:
+        """Start a worker, and another one when it dies."""
+        while True:
+            if self.setting.embedded:
+                await self._started.wait()
+            life = self.worker_lives[slot] = self._new_life("worker")
+            if self.setting.embedded:
+                port = self.engine_port
+            else:
+                port = self._broker_port()
+            worker = self._workers[slot] = Worker(
+                self._wire("broker", port, life),
+                self._registry,
+                self.clock,
+                worker_id=life.name,
+                concurrency=self.setting.concurrency,
+                random=Random(self.chance.random()),
+            )
+            life.spawn(worker.run())
+            await life.died.wait()
+            worker.abort()
+            await asyncio.sleep(self.chance.random() * RESTART_SECONDS_MAX)
+
+    def usurp(self) -> Life | None:
+        """Pause the embedded process; another one takes its place. The paused one is given back, to be resumed."""
+        life = self.engine_life
+        if life is None or life.dead or self.engine is None:
+            return None
+        life.pause()
+        self.zombies.append(life)
+        for slot, worker_life in enumerate(self.worker_lives):
+            if worker_life is not None and not worker_life.dead:
+                worker_life.pause()
+                self.zombies.append(worker_life)
+                self._workers[slot] = None
+                worker_life.died.set()
+        life.died.set()
+        return life
+
+    def flush_broker(self) -> None:
+        """The broker that stands apart loses everything."""
+        self._broker = MemoryBroker(self.clock)
+
+    def _compile(self, stored: StoredWorkflow) -> Plan:
+        return self.plans[stored.workflow_id, stored.version]
+
+    # Handlers
+
+    async def _handle(self, ctx: Context, script: Script, reads: dict[str, Any], broken: object = None) -> object:
+        life = current_life()
+        row = self.store.node_row(ctx.job_id, ctx.node_id)
+        execution = Execution(
+            ctx.job_id,
+            ctx.node_id,
+            ctx.attempt,
+            ctx.worker_id,
+            ctx.idempotency_key,
+            self.clock.now(),
+            reads={name: Raw(msgspec.json.encode(value)) for name, value in reads.items()},
+            dispatch_was_durable=row is not None and row.attempt >= ctx.attempt,
+        )
+        self.ledger.append(execution)
+        number = len(self.ledger)
+        try:
+            output = await self._act(script, ctx, number)
+        except asyncio.CancelledError:
+            execution.outcome = "stopped"
+            raise
+        except (ValueError, RetryableError, FatalError, ProcessDied):
+            execution.outcome = "failed"
+            raise
+        if life is not None and life.dead:
+            raise asyncio.CancelledError
+        execution.outcome, execution.finished_at = "succeeded", self.clock.now()
+        execution.output = Raw(msgspec.json.encode(output))
+        return output
+
+    async def _act(self, script: Script, ctx: Context, number: int) -> object:
+        act = script.act(ctx.attempt)
+        seconds = script.work_seconds
+        if act in (workload.SLOW, workload.STUBBORN):
+            seconds = ctx.timeout_seconds * 3
+        try:
+            await asyncio.sleep(seconds)
+        except asyncio.CancelledError:
+            if act != workload.STUBBORN:
+                raise
+            await asyncio.sleep(seconds * 4)
+        match act:
+            case workload.NULL:
+                return None
+            case workload.ERROR:
+                raise ValueError("scripted error")
+            case workload.FLAKY:
+                raise RetryableError("scripted flake")
+            case workload.LATER:
+                raise RetryableError("scripted wait", retry_after=0.7)
+            case workload.FATAL:
+                raise FatalError("scripted end")
+            case workload.DIES:
+                raise ProcessDied("scripted death")
+            case _:
+                return {"node": ctx.node_id, "attempt": ctx.attempt, "run": number, "flag": script.flag}
+
+    # Callers
+
+    async def deploy(self, plan: Plan) -> None:
+        """Make a workflow known."""
+        self.plans[plan.workflow_id, plan.version] = plan
+        await self.store.put_workflow(plan.workflow_id, Raw(b"{}"), f"digest {plan.version}", self.clock.now())
+
+    async def ask(self, call: Callable[[Engine], Coroutine[Any, Any, Any]]) -> Any:
+        """Ask the engine of the moment for something; TimeoutError when the answer can not be known."""
+        await self._started.wait()
+        engine, life = self.engine, self.engine_life
+        assert engine is not None
+        assert life is not None
+        asking = life.spawn(call(engine))
+        await asyncio.wait([asking], timeout=ASK_SECONDS_MAX)
+        if not asking.done():
+            asking.cancel()
+        if not asking.done() or asking.cancelled() or isinstance(asking.exception(), _EXPECTED):
+            raise TimeoutError
+        return asking.result()
+
+    async def submit(self, wanted: Submit) -> str | None:
+        """Submit until it is acknowledged, as often as can be done without risking a second job."""
+        for _ in range(ASKS_MAX if wanted.idempotency_key is not None else 1):
+            try:
+                job = await self.ask(lambda engine: engine.submit(wanted))
+            except TimeoutError:
+                continue
+            except IdempotencyConflict:
+                self._check_conflict(wanted)
+                return None
+            told = Acknowledged(job.job_id, wanted.workflow_id, wanted.idempotency_key, wanted.body_digest)
+            self.acknowledged.append(told)
+            return job.job_id
+        return None
+
+    def _check_conflict(self, wanted: Submit) -> None:
+        key = (wanted.workflow_id, wanted.idempotency_key)
+        rows = [self.store.rows(job_id)[0] for job_id in self.store.job_ids()]
+        if not any((r.workflow_id, r.idempotency_key) == key and r.body_digest != wanted.body_digest for r in rows):
+            self.blame("I25", "-", f"the key {wanted.idempotency_key!r} was called a conflict without one")
+
+    async def cancel(self, job_id: str) -> None:
+        """Ask for a job to stop."""
+        with suppress(TimeoutError, JobNotFound):
+            await self.ask(lambda engine: engine.cancel(job_id))
+
+    async def retry(self, job_id: str, from_node: str | None = None) -> None:
+        """Ask for a finished job to be taken up again."""
+        with suppress(TimeoutError, JobNotFound, RequestRefused):
+            await self.ask(lambda engine: engine.retry(job_id, from_node))
+
+    # The end
+
+    async def settle(self) -> None:
+        """Wait until every job has ended, every request is applied and nothing runs any more, within bounds."""
+        await self._wait_until(self._ended, SETTLE_SECONDS_MAX)
+        if not self._ended():
+            return  # the checker tells which jobs did not, and of what they wait
+        await self._wait_until(self._idle, IDLE_SECONDS_MAX)
+        if not self._idle():
+            self.blame("I33", "-", f"all jobs have ended, and still there is: {self._left()}")
+
+    async def _wait_until(self, done: Callable[[], bool], seconds_max: float) -> None:
+        give_up_at = self.loop.time() + seconds_max
+        while not done() and self.loop.time() < give_up_at:
+            await asyncio.sleep(1.0)
+
+    def _ended(self) -> bool:
+        ended = ("completed", "failed", "cancelled")
+        statuses = [self.store.rows(job_id)[0].status for job_id in self.store.job_ids()]
+        return all(status in ended for status in statuses) and all(applied for _, applied in self.store.asked())
+
+    def _idle(self) -> bool:
+        return not self._left()
+
+    def _left(self) -> list[str]:
+        left = [f"{worker.running} attempts running" for worker in self._workers if worker and worker.running]
+        if self.engine is not None and self.engine.shard.jobs:
+            left.append(f"jobs {sorted(self.engine.shard.jobs)} in memory")
+        if self._broker is not None:
+            tasks = [f"{e.job_id}_{e.node_id}_{e.attempt}" for e in self.ledger]
+            missing = self._broker.missing(tasks)
+            with suppress(StopIteration):
+                missing.send(None)
+        return left
+
+    def _look(self) -> None:
+        """At a moment when nothing is left to do: compare the memory of the engine with the rows."""
+        self._looks += 1
+        if self._looks % LOOK_EVERY or self.engine is None or self.violations:
+            return
+        store, broker = self._engine_wires
+        if not broker.active["gather"] or any(store.active[c] or broker.active[c] for c in _UNDER_WAY):
+            return
+        shard = self.engine.shard
+        for job_id, job in shard.jobs.items():
+            self.violations += check_memory(job, *self.store.rows(job_id))
+        for job_id in shard.quarantined:
+            self.blame("quarantine", job_id, "was set aside")
+        if not self._looks % (LOOK_EVERY * 16):
+            for job_id in shard.jobs:
+                self.violations += check_job(self._job_history(job_id, []), clocks_steady=self.clocks_steady)
+
+    def _job_history(self, job_id: str, executions: list[Execution]) -> JobHistory:
+        job, nodes = self.store.rows(job_id)
+        plan = self.plans[job.workflow_id, job.version]
+        requests = [held for held in self.store.asked() if held[0].job_id == job_id]
+        return JobHistory(job, plan, nodes, self.store.log(job_id), requests, executions)
+
+    def history(self) -> History:
+        """Everything that happened, as the checker wants it."""
+        by_job: dict[str, list[Execution]] = {}
+        for execution in self.ledger:
+            by_job.setdefault(execution.job_id, []).append(execution)
+        jobs = [self._job_history(job_id, by_job.get(job_id, [])) for job_id in self.store.job_ids()]
+        return History(jobs, self.acknowledged, settled=True, clocks_steady=self.clocks_steady)
+
+    def _report(self) -> Report:
+        history = self.history()
+        self.violations += check(history)
+        return Report(
+            violations=self.violations,
+            jobs=len(history.jobs),
+            events=sum(len(job.events) for job in history.jobs),
+            executions=len(self.ledger),
+            calls=sum(wire.calls for wire in self._wires),
+            restarts=self.restarts,
+            seconds=self.loop.time(),
+        )
+
+
+_decode_params = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+def _params(encoded: bytes) -> dict[str, Any]:
+    params = _decode_params(encoded)
+    return {**params, "script": msgspec.convert(params["script"], Script)}

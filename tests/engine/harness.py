@@ -1,0 +1,79 @@
+"""An engine with its worker on a database in a folder, built by hand so that tests can reach every part."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from random import Random
+
+from msgspec import Raw
+
+from windlass.brokers.memory import MemoryBroker
+from windlass.clock import SystemClock
+from windlass.core.plan import NodePlan, Plan
+from windlass.engine.engine import Engine, Submit
+from windlass.engine.plans import Plans
+from windlass.handlers import builtin
+from windlass.ports.store import Store, StoredJob, StoredWorkflow
+from windlass.stores.sqlite import SqliteStore
+from windlass.testing.plans import plan_of
+from windlass.worker.worker import Worker
+
+ENDS_SECONDS = 20.0
+CLOCK = SystemClock()
+
+
+class Process:
+    """What one process would hold: a broker, an engine and, if wanted, a worker."""
+
+    def __init__(self, store: Store, plan: Plan, name: str = "one", *, only_new_jobs: bool = False) -> None:
+        self.store = store
+        self.broker = MemoryBroker(CLOCK)
+        plans = Plans(store, lambda stored: _plan(plan, stored))
+        self.engine = Engine(
+            store, self.broker, CLOCK, plans, Random(), owner=name, sweep_seconds=0.05, only_new_jobs=only_new_jobs
+        )
+        self.worker = Worker(self.broker, builtin(allow_private=True), CLOCK, worker_id=name, random=Random(1))
+        self._working: asyncio.Task[None] | None = None
+
+    async def start(self, *, worker: bool = True) -> None:
+        await self.engine.start()
+        if worker:
+            self._working = asyncio.create_task(self.worker.run())
+
+    async def stop(self) -> None:
+        if self._working is not None:
+            await self.worker.stop(1.0)
+            await self._working
+        await self.engine.stop()
+
+    async def submit(self, input: bytes = b"{}", key: str | None = None, digest: str | None = None) -> StoredJob:
+        return await self.engine.submit(Submit("test", 1, Raw(input), idempotency_key=key, body_digest=digest))
+
+    async def ended(self, job_id: str) -> StoredJob:
+        await asyncio.wait_for(self.engine.wait(job_id), ENDS_SECONDS)
+        return await self.store.job(job_id)
+
+
+def _plan(plan: Plan, stored: StoredWorkflow) -> Plan:
+    if bytes(stored.definition) == b'"broken"':
+        raise ValueError("this definition can not be compiled")
+    return plan
+
+
+@asynccontextmanager
+async def opened(path: Path) -> AsyncIterator[SqliteStore]:
+    store = await SqliteStore.open(str(path / "engine.db"), CLOCK)
+    await store.put_workflow("test", Raw(b"{}"), "digest", CLOCK.now())
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+def plan(edges: Mapping[str, Sequence[str]], **nodes: NodePlan) -> Plan:
+    return plan_of(edges, nodes)
+
+
+async def events_of(store: Store, job_id: str) -> list[str]:
+    return [event.type for event in await store.events(job_id)]

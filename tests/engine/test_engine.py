@@ -1,0 +1,291 @@
+"""The engine on a real SQLite database: recovery, lost hints, failed commits, other owners."""
+
+import asyncio
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import pytest
+from msgspec import Raw
+
+from tests.engine.harness import CLOCK, ENDS_SECONDS, Process, events_of, opened, plan
+from windlass.core.changes import Changes
+from windlass.core.errors import CommitUnknown, IdempotencyConflict, RequestRefused, StaleLease
+from windlass.core.plan import NodePlan, RetryOnError
+from windlass.core.templates import compile_template
+from windlass.engine.ids import new_id
+from windlass.engine.pruner import Pruner
+from windlass.ports.store import NewJob, Request
+from windlass.stores.sqlite import SqliteStore
+
+DIAMOND = {"start": [], "left": ["start"], "right": ["start"], "join": ["left", "right"], "end": ["join"]}
+CHAIN = {"a": [], "b": ["a"], "c": ["b"]}
+
+
+def node(node_id: str, handler: str, **params: object) -> NodePlan:
+    return NodePlan(id=node_id, handler=handler, params=compile_template(params))
+
+
+async def test_a_job_runs_to_its_end(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
+        process = Process(store, plan(DIAMOND))
+        await process.start()
+
+        job = await process.submit(b'{"x":1}')
+        ended = await process.ended(job.job_id)
+        rows = {row.node_id: row for row in await store.nodes(job.job_id)}
+        await process.stop()
+
+    assert ended.status == "completed"
+    assert bytes(rows["join"].output or b"") == b'{"echoed_params":{"x":1}}'
+
+
+async def test_another_engine_goes_on_where_one_was_killed(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
+        killed = Process(store, plan(CHAIN))
+        await killed.start(worker=False)
+        job = await killed.submit()
+        await _until(store, job.job_id, "node_dispatched")
+
+        successor = Process(store, plan(CHAIN), "two")
+        await successor.start()
+        ended = await successor.ended(job.job_id)
+        kinds = Counter(await events_of(store, job.job_id))
+        await successor.stop()
+
+    assert ended.status == "completed"
+    assert kinds["node_completed"] == 3
+    assert kinds["node_dispatched"] == 3
+
+
+async def test_an_engine_that_lost_its_shard_can_not_write(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
+        first = Process(store, plan(CHAIN))
+        await first.start()
+        second = Process(store, plan(CHAIN), "two")
+        await second.start()
+
+        await first.submit()
+
+        running = first.engine.lost
+        assert running is not None
+        with pytest.raises(StaleLease):
+            await asyncio.wait_for(running, ENDS_SECONDS)
+        await second.stop()
+
+
+class Failing:
+    """A store whose nth commit fails: before it takes effect, or after."""
+
+    def __init__(self, store: SqliteStore, commit: int, *, after: bool) -> None:
+        self._store = store
+        self._left = commit
+        self._after = after
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._store, name)
+
+    async def commit(self, shard: int, epoch: int, changes: Changes) -> None:
+        self._left -= 1
+        if self._left != 0 or self._after:
+            await self._store.commit(shard, epoch, changes)
+        if self._left == 0:
+            raise CommitUnknown("nobody knows")
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("commit", [1, 2, 3])
+async def test_a_commit_of_unknown_outcome_loses_and_repeats_nothing(
+    tmp_path: Path, commit: int, after: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with opened(tmp_path) as store:
+        process = Process(Failing(store, commit, after=after), plan(CHAIN))  # type: ignore[arg-type]
+        await process.start()
+
+        job = await process.submit()
+        ended = await process.ended(job.job_id)
+        kinds = Counter(await events_of(store, job.job_id))
+        numbers = [event.seq for event in await store.events(job.job_id)]
+        await process.stop()
+
+    assert ended.status == "completed"
+    assert (kinds["node_completed"], kinds["job_completed"]) == (3, 1)
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
+async def test_a_job_that_can_not_be_loaded_stops_no_other(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with opened(tmp_path) as store:
+        await store.put_workflow("broken", Raw(b'"broken"'), "x", CLOCK.now())
+        now = CLOCK.now()
+        await store.submit([NewJob(new_id(now, Random()), "broken", 1, Raw(b"{}"), now)])
+        process = Process(store, plan(CHAIN))
+        await process.start()
+
+        ended = await process.ended((await process.submit()).job_id)
+        await process.stop()
+
+    assert ended.status == "completed"
+    assert "set aside" in caplog.text
+
+
+async def test_a_job_whose_hint_was_lost_is_found(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
+        process = Process(store, plan(CHAIN))
+        await process.start()
+        old = CLOCK.now() - 10_000_000
+        job_id = new_id(old, Random())
+
+        await store.submit([NewJob(job_id, "test", 1, Raw(b"{}"), old)])
+        ended = await process.ended(job_id)
+        await process.stop()
+
+    assert ended.status == "completed"
+
+
+async def test_a_cancel_whose_hint_was_lost_is_found(tmp_path: Path) -> None:
+    slow = plan({"a": []}, a=node("a", "sleep", seconds=60))
+    async with opened(tmp_path) as store:
+        process = Process(store, slow)
+        await process.start()
+        job = await process.submit()
+
+        await store.request(Request("r1", job.job_id, "cancel", CLOCK.now()))
+        ended = await process.ended(job.job_id)
+        waiting = await store.requests(0, 10)
+        await process.stop()
+
+    assert ended.status == "cancelled"
+    assert not waiting
+
+
+async def test_cancel_stops_a_running_handler_at_once(tmp_path: Path) -> None:
+    slow = plan({"a": []}, a=node("a", "sleep", seconds=60))
+    async with opened(tmp_path) as store:
+        process = Process(store, slow)
+        await process.start()
+        job = await process.submit()
+        await _until(store, job.job_id, "node_started")
+
+        await process.engine.cancel(job.job_id, "enough")
+        await process.ended(job.job_id)
+        await _until(store, job.job_id, "result_ignored")
+        idle = process.worker.running
+        await process.stop()
+
+    assert idle == 0
+
+
+async def test_retry_runs_only_what_failed(tmp_path: Path) -> None:
+    flaky = plan(CHAIN, b=node("b", "fail", times=1))
+    async with opened(tmp_path) as store:
+        process = Process(store, flaky)
+        await process.start()
+        job = await process.submit()
+        failed = await process.ended(job.job_id)
+
+        await process.engine.retry(job.job_id)
+        ended = await process.ended(job.job_id)
+        rows = {row.node_id: row.attempt for row in await store.nodes(job.job_id)}
+        await process.stop()
+
+    assert (failed.status, ended.status) == ("failed", "completed")
+    assert rows == {"a": 1, "b": 2, "c": 1}
+
+
+async def test_a_retry_that_makes_no_sense_is_refused(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
+        process = Process(store, plan(CHAIN))
+        await process.start()
+        job = await process.submit()
+        await process.ended(job.job_id)
+
+        with pytest.raises(RequestRefused, match="completed"):
+            await process.engine.retry(job.job_id)
+        await process.stop()
+
+
+async def test_a_wait_between_attempts_survives_a_restart(tmp_path: Path) -> None:
+    rule = RetryOnError(attempts_max=3, initial_delay_seconds=0.3, jitter=0.0)
+    waiting = plan({"a": []}, a=NodePlan(id="a", handler="fail", params=compile_template({"times": 1}), on_error=rule))
+    async with opened(tmp_path) as store:
+        first = Process(store, waiting)
+        await first.start()
+        job = await first.submit()
+        await _until(store, job.job_id, "node_retrying")
+        await first.stop()
+
+        second = Process(store, waiting, "two")
+        await second.start()
+        ended = await second.ended(job.job_id)
+        row = (await store.nodes(job.job_id))[0]
+        await second.stop()
+
+    assert (ended.status, row.attempt) == ("completed", 2)
+
+
+async def test_one_key_submitted_many_times_at_once_makes_one_job(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
+        process = Process(store, plan(CHAIN))
+        await process.start()
+
+        jobs = await asyncio.gather(*(process.submit(key="k", digest="d") for _ in range(100)))
+        await process.stop()
+
+    assert len({job.job_id for job in jobs}) == 1
+
+
+async def test_one_key_with_another_body_is_refused(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
+        process = Process(store, plan(CHAIN))
+        await process.start()
+        await process.submit(key="k", digest="d")
+
+        with pytest.raises(IdempotencyConflict, match="another"):
+            await process.submit(key="k", digest="e")
+        await process.stop()
+
+
+async def test_an_engine_for_new_jobs_leaves_old_ones_alone_until_told(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
+        killed = Process(store, plan(CHAIN))
+        await killed.start(worker=False)
+        old = await killed.submit()
+        await _until(store, old.job_id, "node_dispatched")
+        process = Process(store, plan(CHAIN), "two", only_new_jobs=True)
+        await process.start()
+
+        new = await process.ended((await process.submit()).job_id)
+        before = await store.job(old.job_id)
+        await process.engine.resume(old.job_id)
+        after = await process.ended(old.job_id)
+        await process.stop()
+
+    assert (new.status, before.status, after.status) == ("completed", "running", "completed")
+
+
+async def test_old_finished_jobs_are_removed_and_running_ones_never(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
+        process = Process(store, plan({"a": []}, a=node("a", "sleep", seconds=60)))
+        quick = Process(store, plan(CHAIN), "two")
+        await process.start()
+        running = await process.submit()
+        await _until(store, running.job_id, "node_dispatched")
+        await quick.start(worker=False)
+        finished = await quick.submit()
+        await quick.engine.cancel(finished.job_id)
+        await quick.ended(finished.job_id)
+
+        count = await Pruner(store, CLOCK, retention_days=-1.0).prune()
+        left = await store.unfinished(0)
+        await quick.stop()
+        process.worker.abort()
+
+    assert count == 1
+    assert left == [running.job_id]
+
+
+async def _until(store: SqliteStore, job_id: str, kind: str) -> None:
+    """Wait until an event of this kind is stored."""
+    async with asyncio.timeout(ENDS_SECONDS):
+        while kind not in await events_of(store, job_id):
+            await asyncio.sleep(0.005)
