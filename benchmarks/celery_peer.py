@@ -74,6 +74,7 @@ def _wait_for(ready: Callable[[], bool]) -> None:
 def measure(repeats: int) -> dict[str, float]:
     """Medians under the names that `windlass bench` uses for its groups."""
     from celery import chain, chord, group
+
     from celery_tasks import echo, gather
 
     def seconds(act: Callable[[], object]) -> float:

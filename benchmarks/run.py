@@ -4,10 +4,10 @@ import argparse
 import json
 import sys
 
-from celery_peer import measure as measure_celery
-from celery_peer import peer
 from msgspec import structs
 
+from celery_peer import measure as measure_celery
+from celery_peer import peer
 from windlass.testing import bench
 
 PEER_REPEATS = 3
@@ -33,7 +33,8 @@ def main() -> int:
             if ours is None:
                 continue
             factor = celery[group] / ours.median if ours.unit == "ms/node" else ours.median / celery[group]
-            print(f"  {ours.workload:<36} Celery {celery[group]:>10,.2f} {ours.unit:<8} Windlass is {factor:,.1f} x faster")
+            beside = f"Celery {celery[group]:>10,.2f} {ours.unit:<8} Windlass is {factor:,.1f} x faster"
+            print(f"  {ours.workload:<36} {beside}")
     print(json.dumps({"windlass": [structs.asdict(one) for one in figures], "celery": celery}))
     return 0
 

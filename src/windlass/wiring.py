@@ -6,11 +6,10 @@ import hashlib
 import importlib
 import os
 import sys
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from random import Random
-from typing import IO
 
 import msgspec
 from msgspec import Raw, Struct
@@ -173,7 +172,7 @@ def sqlite_path(settings: Settings) -> str:
 
 
 @asynccontextmanager
-async def open_embedded(settings: Settings, *, only_new_jobs: bool = False) -> AsyncIterator[Embedded]:
+async def open_embedded(settings: Settings, *, only_new_jobs: bool = False) -> AsyncGenerator[Embedded]:
     """A running engine and worker. With `only_new_jobs` it leaves unfinished jobs of earlier processes alone."""
     sys.setswitchinterval(SWITCH_SECONDS)
     path = sqlite_path(settings)
@@ -225,7 +224,7 @@ async def _stop(worker: Worker, working: "asyncio.Task[None]") -> None:
 
 
 @asynccontextmanager
-async def open_reader(settings: Settings) -> AsyncIterator[Store]:
+async def open_reader(settings: Settings) -> AsyncGenerator[Store]:
     """The embedded database, for looking only; also while another process works on it."""
     store = await SqliteStore.open_reader(sqlite_path(settings))
     try:
@@ -234,21 +233,20 @@ async def open_reader(settings: Settings) -> AsyncIterator[Store]:
         await store.close()
 
 
-def _owned(path: str) -> IO[str]:
-    """The lock that lets one process own the database; it ends with the process, however that ends. DatabaseInUse."""
+@contextmanager
+def _owned(path: str) -> Generator[None]:
+    """Own the database: a lock that ends with the process, however that ends. DatabaseInUse."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
-    lock = Path(f"{path}.lock").open("a+", encoding="utf-8")
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        lock.seek(0)
-        holder = lock.read().strip() or "unknown"
-        lock.close()
-        raise DatabaseInUse(
-            f"the database {path} is in use by another Windlass process (pid {holder}); "
-            "wait for it to end, or name another with --database"
-        ) from None
-    lock.truncate(0)
-    lock.write(str(os.getpid()))
-    lock.flush()
-    return lock
+    with Path(f"{path}.lock").open("a+", encoding="utf-8") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.seek(0)
+            raise DatabaseInUse(
+                f"the database {path} is in use by another Windlass process (pid {lock.read().strip() or 'unknown'}); "
+                "wait for it to end, or name another with --database"
+            ) from None
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        yield

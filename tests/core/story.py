@@ -39,7 +39,9 @@ class Story:
     def begin(self) -> Changes:
         return self.tell(Submitted("job"))
 
-    def finish(self, node: str, output: bytes = b"1", *, attempt: int | None = None, meta: bytes | None = None) -> Changes:
+    def finish(
+        self, node: str, output: bytes = b"1", *, attempt: int | None = None, meta: bytes | None = None
+    ) -> Changes:
         outcome = Succeeded(Raw(output), None if meta is None else Raw(meta))
         return self.tell(self.finished(node, outcome, attempt))
 
@@ -47,7 +49,9 @@ class Story:
         described = {"type": "ValueError", "message": "no", **error}
         return self.tell(self.finished(node, Failed(TaskError(**described)), attempt, seed))  # type: ignore[arg-type]
 
-    def finished(self, node: str, outcome: Succeeded | Failed, attempt: int | None = None, seed: int = 0) -> TaskFinished:
+    def finished(
+        self, node: str, outcome: Succeeded | Failed, attempt: int | None = None, seed: int = 0
+    ) -> TaskFinished:
         number = self.job.attempt_of(self.plan.index[node]) if attempt is None else attempt
         return TaskFinished("job", node, number, "w1", self.now, self.now, outcome, seed=seed)
 

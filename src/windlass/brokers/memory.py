@@ -143,7 +143,7 @@ class MemoryBroker:
                 del held[task_id]
                 del self._entries[task_id]
             elif task_id in self._entries:
-                # Reclaimed from this worker meanwhile: its result counts all the same, and the other delivery is stopped.
+                # Reclaimed from this worker meanwhile: its result counts, and the other delivery is stopped.
                 self._withdraw(task_id)
             self._inbox(report.task.shard).unread.append(report.message)
             shards.add(report.task.shard)

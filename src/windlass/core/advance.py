@@ -24,7 +24,7 @@ from windlass.core.messages import (
 )
 from windlass.core.retries import REDELIVERIES_MAX, WORKER_LOST, delay_seconds, encoded, wants_retry
 from windlass.core.states import JobState, NodeMove, NodeState
-from windlass.core.turn import MICROSECONDS, Turn, attempt_data, json_raw
+from windlass.core.turn import MICROSECONDS, Turn, attempt_data, json_raw, start_data
 
 # The worker enforces a node's timeout. This much later the core stops waiting for a worker that did not.
 NODE_TIMEOUT_GRACE_SECONDS = 30.0
@@ -192,7 +192,7 @@ def _record_start(turn: Turn, node: int, flight: Flight, started_at: int, worker
     turn.move(node, NodeMove.START)
     flight.started_at = min(max(started_at, flight.dispatched_at or 0), turn.now)
     flight.worker_id = worker_id
-    data = json_raw({"attempt_number": flight.attempt, "worker_id": worker_id})
+    data = start_data(flight.attempt, worker_id)
     again = flight.attempt - flight.attempts_before > 1
     parent = flight.first_seq if again else None
     turn.emit("node_started", turn.job.plan.nodes[node].id, data, at=flight.started_at, parent_seq=parent)
@@ -240,4 +240,4 @@ def _ignore(turn: Turn, node: int, message: TaskFinished) -> None:
 
 def _execution_meta(message: TaskFinished) -> Raw:
     duration = max(0, message.finished_at - message.started_at) / MICROSECONDS
-    return json_raw({"execution": {"duration_seconds": duration, "worker_id": message.worker_id}})
+    return Raw(b'{"execution":{"duration_seconds":%.6f}}' % duration)

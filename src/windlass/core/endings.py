@@ -22,6 +22,8 @@ def fail_node(turn: Turn, node: int, error: TaskError, meta: Raw | None = None) 
         return
     if job.error is None:
         job.error = json_raw({"type": error.type, "message": error.message, "node_id": plan.id})
+        # Stored at once: independent branches may go on for long, and a crash must not make the job forget.
+        turn.changes.jobs[job.id] = job.row()
     upstream = TaskError(type="upstream_failed", message=f"node {plan.id} failed", retryable=False)
     for descendant in _descendants(job, [node]):
         if not job.is_final(descendant):
@@ -137,7 +139,9 @@ def _nodes_to_reset(job: Job, from_node: str | None) -> list[int]:
     wanted: set[int] = set()
     for node, plan in enumerate(job.plan.nodes):
         state = job.states[node]
-        if state == NodeState.CANCELLED or (state == NodeState.FAILED and not plan.allow_failure):
+        failed = state == NodeState.FAILED and not plan.allow_failure
+        # What failed with something before it never ran, allowed to fail or not.
+        if failed or state == NodeState.CANCELLED or not wanted.isdisjoint(job.plan.parents[node]):
             wanted.add(node)
     start = job.plan.index.get(from_node, -1) if from_node is not None else -1
     if start >= 0:

@@ -108,13 +108,4 @@ class RetryRequested(Struct, frozen=True, tag="retry_requested"):
     from_node: str | None = None
 
 
-Message = (
-    Submitted
-    | Proceeded
-    | TaskStarted
-    | TaskFinished
-    | TaskLost
-    | TimerDue
-    | CancelRequested
-    | RetryRequested
-)
+Message = Submitted | Proceeded | TaskStarted | TaskFinished | TaskLost | TimerDue | CancelRequested | RetryRequested

@@ -7,7 +7,7 @@ from windlass.core.messages import TaskError
 from windlass.core.plan import NodeKind, NodePlan
 from windlass.core.states import JobState, NodeMove, NodeState
 from windlass.core.templates import is_true
-from windlass.core.turn import Turn, json_raw
+from windlass.core.turn import Turn, dispatch_data, json_raw
 
 # Bound the rows and tasks of one turn and of one batch, and so the memory of a wide fan; the rest follows in the next.
 TURN_READY_MAX = 1_000
@@ -108,7 +108,7 @@ def _dispatch(turn: Turn, node: int, flight: Flight) -> None:
         return
     turn.move(node, NodeMove.DISPATCH)
     flight.dispatched_at = turn.now
-    data = json_raw({"attempt_number": flight.attempt, "queue": plan.queue})
+    data = dispatch_data(flight.attempt, plan.queue)
     seq = turn.emit("node_dispatched", plan.id, data, parent_seq=flight.first_seq)
     if flight.first_seq is None:
         flight.first_seq = seq

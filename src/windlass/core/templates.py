@@ -30,11 +30,13 @@ from windlass.core.json_values import (
 )
 from windlass.core.predicates import is_true
 
-__all__ = ["Reference", "Scope", "Template", "compile_template", "is_template", "is_true"]
+__all__ = ["Reference", "Scope", "Template", "compile_template", "is_template", "is_true", "templates_parsed"]
 
 SOURCE_MAX = 32_768
 EXCERPT_MAX = 160
 COMPILED_CACHE_SIZE = 4_096
+# Parsing one takes a tenth of a millisecond or more.
+PARSED_IN_VALUE_MAX = 5_000
 STATEMENT_DEPTH_MAX = 20
 BRACKET_DEPTH_MAX = 60
 
@@ -149,7 +151,7 @@ def compile_template(value: object) -> Template:
     if isinstance(value, str) and is_template(value):
         return _compiled_string(value)
     references: dict[Reference, None] = {}
-    evaluate = _compiled_value(value, references, 0)
+    evaluate = _compiled_value(value, references, 0, templates_parsed() + PARSED_IN_VALUE_MAX)
     if evaluate is None:
         try:
             return Template(Raw(msgspec.json.encode(value)), (), value)
@@ -158,7 +160,12 @@ def compile_template(value: object) -> Template:
     return Template(None, tuple(references), value, evaluate)
 
 
-def _compiled_value(value: object, references: dict[Reference, None], depth: int) -> Evaluate | None:
+def templates_parsed() -> int:
+    """How many templates the parser has read so far: what the size of a document does not tell about its cost."""
+    return _parsed_string.cache_info().misses
+
+
+def _compiled_value(value: object, references: dict[Reference, None], depth: int, parsed_max: int) -> Evaluate | None:
     """The function that renders a value, or None when there is nothing in it to render."""
     if depth > DEPTH_MAX:
         raise TemplateInvalid(f"the value is nested deeper than {DEPTH_MAX} levels; flatten it")
@@ -166,14 +173,22 @@ def _compiled_value(value: object, references: dict[Reference, None], depth: int
         if not is_template(value):
             return None
         template = _compiled_string(value)
+        if not isinstance(template.evaluate, _Plain) and templates_parsed() > parsed_max:
+            raise TemplateInvalid(f"one value has more than {PARSED_IN_VALUE_MAX} templates; split it over nodes")
         references.update(dict.fromkeys(template.references))
         return template.evaluate
     if is_mapping(value):
-        named = [(key, part) for key, inner in value.items() if (part := _compiled_value(inner, references, depth + 1))]
+        named = [
+            (key, part)
+            for key, inner in value.items()
+            if (part := _compiled_value(inner, references, depth + 1, parsed_max))
+        ]
         return _Mapping(value, tuple(named)) if named else None
     if is_list(value):
         placed = [
-            (at, part) for at, inner in enumerate(value) if (part := _compiled_value(inner, references, depth + 1))
+            (at, part)
+            for at, inner in enumerate(value)
+            if (part := _compiled_value(inner, references, depth + 1, parsed_max))
         ]
         return _Sequence(value, tuple(placed)) if placed else None
     return None
@@ -203,6 +218,7 @@ def _plain(name: str, path: tuple[str | int, ...], source: str) -> Template:
     return Template(None, (Reference(name, path),), source, _Plain(name, path, source))
 
 
+@lru_cache(maxsize=COMPILED_CACHE_SIZE)
 def _parsed_string(source: str) -> Template:
     if len(source) > SOURCE_MAX:
         raise TemplateInvalid(f"a template has at most {SOURCE_MAX} characters, not {len(source)}; split it over nodes")

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from random import Random
 
@@ -116,7 +116,10 @@ class Engine:
 
     async def submit(self, wanted: Submit) -> StoredJob:
         """Store a job and let it begin; once this returns, the job is never lost. IdempotencyConflict."""
-        answer = await self._intake.submit(self._new_job(wanted))
+        job = self._new_job(wanted)
+        with self._shard.expecting([job]):
+            answer = await self._intake.submit(job)
+            self._admit([answer])
         if answer.conflict:
             raise IdempotencyConflict(
                 f"the idempotency key {wanted.idempotency_key!r} was used for job {answer.job.job_id} with another "
@@ -127,7 +130,10 @@ class Engine:
 
     async def submit_all(self, wanted: Sequence[Submit]) -> Sequence[Submission]:
         """Store many jobs in one transaction; an answer for each, conflicts among them."""
-        answers = await self._store.submit([self._new_job(one) for one in wanted])
+        jobs = [self._new_job(one) for one in wanted]
+        with self._shard.expecting(jobs):
+            answers = await self._store.submit(jobs)
+            self._admit(answers)
         await self._begin(answers)
         return answers
 
@@ -145,12 +151,15 @@ class Engine:
             body_digest=wanted.body_digest,
         )
 
+    def _admit(self, answers: Sequence[Submission]) -> None:
+        for answer in answers:
+            if answer.created:
+                self._shard.admit(answer.job)
+
     async def _begin(self, answers: Sequence[Submission]) -> None:
-        fresh = [answer.job for answer in answers if answer.created]
-        for job in fresh:
-            self._shard.admit(job)
-        if fresh:
-            await self._broker.send(SHARD, [Submitted(job.job_id) for job in fresh])
+        hints = [Submitted(answer.job.job_id) for answer in answers if answer.created]
+        if hints:
+            await self._broker.send(SHARD, hints)
 
     async def resume(self, job_id: str) -> StoredJob:
         """Take up one unfinished job, in an engine that otherwise leaves old jobs alone."""
@@ -167,7 +176,7 @@ class Engine:
         await self._ask(request, CancelRequested(job_id, request.request_id, reason))
 
     async def retry(self, job_id: str, from_node: str | None = None) -> None:
-        """Run a finished job's failed and cancelled nodes again, or a node and all after it. RequestRefused, JobNotFound."""
+        """Run what failed or was cancelled again, or a node and all after it. RequestRefused, JobNotFound."""
         job = await self._store.job(job_id)
         state = JOB_STATES[job.status]
         if state not in JOB_FINAL:
@@ -205,7 +214,7 @@ class Engine:
         await future
 
     @contextmanager
-    def news(self, job_id: str) -> Iterator[asyncio.Event]:
+    def news(self, job_id: str) -> Generator[asyncio.Event]:
         """An event that is set whenever something was stored about the job, until the block ends."""
         event = asyncio.Event()
         self._watched.setdefault(job_id, []).append(event)

@@ -1,13 +1,14 @@
 """Rebuilding a shard's memory from its rows: jobs, waits, and the tasks that must go out again."""
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
 
 from windlass.core.advance import NODE_TIMEOUT_GRACE_SECONDS
 from windlass.core.changes import NodeRow, Task, Timer
-from windlass.core.errors import TemplateFailed
+from windlass.core.errors import StoreUnavailable, TemplateFailed
 from windlass.core.job import IN_FLIGHT, Job, JobHead
 from windlass.core.messages import Message, Proceeded, Submitted, TaskLost
 from windlass.core.plan import Plan
@@ -57,7 +58,7 @@ class Recovery:
         self._plans = plans
         self._quarantined = quarantined
 
-    async def load(self, shard: int, admitted: Set[str] | None) -> dict[str, Job]:
+    async def load(self, shard: int, admitted: AbstractSet[str] | None) -> dict[str, Job]:
         """The shard's unfinished jobs, oldest first; only those admitted, where not all are."""
         jobs: dict[str, Job] = {}
         for job_id in await self._store.unfinished(shard):
@@ -67,6 +68,8 @@ class Recovery:
             try:
                 plan = await self._plans.get(stored.workflow_id, stored.version)
                 jobs[stored.job_id] = rebuild(plan, stored, rows)
+            except StoreUnavailable:
+                raise
             except Exception:
                 self._quarantined.add(stored.job_id)
                 log.exception("job %s can not be loaded and is set aside", stored.job_id)
@@ -132,7 +135,7 @@ class Recovery:
         return found
 
 
-async def missing(broker: Broker, task_ids: Sequence[str]) -> Set[str]:
+async def missing(broker: Broker, task_ids: Sequence[str]) -> AbstractSet[str]:
     """Those of the tasks that the broker does not know."""
     found: set[str] = set()
     for start in range(0, len(task_ids), ASK_MAX):

@@ -6,11 +6,12 @@ effect, the memory is dropped and rebuilt from the rows: nothing was released, n
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 
 from windlass.core.advance import advance
 from windlass.core.changes import Changes
-from windlass.core.errors import JobNotFound, RequestRefused, StaleLease
+from windlass.core.errors import JobNotFound, RequestRefused, StaleLease, StoreUnavailable
 from windlass.core.job import Job
 from windlass.core.messages import Message, Proceeded
 from windlass.engine.duties import kept
@@ -19,7 +20,7 @@ from windlass.engine.recovery import Lost, Recovery, rebuild
 from windlass.engine.timers import Timers
 from windlass.ports.broker import Broker
 from windlass.ports.clock import Clock
-from windlass.ports.store import Lease, Store, StoredJob
+from windlass.ports.store import Lease, NewJob, Store, StoredJob
 
 # Messages that one commit covers at most. Batches grow with load by themselves; this bounds their memory.
 BATCH_MAX = 500
@@ -55,6 +56,11 @@ class Shard:
         self._lease = Lease(0, abandoned=False)
         self._timers = Timers(number, broker, clock)
         self._carried: list[Message] = []
+        self._expected: set[str] = set()
+        # Jobs that have ended, until they can be dropped from memory.
+        self._leaving: set[str] = set()
+        # What the batch decided last wants stored: it may not be committed yet.
+        self._newest = Changes()
         self._stopping = False
         self._failures = 0
         self.ready = asyncio.Event()
@@ -89,7 +95,7 @@ class Shard:
             self.ready.clear()
             self._failures += 1
             log.exception("shard %d drops its memory and rebuilds it from rows", self.number)
-            wait = min(FAILURE_WAIT_SECONDS * 2**min(self._failures, 16), FAILURE_WAIT_SECONDS_MAX)
+            wait = min(FAILURE_WAIT_SECONDS * 2 ** min(self._failures, 16), FAILURE_WAIT_SECONDS_MAX)
             await self._clock.sleep(wait)
 
     async def _take_turns(self) -> None:
@@ -113,7 +119,7 @@ class Shard:
 
     async def decide(self, batch: Sequence[Message]) -> Changes:
         """Apply the rules to each message. The jobs in memory are then ahead of their rows until the commit."""
-        changes = Changes()
+        changes = self._newest = Changes()
         now = self._clock.now()
         jobs = self.jobs
         for message in batch:
@@ -139,15 +145,20 @@ class Shard:
         stored, rows = self.fresh.pop(job_id, None), ()
         try:
             if stored is None:
+                self._expected.discard(job_id)
                 stored, rows = await self._store.restore(job_id)
             plan = await self._plans.get(stored.workflow_id, stored.version)
             job = self.jobs[job_id] = rebuild(plan, stored, rows)
         except JobNotFound:
             return None
+        except StoreUnavailable:
+            raise
         except Exception:
             self.quarantined.add(job_id)
             log.exception("job %s can not be loaded and is set aside", job_id)
             return None
+        if job.ended:
+            self._leaving.add(job_id)
         return job
 
     async def _commit(self, changes: Changes, gathered: int) -> None:
@@ -170,15 +181,28 @@ class Shard:
         self._timers.set(changes.timers)
         if gathered:
             await self._broker.acknowledge(self.number, gathered)
-        for job_id in changes.finished:
+        self._leaving.update(changes.finished)
+        if self._leaving:
+            self._forget_ended(changes)
+
+    def _forget_ended(self, committed: Changes) -> None:
+        """Drop ended jobs from memory, but not before what the newest batch says of them is stored too."""
+        for job_id in list(self._leaving):
             job = self.jobs.get(job_id)
-            if job is not None and job.ended:
+            if job is None or not job.ended:
+                self._leaving.discard(job_id)
+            elif committed is self._newest or job_id not in self._newest.events:
+                self._leaving.discard(job_id)
                 del self.jobs[job_id]
+                self.fresh.pop(job_id, None)
 
     async def _recover(self) -> None:
-        """Take the lease and rebuild the memory; results that wait in the inbox are applied before tasks go out again."""
+        """Take the lease and rebuild the memory; results that wait are applied before tasks go out again."""
         self._lease = await self._store.take_lease(self.number, self.owner)
         self.jobs.clear()
+        self.fresh.clear()
+        self._expected.clear()
+        self._leaving.clear()
         self._carried.clear()
         self._timers.clear()
         await self._broker.rewind(self.number)
@@ -192,9 +216,21 @@ class Shard:
         await self._publish_again(lost)
         self.ready.set()
 
+    @contextmanager
+    def expecting(self, jobs: Sequence[NewJob]) -> Generator[None]:
+        """Inside the block this process stores jobs, which it may then admit."""
+        job_ids = [job.job_id for job in jobs]
+        self._expected.update(job_ids)
+        try:
+            yield
+        finally:
+            self._expected.difference_update(job_ids)
+
     def admit(self, job: StoredJob) -> None:
-        """Expect a job that this process stored itself."""
-        self.fresh[job.job_id] = job
+        """Begin with a job that this process stored itself."""
+        # One that was already found in the rows, because the store answered late, may have moved on since.
+        if job.job_id in self._expected:
+            self.fresh[job.job_id] = job
         if self.admitted is not None:
             self.admitted.add(job.job_id)
 

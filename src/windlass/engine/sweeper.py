@@ -47,9 +47,8 @@ class Sweeper:
         messages: list[Message] = [_message(request) for request in await self._store.requests(shard.number, SWEEP_MAX)]
         if shard.admitted is None:
             before = self._clock.now() - round(HINT_SECONDS * _MICROSECONDS)
-            for job_id in await self._store.pending(shard.number, before, SWEEP_MAX):
-                if job_id not in shard.jobs and job_id not in shard.quarantined:
-                    messages.append(Submitted(job_id))
+            pending = await self._store.pending(shard.number, before, SWEEP_MAX)
+            messages += [Submitted(one) for one in pending if one not in shard.jobs and one not in shard.quarantined]
         if messages:
             await self._broker.send(shard.number, messages)
 

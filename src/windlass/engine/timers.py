@@ -15,7 +15,7 @@ _MICROSECONDS = 1_000_000
 
 
 class Timers:
-    """Sends TimerDue to the shard's inbox when a wait is over. A timer that is no longer wanted changes nothing there."""
+    """Sends TimerDue to the shard's inbox when a wait is over. One that is no longer wanted changes nothing there."""
 
     def __init__(self, shard: int, broker: Broker, clock: Clock) -> None:
         self._shard = shard
@@ -45,13 +45,21 @@ class Timers:
         while True:
             self._earlier.clear()
             now = self._clock.now()
-            due: list[TimerDue] = []
+            due: list[Timer] = []
             while self._heap and self._heap[0][0] <= now:
-                timer = heapq.heappop(self._heap)[2]
-                due.append(_message(timer))
+                due.append(heapq.heappop(self._heap)[2])
             if due:
-                await self._broker.send(self._shard, due)
+                await self._fire(due)
             await self._wait()
+
+    async def _fire(self, due: list[Timer]) -> None:
+        sent = False
+        try:
+            await self._broker.send(self._shard, [_message(timer) for timer in due])
+            sent = True
+        finally:
+            if not sent:
+                self.set(due)
 
     async def _wait(self) -> None:
         seconds = LOOK_SECONDS_MAX

@@ -40,7 +40,7 @@ class Broker(Protocol):
     async def consume(
         self, worker_id: str, queues: Sequence[str], limit: int, wait_seconds: float
     ) -> Sequence[Delivery]:
-        """Take up to `limit` tasks, higher priority first, else oldest first; wait for the first one at most `wait_seconds`."""
+        """Take up to `limit` tasks, higher priority first, then oldest; wait at most so long for the first one."""
         ...
 
     async def extend(self, worker_id: str, task_ids: Sequence[str]) -> Sequence[str]:
@@ -48,7 +48,7 @@ class Broker(Protocol):
         ...
 
     async def finish(self, worker_id: str, reports: Sequence[Report]) -> None:
-        """Deliver results to their shards' inboxes and let go of the tasks, in one step each. The core drops a second report."""
+        """Deliver results to their shards and let go of the tasks, in one step each. The core drops a second report."""
         ...
 
     async def give_back(self, worker_id: str, task_ids: Sequence[str]) -> None:
@@ -60,7 +60,7 @@ class Broker(Protocol):
         ...
 
     async def cancel(self, task_ids: Sequence[str]) -> None:
-        """Drop queued tasks; ask the holders of the others to stop, at once where the broker can and on `extend` at the latest."""
+        """Drop queued tasks; ask the holders of the others to stop, through `cancelled` and `extend`."""
         ...
 
     async def cancelled(self, worker_id: str, wait_seconds: float) -> Sequence[str]:

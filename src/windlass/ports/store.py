@@ -1,4 +1,4 @@
-"""The store's contract: definitions, jobs, nodes, events, leases. Rows are the truth; everything else is rebuilt from them."""
+"""The store's contract: definitions, jobs, nodes, events, leases. Rows are the truth; all else is rebuilt from them."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -54,7 +54,7 @@ class StoredJob(Struct, frozen=True):
 
 
 class Submission(Struct, frozen=True):
-    """What became of a submit. A known idempotency key gives the job back that it made, `conflict` if the body differs."""
+    """What became of a submit. A known idempotency key gives its job back, with `conflict` if the body differs."""
 
     job: StoredJob
     created: bool = True
@@ -133,7 +133,7 @@ class Store(Protocol):
         ...
 
     async def pending(self, shard: int, created_before: int, limit: int) -> Sequence[str]:
-        """Ids of jobs that were stored before an instant and have not begun, oldest first: a hint may have been lost."""
+        """Ids of jobs stored before an instant that have not begun, oldest first: a hint may have been lost."""
         ...
 
     async def requests(self, shard: int, limit: int) -> Sequence[Request]:

@@ -4,7 +4,8 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, cast
 
-from windlass.core.json_values import kind_of, nearest
+from windlass.core.json_values import kind_of
+from windlass.core.templates import templates_parsed
 from windlass.spec import runs
 from windlass.spec.fields import (
     DAY_SECONDS,
@@ -17,15 +18,17 @@ from windlass.spec.fields import (
     matching,
     read_section,
 )
-from windlass.spec.findings import Findings, Path, unknown_key
+from windlass.spec.findings import Findings, Path, Unreadable
 from windlass.spec.graph import children_of, find_cycle, reachable_from, topological_order
 from windlass.spec.model import Definition, Node
-from windlass.spec.nodes import DEFAULTS, SPELLINGS, ReadNode, finish_node, raw_nodes, read_node
+from windlass.spec.nodes import DEFAULTS, SPELLINGS, RawNode, ReadNode, finish_node, raw_nodes, read_node
 from windlass.spec.references import check_references
 from windlass.spec.schemas import schema_fault
 from windlass.spec.trees import is_array, is_object
 
 EDGES_MAX = 2_000_000
+# Templates that are more than a reference take a tenth of a millisecond each to parse.
+PARSED_TEMPLATES_MAX = 50_000
 CYCLE_SHOWN_MAX = 12
 RESERVED = frozenset({"input", "workload", "job", "nodes", "secrets", "error", "attempt", "response", "index", "loop"})
 
@@ -86,12 +89,15 @@ def check_tree(tree: object, found: Findings, handlers: Collection[str] | None, 
     for key, value in fields.items():
         reader = TOP.get(key)
         if reader is None:
-            found.add((key,), f"a workflow has no key '{key}'", unknown_key(key, list(TOP), MEANT), at_key=True)
+            found.add((key,), f"a workflow has no key '{key}'", found.unknown_key(key, list(TOP), MEANT), at_key=True)
         elif (read := reader(found, (key,), value)) is not None:
             top[key] = read
     if "workflow_id" not in fields:
         found.add((), "'workflow_id' is missing", "add workflow_id: a_name")
-    nodes = _checked_nodes(found, fields, top, handlers, strict)
+    try:
+        nodes = _checked_nodes(found, fields, top, handlers, strict)
+    except Unreadable:
+        return None
     if found.refused or nodes is None:
         return None
     top.pop("defaults", None)
@@ -108,7 +114,7 @@ def _checked_nodes(
     raws = sorted(raw_nodes(found, fields), key=lambda raw: raw.id)
     written = raws if "nodes" in fields else sorted(raws, key=lambda raw: raw.path[-1])
     fallback: Mapping[str, Any] = top.get("defaults") or {}
-    nodes = [read_node(found, raw, fallback) for raw in raws]
+    nodes = _read_nodes(found, raws, fallback)
     if handlers is not None:
         _check_handlers(found, nodes, handlers, strict)
     index = {node.raw.id: number for number, node in enumerate(nodes)}
@@ -131,6 +137,18 @@ def _checked_nodes(
         return None
     names = [node.raw.id for node in nodes]
     return [finish_node(nodes[at], [names[parent] for parent in parents[at]]) for at in order]
+
+
+def _read_nodes(found: Findings, raws: Sequence[RawNode], fallback: Mapping[str, Any]) -> list[ReadNode]:
+    nodes: list[ReadNode] = []
+    parsed_max = templates_parsed() + PARSED_TEMPLATES_MAX
+    for raw in raws:
+        nodes.append(read_node(found, raw, fallback))
+        if templates_parsed() > parsed_max:
+            message = f"there are more than {PARSED_TEMPLATES_MAX} different templates that compute something"
+            found.add(raw.path, message, "pass plain references such as {{ a.output.x }}, and compute in handlers")
+            raise Unreadable
+    return nodes
 
 
 def _edges(found: Findings, nodes: Sequence[ReadNode], index: Mapping[str, int]) -> list[list[int]]:
@@ -160,8 +178,7 @@ def _note_edge(found: Findings, node: ReadNode, name: str, other: str, index: Ma
     if other == node.raw.id:
         found.add((*path, *place), f"the node '{other}' can not follow itself", f"remove it from '{path[-1]}'")
         return
-    near = nearest(other, list(index))
-    hint = f"did you mean '{near}'?" if near else "name a node of this workflow"
+    hint = found.like(other, list(index), "name a node of this workflow")
     found.add((*path, *place), f"there is no node '{other[:80]}'", hint)
 
 
@@ -222,8 +239,7 @@ def _check_handlers(found: Findings, nodes: Sequence[ReadNode], handlers: Collec
         handler = node.values.get("handler")
         if handler is None or handler in handlers:
             continue
-        near = nearest(handler, known)
-        hint = f"did you mean '{near}'?" if near else "a worker must register it before the node runs"
+        hint = found.like(handler, known, "a worker must register it before the node runs")
         key = "tool" if "tool" in node.raw.fields else "handler"
         note = found.add if strict else found.warn
         note((*node.raw.path, key), f"there is no handler '{handler}' here", hint)

@@ -8,9 +8,9 @@ from typing import Any, cast
 from msgspec import Struct
 
 from windlass.core.errors import TemplateInvalid
-from windlass.core.json_values import kind_of, nearest, shown
+from windlass.core.json_values import kind_of, shown
 from windlass.core.templates import Template, compile_template, is_template
-from windlass.spec.findings import Findings, Path, unknown_key
+from windlass.spec.findings import Findings, Path
 from windlass.spec.trees import is_array, is_object
 
 ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
@@ -46,7 +46,9 @@ def read_section(found: Findings, path: Path, value: object, section: Section) -
     for key, inner in value.items():
         reader = section.keys.get(key)
         if reader is None:
-            found.add((*path, key), f"there is no key '{key}' here", unknown_key(key, list(section.keys)), at_key=True)
+            found.add(
+                (*path, key), f"there is no key '{key}' here", found.unknown_key(key, list(section.keys)), at_key=True
+            )
             continue
         result = reader(found, (*path, key), inner)
         if result is not None:
@@ -97,8 +99,7 @@ def choice(*options: str) -> Read:
     def read(found: Findings, path: Path, value: object) -> str | None:
         if isinstance(value, str) and value in options:
             return value
-        near = nearest(value, options) if isinstance(value, str) else None
-        hint = f"did you mean '{near}'?" if near else f"use one of: {', '.join(options)}"
+        hint = found.like(str(value), options, f"use one of: {', '.join(options)}")
         found.add(path, f"{shown(value)} is not one of {', '.join(options)}", hint)
         return None
 

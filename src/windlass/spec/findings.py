@@ -52,14 +52,6 @@ def written_path(path: Path) -> str:
     return text
 
 
-def unknown_key(key: str, known: Sequence[str], aliases: Mapping[str, str] | None = None) -> str:
-    """The hint for a key that does not exist."""
-    meant = (aliases or {}).get(key) or nearest(key, known)
-    if meant:
-        return f"did you mean '{meant}'?"
-    return f"known keys: {', '.join(known[:KEYS_IN_HINT_MAX])}"
-
-
 class Findings:
     """All that was found so far."""
 
@@ -67,6 +59,19 @@ class Findings:
         self._errors: list[Finding] = []
         self._warnings: list[Finding] = []
         self._more = 0
+        self._likenesses = 0
+
+    def like(self, name: str, known: Sequence[str], otherwise: str) -> str:
+        """The hint for a name that is not known. Only so many are worked out: comparing names is slow."""
+        self._likenesses += 1
+        near = nearest(name, known) if self._likenesses <= PROBLEMS_MAX else None
+        return f"did you mean '{near}'?" if near else otherwise
+
+    def unknown_key(self, key: str, known: Sequence[str], meant: Mapping[str, str] | None = None) -> str:
+        """The hint for a key that does not exist; `meant` has keys of other systems."""
+        if meant and key in meant:
+            return f"did you mean '{meant[key]}'?"
+        return self.like(key, known, f"known keys: {', '.join(known[:KEYS_IN_HINT_MAX])}")
 
     def add(self, path: Path, message: str, hint: str, *, at_key: bool = False, place: Place | None = None) -> None:
         """Note an error: the document will be refused."""

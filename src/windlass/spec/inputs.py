@@ -41,7 +41,8 @@ def check_input(plan_schema: Raw | None, value: object) -> Raw:
     filled = fill(schema, checked)
     encoded = _encoded(filled)
     problems: list[Problem] = []
-    for error in validator.iter_errors(filled):
+    # What the encoder turned into JSON (dates, sets) is checked as that JSON.
+    for error in validator.iter_errors(msgspec.json.decode(encoded)):
         path = written_path(tuple(error.instance_path))
         problems.append(Problem(path=path, message=error.message[:MESSAGE_MAX], hint="see the workflow's `input`"))
         if len(problems) == INPUT_PROBLEMS_MAX:

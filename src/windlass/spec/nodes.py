@@ -29,7 +29,7 @@ from windlass.spec.fields import (
     text,
     whole,
 )
-from windlass.spec.findings import Findings, Path, unknown_key
+from windlass.spec.findings import Findings, Path
 from windlass.spec.model import BACKOFFS, KINDS, Loop, Node, OnError, OnSuccess, Sink
 from windlass.spec.trees import is_array, is_object
 
@@ -246,17 +246,17 @@ def raw_nodes(found: Findings, tree: Mapping[str, object]) -> list[RawNode]:
     return _without_twins(found, [node for node in nodes if node is not None])
 
 
-def raw_node(found: Findings, key: object, value: object, path: Path, is_step: bool = False) -> RawNode | None:
+def raw_node(found: Findings, key: object, value: object, path: Path, *, listed: bool = False) -> RawNode | None:
     """One node, if its id and its form can be used."""
     if not isinstance(key, str) or not ID.fullmatch(key):
-        found.add(path, f"{shown(key)} is no node id", ID_RULE, at_key=True)
+        found.add(path, f"{shown(key)} is no node id", ID_RULE, at_key=not listed)
         return None
     if value is None:
         value = {}
     if not is_object(value):
         found.add(path, f"a node is an object, not {kind_of(value)}", "write {handler: …}")
         return None
-    return RawNode(key, value, path, is_step)
+    return RawNode(key, value, path)
 
 
 def _listed_node(found: Findings, value: object, path: Path, in_steps: bool) -> RawNode | None:
@@ -269,7 +269,7 @@ def _listed_node(found: Findings, value: object, path: Path, in_steps: bool) -> 
     if name not in fields:
         found.add(path, f"this node has no '{'step' if in_steps else 'id'}'", "give it one, unique in the workflow")
         return None
-    node = raw_node(found, fields[name], value, (*path, name), is_step)
+    node = raw_node(found, fields[name], value, (*path, name), listed=True)
     return None if node is None else RawNode(node.id, fields, path, is_step)
 
 
@@ -319,7 +319,7 @@ def read_node(found: Findings, raw: RawNode, defaults: Mapping[str, Any]) -> Rea
 
 
 def _note_unknown(found: Findings, raw: RawNode, key: str) -> None:
-    hint = unknown_key(key, ALL_KEYS, MEANT)
+    hint = found.unknown_key(key, ALL_KEYS, MEANT)
     found.add((*raw.path, key), f"a node has no key '{key}'", hint, at_key=True)
 
 

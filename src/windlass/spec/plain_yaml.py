@@ -20,8 +20,11 @@ _LINE = re.compile(
 _PLAIN = r"[A-Za-z_][A-Za-z0-9_/.-]*|0|-?[1-9][0-9]{0,14}"
 _QUOTED = r"\"[^\"\\]*\"|'[^']*'"
 _SCALAR = re.compile(f"{_PLAIN}|{_QUOTED}")
-_LIST = re.compile(rf"\[ *(?:(?:{_PLAIN}|{_QUOTED})(?: *, *(?:{_PLAIN}|{_QUOTED}))* *)?\]")
-_PAIR = re.compile(rf"([A-Za-z_][A-Za-z0-9_-]*): +({_PLAIN}|{_QUOTED}) *(?:, *|(?=\}}))")
+_SCALAR_INSIDE = re.compile(rf"({_PLAIN}|{_QUOTED})(?= *[,\]}}])")
+_KEY_INSIDE = re.compile(r"([A-Za-z_][A-Za-z0-9_-]{0,127}): +")
+_OPENED = re.compile(r"[\[{] *")
+# A comma must be followed by another value: what a last comma means is left to the full reader.
+_SEPARATOR = re.compile(r" *(?:, *(?=[^\]} ])|(?=[\]}]))")
 _NUMBER_FIRST = frozenset("-0123456789")
 
 
@@ -94,48 +97,59 @@ def _read(text: str) -> dict[str, object]:
 
 
 def _value(text: str, names: dict[str, str]) -> object:
-    if not text:
-        raise _NotPlain
+    """What stands after a key or a dash."""
     known = names.get(text)
     if known is not None:
         return known
-    first = text[0]
-    if first == "{":
-        return _mapping(text, names)
-    if first == "[":
-        inside = text[1:-1]
-        if text[-1] == "]" and inside in names:
-            return [names[inside]]
-        if not _LIST.fullmatch(text):
-            raise _NotPlain
-        return [_scalar(part, names) for part in _SCALAR.findall(text)]
-    if not _SCALAR.fullmatch(text):
+    first = text[:1]
+    if first == "[" and (known := names.get(text[1:-1])) is not None and text[-1] == "]":
+        return [known]
+    if first == "{" or first == "[":
+        value, end = _flow(text, 0, names, 0)
+        if end == len(text):
+            return value
+    elif _SCALAR.fullmatch(text):
+        return _scalar(text, names)
+    raise _NotPlain
+
+
+def _flow(text: str, at: int, names: dict[str, str], depth: int) -> tuple[object, int]:
+    """A value in braces or brackets, or a scalar inside one, and where it ends."""
+    if depth > DEPTH_MAX:
         raise _NotPlain
-    return _scalar(text, names)
-
-
-def _mapping(text: str, names: dict[str, str]) -> dict[str, object]:
-    made: dict[str, object] = {}
-    at = 1
-    while text[at] == " ":
-        at += 1
-    while text[at] != "}":
-        match = _PAIR.match(text, at)
+    first = text[at : at + 1]
+    if first != "{" and first != "[":
+        match = _SCALAR_INSIDE.match(text, at)
         if match is None:
             raise _NotPlain
-        key = names.setdefault(match[1], match[1])
-        if key in made or key in WORDS:
+        return _scalar(match[1], names), match.end()
+    elements: list[object] = []
+    pairs: dict[str, object] = {}
+    closing = "}" if first == "{" else "]"
+    at = _OPENED.match(text, at).end()  # pyright: ignore[reportOptionalMemberAccess]
+    while text[at : at + 1] != closing:
+        key = None
+        if first == "{":
+            match = _KEY_INSIDE.match(text, at)
+            if match is None or match[1] in pairs or match[1] in WORDS:
+                raise _NotPlain
+            key = names.setdefault(match[1], match[1])
+            at = match.end()
+        value, at = _flow(text, at, names, depth + 1)
+        if key is None:
+            elements.append(value)
+        else:
+            pairs[key] = value
+        match = _SEPARATOR.match(text, at)
+        if match is None:
             raise _NotPlain
-        made[key] = _scalar(match[2], names)
         at = match.end()
-    if at != len(text) - 1:
-        raise _NotPlain
-    return made
+    return (pairs if first == "{" else elements), at + 1
 
 
 def _scalar(text: str, names: dict[str, str]) -> object:
     first = text[0]
-    if first in "\"'":
+    if first == '"' or first == "'":
         return text[1:-1]
     if first in _NUMBER_FIRST:
         return int(text)

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from windlass.core.json_values import nearest
 from windlass.core.templates import Reference, Template
 from windlass.spec.findings import Findings, Path
 from windlass.spec.graph import not_upstream
@@ -108,8 +107,7 @@ def _check(
     if name == "nodes" and keys:
         name, keys = str(keys[0]), keys[1:]
         if name not in names.index:
-            near = nearest(name, list(names.index))
-            hint = f"did you mean '{near}'?" if near else "name a node of this workflow"
+            hint = found.like(name, list(names.index), "name a node of this workflow")
             found.add(place_in(path, template.source, name), f"there is no node '{name}'", hint)
             return None
     elif name in ALWAYS:
@@ -126,14 +124,12 @@ def _check(
 
 
 def _note_input(found: Findings, path: Path, name: str, known: Sequence[str]) -> None:
-    near = nearest(name, known)
-    hint = f"did you mean '{near}'?" if near else "declare it in `input`"
+    hint = found.like(name, known, "declare it in `input`")
     found.add(path, f"the template reads '{name}', which is neither a node nor an input", hint)
 
 
 def _note_key(found: Findings, path: Path, name: str, key: str, known: Sequence[str]) -> None:
-    near = nearest(key, known)
-    hint = f"did you mean '{name}.{near}'?" if near else f"use {', '.join(f'{name}.{each}' for each in known)}"
+    hint = found.like(key, known, f"use {', '.join(f'{name}.{each}' for each in known)}")
     found.add(path, f"'{name}' has no '{key}'", hint)
 
 

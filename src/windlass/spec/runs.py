@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
-from windlass.core.json_values import nearest, shown
+from windlass.core.json_values import shown
 from windlass.spec.fields import (
     DAY_SECONDS,
     ID,
@@ -22,7 +22,7 @@ from windlass.spec.fields import (
     read_section,
     whole,
 )
-from windlass.spec.findings import Findings, Path, unknown_key
+from windlass.spec.findings import Findings, Path
 from windlass.spec.model import Action, Constraints, Hook, RunRetry, Schedule
 from windlass.spec.trees import is_object
 
@@ -52,8 +52,7 @@ def cron(found: Findings, path: Path, value: object) -> str | None:
     if isinstance(value, str) and value.startswith("@"):
         if value in MACROS:
             return value
-        near = nearest(value, list(MACROS))
-        hint = f"did you mean '{near}'?" if near else f"known: {', '.join(MACROS)}"
+        hint = found.like(value, list(MACROS), f"known: {', '.join(MACROS)}")
         found.add(path, f"{shown(value)} is no cron macro", hint)
         return None
     hint = "write five fields, as in '*/15 * * * *': minute, hour, day, month, weekday"
@@ -77,8 +76,7 @@ def timezone(found: Findings, path: Path, value: object) -> str | None:
             pass
         else:
             return value
-    near = nearest(value, ZONES_SUGGESTED) if isinstance(value, str) else None
-    hint = f"did you mean '{near}'?" if near else "use a name such as Europe/Paris or UTC"
+    hint = found.like(str(value), ZONES_SUGGESTED, "use a name such as Europe/Paris or UTC")
     found.add(path, f"{shown(value)} is no time zone", hint)
     return None
 
@@ -148,7 +146,9 @@ def actions(found: Findings, path: Path, value: object) -> dict[str, Action] | N
     made: dict[str, Action] = {}
     for event, inner in value.items():
         if event not in ACTION_EVENTS:
-            found.add((*path, event), f"there is no event '{event}'", unknown_key(event, ACTION_EVENTS), at_key=True)
+            found.add(
+                (*path, event), f"there is no event '{event}'", found.unknown_key(event, ACTION_EVENTS), at_key=True
+            )
             continue
         read = read_section(found, (*path, event), inner, _ACTION)
         if read is None:

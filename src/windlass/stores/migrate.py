@@ -3,10 +3,10 @@
 import hashlib
 from importlib.resources import files
 
-import apsw
 from msgspec import Struct
 
 from windlass.core.errors import StoreUnavailable
+from windlass.stores.connection import Connection
 
 _TABLE = """create table if not exists schema_version (
     number integer not null primary key, name text not null, checksum text not null, applied_at integer not null
@@ -33,8 +33,8 @@ def migrations(dialect: str) -> list[Migration]:
     return found
 
 
-def migrate_sqlite(connection: apsw.Connection, now: int) -> int:
-    """Bring the schema up to date under the write lock; the number of steps taken. StoreUnavailable when it can not be."""
+def migrate_sqlite(connection: Connection, now: int) -> int:
+    """Bring the schema up to date under the write lock; how many steps it took. StoreUnavailable."""
     steps = migrations("sqlite")
     taken = 0
     connection.execute("begin immediate")

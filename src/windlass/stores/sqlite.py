@@ -10,12 +10,13 @@ from typing import Any, TypeVar
 
 import apsw
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, structs
 
 from windlass.core.changes import Changes, Event, NodeRow
 from windlass.core.errors import JobNotFound, StaleLease, StoreUnavailable, WorkflowNotFound
 from windlass.ports.clock import Clock
 from windlass.ports.store import JobFilter, Lease, NewJob, Request, StoredJob, StoredWorkflow, Submission
+from windlass.stores.connection import CHECKPOINT_PAGES, Connection, Rows, connect
 from windlass.stores.migrate import migrate_sqlite
 from windlass.stores.queries import queries
 from windlass.stores.spread import Spread
@@ -24,30 +25,10 @@ from windlass.stores.sqlite_writer import SqliteWriter
 # Events of one page at most: what a reader decodes to see one of them.
 PAGE_EVENTS_MAX = 500
 READERS_MAX = 2
-BUSY_TIMEOUT_MS = 10_000
-# The log starts at this size and is then written over: a flush is twice as fast when the file does not grow.
-CHECKPOINT_PAGES = 1_000
-
 _LOG_FRAME_BYTES = 4_120
 
-_CACHE_KIB = 65_536
 _encode = msgspec.json.Encoder().encode
 T = TypeVar("T")
-
-
-def connect(path: str, *, synchronous: str = "full", read_only: bool = False) -> apsw.Connection:
-    """A connection as every part of the store wants it."""
-    flags = apsw.SQLITE_OPEN_READWRITE | (0 if read_only else apsw.SQLITE_OPEN_CREATE)
-    connection = apsw.Connection(path, flags=flags)
-    connection.set_busy_timeout(BUSY_TIMEOUT_MS)
-    if read_only:
-        connection.execute("pragma query_only = on")
-    else:
-        connection.execute("pragma journal_mode = wal")
-        connection.execute(f"pragma synchronous = {synchronous}")
-        connection.execute(f"pragma wal_autocheckpoint = {CHECKPOINT_PAGES}")
-    connection.execute(f"pragma cache_size = -{_CACHE_KIB}")
-    return connection
 
 
 def _grow_log(log: Path) -> None:
@@ -80,7 +61,7 @@ _decode_page = msgspec.json.Decoder(list[_PageEvent]).decode
 class SqliteStore:
     """The Store contract on one SQLite file."""
 
-    def __init__(self, path: str, writer: SqliteWriter | None, connection: apsw.Connection | None) -> None:
+    def __init__(self, path: str, writer: SqliteWriter | None, connection: Connection | None) -> None:
         self._path = path
         self._writer = writer
         self._connection = connection
@@ -90,7 +71,7 @@ class SqliteStore:
         self._put_nodes = Spread(self._sql["put_nodes"])
         self._readers = ThreadPoolExecutor(READERS_MAX, thread_name_prefix="windlass-sqlite-reader")
         self._local = threading.local()
-        self._reading: list[apsw.Connection] = []
+        self._reading: list[Connection] = []
 
     @classmethod
     async def open(cls, path: str, clock: Clock, *, synchronous: str = "full") -> "SqliteStore":
@@ -107,7 +88,7 @@ class SqliteStore:
     @classmethod
     async def open_reader(cls, path: str) -> "SqliteStore":
         """Open for looking only. StoreUnavailable when there is nothing to look at."""
-        if not Path(path).exists():
+        if not await asyncio.to_thread(Path(path).exists):
             raise StoreUnavailable(f"there is no database at {path}; run a workflow here first, or name another")
         return cls(path, None, None)
 
@@ -123,7 +104,7 @@ class SqliteStore:
     # Writing
 
     async def put_workflow(self, workflow_id: str, definition: Raw, digest: str, now: int) -> StoredWorkflow:
-        def put(connection: apsw.Connection) -> StoredWorkflow:
+        def put(connection: Connection) -> StoredWorkflow:
             newest = connection.execute(self._sql["newest_workflow"], (workflow_id,)).fetchone()
             if newest is not None and newest[3] == digest:
                 return _workflow(newest)
@@ -135,7 +116,7 @@ class SqliteStore:
         return await self._write(put)
 
     async def submit(self, jobs: Sequence[NewJob]) -> Sequence[Submission]:
-        def insert(connection: apsw.Connection) -> list[Submission]:
+        def insert(connection: Connection) -> list[Submission]:
             answers: list[Submission] = []
             made: dict[tuple[str, str], StoredJob] = {}
             fresh: list[NewJob] = []
@@ -156,9 +137,7 @@ class SqliteStore:
 
         return await self._write(insert)
 
-    def _known(
-        self, connection: apsw.Connection, job: NewJob, made: dict[tuple[str, str], StoredJob]
-    ) -> StoredJob | None:
+    def _known(self, connection: Connection, job: NewJob, made: dict[tuple[str, str], StoredJob]) -> StoredJob | None:
         if job.idempotency_key is None:
             return None
         key = (job.workflow_id, job.idempotency_key)
@@ -168,7 +147,7 @@ class SqliteStore:
         return None if row is None else _job(row)
 
     async def request(self, request: Request) -> None:
-        def insert(connection: apsw.Connection) -> None:
+        def insert(connection: Connection) -> None:
             job = _row(connection.execute(self._sql["job"], (request.job_id,)))
             if job is None:
                 raise _no_job(request.job_id)
@@ -179,15 +158,16 @@ class SqliteStore:
         await self._write(insert)
 
     async def take_lease(self, shard: int, owner: str) -> Lease:
-        def take(connection: apsw.Connection) -> Lease:
+        def take(connection: Connection) -> Lease:
             before = connection.execute(self._sql["lease"], (shard,)).fetchone()
-            epoch = connection.execute(self._sql["take_lease"], (shard, owner)).fetchone()[0]
-            return Lease(epoch, abandoned=before is not None and before[1] is not None)
+            taken = connection.execute(self._sql["take_lease"], (shard, owner)).fetchone()
+            assert taken is not None
+            return Lease(taken[0], abandoned=before is not None and before[1] is not None)
 
         return await self._write(take)
 
     async def release_lease(self, shard: int, epoch: int) -> None:
-        def release(connection: apsw.Connection) -> None:
+        def release(connection: Connection) -> None:
             connection.execute(self._sql["release_lease"], (shard, epoch))
 
         await self._write(release)
@@ -198,7 +178,7 @@ class SqliteStore:
         jobs = _text(list(changes.jobs.values())) if changes.jobs else None
         requests = _text(changes.requests) if changes.requests else None
 
-        def store(connection: apsw.Connection) -> None:
+        def store(connection: Connection) -> None:
             row = connection.execute(self._sql["lease"], (shard,)).fetchone()
             if row is None or row[0] != epoch:
                 raise StaleLease(f"shard {shard} has a new owner (epoch {row and row[0]}, not {epoch})")
@@ -212,7 +192,7 @@ class SqliteStore:
         await self._write(store)
 
     async def prune(self, finished_before: int, limit: int) -> int:
-        def delete(connection: apsw.Connection) -> int:
+        def delete(connection: Connection) -> int:
             ids = [row[0] for row in connection.execute(self._sql["ended_jobs"], (finished_before, limit))]
             if ids:
                 for name in ("delete_events", "delete_nodes", "delete_requests", "delete_jobs"):
@@ -239,12 +219,16 @@ class SqliteStore:
         )
 
     async def restore(self, job_id: str) -> tuple[StoredJob, Sequence[NodeRow]]:
-        def read(connection: apsw.Connection) -> tuple[StoredJob, list[NodeRow]]:
-            with connection:
+        def read(connection: Connection) -> tuple[StoredJob, list[NodeRow]]:
+            # One transaction: the job's row and its nodes' rows must tell of the same moment.
+            connection.execute("begin")
+            try:
                 row = _row(connection.execute(self._sql["job"], (job_id,)))
                 if row is None:
                     raise _no_job(job_id)
                 return _job(row), [_node(r) for r in connection.execute(self._sql["nodes_of_job"], (job_id,))]
+            finally:
+                connection.execute("rollback")
 
         return await self._read(read)
 
@@ -256,7 +240,9 @@ class SqliteStore:
 
     async def requests(self, shard: int, limit: int) -> Sequence[Request]:
         return await self._read(
-            lambda connection: [Request(*row) for row in connection.execute(self._sql["waiting_requests"], (shard, limit))]
+            lambda connection: [
+                Request(*row) for row in connection.execute(self._sql["waiting_requests"], (shard, limit))
+            ]
         )
 
     async def job(self, job_id: str) -> StoredJob:
@@ -280,12 +266,10 @@ class SqliteStore:
 
     async def nodes(self, job_id: str, node_id: str | None = None) -> Sequence[NodeRow]:
         name, values = ("nodes_of_job", (job_id,)) if node_id is None else ("node_of_job", (job_id, node_id))
-        return await self._read(
-            lambda connection: [_node(row) for row in connection.execute(self._sql[name], values)]
-        )
+        return await self._read(lambda connection: [_node(row) for row in connection.execute(self._sql[name], values)])
 
     async def events(self, job_id: str, after_seq: int = 0, limit: int = 1000) -> Sequence[Event]:
-        def read(connection: apsw.Connection) -> list[Event]:
+        def read(connection: Connection) -> list[Event]:
             found: list[Event] = []
             # A page holds at least one event that is wanted, so `limit` pages are always enough.
             for (body,) in connection.execute(self._sql["events_of_job"], (job_id, after_seq, limit)):
@@ -298,17 +282,17 @@ class SqliteStore:
 
     # Threads
 
-    async def _write(self, operation: Callable[[apsw.Connection], T]) -> T:
+    async def _write(self, operation: Callable[[Connection], T]) -> T:
         if self._writer is None:
             raise StoreUnavailable(f"the database {self._path} was opened for reading only")
         return await self._writer.write(operation)
 
-    async def _read(self, operation: Callable[[apsw.Connection], T]) -> T:
+    async def _read(self, operation: Callable[[Connection], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._readers, self._with_reader, operation)
 
-    def _with_reader(self, operation: Callable[[apsw.Connection], T]) -> T:
+    def _with_reader(self, operation: Callable[[Connection], T]) -> T:
         try:
-            connection: apsw.Connection | None = getattr(self._local, "connection", None)
+            connection: Connection | None = getattr(self._local, "connection", None)
             if connection is None:
                 connection = self._local.connection = connect(self._path, read_only=True)
                 self._reading.append(connection)
@@ -343,14 +327,13 @@ def _job_values(job: NewJob) -> tuple[Any, ...]:
 
 
 def _node_values(row: NodeRow) -> tuple[Any, ...]:
-    output, error, meta = row.output, row.error, row.meta
+    *plain, output, error, meta = structs.astuple(row)
     return (
-        row.job_id, row.node_id, row.status, row.attempt, row.attempts_before, row.losses, row.first_seq,
-        row.dispatched_at, row.started_at, row.completed_at, row.due_at, row.worker_id,
+        *plain,
         None if output is None else str(output, "utf-8"),
         None if error is None else str(error, "utf-8"),
         None if meta is None else str(meta, "utf-8"),
-    )  # fmt: skip
+    )
 
 
 def _pending(job: NewJob) -> StoredJob:
@@ -362,7 +345,7 @@ def _pending(job: NewJob) -> StoredJob:
     )  # fmt: skip
 
 
-def _rows(cursor: apsw.Cursor) -> list[dict[str, Any]]:
+def _rows(cursor: Rows) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     names: list[str] = []
     for values in cursor:
@@ -371,7 +354,7 @@ def _rows(cursor: apsw.Cursor) -> list[dict[str, Any]]:
     return found
 
 
-def _row(cursor: apsw.Cursor) -> dict[str, Any] | None:
+def _row(cursor: Rows) -> dict[str, Any] | None:
     rows = _rows(cursor)
     return rows[0] if rows else None
 
@@ -382,7 +365,8 @@ def _job(row: dict[str, Any]) -> StoredJob:
 
 
 def _node(row: tuple[Any, ...]) -> NodeRow:
-    return NodeRow(*row[:12], _raw(row[12]), _raw(row[13]), _raw(row[14]))
+    *plain, output, error, meta = row
+    return NodeRow(*plain, output=_raw(output), error=_raw(error), meta=_raw(meta))
 
 
 def _event(event: _PageEvent) -> Event:

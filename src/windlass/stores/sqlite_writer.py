@@ -9,11 +9,12 @@ from typing import Any
 import apsw
 
 from windlass.core.errors import CommitUnknown, WindlassError
+from windlass.stores.connection import Connection
 
 # Operations that share one transaction at most.
 GROUP_MAX = 256
 
-Operation = Callable[[apsw.Connection], Any]
+Operation = Callable[[Connection], Any]
 _Item = tuple[Operation, "asyncio.Future[Any]"]
 
 
@@ -24,7 +25,7 @@ class SqliteWriter:
     Any other failure fails the whole group as CommitUnknown.
     """
 
-    def __init__(self, connection: apsw.Connection) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._items: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="windlass-sqlite-writer", daemon=True)
@@ -102,7 +103,7 @@ class SqliteWriter:
             return
 
 
-def _attempt(connection: apsw.Connection, operation: Operation, *, alone: bool) -> Any:
+def _attempt(connection: Connection, operation: Operation, *, alone: bool) -> Any:
     """Run one operation; a WindlassError is its outcome and undoes only what it did."""
     if not alone:
         connection.execute("savepoint operation")
@@ -118,7 +119,7 @@ def _attempt(connection: apsw.Connection, operation: Operation, *, alone: bool) 
     return outcome
 
 
-def _roll_back(connection: apsw.Connection) -> None:
+def _roll_back(connection: Connection) -> None:
     try:
         if connection.in_transaction:
             connection.execute("rollback")

@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct, structs
 
@@ -26,6 +26,8 @@ LARGE_LANES, LARGE_DEPTH = 1_000, 100
 SMALL_LANES, SMALL_DEPTH = 100, 10
 
 Document = dict[str, Any]
+T = TypeVar("T")
+NO_INPUT: Document = {}
 
 
 class Figure(Struct, frozen=True):
@@ -87,13 +89,13 @@ async def run_once(engine: Embedded, workflow_id: str, nodes: int) -> float:
 async def run_jobs(engine: Embedded, workflow_id: str, count: int) -> float:
     """Seconds for many jobs, from the submits to the last durable end."""
     began = time.perf_counter()
-    jobs = await engine.submit_all(workflow_id, [{}] * count)
+    jobs = await engine.submit_all(workflow_id, [NO_INPUT] * count)
     for job in jobs:
         await engine.wait_end(job.job_id)
     return time.perf_counter() - began
 
 
-async def with_engine(act: Callable[[Embedded], Awaitable[Any]]) -> Any:
+async def with_engine(act: Callable[[Embedded], Awaitable[T]]) -> T:
     """Run on a new database in a temporary folder."""
     with tempfile.TemporaryDirectory(prefix="windlass-bench-") as folder:
         async with open_embedded(Settings(database_url=f"sqlite:///{folder}/bench.db")) as engine:
@@ -125,7 +127,9 @@ async def jobs_figure(count: int, repeats: int) -> Figure:
         return [3 * count / await run_jobs(engine, workflow_id, count) for _ in range(repeats)]
 
     values = await with_engine(act)
-    return Figure(f"jobs: {count} jobs of 3 nodes", "nodes/s", statistics.median(values), max(values), repeats, ">= 20,000")
+    return Figure(
+        f"jobs: {count} jobs of 3 nodes", "nodes/s", statistics.median(values), max(values), repeats, ">= 20,000"
+    )
 
 
 async def large_figures() -> list[Figure]:
@@ -199,7 +203,9 @@ def cold_start_figure(repeats: int) -> Figure:
             began = time.perf_counter()
             subprocess.run(command, check=True, capture_output=True, cwd=folder)
             values.append(time.perf_counter() - began)
-    return Figure("cold start to the first finished workflow", "s", statistics.median(values), min(values), repeats, "< 1")
+    return Figure(
+        "cold start to the first finished workflow", "s", statistics.median(values), min(values), repeats, "< 1"
+    )
 
 
 def measure(names: Sequence[str], repeats: int) -> list[Figure]:
@@ -208,7 +214,9 @@ def measure(names: Sequence[str], repeats: int) -> list[Figure]:
         "chain": lambda: [
             run_async(figure("chain: 100 nodes one after another", chain(100), repeats, per_node=True, goal="<= 0.6"))
         ],
-        "fan": lambda: [run_async(figure("fan: 1 -> 1,000 -> 1", fan(1_000), repeats, per_node=False, goal=">= 20,000"))],
+        "fan": lambda: [
+            run_async(figure("fan: 1 -> 1,000 -> 1", fan(1_000), repeats, per_node=False, goal=">= 20,000"))
+        ],
         "jobs": lambda: [run_async(jobs_figure(1_000, repeats))],
         "bigfan": lambda: [
             run_async(figure("big fan: 1 -> 10,000 -> 1", fan(10_000), repeats, per_node=False, goal=">= 25,000"))

@@ -3,6 +3,7 @@
 Each violation names its invariant and the evidence. Nothing here knows where the history came from.
 """
 
+from array import array
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ from windlass.ports.store import StoredJob
 from windlass.testing.folding import UNFINISHED, Fold, FoldedNode
 from windlass.testing.history import Execution, History, JobHistory, Violation
 
+_NULL = Raw(b"null")
 _JOB_ENDED = frozenset({"completed", "failed", "cancelled"})
 # What a node's row and the replay of its events must agree on.
 _COMPARED = (
@@ -29,8 +31,7 @@ _COMPARED = (
 # which results were already recorded as ignored.
 _JOB_STATE = (
     "id", "shard", "status", "input", "seq", "round", "priority", "created_at", "started_at", "completed_at",
-    "deadline_at", "error", "states", "remaining", "live", "outputs", "metas", "flights", "attempts", "ready",
-    "unfinished",
+    "deadline_at", "error", "states", "outputs", "metas", "flights", "attempts", "ready", "unfinished",
 )  # fmt: skip
 
 
@@ -92,8 +93,10 @@ def _check_row(fold: Fold, node: FoldedNode, row: NodeRow | None) -> None:
             fold.blame("I2", f"the row of {name} ({row.status}) says {told}")
     if _decoded(row.error) != node.error:
         fold.blame("I2", f"the row of {name} says error {_decoded(row.error)}, the events say {node.error}")
-    if (row.output is not None) != (node.state == "completed"):
-        fold.blame("I27", f"{name} is {node.state} and its row {'has no' if row.output is None else 'has an'} output")
+    # A failure that is allowed counts as done, with null as its output.
+    has_output = row.output is not None and (node.state != "failed" or row.output != _NULL)
+    if has_output != (node.state == "completed"):
+        fold.blame("I27", f"{name} is {node.state} and the output of its row is {_text(row.output)}")
 
 
 # Effects
@@ -223,16 +226,26 @@ def _check_submits(history: History) -> list[Violation]:
 def check_memory(memory: Job, stored: StoredJob, rows: Iterable[NodeRow]) -> list[Violation]:
     """At a quiet moment a job in memory is what its rows make of it."""
     rebuilt = rebuild(memory.plan, stored, rows)
+    differing = [name for name in _JOB_STATE if getattr(memory, name) != getattr(rebuilt, name)]
+    # The counters of a node that has ended are never looked at again.
+    for node in memory.unfinished_nodes():
+        if (memory.remaining[node], memory.live[node]) != (rebuilt.remaining[node], rebuilt.live[node]):
+            differing += ["remaining", "live"]
     return [
         Violation("I2", memory.id, f"{name} is {_shown(memory, name)} in memory, {_shown(rebuilt, name)} by the rows")
-        for name in _JOB_STATE
-        if getattr(memory, name) != getattr(rebuilt, name)
+        for name in dict.fromkeys(differing)
     ]
 
 
 def _shown(job: Job, name: str) -> str:
     value = getattr(job, name)
-    return repr(list(value) if name in ("states", "remaining", "live") else value)[:500]
+    match value:
+        case Raw():
+            return _text(value)
+        case bytearray() | array():
+            return repr(list(value))
+        case _:
+            return repr(value)[:500]
 
 
 def _decoded(raw: Raw | None) -> Any:

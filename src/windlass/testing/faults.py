@@ -205,6 +205,8 @@ class Wire:
         self.life = life
         # Calls under way, by name.
         self.active: Counter[str] = Counter()
+        # Calls whose last answer was a failure.
+        self.failed: set[str] = set()
         self.calls = 0
         self._port = port
         self._chooser = chooser
@@ -214,8 +216,11 @@ class Wire:
         async def through(*arguments: Any, **options: Any) -> Any:
             self.active[call] += 1
             self.calls += 1
+            self.failed.add(call)
             try:
-                return await self._through(call, arguments, options)
+                answer = await self._through(call, arguments, options)
+                self.failed.discard(call)
+                return answer
             finally:
                 self.active[call] -= 1
 

@@ -155,8 +155,9 @@ class Fold:
             self.blame("I3", f"{_told(event)} says round {data.get('round')}, it is {self.round}")
         named = set(data.get("nodes", ()))
         for node_id, node in self.nodes.items():
+            never_ran = node.state == "failed" and node.error.get("type") == "upstream_failed"
             failed = node.state == "cancelled" or (node.state == "failed" and not node.plan.allow_failure)
-            if failed and node_id not in named:
+            if (failed or never_ran) and node_id not in named:
                 self.blame("I1", f"{_told(event)} leaves {node_id} {node.state}")
         for node_id in named:
             node = self.nodes[node_id]
@@ -197,6 +198,8 @@ class Fold:
                 self._fail(node, event, before)
             case "node_skipped":
                 self._skip(node, event)
+            case "node_cancelled":
+                node.error = None
             case _:
                 pass
         if target not in UNFINISHED:

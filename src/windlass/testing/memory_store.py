@@ -50,6 +50,11 @@ class MemoryStore:
         kept = self._kept(job_id)
         return _with_seq(kept), list(kept.nodes.values())
 
+    def node_row(self, job_id: str, node_id: str) -> NodeRow | None:
+        """The row of one node, if it has one."""
+        kept = self._jobs.get(job_id)
+        return None if kept is None else kept.nodes.get(node_id)
+
     def log(self, job_id: str) -> Sequence[Event]:
         """Every event of a job."""
         return self._kept(job_id).events

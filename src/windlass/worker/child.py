@@ -23,7 +23,7 @@ from windlass.core.errors import HandlerInvalid
 from windlass.core.messages import Failed, Succeeded
 from windlass.ports.declare import declared
 from windlass.ports.handler import Handler
-from windlass.worker.frames import FRAME_BYTES_MAX, HEADER, Run, Said, ended, frame
+from windlass.worker.frames import FRAME_BYTES_MAX, HEADER, Ready, Run, Said, ended, frame
 from windlass.worker.outcomes import failed, succeeded
 
 PR_SET_PDEATHSIG = 1
@@ -75,6 +75,7 @@ class ChildContext:
 def serve(line: socket.socket) -> None:
     """Run attempts until the worker closes the line."""
     home = os.getcwd()
+    line.sendall(frame(Ready()))
     while (run := _receive(line)) is not None:
         outcome = _run(run, line)
         _flush()

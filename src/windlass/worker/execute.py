@@ -160,7 +160,7 @@ class Executor:
         self._stop(task_id, TaskError(CANCELLED, "the worker stops"), Afterwards.HAND_BACK)
 
     def drop(self, task_id: str) -> None:
-        """Stop an attempt that is no longer ours: a report of its stop would be taken for the result of its new owner."""
+        """Stop an attempt that is no longer ours: a report of its stop would pass for the result of its new owner."""
         self._stop(task_id, TaskError(CANCELLED, "the task has another worker now"), Afterwards.NOTHING)
 
     async def idle(self, seconds_max: float) -> bool:
@@ -293,7 +293,8 @@ class Executor:
             if attempt.stop_error is not None and attempt.afterwards is Afterwards.REPORT:
                 outcome = Failed(attempt.stop_error, outcome.meta)
             self._around.on_finished(self._report(task, attempt.started_at, outcome))
-        elif attempt.afterwards is Afterwards.HAND_BACK:
+        else:
+            # Also what was dropped: it may have been delivered here again while it was being stopped.
             self._around.on_handed_back(task.task_id)
         if not self.running:
             self._idle.set()

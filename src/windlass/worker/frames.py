@@ -28,6 +28,10 @@ class Run(Struct, frozen=True, tag="run"):
     timeout_seconds: float
 
 
+class Ready(Struct, frozen=True, tag="ready"):
+    """From the child: it has started and takes attempts now."""
+
+
 class Said(Struct, frozen=True, tag="said"):
     """From the child: the handler wrote a line to its log."""
 
@@ -44,7 +48,7 @@ class Ended(Struct, frozen=True, tag="ended"):
     spoiled: bool = False
 
 
-def frame(message: Run | Said | Ended) -> bytes:
+def frame(message: Run | Ready | Said | Ended) -> bytes:
     """A message as it travels."""
     body = msgspec.msgpack.encode(message)
     return HEADER.pack(len(body)) + body

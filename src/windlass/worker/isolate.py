@@ -16,7 +16,7 @@ from windlass.core.messages import Failed, Succeeded, TaskError
 from windlass.ports.handler import ENVIRONMENT_PASSED
 from windlass.worker.context import AttemptLog
 from windlass.worker.execute import Attempt
-from windlass.worker.frames import FRAME_BYTES_MAX, HEADER, Ended, Run, Said, frame, outcome_of
+from windlass.worker.frames import FRAME_BYTES_MAX, HEADER, Ended, Ready, Run, Said, frame, outcome_of
 from windlass.worker.warden import Warden
 
 # A new process after so many attempts: what handlers leak does not add up.
@@ -25,6 +25,7 @@ READ_BYTES = 65_536
 READS_AT_ONCE_MAX = 64
 LINE_BYTES_MAX = 8192
 TAIL_BYTES_MAX = 2048
+START_SECONDS_MAX = 60.0
 EXIT_CHECK_SECONDS = 0.1
 LAST_MESSAGE_SECONDS = 0.05
 RETIRE_SECONDS_MAX = 1.0
@@ -32,7 +33,7 @@ _BOOT = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[3]); "
     "from windlass.worker.child import main; main(int(sys.argv[1]), int(sys.argv[2]))"
 )
-_decode = msgspec.msgpack.Decoder(Said | Ended).decode
+_decode = msgspec.msgpack.Decoder(Ready | Said | Ended).decode
 
 
 class ChildLost(Exception):
@@ -91,8 +92,9 @@ class Pump:
 class Child:
     """One child process, the leader of its own session and group."""
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], line: socket.socket) -> None:
         self.process = process
+        self._socket = line
         self.served = 0
         self.spoiled = False
         self._gone = asyncio.Event()
@@ -104,9 +106,16 @@ class Child:
         self._pumps = (Pump(process.stdout.fileno(), "info"), Pump(process.stderr.fileno(), "error"))
         self._watch()
 
-    async def connect(self, line: socket.socket) -> None:
-        """Take over the worker's end of the socket."""
-        self._line = await asyncio.open_unix_connection(sock=line)
+    async def ready(self) -> None:
+        """Wait until the process has started; that takes no time of an attempt."""
+        if self._line is not None:
+            return
+        try:
+            async with asyncio.timeout(START_SECONDS_MAX):
+                self._line = await asyncio.open_unix_connection(sock=self._socket)
+                await self._receive()
+        except TimeoutError:
+            raise ChildLost(f"did not start within {START_SECONDS_MAX:g} s") from None
 
     async def run(self, message: Run, log: AttemptLog | None) -> Ended:
         """Run one attempt; ChildLost when the process ends first."""
@@ -115,8 +124,6 @@ class Child:
             pump.log, pump.tail = log, b""
         try:
             answer = await self._converse(message, log)
-        except (asyncio.IncompleteReadError, ConnectionError, msgspec.DecodeError) as error:
-            raise ChildLost("broke off the conversation") from error
         finally:
             for pump in self._pumps:
                 # What the handler wrote is in the pipe by now: the child flushes before it answers.
@@ -129,18 +136,24 @@ class Child:
     async def _converse(self, message: Run, log: AttemptLog | None) -> Ended:
         if self._line is None:
             raise ChildLost("was never connected")
+        self._line[1].write(frame(message))
+        while not isinstance(answer := await self._receive(), Ended):
+            if isinstance(answer, Said) and log is not None:
+                log.write(answer.message, answer.level)
+        return answer
+
+    async def _receive(self) -> Ready | Said | Ended:
+        if self._line is None:
+            raise ChildLost("was never connected")
         reader, writer = self._line
-        writer.write(frame(message))
-        await writer.drain()
-        while True:
+        try:
+            await writer.drain()
             (size,) = HEADER.unpack(await reader.readexactly(HEADER.size))
             if size > FRAME_BYTES_MAX:
                 raise ChildLost(f"sent {size} bytes at once, {FRAME_BYTES_MAX} is the most")
-            answer = _decode(await reader.readexactly(size))
-            if isinstance(answer, Ended):
-                return answer
-            if log is not None:
-                log.write(answer.message, answer.level)
+            return _decode(await reader.readexactly(size))
+        except (asyncio.IncompleteReadError, ConnectionError, msgspec.DecodeError) as error:
+            raise ChildLost("broke off the conversation") from error
 
     async def kill(self, grace_seconds: float) -> None:
         """Ask the whole group to end, and kill what is left of it after the grace."""
@@ -167,7 +180,7 @@ class Child:
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(RETIRE_SECONDS_MAX)
 
-    async def epitaph(self, lost: ChildLost) -> str:
+    async def epitaph(self, lost: Exception) -> str:
         """How the process ended, with the last words of its standard error."""
         await self._exited(EXIT_CHECK_SECONDS)
         self._pumps[1].drain()
@@ -206,6 +219,8 @@ class Child:
     def _hang_up(self) -> None:
         if self._line is not None:
             self._line[1].transport.abort()
+        else:
+            self._socket.close()
 
     def _unwatch(self) -> None:
         if self._pidfd is not None:
@@ -238,11 +253,12 @@ class Children:
     async def run(self, attempt: Attempt, begin: Callable[[], None]) -> Succeeded | Failed:
         """Run the attempt in a child process. Cancelling this kills the child and everything it started."""
         async with self._seats:
-            child = self._idle.pop() if self._idle else await self._start()
-            begin()
+            child = self._idle.pop() if self._idle else self._start()
             try:
+                await child.ready()
+                begin()
                 answer = await child.run(_message(attempt, self._worker_id), attempt.log)
-            except ChildLost as lost:
+            except (ChildLost, OSError) as lost:
                 message = await child.epitaph(lost)
                 child.destroy()
                 self._forget(child)
@@ -286,18 +302,18 @@ class Children:
             await asyncio.wait(self._retiring)
         self.kill()
 
-    async def _start(self) -> Child:
+    def _start(self) -> Child:
         ours, theirs = socket.socketpair()
         with theirs:
             try:
-                child = Child(_spawn(theirs.fileno(), self._environment))
+                process = _spawn(theirs.fileno(), self._environment)
             except OSError:
                 ours.close()
                 raise
-        self._all.add(child)
-        self._warden.watch(child.process.pid)
         ours.setblocking(False)
-        await child.connect(ours)
+        child = Child(process, ours)
+        self._all.add(child)
+        self._warden.watch(process.pid)
         return child
 
     def _retire(self, child: Child) -> None:

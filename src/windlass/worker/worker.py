@@ -264,6 +264,8 @@ class Worker:
 
     def _handed_back(self, task_id: str) -> None:
         self._returned.append(task_id)
+        self._news.set()
+        self._slot.set()
 
 
 def _size(report: Report) -> int:

@@ -1,0 +1,202 @@
+"""Scenarios for the simulator: what a seed makes of itself, and the reference workflow of the crash points."""
+
+import asyncio
+from collections.abc import Callable
+from random import Random
+
+import msgspec
+from msgspec import Raw, Struct
+
+from windlass.core.plan import NodeKind, Plan, RetryOnError
+from windlass.engine.engine import Submit
+from windlass.testing.faults import Chooser, Fault, RandomFaults
+from windlass.testing.simulator import Report, Setting, Simulation
+from windlass.testing.workload import DIES, ERROR, FATAL, FLAKY, OK, NodeDraft, Script, compiled, random_input, random_plan
+
+FAULT_SECONDS_MAX = 12.0
+JOBS_MAX = 6
+CLOCK_JUMP_SECONDS_MAX = 90.0
+
+
+class Troubles(Struct, frozen=True):
+    """How much goes wrong under a seed."""
+
+    rates: dict[Fault, float]
+    latency: float
+    kills: int
+    worker_kills: int
+    pauses: int
+    flushes: int
+    jumps: int
+
+
+def run_seed(seed: int) -> Report:
+    """Play the scenario that a seed stands for."""
+    chance = Random(seed)
+    embedded = chance.random() < 0.5
+    setting = Setting(
+        embedded=embedded,
+        workers=chance.choice([1, 1, 2, 3]),
+        concurrency=chance.choice([1, 4, 16]),
+        sweep_seconds=chance.choice([1.0, 2.0]),
+        shuffled=chance.random() < 0.5,
+    )
+    troubles = random_troubles(chance, embedded=embedded)
+    faults = RandomFaults(Random(chance.random()), troubles.rates, troubles.latency)
+    simulation = Simulation(setting, faults, Random(chance.random()))
+    scenario = Scenario(simulation, faults, troubles, Random(chance.random()))
+    return simulation.run(scenario.play)
+
+
+def random_troubles(chance: Random, *, embedded: bool) -> Troubles:
+    """From none at all to a very bad day."""
+    scale = chance.choice([0.0, 0.003, 0.01, 0.03])
+    wanted = [fault for fault in Fault if chance.random() < 0.6]
+    weights = {Fault.KILL_BEFORE: 0.3, Fault.KILL_AFTER: 0.3, Fault.SHUFFLE: 4.0, Fault.REPEAT: 3.0}
+    return Troubles(
+        rates={fault: scale * weights.get(fault, 1.0) for fault in wanted},
+        latency=chance.choice([0.0, 0.0, 0.01, 0.1]),
+        kills=chance.choice([0, 0, 1, 2]),
+        worker_kills=chance.choice([0, 0, 1, 2]),
+        pauses=chance.choice([0, 0, 0, 1]) if embedded else 0,
+        flushes=chance.choice([0, 0, 0, 1]) if not embedded else 0,
+        jumps=chance.choice([0, 0, 0, 0, 1, 2]),
+    )
+
+
+class Scenario:
+    """Submits, cancels and retries by chance while faults happen; then calm, and the end."""
+
+    def __init__(self, simulation: Simulation, faults: RandomFaults, troubles: Troubles, chance: Random) -> None:
+        self._simulation = simulation
+        self._faults = faults
+        self._troubles = troubles
+        self._chance = chance
+        self._plans: list[Plan] = []
+        self._job_ids: list[str] = []
+
+    async def play(self) -> None:
+        """The whole course of events."""
+        chance, simulation = self._chance, self._simulation
+        for number in range(chance.randint(1, 3)):
+            plan = random_plan(f"flow{number}", chance)
+            self._plans.append(plan)
+            await simulation.deploy(plan)
+        acts = [self._submit() for _ in range(chance.randint(1, JOBS_MAX))]
+        acts += [self._cancel() for _ in range(chance.choice([0, 0, 1, 2]))]
+        acts += [self._retry() for _ in range(chance.choice([0, 0, 1, 3]))]
+        acts += self._disasters()
+        await asyncio.gather(*acts)
+        self._faults.active = False
+        for zombie in simulation.zombies:
+            zombie.kill()
+        await simulation.settle()
+        if chance.random() < 0.3 and not simulation.violations:
+            await asyncio.gather(*(self._retry(0.5) for _ in range(3)))
+            await simulation.settle()
+
+    def _disasters(self) -> list[asyncio.Future[None]]:
+        troubles = self._troubles
+        planned: list[tuple[int, Callable[[], None]]] = [
+            (troubles.kills, self._kill_engine),
+            (troubles.worker_kills, self._kill_worker),
+            (troubles.flushes, self._simulation.flush_broker),
+            (troubles.jumps, self._jump),
+        ]
+        acts = [asyncio.ensure_future(self._later(act)) for count, act in planned for _ in range(count)]
+        return [*acts, *(asyncio.ensure_future(self._pause()) for _ in range(troubles.pauses))]
+
+    async def _later(self, act: Callable[[], None]) -> None:
+        await asyncio.sleep(self._chance.random() * FAULT_SECONDS_MAX)
+        act()
+
+    async def _submit(self) -> None:
+        chance = self._chance
+        await asyncio.sleep(chance.random() * FAULT_SECONDS_MAX / 2)
+        plan = chance.choice(self._plans)
+        key = f"key{chance.randint(0, 3)}" if chance.random() < 0.4 else None
+        wanted = Submit(
+            workflow_id=plan.workflow_id,
+            version=plan.version,
+            input=random_input(chance),
+            priority=chance.randint(0, 2),
+            idempotency_key=key,
+            body_digest=None if key is None else f"body{chance.randint(0, 1)}",
+        )
+        job_id = await self._simulation.submit(wanted)
+        if job_id is not None:
+            self._job_ids.append(job_id)
+
+    async def _cancel(self) -> None:
+        await asyncio.sleep(self._chance.random() * FAULT_SECONDS_MAX)
+        if self._job_ids:
+            await self._simulation.cancel(self._chance.choice(self._job_ids))
+
+    async def _retry(self, after: float = 1.0) -> None:
+        chance = self._chance
+        await asyncio.sleep((after + chance.random()) * FAULT_SECONDS_MAX / 2)
+        if not self._job_ids:
+            return
+        job_id = chance.choice(self._job_ids)
+        job = self._simulation.store.rows(job_id)[0]
+        nodes = self._simulation.plans[job.workflow_id, job.version].nodes
+        from_node = chance.choice(nodes).id if chance.random() < 0.4 else None
+        await self._simulation.retry(job_id, from_node)
+
+    def _kill_engine(self) -> None:
+        if self._simulation.engine_life is not None:
+            self._simulation.engine_life.kill()
+
+    def _kill_worker(self) -> None:
+        life = self._chance.choice(self._simulation.worker_lives)
+        if life is not None:
+            life.kill()
+
+    def _jump(self) -> None:
+        self._simulation.clocks_steady = False
+        self._simulation.clock.jump(self._chance.uniform(-CLOCK_JUMP_SECONDS_MAX, CLOCK_JUMP_SECONDS_MAX))
+
+    async def _pause(self) -> None:
+        await asyncio.sleep(self._chance.random() * FAULT_SECONDS_MAX)
+        life = self._simulation.usurp()
+        await asyncio.sleep(self._chance.random() * FAULT_SECONDS_MAX)
+        if life is not None:
+            for zombie in self._simulation.zombies:
+                zombie.resume()
+
+
+def reference_plan() -> Plan:
+    """Thirty nodes with everything a workflow may have: fans, a join, skips, retries, failures that are allowed."""
+    quick = RetryOnError(attempts_max=3, initial_delay_seconds=0.1, jitter=0.0)
+    drafts = [NodeDraft("start", [], NodeKind.START), NodeDraft("first", ["start"], reads=[])]
+    drafts += [NodeDraft(f"wide{n}", ["first"], reads=["first"]) for n in range(12)]
+    drafts[2].script, drafts[2].on_error = Script((FLAKY, ERROR, OK)), quick
+    drafts[3].script, drafts[3].on_error = Script((DIES, OK)), quick
+    drafts[4].script, drafts[4].allow_failure = Script((FATAL,)), True
+    drafts[5].script = Script(work_seconds=0.5)
+    drafts[6].script, drafts[6].allow_failure = Script((ERROR,)), True
+    drafts[6].on_error = RetryOnError(attempts_max=2, initial_delay_seconds=0.0, jitter=0.0)
+    wide = [f"wide{n}" for n in range(12)]
+    drafts += [NodeDraft("join", wide, reads=wide)]
+    drafts += [NodeDraft("never", ["join"], when="{{ input.off }}"), NodeDraft("nor_this", ["never"])]
+    drafts += [NodeDraft("anyway", ["nor_this"], run_if_skipped=True, reads=["nor_this"])]
+    drafts += [NodeDraft("left", ["join"], reads=["join"]), NodeDraft("right", ["join"], reads=["join"])]
+    drafts += [NodeDraft("diamond", ["left", "right"], reads=["left", "right"])]
+    drafts += [NodeDraft(f"chain{n}", [f"chain{n - 1}" if n else "diamond"], priority=n % 2) for n in range(7)]
+    drafts += [NodeDraft("last", ["chain6", "anyway", "nor_this"], when="{{ join.output.flag }}", reads=["anyway"])]
+    drafts += [NodeDraft("end", ["last"], NodeKind.END)]
+    return compiled("reference", drafts, fail_fast=False)
+
+
+def run_reference(chooser: Chooser, setting: Setting) -> Report:
+    """The reference workflow, once, with the faults that `chooser` has in store."""
+    simulation = Simulation(setting, chooser, Random(1))
+    plan = reference_plan()
+
+    async def play() -> None:
+        await simulation.deploy(plan)
+        body = Raw(msgspec.json.encode({"off": False}))
+        await simulation.submit(Submit(plan.workflow_id, plan.version, body, 0, "the key", "the digest"))
+        await simulation.settle()
+
+    return simulation.run(play)

@@ -1,0 +1,89 @@
+"""Inputs of jobs: defaults fill in, everything wrong is told at once."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec import Raw
+
+from windlass.core.errors import InputInvalid
+from windlass.spec import check_input
+
+SCHEMA = Raw(
+    msgspec.json.encode(
+        {
+            "type": "object",
+            "properties": {
+                "url": {"type": "string", "pattern": "^(a+)+$"},
+                "size": {"type": "integer", "default": 100},
+                "nested": {"type": "object", "default": {}, "properties": {"deep": {"default": True}}},
+                "rows": {"type": "array", "items": {"type": "object", "properties": {"n": {"default": 1}}}},
+            },
+            "required": ["url"],
+        }
+    )
+)
+
+
+def checked(value: object, schema: Raw | None = SCHEMA) -> Any:
+    return msgspec.json.decode(check_input(schema, value))
+
+
+def test_defaults_fill_in_at_every_depth() -> None:
+    assert checked({"url": "aa", "rows": [{}, {"n": 2}]}) == {
+        "url": "aa",
+        "size": 100,
+        "nested": {"deep": True},
+        "rows": [{"n": 1}, {"n": 2}],
+    }
+
+
+def test_the_given_input_is_not_changed() -> None:
+    given: dict[str, object] = {"url": "a", "nested": {}}
+
+    checked(given)
+
+    assert given == {"url": "a", "nested": {}}
+
+
+def test_every_problem_is_told_with_its_path() -> None:
+    with pytest.raises(InputInvalid) as caught:
+        checked({"size": "big", "rows": [1]})
+
+    assert sorted(problem.path for problem in caught.value.problems) == ["", "rows[0]", "size"]
+    assert "url" in str(caught.value)
+
+
+@pytest.mark.parametrize("value", [None, [], "x", 5, True])
+def test_an_input_is_an_object(value: object) -> None:
+    with pytest.raises(InputInvalid, match="the input is a JSON object"):
+        checked(value)
+
+
+def test_without_a_schema_any_object_will_do() -> None:
+    assert checked({"any": [1, None]}, None) == {"any": [1, None]}
+
+
+def test_a_large_input_is_refused() -> None:
+    with pytest.raises(InputInvalid, match="over the limit of 1048576"):
+        checked({"url": "a" * 1_100_000}, None)
+
+
+def test_a_deep_input_is_refused() -> None:
+    value: dict[str, object] = {}
+    for _ in range(70):
+        value = {"x": value}
+
+    with pytest.raises(InputInvalid, match="nested deeper than 64"):
+        checked(value, None)
+
+
+@pytest.mark.parametrize("value", [{"x": object()}, {"x": "\ud800"}, {"x": 1j}])
+def test_an_input_that_is_no_json_is_refused(value: dict[str, object]) -> None:
+    with pytest.raises(InputInvalid, match="not JSON"):
+        checked(value, None)
+
+
+def test_a_pattern_with_nested_repeats_takes_no_time() -> None:
+    with pytest.raises(InputInvalid):
+        checked({"url": "a" * 50_000 + "!"})

@@ -1,0 +1,78 @@
+"""A hundred thousand nodes are read, checked and compiled in seconds of processor time."""
+
+import json
+import time
+
+import pytest
+
+from windlass.core.errors import DefinitionInvalid
+from windlass.spec import compile_plan, definition_from_json, definition_json, read_definition
+
+NODES = 100_000
+SECONDS_MAX = 6.0
+
+
+def chain(reference: str = "") -> str:
+    lines = ["workflow_id: large", "nodes:", "  n0: {handler: echo}", "  n1: {handler: echo, dependencies: [n0]}"]
+    for number in range(2, NODES):
+        lines += [f"  n{number}:", "    handler: echo", f"    dependencies: [n{number - 1}]"]
+        if reference:
+            lines.append('    params: {value: "{{ ' + reference.format(number - 1, number - 2) + ' }}"}')
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("reference", ["", "n{1}.output.x"], ids=["plain", "templates"])
+def test_a_hundred_thousand_nodes_are_read_checked_and_compiled(reference: str) -> None:
+    text = chain(reference)
+    began = time.process_time()
+
+    plan = compile_plan(read_definition(text)[0], 1)
+
+    assert time.process_time() - began < SECONDS_MAX
+    assert len(plan.nodes) == NODES
+    assert plan.parents[NODES - 1] == (NODES - 2,)
+
+
+def test_a_hundred_thousand_nodes_are_restored() -> None:
+    stored = definition_json(read_definition(json.dumps(json_chain()))[0])
+    began = time.process_time()
+
+    plan = compile_plan(definition_from_json(stored), 1)
+
+    assert time.process_time() - began < SECONDS_MAX
+    assert len(plan.nodes) == NODES
+
+
+def json_chain() -> dict[str, object]:
+    nodes = {
+        f"n{number}": {"handler": "echo", "dependencies": [f"n{number - 1}"] if number else []}
+        for number in range(NODES)
+    }
+    return {"workflow_id": "large", "nodes": nodes}
+
+
+def test_references_far_up_are_found_in_bounded_time() -> None:
+    # Every node refers to the node half the chain above it: nothing is near.
+    size = NODES // 4
+    half = size // 2
+    nodes = {
+        f"n{number}": {
+            "handler": "echo",
+            "dependencies": [f"n{number - 1}"] if number else [],
+            "params": {"v": f"{{{{ n{number - half}.output }}}}"} if number > half else {},
+        }
+        for number in range(size)
+    }
+    text = json.dumps({"workflow_id": "large", "nodes": nodes})
+    began = time.process_time()
+
+    read_definition(text)
+
+    assert time.process_time() - began < SECONDS_MAX
+
+
+def test_a_cycle_of_a_hundred_thousand_nodes_is_named() -> None:
+    text = chain().replace("  n0: {handler: echo}", f"  n0: {{handler: echo, needs: n{NODES - 1}}}")
+
+    with pytest.raises(DefinitionInvalid, match=r"n0 → n1 → n2 .*100000 nodes"):
+        read_definition(text)
