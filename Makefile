@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 READY_BENCH := $(VENV)/.ready-bench
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 WORKERS ?= auto
-SEEDS ?= 2000
+SEEDS ?= 5000
 COMPILE := $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	--no-emit-index-url --no-emit-find-links
 
@@ -64,8 +64,8 @@ format: $(READY) ## Format the code and mend what the linter can
 bench: $(READY_BENCH) ## Measure Windlass, and a peer beside it
 	@$(BIN)/python benchmarks/run.py $(ARGS)
 
-simulate: $(READY) ## Run the simulator over many seeds (SEEDS=2000)
-	@$(BIN)/python -m windlass.testing.simulator --seeds $(SEEDS) $(ARGS)
+simulate: $(READY) ## Run the simulator over many seeds (SEEDS=5000)
+	@$(BIN)/python -m windlass.testing.simulate --seeds $(SEEDS) $(ARGS)
 
 # The lock names no index: whichever one pip is set up for must deliver exactly these hashes.
 lock: $(READY) ## Resolve the dependencies again

@@ -45,6 +45,7 @@ FRAMEWORK_PARENTS = {
     "httpcore2.AsyncNetworkBackend",
     "httpx2.AsyncBaseTransport",
     "httpx2.AsyncByteStream",
+    "logging.Handler",
 }
 PARENTS = {"Protocol", "Enum", "IntEnum", "StrEnum", "BaseException", "Exception", "Struct", "BaseModel"}
 

@@ -134,8 +134,10 @@ class Embedded:
 
 
 async def _set_within(event: asyncio.Event, seconds: float) -> None:
+    # Not asyncio.wait_for: in Python 3.11 it can lose a cancel that comes as its future is done.
     with suppress(TimeoutError):
-        await asyncio.wait_for(event.wait(), seconds)
+        async with asyncio.timeout(seconds):
+            await event.wait()
 
 
 async def job_result(store: Store, job_id: str) -> JobResult:

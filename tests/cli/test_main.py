@@ -1,8 +1,8 @@
 """The command as a whole: start-up, help, errors and exit codes."""
 
+import resource
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,8 +13,8 @@ from windlass import __version__
 from windlass.cli import main
 
 STARTS = 5
-# The budget is 150 ms on an idle machine; tests run beside each other on busy ones.
-START_SECONDS_MAX = 0.4
+# The budget is 150 ms on an idle machine. Processor time hardly depends on what else runs, wall time does.
+START_SECONDS_MAX = 0.25
 HEAVY = {"apsw", "asyncio", "httpx2", "jinja2", "rich", "yaml"}
 
 Windlass = Callable[..., Said]
@@ -27,9 +27,10 @@ def test_the_version_is_printed(windlass: Windlass) -> None:
 def test_the_version_is_printed_at_once() -> None:
     took: list[float] = []
     for _ in range(STARTS):
-        begun = time.perf_counter()
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run([sys.executable, "-m", "windlass", "--version"], check=True, capture_output=True)
-        took.append(time.perf_counter() - begun)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        took.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
 
     assert min(took) < START_SECONDS_MAX
 

@@ -201,9 +201,7 @@ async def test_a_stale_epoch_is_refused_and_nothing_is_written(store: Store) -> 
     await store.take_lease(0, "two")
     before = await store.restore("j1")
 
-    wanted = changes(
-        jobs=[job_row("j1")], nodes=[node_row("j1", "a")], events={"j1": [event(2)]}, requests=["r1"]
-    )
+    wanted = changes(jobs=[job_row("j1")], nodes=[node_row("j1", "a")], events={"j1": [event(2)]}, requests=["r1"])
     with pytest.raises(StaleLease, match="new owner"):
         await store.commit(0, stale.epoch, wanted)
 
@@ -244,9 +242,7 @@ async def test_a_commit_that_can_not_be_stored_leaves_nothing_behind(store: Stor
     await store.submit([new_job("j1"), new_job("j2")])
     lease = await store.take_lease(0, "one")
 
-    wanted = changes(
-        jobs=[job_row("j1")], nodes=[node_row("j1", "a")], events={"j1": [event(2)], "j2": [event(1)]}
-    )
+    wanted = changes(jobs=[job_row("j1")], nodes=[node_row("j1", "a")], events={"j1": [event(2)], "j2": [event(1)]})
     with pytest.raises(CommitUnknown):
         await store.commit(0, lease.epoch, wanted)
 

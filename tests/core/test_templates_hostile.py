@@ -114,7 +114,7 @@ compile_template("{{ 1 + 1 }}").render(Names())
 resource.setrlimit(resource.RLIMIT_AS, (%d, %d))
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 for name, source in json.load(sys.stdin).items():
-    began = time.perf_counter()
+    began = time.process_time()
     try:
         compile_template(source).render(Names())
         outcome = "rendered"
@@ -122,7 +122,7 @@ for name, source in json.load(sys.stdin).items():
         outcome = type(error).__name__
         if len(str(error)) > 2000:
             outcome = "a long message"
-    seconds = time.perf_counter() - began
+    seconds = time.process_time() - began
     growth = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     print(json.dumps([name, outcome, seconds, growth]), flush=True)
 """
@@ -291,7 +291,7 @@ EXPRESSIONS = st.recursive(ATOMS, grown, max_leaves=12).map(lambda text: "{{ " +
 @settings(max_examples=400, deadline=None)
 @given(SOURCES | EXPRESSIONS)
 def test_any_source_renders_or_raises_our_errors_in_bounded_time(source: str) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     with contextlib.suppress(TemplateInvalid, TemplateFailed):
         compile_template({"k": source}).render(Names())
-    assert time.perf_counter() - began < SECONDS_MAX
+    assert time.process_time() - began < SECONDS_MAX

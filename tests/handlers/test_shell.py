@@ -1,6 +1,8 @@
 """The handler for commands."""
 
 import asyncio
+import sys
+import textwrap
 import time
 from pathlib import Path
 
@@ -154,3 +156,31 @@ async def test_bytes_that_are_no_text_are_shown_as_escapes() -> None:
         output = await runner.output("shell", {"command": ["printf", "\\377\\376"]})
 
     assert output["stdout"] == "\\xff\\xfe"
+
+
+async def test_no_command_outlives_a_worker_that_is_killed(tmp_path: Path) -> None:
+    script = tmp_path / "worker_process.py"
+    script.write_text(
+        textwrap.dedent(f"""
+        import asyncio, sys
+        sys.path.insert(0, {str(Path(__file__).parent)!r})
+        from handler_harness import running
+
+        async def main():
+            async with running() as runner:
+                await runner.publish("shell", {{"command": ["sh", "-c", "sleep 60 & echo $!; wait"]}})
+                print(await runner.said(""), flush=True)
+                await asyncio.sleep(60)
+
+        asyncio.run(main())
+        """)
+    )
+    process = await asyncio.create_subprocess_exec(sys.executable, str(script), stdout=asyncio.subprocess.PIPE)
+    assert process.stdout is not None
+    pid = int(await process.stdout.readline())
+    assert is_alive(pid)
+
+    process.kill()
+    await process.wait()
+
+    await gone(pid)

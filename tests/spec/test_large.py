@@ -76,3 +76,21 @@ def test_a_cycle_of_a_hundred_thousand_nodes_is_named() -> None:
 
     with pytest.raises(DefinitionInvalid, match=r"n0 → n1 → n2 .*100000 nodes"):
         read_definition(text)
+
+
+def test_too_many_different_computations_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("windlass.spec.check.PARSED_TEMPLATES_MAX", 1_000)
+    nodes = {
+        f"n{node}": {"handler": "e", "params": {"v": [f"{{{{ input.x + {node * 200 + n} }}}}" for n in range(200)]}}
+        for node in range(20)
+    }
+
+    with pytest.raises(DefinitionInvalid, match="more than 1000 different templates"):
+        read_definition(json.dumps({"workflow_id": "w", "nodes": nodes}))
+
+
+def test_too_many_templates_in_one_value_are_refused() -> None:
+    values = [f"{{{{ input.x + {number} }}}}" for number in range(6000)]
+
+    with pytest.raises(DefinitionInvalid, match="more than 5000 templates"):
+        read_definition({"workflow_id": "w", "nodes": {"a": {"handler": "e", "params": {"v": values}}}})

@@ -76,8 +76,10 @@ def test_what_is_written_as_yaml_is_read_back(tree: dict[str, object]) -> None:
 
 TOKENS = st.sampled_from(
     ["a", "b", "cc:", "- ", "a: ", "b: 1", "c: [x, y]", "- a: 1", "- - x", 'x: {k: v, j: "z"}', "  ", "    ", "\n",
-     "\n  ", "u: [a, [b, {c: 1}], ]", "v: {a: [x, y], b: {c: {}}}", "w: [a b]", "x2: {a: b c}", "y: [a]]", "- x", "true: 1", "d: true", "e: 'it'", "f: 007", "g: -5", "h: a b", "i: a #c", "# c", "j: -", "k: - x", "l:",
-     "m:\n- 1", "n: [a, 'b']", "o: {}", "p: []", "q: {a: 1", "...", "---", "r: 1.5", "s: a/b.c", "t: {a: 1, a: 2}"]
+     "\n  ", "u: [a, [b, {c: 1}], ]", "v: {a: [x, y], b: {c: {}}}", "w: [a b]", "x2: {a: b c}", "y: [a]]", "- x",
+     "true: 1", "d: true", "e: 'it'", "f: 007", "g: -5", "h: a b", "i: a #c", "# c", "j: -", "k: - x", "l:",
+     "m:\n- 1", "n: [a, 'b']", "o: {}", "p: []", "q: {a: 1", "...", "---", "r: 1.5", "s: a/b.c", "t: {a: 1, a: 2}",
+     "z: {a: 'b'}", "z1: {no: 1}", "z2: {null: 1}", "z3: {a: b}c"]
 )  # fmt: skip
 TEXTS = st.lists(st.tuples(TOKENS, st.sampled_from(["", "\n", "\n", "\n  "])).map("".join), max_size=8).map("".join)
 

@@ -314,6 +314,12 @@ async def test_more_attempts_than_processes_wait_for_their_turn(shelf: ModuleTyp
     assert [f for f in bench.broker.finished.values() if isinstance(f.outcome, Failed)] == []
 
 
+async def test_the_start_of_a_process_takes_no_time_of_its_attempt(shelf: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import time; time.sleep(1)")
+    async with at_work(shelf, environment={**os.environ, "PYTHONPATH": str(tmp_path)}) as bench:
+        assert await bench.output(task("double", {"n": 2}, timeout_seconds=0.9)) == 4
+
+
 async def test_nothing_outlives_a_worker_that_is_killed(shelf: ModuleType, tmp_path: Path) -> None:
     here = Path(__file__).parent
     script = tmp_path / "worker_process.py"

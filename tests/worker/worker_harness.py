@@ -36,6 +36,7 @@ class StubBroker:
         self.sent: list[Message] = []
         self.extended: list[list[str]] = []
         self.returned: list[str] = []
+        self.cancels_told = 0
         self.to_stop_on_extend: list[str] = []
         self.failures: dict[str, int] = {}
         self.changed = asyncio.Condition()
@@ -100,6 +101,8 @@ class StubBroker:
             except TimeoutError:
                 return []
         answer, self._cancels = self._cancels, []
+        self.cancels_told += len(answer)
+        await self._tell()
         return answer
 
     async def send(self, shard: int, messages: Sequence[Message]) -> None:

@@ -151,7 +151,7 @@ def compile_template(value: object) -> Template:
     if isinstance(value, str) and is_template(value):
         return _compiled_string(value)
     references: dict[Reference, None] = {}
-    evaluate = _compiled_value(value, references, 0, templates_parsed() + PARSED_IN_VALUE_MAX)
+    evaluate = _compiled_value(value, references, 0, [])
     if evaluate is None:
         try:
             return Template(Raw(msgspec.json.encode(value)), (), value)
@@ -165,7 +165,7 @@ def templates_parsed() -> int:
     return _parsed_string.cache_info().misses
 
 
-def _compiled_value(value: object, references: dict[Reference, None], depth: int, parsed_max: int) -> Evaluate | None:
+def _compiled_value(value: object, references: dict[Reference, None], depth: int, parsed: list[str]) -> Evaluate | None:
     """The function that renders a value, or None when there is nothing in it to render."""
     if depth > DEPTH_MAX:
         raise TemplateInvalid(f"the value is nested deeper than {DEPTH_MAX} levels; flatten it")
@@ -173,7 +173,9 @@ def _compiled_value(value: object, references: dict[Reference, None], depth: int
         if not is_template(value):
             return None
         template = _compiled_string(value)
-        if not isinstance(template.evaluate, _Plain) and templates_parsed() > parsed_max:
+        if not isinstance(template.evaluate, _Plain):
+            parsed.append(value)
+        if len(parsed) > PARSED_IN_VALUE_MAX:
             raise TemplateInvalid(f"one value has more than {PARSED_IN_VALUE_MAX} templates; split it over nodes")
         references.update(dict.fromkeys(template.references))
         return template.evaluate
@@ -181,14 +183,14 @@ def _compiled_value(value: object, references: dict[Reference, None], depth: int
         named = [
             (key, part)
             for key, inner in value.items()
-            if (part := _compiled_value(inner, references, depth + 1, parsed_max))
+            if (part := _compiled_value(inner, references, depth + 1, parsed))
         ]
         return _Mapping(value, tuple(named)) if named else None
     if is_list(value):
         placed = [
             (at, part)
             for at, inner in enumerate(value)
-            if (part := _compiled_value(inner, references, depth + 1, parsed_max))
+            if (part := _compiled_value(inner, references, depth + 1, parsed))
         ]
         return _Sequence(value, tuple(placed)) if placed else None
     return None

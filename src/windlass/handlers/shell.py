@@ -147,11 +147,8 @@ async def _outputs(ctx: Context, running: asyncio.subprocess.Process, stdin: str
         while pending and running.returncode is None:
             _, pending = await asyncio.wait(pending, timeout=CHECK_SECONDS)
         if pending:
-            # The command has ended, but something that it started still holds its pipes.
-            _, pending = await asyncio.wait(pending, timeout=LINGER_SECONDS)
-            _signal(running.pid, signal.SIGKILL)
-            if pending:
-                await asyncio.wait(pending, timeout=LINGER_SECONDS)
+            # The command has ended, but something that it started may hold its pipes; the attempt's end kills that.
+            await asyncio.wait(pending, timeout=LINGER_SECONDS)
     finally:
         for stream in streams:
             stream.cancel()

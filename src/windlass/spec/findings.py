@@ -9,6 +9,7 @@ from windlass.core.json_values import nearest
 
 PROBLEMS_MAX = 100
 KEYS_IN_HINT_MAX = 20
+LIKENESSES_MAX = 25
 
 Path = tuple[str | int, ...]
 
@@ -64,7 +65,7 @@ class Findings:
     def like(self, name: str, known: Sequence[str], otherwise: str) -> str:
         """The hint for a name that is not known. Only so many are worked out: comparing names is slow."""
         self._likenesses += 1
-        near = nearest(name, known) if self._likenesses <= PROBLEMS_MAX else None
+        near = nearest(name, known) if self._likenesses <= LIKENESSES_MAX else None
         return f"did you mean '{near}'?" if near else otherwise
 
     def unknown_key(self, key: str, known: Sequence[str], meant: Mapping[str, str] | None = None) -> str:

@@ -22,6 +22,7 @@ _QUOTED = r"\"[^\"\\]*\"|'[^']*'"
 _SCALAR = re.compile(f"{_PLAIN}|{_QUOTED}")
 _SCALAR_INSIDE = re.compile(rf"({_PLAIN}|{_QUOTED})(?= *[,\]}}])")
 _KEY_INSIDE = re.compile(r"([A-Za-z_][A-Za-z0-9_-]{0,127}): +")
+_PAIR = re.compile(rf"\{{ *([A-Za-z_][A-Za-z0-9_-]{{0,127}}): +({_PLAIN}|{_QUOTED}) *\}}")
 _OPENED = re.compile(r"[\[{] *")
 # A comma must be followed by another value: what a last comma means is left to the full reader.
 _SEPARATOR = re.compile(r" *(?:, *(?=[^\]} ])|(?=[\]}]))")
@@ -104,6 +105,8 @@ def _value(text: str, names: dict[str, str]) -> object:
     first = text[:1]
     if first == "[" and (known := names.get(text[1:-1])) is not None and text[-1] == "]":
         return [known]
+    if first == "{" and (pair := _PAIR.fullmatch(text)) is not None and pair[1] not in WORDS:
+        return {names.setdefault(pair[1], pair[1]): _scalar(pair[2], names)}
     if first == "{" or first == "[":
         value, end = _flow(text, 0, names, 0)
         if end == len(text):

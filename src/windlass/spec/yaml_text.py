@@ -286,7 +286,8 @@ def find_in_yaml(text: str, wanted: frozenset[tuple[Path, bool]]) -> dict[tuple[
                 if ((*path, key), True) in wanted:
                     places.setdefault(((*path, key), True), place_of(event))
                 continue
-            here: Path = path if not stack else (*path, key if index is None else index)  # pyright: ignore[reportAssignmentType]
+            part = key if index is None else index
+            here: Path = path if not stack or part is None else (*path, part)
             if (here, False) in wanted:
                 places.setdefault((here, False), place_of(event))
             if isinstance(event, CollectionStartEvent):

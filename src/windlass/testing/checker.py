@@ -3,7 +3,6 @@
 Each violation names its invariant and the evidence. Nothing here knows where the history came from.
 """
 
-from array import array
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -19,6 +18,9 @@ from windlass.engine.recovery import rebuild
 from windlass.ports.store import StoredJob
 from windlass.testing.folding import UNFINISHED, Fold, FoldedNode
 from windlass.testing.history import Execution, History, JobHistory, Violation
+
+# How soon the end of a job reaches everybody when nothing is in the way.
+PROMPT_MICROSECONDS = 1_000_000
 
 _NULL = Raw(b"null")
 _JOB_ENDED = frozenset({"completed", "failed", "cancelled"})
@@ -40,6 +42,8 @@ def check(history: History) -> list[Violation]:
     found: list[Violation] = []
     for job in history.jobs:
         found += check_job(job, settled=history.settled, clocks_steady=history.clocks_steady)
+        if history.undisturbed:
+            found += _check_promptness(job)
     found += _check_submits(history)
     return found
 
@@ -147,6 +151,23 @@ def _check_result(
                 fold.blame("I8", f"{name} attempt {row.attempt} {told}")
 
 
+def _check_promptness(history: JobHistory) -> list[Violation]:
+    """Where nothing went wrong, nothing of a job runs on after its end, and a timeout is kept."""
+    job = history.job
+    if job.completed_at is None or job.round:
+        return []
+    found: list[Violation] = []
+    if job.deadline_at is not None and job.completed_at > job.deadline_at + PROMPT_MICROSECONDS:
+        late = (job.completed_at - job.deadline_at) / 1_000_000
+        found.append(Violation("I23", job.job_id, f"the job ended {late:.1f} s after its timeout"))
+    allowed_until = job.completed_at + PROMPT_MICROSECONDS
+    for run in history.executions:
+        if run.started_at > allowed_until or (run.outcome == "succeeded" and (run.finished_at or 0) > allowed_until):
+            evidence = f"{run.node_id} attempt {run.attempt} ran on after the job had ended"
+            found.append(Violation("I31", job.job_id, evidence))
+    return found
+
+
 def _check_conditions(fold: Fold, history: JobHistory) -> None:
     """A condition holds for what ran and does not for what was skipped by it, by the outputs recorded."""
     conditional = [n for n in history.plan.nodes if n.when is not None and fold.nodes[n.id].state not in UNFINISHED]
@@ -242,7 +263,7 @@ def _shown(job: Job, name: str) -> str:
     match value:
         case Raw():
             return _text(value)
-        case bytearray() | array():
+        case bytearray():
             return repr(list(value))
         case _:
             return repr(value)[:500]

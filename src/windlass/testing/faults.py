@@ -172,7 +172,7 @@ class RandomFaults:
         for fault, rate in self._rates:
             roll -= rate
             if roll < 0:
-                return fault if _can_happen(fault, call) else None
+                return fault if can_happen(fault, call) else None
         return None
 
     def seconds(self) -> float:
@@ -188,7 +188,8 @@ class RandomFaults:
         self._chance.shuffle(things)
 
 
-def _can_happen(fault: Fault, call: str) -> bool:
+def can_happen(fault: Fault, call: str) -> bool:
+    """Whether a call can meet a fault at all."""
     if fault is Fault.REPEAT:
         return call in REPEATABLE
     if fault is Fault.SHUFFLE:
@@ -205,9 +206,13 @@ class Wire:
         self.life = life
         # Calls under way, by name.
         self.active: Counter[str] = Counter()
+        # Those of them that have reached the port and wait there.
+        self.inside: Counter[str] = Counter()
         # Calls whose last answer was a failure.
         self.failed: set[str] = set()
         self.calls = 0
+        # Told of each call that took effect, whatever the caller hears of it.
+        self.on_done: Callable[[str, tuple[Any, ...]], None] | None = None
         self._port = port
         self._chooser = chooser
         self._delivered: list[Any] = []
@@ -240,6 +245,7 @@ class Wire:
             await self.life.alive()
         if call == "take_lease" and self.life.refused:
             raise AssertionError(f"{self.life.name} takes a lease again that it was told it had lost")
+        self.inside[call] += 1
         try:
             answer = await getattr(self._port(), call)(*arguments, **options)
             if fault is Fault.REPEAT:
@@ -247,6 +253,10 @@ class Wire:
         except StaleLease:
             self.life.refused = True
             raise
+        finally:
+            self.inside[call] -= 1
+        if self.on_done is not None:
+            self.on_done(call, arguments)
         if fault is Fault.FAIL_AFTER:
             raise self._failure(call)
         if fault is Fault.KILL_AFTER:

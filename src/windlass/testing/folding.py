@@ -86,6 +86,9 @@ class Fold:
         self.completed_at: int | None = None
         self.error: Any = None
         self.retried_at: list[int] = []
+        # When the present round began: its timeout runs from here.
+        self.begun_at: int | None = None
+        self._doomed_by: str | None = None
         self.violations: list[Violation] = []
         self._steady = clocks_steady
         for event in history.events:
@@ -99,6 +102,8 @@ class Fold:
         if event.seq != self.seq + 1:
             self.blame("I26", f"event {event.seq} ({event.type}) follows {self.seq}")
         self.seq = event.seq
+        if self.begun_at is None and event.type != "job_created":
+            self.begun_at = event.at
         if event.type in _JOB_MOVES:
             self._apply_to_job(event)
             return
@@ -149,8 +154,9 @@ class Fold:
     def _reset(self, event: Event, data: dict[str, Any]) -> None:
         self.round += 1
         self.retried_at.append(event.at)
-        self.completed_at = self.error = None
+        self.completed_at = self.error = self._doomed_by = None
         self.started_at = self.started_at or event.at
+        self.begun_at = event.at
         if data.get("round") != self.round:
             self.blame("I3", f"{_told(event)} says round {data.get('round')}, it is {self.round}")
         named = set(data.get("nodes", ()))
@@ -181,6 +187,8 @@ class Fold:
             self.blame("I1", f"{_told(event)} although the node is {node.state}")
         if again:
             node.attempts_before += 1
+        if self._doomed_by is not None and target not in ("failed", "cancelled"):
+            self.blame("I13", f"{_told(event)} although {self._doomed_by} failed, which ends the job")
         before, node.state = node.state, target
         node.lost_just_now = False
         match event.type:
@@ -283,6 +291,8 @@ class Fold:
             if before in ("dispatched", "running", "waiting"):
                 self.blame("I8", f"{_told(event)} although the node was {before} and so its dependencies were met")
             return
+        if self.plan.fail_fast and not node.plan.allow_failure:
+            self._doomed_by = node.plan.id
         made, rule = node.attempt - node.attempts_before, node.plan.on_error
         retryable = error.get("retryable", True) and kind not in _NOT_THE_HANDLERS
         if retryable and rule.when is None and made < rule.attempts_max:
@@ -312,6 +322,9 @@ class Fold:
         error: dict[str, Any] = self.error or {}
         by_node = error.get("node_id")
         if by_node is None and error.get("type") == "timeout" and self.plan.timeout_seconds is not None:
+            due_at = (self.begun_at or 0) + round(self.plan.timeout_seconds * _MICROSECONDS)
+            if self._steady and event.at < due_at:
+                self.blame("I22", f"{_told(event)} comes {due_at - event.at} µs before the job's timeout")
             return
         if by_node not in hard:
             self.blame("I13", f"{_told(event)} because of {by_node!r}, failed are {sorted(hard)}")

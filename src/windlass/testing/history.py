@@ -58,6 +58,8 @@ class History(Struct, frozen=True):
     acknowledged: Sequence[Acknowledged] = ()
     # No faults any more and time enough: everything must have come to its end.
     settled: bool = False
+    # Nothing was made to go wrong: no crash, no failed call, no lost message.
+    undisturbed: bool = False
     # No clock was set while the jobs ran, so instants can be compared.
     clocks_steady: bool = True
 

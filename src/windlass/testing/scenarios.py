@@ -11,7 +11,18 @@ from windlass.core.plan import NodeKind, Plan, RetryOnError
 from windlass.engine.engine import Submit
 from windlass.testing.faults import Chooser, Fault, RandomFaults
 from windlass.testing.simulator import Report, Setting, Simulation
-from windlass.testing.workload import DIES, ERROR, FATAL, FLAKY, OK, NodeDraft, Script, compiled, random_input, random_plan
+from windlass.testing.workload import (
+    DIES,
+    ERROR,
+    FATAL,
+    FLAKY,
+    OK,
+    NodeDraft,
+    Script,
+    compiled,
+    random_input,
+    random_plan,
+)
 
 FAULT_SECONDS_MAX = 12.0
 JOBS_MAX = 6
@@ -29,9 +40,21 @@ class Troubles(Struct, frozen=True):
     flushes: int
     jumps: int
 
+    @property
+    def none(self) -> bool:
+        """Whether nothing goes wrong at all."""
+        counts = (self.kills, self.worker_kills, self.pauses, self.flushes, self.jumps)
+        return not any(self.rates.values()) and not any(counts)
+
 
 def run_seed(seed: int) -> Report:
     """Play the scenario that a seed stands for."""
+    simulation, scenario = prepare_seed(seed)
+    return simulation.run(scenario.play)
+
+
+def prepare_seed(seed: int) -> "tuple[Simulation, Scenario]":
+    """All that a seed decides, before it is played."""
     chance = Random(seed)
     embedded = chance.random() < 0.5
     setting = Setting(
@@ -44,12 +67,16 @@ def run_seed(seed: int) -> Report:
     troubles = random_troubles(chance, embedded=embedded)
     faults = RandomFaults(Random(chance.random()), troubles.rates, troubles.latency)
     simulation = Simulation(setting, faults, Random(chance.random()))
-    scenario = Scenario(simulation, faults, troubles, Random(chance.random()))
-    return simulation.run(scenario.play)
+    simulation.undisturbed = troubles.none
+    if Fault.REPEAT in troubles.rates:
+        simulation.results_last = False
+    return simulation, Scenario(simulation, faults, troubles, Random(chance.random()))
 
 
 def random_troubles(chance: Random, *, embedded: bool) -> Troubles:
     """From none at all to a very bad day."""
+    if chance.random() < 0.15:
+        return Troubles({}, chance.choice([0.0, 0.01]), 0, 0, 0, 0, 0)
     scale = chance.choice([0.0, 0.003, 0.01, 0.03])
     wanted = [fault for fault in Fault if chance.random() < 0.6]
     weights = {Fault.KILL_BEFORE: 0.3, Fault.KILL_AFTER: 0.3, Fault.SHUFFLE: 4.0, Fault.REPEAT: 3.0}

@@ -5,7 +5,7 @@ A seed decides everything: the workflows, what is asked of them, what goes wrong
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from random import Random
 from typing import Any
@@ -24,6 +24,7 @@ from windlass.core.errors import (
     StaleLease,
     StoreUnavailable,
 )
+from windlass.core.job import IN_FLIGHT, Job
 from windlass.core.plan import Plan
 from windlass.engine.engine import Engine, Submit
 from windlass.engine.plans import Plans
@@ -44,6 +45,8 @@ IDLE_SECONDS_MAX = 120.0
 RESTART_SECONDS_MAX = 3.0
 # Looks at memory and rows: one in so many idle moments.
 LOOK_EVERY = 4
+# A second delivery that was on its way when the first one's result came may still begin within this time.
+REPEATED_SECONDS_MAX = 5.0
 ASK_SECONDS_MAX = 20.0
 ASKS_MAX = 5
 
@@ -117,8 +120,14 @@ class Simulation:
         self.worker_lives: list[Life | None] = [None] * setting.workers
         self.zombies: list[Life] = []
         self.clocks_steady = True
+        # No fault at all: what takes time anyway is held to stricter bounds.
+        self.undisturbed = False
+        # Deliveries are never repeated and the broker forgets nothing: a result once accepted is not worked out again.
+        self.results_last = not setting.embedded
         self.restarts = 0
+        self._accepted: dict[str, float] = {}
         self._broker: MemoryBroker | None = None
+        self._flushed = False
         self._wires: list[Wire] = []
         self._engine_wires: tuple[Wire, Wire] | None = None
         self._engine_port: Callable[[], object] = lambda: None
@@ -249,12 +258,11 @@ class Simulation:
             if self.setting.embedded:
                 await self._started.wait()
             life = self.worker_lives[slot] = self._new_life("worker")
-            if self.setting.embedded:
-                port = self._engine_port
-            else:
-                port = self._broker_port()
+            port = self._engine_port if self.setting.embedded else self._broker_port()
+            wire = self._wire("broker", port, life)
+            wire.on_done = self._note_result
             worker = self._workers[slot] = Worker(
-                self._wire("broker", port, life),
+                wire,
                 self._registry,
                 self.clock,
                 worker_id=life.name,
@@ -266,6 +274,11 @@ class Simulation:
             if life not in self.zombies:
                 worker.abort()
             await asyncio.sleep(self.chance.random() * RESTART_SECONDS_MAX)
+
+    def _note_result(self, call: str, arguments: tuple[Any, ...]) -> None:
+        if call == "finish":
+            for report in arguments[1]:
+                self._accepted.setdefault(report.task.task_id, self.loop.time())
 
     def usurp(self) -> Life | None:
         """Pause the embedded process; another one takes its place. The paused one is given back, to be resumed."""
@@ -286,6 +299,8 @@ class Simulation:
     def flush_broker(self) -> None:
         """The broker that stands apart loses everything."""
         self._broker = MemoryBroker(self.clock)
+        self.results_last = False
+        self._flushed = True
 
     def _compile(self, stored: StoredWorkflow) -> Plan:
         return self.plans[stored.workflow_id, stored.version]
@@ -306,6 +321,9 @@ class Simulation:
             dispatch_was_durable=row is not None and row.attempt >= ctx.attempt,
         )
         self.ledger.append(execution)
+        accepted = self._accepted.get(ctx.task_id, self.loop.time())
+        if self.results_last and self.loop.time() - accepted > REPEATED_SECONDS_MAX:
+            self.blame("I6", ctx.job_id, f"{ctx.task_id} runs again, though its result was accepted")
         number = len(self.ledger)
         try:
             output = await self._act(script, ctx, number)
@@ -406,12 +424,12 @@ class Simulation:
         """Wait until every job has ended, every request is applied and nothing runs any more, within bounds."""
         give_up_at = self.loop.time() + SETTLE_SECONDS_MAX
         while not self._ended() and self.loop.time() < give_up_at:
-            await asyncio.sleep(1.0)
+            await self.clock.sleep(1.0)
         if not self._ended():
             return  # the checker tells which jobs did not, and what they wait for
         give_up_at = self.loop.time() + IDLE_SECONDS_MAX
         while (left := await self._left()) and self.loop.time() < give_up_at:
-            await asyncio.sleep(1.0)
+            await self.clock.sleep(1.0)
         if left:
             self.blame("I33", "-", f"all jobs have ended, and still there is: {left}")
 
@@ -434,9 +452,11 @@ class Simulation:
         self._looks += 1
         if self._looks % LOOK_EVERY or self.engine is None or self.violations:
             return
+        if any(not zombie.dead for zombie in self.zombies):
+            return  # the rows may be another's for a moment
         assert self._engine_wires is not None
         store, broker = self._engine_wires
-        if not broker.active["gather"] or any(store.active[c] or broker.active[c] for c in _UNDER_WAY):
+        if not broker.inside["gather"] or any(store.active[c] or broker.active[c] for c in _UNDER_WAY):
             return
         # After a failure the shard's memory is wrong until it notices; it may have to be told by the end of a wait.
         if not (store.failed | broker.failed).isdisjoint(_UNDER_WAY):
@@ -444,11 +464,24 @@ class Simulation:
         shard = self.engine.shard
         for job_id, job in shard.jobs.items():
             self.violations += check_memory(job, *self.store.rows(job_id))
+        if not self._flushed:
+            self._look_for_lost_tasks(shard.jobs.values())
         for job_id in shard.quarantined:
             self.blame("quarantine", job_id, "was set aside")
         if not self._looks % (LOOK_EVERY * 16):
             for job_id in shard.jobs:
                 self.violations += check_job(self._job_history(job_id, []), clocks_steady=self.clocks_steady)
+
+    def _look_for_lost_tasks(self, jobs: Iterable[Job]) -> None:
+        """With nothing left to gather, whatever is in flight must be queued or held."""
+        assert self._broker is not None
+        places = {job.task_id(node): job for job in jobs for node in job.flights if job.states[node] in IN_FLIGHT}
+        asking = self._broker.missing(list(places))
+        try:
+            asking.send(None)
+        except StopIteration as answer:  # it never waits, so its first step is its last
+            for task_id in answer.value:
+                self.blame("I15", places[task_id].id, f"{task_id} is in flight by the rows, and the broker has lost it")
 
     def _job_history(self, job_id: str, executions: list[Execution]) -> JobHistory:
         job, nodes = self.store.rows(job_id)
@@ -462,7 +495,9 @@ class Simulation:
         for execution in self.ledger:
             by_job.setdefault(execution.job_id, []).append(execution)
         jobs = [self._job_history(job_id, by_job.get(job_id, [])) for job_id in self.store.job_ids()]
-        return History(jobs, self.acknowledged, settled=True, clocks_steady=self.clocks_steady)
+        return History(
+            jobs, self.acknowledged, settled=True, undisturbed=self.undisturbed, clocks_steady=self.clocks_steady
+        )
 
     def _report(self) -> Report:
         history = self.history()

@@ -34,8 +34,7 @@ class Afterwards(Enum):
     """What is said of an attempt that was stopped. One that succeeds all the same is always reported."""
 
     REPORT = 1  # that it was stopped, and why
-    HAND_BACK = 2  # that another worker should run it
-    NOTHING = 3  # it belongs to somebody else by now
+    HAND_BACK = 2  # that another worker should run it; no report may pass for the result of its new owner
 
 
 class Isolation(Protocol):
@@ -151,17 +150,19 @@ class Executor:
             case Mode.PROCESS:
                 attempt.runner = self._loop.create_task(self._run_isolated(attempt))
 
-    def cancel(self, task_id: str) -> None:
-        """Stop an attempt that its job no longer wants."""
-        self._stop(task_id, TaskError(CANCELLED, "the attempt was cancelled", retryable=False))
+    def cancel(self, task_id: str) -> bool:
+        """Stop an attempt that its job no longer wants; false when it does not run here."""
+        self._stop(task_id, _cancelled())
+        return task_id in self.running
+
+    def refuse(self, task: Task) -> None:
+        """Report a task as cancelled that was not even begun."""
+        now = self._around.clock.now()
+        self._around.on_finished(self._report(task, now, Failed(_cancelled())))
 
     def hand_back(self, task_id: str) -> None:
-        """Stop an attempt without a report: another worker will run it."""
-        self._stop(task_id, TaskError(CANCELLED, "the worker stops"), Afterwards.HAND_BACK)
-
-    def drop(self, task_id: str) -> None:
-        """Stop an attempt that is no longer ours: a report of its stop would pass for the result of its new owner."""
-        self._stop(task_id, TaskError(CANCELLED, "the task has another worker now"), Afterwards.NOTHING)
+        """Stop an attempt without a report: another worker runs it, or will."""
+        self._stop(task_id, TaskError(CANCELLED, "the task goes to another worker"), Afterwards.HAND_BACK)
 
     async def idle(self, seconds_max: float) -> bool:
         """Wait until nothing runs; false when that takes too long."""
@@ -294,7 +295,7 @@ class Executor:
                 outcome = Failed(attempt.stop_error, outcome.meta)
             self._around.on_finished(self._report(task, attempt.started_at, outcome))
         else:
-            # Also what was dropped: it may have been delivered here again while it was being stopped.
+            # Also what another worker has by now: it may have been delivered here again while it was being stopped.
             self._around.on_handed_back(task.task_id)
         if not self.running:
             self._idle.set()
@@ -401,6 +402,10 @@ def _run_in_one_step(task: Task, handler: Handler) -> Outcome:
         return failed(error)
     coroutine.close()
     return failed(RuntimeError(f"the handler {handler.name!r} suspended although it has no await"))
+
+
+def _cancelled() -> TaskError:
+    return TaskError(CANCELLED, "the attempt was cancelled", retryable=False)
 
 
 def _timeout(task: Task) -> TaskError:

@@ -23,6 +23,8 @@ REPORTS_MAX = 10_000
 # Results kept to answer a second delivery of the same task without running it again.
 REMEMBERED_MAX = 4096
 REMEMBERED_BYTES_MAX = 32 * 1024 * 1024
+# Cancels that overtook their tasks: the two travel on different ways.
+CANCELLED_EARLY_MAX = 1024
 # After a duty failed it waits, longer each time, before it goes on.
 PAUSE_SECONDS_MIN = 0.1
 PAUSE_SECONDS_MAX = 5.0
@@ -104,6 +106,7 @@ class Worker:
         self._reporting: list[Report] = []
         self._announcements: list[tuple[int, TaskStarted]] = []
         self._returned: list[str] = []
+        self._cancelled_early: OrderedDict[str, None] = OrderedDict()
         self._news = asyncio.Event()
         self._slot = asyncio.Event()
         self._flushed = asyncio.Event()
@@ -197,7 +200,11 @@ class Worker:
         earlier = self._remembered.get(task.task_id)
         if earlier is not None:
             self._queue_report(earlier)
-        elif self._executor is not None:
+        elif self._executor is None:
+            return
+        elif self._cancelled_early and task.task_id in self._cancelled_early:
+            self._executor.refuse(task)
+        else:
             self._executor.start(task)
 
     async def _report(self) -> None:
@@ -228,16 +235,20 @@ class Worker:
         held = [*self._held(), *(report.task.task_id for report in (*self._reporting, *self._reports))]
         for task_id in await self._broker.extend(self._worker_id, held):
             if self._executor is not None:
-                self._executor.drop(task_id)
+                self._executor.hand_back(task_id)
         await self._clock.sleep(self._heartbeat_seconds)
 
     async def _listen(self) -> None:
         for task_id in await self._broker.cancelled(self._worker_id, CANCELLED_WAIT_SECONDS):
-            if self._executor is not None:
-                self._executor.cancel(task_id)
+            if self._executor is not None and not self._executor.cancel(task_id):
+                self._cancelled_early[task_id] = None
+                if len(self._cancelled_early) > CANCELLED_EARLY_MAX:
+                    self._cancelled_early.popitem(last=False)
 
     async def _flush(self) -> None:
-        while self._unreported or self._returned:
+        report = self._duties[1]
+        # Where everything was cancelled at once, nobody is left to report.
+        while (self._unreported or self._returned) and not report.done():
             self._flushed.clear()
             self._news.set()
             await self._flushed.wait()
