@@ -166,10 +166,13 @@ class Shard:
             if changes:
                 await self._store.commit(self.number, self._lease.epoch, changes)
             await self._let_go(changes, gathered)
-        except BaseException:
-            # Whoever waits for messages must not wait for one that can no longer come.
-            await self._broker.send(self.number, [])
-            raise
+        except BaseException as failure:
+            # Whoever waits for messages must not wait for one that can no longer come. Should that fail too, the
+            # first failure is still the one to act on: it may say that the shard is lost.
+            try:
+                await self._broker.send(self.number, [])
+            finally:
+                raise failure
         self._failures = 0
         self._listener(changes)
 

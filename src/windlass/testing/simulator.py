@@ -10,17 +10,14 @@ from contextlib import suppress
 from random import Random
 from typing import Any
 
-import msgspec
 from msgspec import Raw, Struct
 
 from windlass.brokers.memory import MemoryBroker
 from windlass.core.errors import (
     CommitUnknown,
-    FatalError,
     IdempotencyConflict,
     JobNotFound,
     RequestRefused,
-    RetryableError,
     StaleLease,
     StoreUnavailable,
 )
@@ -28,15 +25,14 @@ from windlass.core.job import IN_FLIGHT, Job
 from windlass.core.plan import Plan
 from windlass.engine.engine import Engine, Submit
 from windlass.engine.plans import Plans
-from windlass.ports.handler import Context, Handler, Mode
 from windlass.ports.store import StoredWorkflow
 from windlass.testing import workload
 from windlass.testing.checker import check, check_job, check_memory
-from windlass.testing.faults import Chooser, Life, Wire, adopt_tasks, current_life
+from windlass.testing.faults import Chooser, Life, Wire, adopt_tasks
 from windlass.testing.history import Acknowledged, Execution, History, JobHistory, Violation
+from windlass.testing.ledger import Ledger
 from windlass.testing.memory_store import MemoryStore
 from windlass.testing.virtual import VirtualClock, close, virtual_loop
-from windlass.testing.workload import Script
 from windlass.worker.worker import Worker
 
 # Once nothing goes wrong any more, everything must have ended within this time.
@@ -45,8 +41,6 @@ IDLE_SECONDS_MAX = 120.0
 RESTART_SECONDS_MAX = 3.0
 # Looks at memory and rows: one in so many idle moments.
 LOOK_EVERY = 4
-# A second delivery that was on its way when the first one's result came may still begin within this time.
-REPEATED_SECONDS_MAX = 5.0
 ASK_SECONDS_MAX = 20.0
 ASKS_MAX = 5
 
@@ -55,12 +49,6 @@ _UNDER_WAY = (
     "commit", "publish", "cancel", "acknowledge", "send", "rewind", "take_lease", "unfinished", "restore", "workflow",
 )  # fmt: skip
 _EXPECTED = (CommitUnknown, StoreUnavailable, ConnectionError, StaleLease)
-
-
-class ProcessDied(RetryableError):
-    """The process under a handler died: what an isolated handler's worker reports."""
-
-    type = "worker_lost"
 
 
 class Complaints(logging.Handler):
@@ -112,7 +100,7 @@ class Simulation:
         self.clock = VirtualClock(self.loop)
         self.store = MemoryStore()
         self.plans: dict[tuple[str, int], Plan] = {}
-        self.ledger: list[Execution] = []
+        self.ledger = Ledger(self.store, self.clock)
         self.acknowledged: list[Acknowledged] = []
         self.violations: list[Violation] = []
         self.engine: Engine | None = None
@@ -125,7 +113,6 @@ class Simulation:
         # Deliveries are never repeated and the broker forgets nothing: a result once accepted is not worked out again.
         self.results_last = not setting.embedded
         self.restarts = 0
-        self._accepted: dict[str, float] = {}
         self._broker: MemoryBroker | None = None
         self._flushed = False
         self._wires: list[Wire] = []
@@ -135,9 +122,7 @@ class Simulation:
         self._started = asyncio.Event()
         self._looks = 0
         self._named = 0
-        self._registry = {
-            workload.HANDLER: Handler(workload.HANDLER, self._handle, Mode.ASYNC, _params, takes_context=True)
-        }
+        self._registry = {workload.HANDLER: self.ledger.handler()}
 
     # Running
 
@@ -278,7 +263,7 @@ class Simulation:
     def _note_result(self, call: str, arguments: tuple[Any, ...]) -> None:
         if call == "finish":
             for report in arguments[1]:
-                self._accepted.setdefault(report.task.task_id, self.loop.time())
+                self.ledger.accepted.setdefault(report.task.task_id, self.loop.time())
 
     def usurp(self) -> Life | None:
         """Pause the embedded process; another one takes its place. The paused one is given back, to be resumed."""
@@ -304,67 +289,6 @@ class Simulation:
 
     def _compile(self, stored: StoredWorkflow) -> Plan:
         return self.plans[stored.workflow_id, stored.version]
-
-    # Handlers
-
-    async def _handle(self, ctx: Context, script: Script, reads: dict[str, Any], broken: object = None) -> object:
-        life = current_life()
-        row = self.store.node_row(ctx.job_id, ctx.node_id)
-        execution = Execution(
-            ctx.job_id,
-            ctx.node_id,
-            ctx.attempt,
-            ctx.worker_id,
-            ctx.idempotency_key,
-            self.clock.now(),
-            reads={name: Raw(msgspec.json.encode(value)) for name, value in reads.items()},
-            dispatch_was_durable=row is not None and row.attempt >= ctx.attempt,
-        )
-        self.ledger.append(execution)
-        accepted = self._accepted.get(ctx.task_id, self.loop.time())
-        if self.results_last and self.loop.time() - accepted > REPEATED_SECONDS_MAX:
-            self.blame("I6", ctx.job_id, f"{ctx.task_id} runs again, though its result was accepted")
-        number = len(self.ledger)
-        try:
-            output = await self._act(script, ctx, number)
-        except asyncio.CancelledError:
-            execution.outcome = "stopped"
-            raise
-        except (ValueError, RetryableError, FatalError):
-            execution.outcome = "failed"
-            raise
-        if life is not None and life.dead:
-            raise asyncio.CancelledError
-        execution.outcome, execution.finished_at = "succeeded", self.clock.now()
-        execution.output = Raw(msgspec.json.encode(output))
-        return output
-
-    async def _act(self, script: Script, ctx: Context, number: int) -> object:
-        act = script.act(ctx.attempt)
-        seconds = script.work_seconds
-        if act in (workload.SLOW, workload.STUBBORN):
-            seconds = ctx.timeout_seconds * 3
-        try:
-            await asyncio.sleep(seconds)
-        except asyncio.CancelledError:
-            if act != workload.STUBBORN:
-                raise
-            await asyncio.sleep(seconds * 4)
-        match act:
-            case workload.NULL:
-                return None
-            case workload.ERROR:
-                raise ValueError("scripted error")
-            case workload.FLAKY:
-                raise RetryableError("scripted flake")
-            case workload.LATER:
-                raise RetryableError("scripted wait", retry_after=0.7)
-            case workload.FATAL:
-                raise FatalError("scripted end")
-            case workload.DIES:
-                raise ProcessDied("scripted death")
-            case _:
-                return {"node": ctx.node_id, "attempt": ctx.attempt, "run": number, "flag": script.flag}
 
     # Callers
 
@@ -443,7 +367,7 @@ class Simulation:
         if self.engine is not None and self.engine.shard.jobs:
             left.append(f"jobs {sorted(self.engine.shard.jobs)} in memory")
         if self._broker is not None:
-            tasks = {f"{run.job_id}_{run.node_id}_{run.attempt}" for run in self.ledger}
+            tasks = {f"{run.job_id}_{run.node_id}_{run.attempt}" for run in self.ledger.executions}
             left += sorted(tasks - set(await self._broker.missing(sorted(tasks))))
         return left
 
@@ -492,7 +416,7 @@ class Simulation:
     def history(self) -> History:
         """Everything that happened, as the checker wants it."""
         by_job: dict[str, list[Execution]] = {}
-        for execution in self.ledger:
+        for execution in self.ledger.executions:
             by_job.setdefault(execution.job_id, []).append(execution)
         jobs = [self._job_history(job_id, by_job.get(job_id, [])) for job_id in self.store.job_ids()]
         return History(
@@ -502,20 +426,15 @@ class Simulation:
     def _report(self) -> Report:
         history = self.history()
         self.violations += check(history)
+        if self.results_last:
+            self.violations += [Violation("I6", "-", f"{task_id} ran again, though its result was accepted")
+                                for task_id in self.ledger.repeated]  # fmt: skip
         return Report(
             violations=self.violations,
             jobs=len(history.jobs),
             events=sum(len(job.events) for job in history.jobs),
-            executions=len(self.ledger),
+            executions=len(self.ledger.executions),
             calls=sum(wire.calls for wire in self._wires),
             restarts=self.restarts,
             seconds=self.loop.time(),
         )
-
-
-_decode_params = msgspec.json.Decoder(dict[str, Any]).decode
-
-
-def _params(encoded: bytes) -> dict[str, Any]:
-    params = _decode_params(encoded)
-    return {**params, "script": msgspec.convert(params["script"], Script)}

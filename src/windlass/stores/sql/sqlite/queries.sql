@@ -64,7 +64,8 @@ select job_id from jobs where shard = ? and status in ('pending', 'running') ord
 -- name: pending_jobs
 -- Both conditions on the status: the first is the one that the partial index is known by.
 select job_id from jobs
- where shard = ? and status in ('pending', 'running') and status = 'pending' and created_at < ? order by created_at, job_id limit ?;
+ where shard = ? and status in ('pending', 'running') and status = 'pending' and created_at < ?
+ order by created_at, job_id limit ?;
 
 -- name: job
 -- The last sequence number is read from the events: keeping it in the row would mean a write of it in every commit.
