@@ -68,6 +68,11 @@ class Settings(Struct, frozen=True):
     connections: dict[str, str] = {}
 
 
+def process_environment() -> dict[str, str]:
+    """The variables of this process, of which workers pass a harmless part on to user code."""
+    return dict(os.environ)
+
+
 class Effective(Struct, frozen=True):
     """One value in force, and where it comes from."""
 

@@ -27,7 +27,7 @@ from windlass.ports.broker import ALL_QUEUES
 from windlass.ports.declare import collect
 from windlass.ports.handler import Handler
 from windlass.ports.store import JobFilter, Store, StoredJob, StoredWorkflow
-from windlass.settings import Settings
+from windlass.settings import Settings, process_environment
 from windlass.spec.compile import compile_plan, definition_from_json, definition_json, digest
 from windlass.spec.inputs import check_input
 from windlass.spec.model import Definition
@@ -150,7 +150,7 @@ async def job_result(store: Store, job_id: str) -> JobResult:
 
 def registry_of(settings: Settings) -> dict[str, Handler]:
     """The handlers built in and those of the modules that the settings name."""
-    handlers = builtin(allow_private=settings.http.allow_private)
+    handlers = builtin(allow_private=settings.http.allow_private, environment=process_environment())
     for name in settings.worker.imports:
         try:
             module = importlib.import_module(name)
@@ -217,6 +217,7 @@ def _worker(settings: Settings, broker: MemoryBroker, clock: SystemClock, proces
         threads=wanted.threads,
         processes=wanted.processes,
         heartbeat_seconds=wanted.heartbeat_seconds,
+        environment=process_environment(),
     )
 
 

@@ -65,7 +65,6 @@ class Task(Struct, frozen=True, gc=False):
     queue: str = "default"
     timeout_seconds: float = 300.0
     priority: int = 0
-    max_redeliveries: int = 3
     shard: int = 0
     index: int = 0
     # Attempts made since the job began or was retried, less one: what the author's rules count.

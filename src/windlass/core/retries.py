@@ -9,7 +9,7 @@ from windlass.core.plan import Backoff, RetryOnError
 from windlass.core.templates import is_true
 
 # Losses of infrastructure have a budget of their own and never use up the author's attempts.
-REDELIVERIES_MAX = 3
+REDELIVERIES_MAX = 5
 WORKER_LOST = "worker_lost"
 
 _SEED_SPAN = 1 << 32
