@@ -39,7 +39,7 @@ def nodes(messages: Sequence[Message]) -> list[str]:
 
 
 async def test_a_published_task_is_delivered_whole(broker: Broker) -> None:
-    wanted = Task("t", "j", "n", 3, "http", b'{"x":1}', "default", 9.5, 0, 3, 0, 4, 2, "key")
+    wanted = Task("t", "j", "n", 3, "http", b'{"x":1}', "default", 9.5, 7, 0, 4, 2, "key")
     await broker.publish([wanted])
 
     assert list(await broker.consume("w1", QUEUES, 1, 0.0)) == [Delivery(wanted, 1)]

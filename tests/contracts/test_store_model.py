@@ -72,7 +72,7 @@ class StoreAgainstModel(RuleBasedStateMachine):
         if isinstance(known, StoredJob):
             ended = None if status in ("pending", "running") else T0 + known.seq
             wanted = changes(
-                jobs=[job_row(job_id, status, completed_at=ended, error=text)],
+                jobs=[job_row(job_id, status, completed_at=ended, error=None if text == "null" else text)],
                 nodes=[node_row(job_id, node_id, status, output=text)],
                 events={job_id: [event(known.seq + 1, data=text), event(known.seq + 2)]},
             )

@@ -13,7 +13,7 @@ from windlass.core.changes import Changes
 from windlass.core.errors import CommitUnknown, IdempotencyConflict, RequestRefused, StaleLease
 from windlass.core.plan import NodePlan, RetryOnError
 from windlass.core.templates import compile_template
-from windlass.engine.ids import new_id
+from windlass.engine.ids import Ids
 from windlass.engine.pruner import Pruner
 from windlass.ports.store import NewJob, Request
 from windlass.stores.sqlite import SqliteStore
@@ -117,7 +117,7 @@ async def test_a_job_that_can_not_be_loaded_stops_no_other(tmp_path: Path, caplo
     async with opened(tmp_path) as store:
         await store.put_workflow("broken", Raw(b'"broken"'), "x", CLOCK.now())
         now = CLOCK.now()
-        await store.submit([NewJob(new_id(now, Random()), "broken", 1, Raw(b"{}"), now)])
+        await store.submit([NewJob(Ids(Random()).new(now), "broken", 1, Raw(b"{}"), now)])
         process = Process(store, plan(CHAIN))
         await process.start()
 
@@ -133,7 +133,7 @@ async def test_a_job_whose_hint_was_lost_is_found(tmp_path: Path) -> None:
         process = Process(store, plan(CHAIN))
         await process.start()
         old = CLOCK.now() - 10_000_000
-        job_id = new_id(old, Random())
+        job_id = Ids(Random()).new(old)
 
         await store.submit([NewJob(job_id, "test", 1, Raw(b"{}"), old)])
         ended = await process.ended(job_id)

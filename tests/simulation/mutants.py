@@ -62,7 +62,7 @@ MUTANTS = (
         "a job ends while nodes are pending",
         "progress",
         "elif not job.unfinished and not job.ended:",
-        "elif not job.flights and not job.ended:",
+        "elif job.unfinished <= 1 and not job.ended:",
     ),
     _core("run_if_skipped is ignored", "progress", " and not plan.run_if_skipped", ""),
     _core("conditions are turned round", "progress", "return None if is_true(", "return None if not is_true("),
@@ -87,68 +87,171 @@ MUTANTS = (
         "flight.attempt == attempt and self.states[node] in IN_FLIGHT",
         "flight.attempt == attempt",
     ),
-    _core("one attempt more than allowed", "retries", "attempts_made >= rule.attempts_max", "attempts_made > rule.attempts_max"),
-    _core("one attempt less than allowed", "retries", "attempts_made >= rule.attempts_max", "attempts_made + 1 >= rule.attempts_max"),
+    _core(
+        "one attempt more than allowed",
+        "retries",
+        "attempts_made >= rule.attempts_max",
+        "attempts_made > rule.attempts_max",
+    ),
+    _core(
+        "one attempt less than allowed",
+        "retries",
+        "attempts_made >= rule.attempts_max",
+        "attempts_made + 1 >= rule.attempts_max",
+    ),
     _core("errors that can not get better are retried", "retries", "return error.retryable", "return True"),
     _core("the longest wait is not kept", "retries", ", rule.max_delay_seconds)", ", 1e9)"),
     _core("a linear wait does not grow", "retries", "wait *= attempts_made\n", "wait *= 1\n"),
-    _core("a lost process uses up the author's attempts", "advance", "flight.attempts_before += 1", "flight.attempts_before += 0"),
+    _core(
+        "a lost process uses up the author's attempts",
+        "advance",
+        "flight.attempts_before += 1",
+        "flight.attempts_before += 0",
+    ),
     _core(
         "a loss reported twice counts twice",
         "advance",
         "if message.losses <= flight.losses:",
         "if message.losses < flight.losses:",
     ),
-    _core("idempotency keys differ between attempts", "job", 'idempotency_key=f"{self.id}_{plan.id}",', 'idempotency_key=f"{self.id}_{plan.id}_{flight.attempt}",'),
+    _core(
+        "idempotency keys differ between attempts",
+        "job",
+        'idempotency_key=f"{self.id}_{plan.id}",',
+        'idempotency_key=f"{self.id}_{plan.id}_{flight.attempt}",',
+    ),
     # Failures, cancels, ends
     _core("nodes after a failure stay pending", "endings", "_descendants(job, [node]):", "[]:"),
     _core("fail_fast lets the others go on", "endings", "if job.plan.fail_fast:", "if False:"),
-    _core("a failure is not stored until the job ends", "endings", "        turn.changes.jobs[job.id] = job.row()\n    upstream", "    upstream"),
-    _core("workers are not told of a cancel", "endings", "turn.changes.cancels.append(job.task_id(node))\n            job.late", "job.late"),
-    _core("a cancel is never marked as applied", "endings", "    turn.changes.requests.append(message.request_id)\n    if job.ended:", "    if job.ended:"),
-    _core("a cancel is applied and does nothing", "endings", "    if job.ended:\n        return\n    reason", "    if True:\n        return\n    reason"),
-    _core("a failed job is called completed", "endings", "    if job.error is None:\n        turn.move_job", "    if True:\n        turn.move_job"),
+    _core(
+        "a failure is not stored until the job ends",
+        "endings",
+        "        turn.changes.jobs[job.id] = job.row()\n    upstream",
+        "    upstream",
+    ),
+    _core(
+        "workers are not told of a cancel",
+        "endings",
+        "turn.changes.cancels.append(job.task_id(node))\n            job.late",
+        "job.late",
+    ),
+    _core(
+        "a cancel is never marked as applied",
+        "endings",
+        "    turn.changes.requests.append(message.request_id)\n    if job.ended:",
+        "    if job.ended:",
+    ),
+    _core(
+        "a cancel is applied and does nothing",
+        "endings",
+        "    if job.ended:\n        return\n    reason",
+        "    if True:\n        return\n    reason",
+    ),
+    _core(
+        "a failed job is called completed",
+        "endings",
+        "    if job.error is None:\n        turn.move_job",
+        "    if True:\n        turn.move_job",
+    ),
     # An operator's retry
     _core("a retry does not count dependencies anew", "endings", "    job.recount(nodes)\n", ""),
     _core("a retry forgets how many nodes are open", "endings", "    job.unfinished += 1\n", ""),
     _core("a retry does not count its round", "endings", "    job.round += 1\n", ""),
     _core("a retry leaves what never ran", "endings", " or not wanted.isdisjoint(job.plan.parents[node])", ""),
-    _core("a retry starts its attempts at one again", "endings", "    job.remember_attempt(node, attempt)\n", "    job.remember_attempt(node, 0)\n"),
-    _core("the timeout of an earlier round ends a retried job", "advance", "if not job.ended and message.round == job.round:", "if not job.ended:"),
+    _core(
+        "a retry starts its attempts at one again",
+        "endings",
+        "    job.remember_attempt(node, attempt)\n",
+        "    job.remember_attempt(node, 0)\n",
+    ),
+    _core(
+        "the timeout of an earlier round ends a retried job",
+        "advance",
+        "if not job.ended and message.round == job.round:",
+        "if not job.ended:",
+    ),
     # Rebuilding from rows
-    _core("rebuilt jobs have no counters", "job", "        job.recount(range(len(plan.nodes)))\n", ""),
-    _core("an allowed failure is not met after a restart", "job", " or (state == _FAILED and self.plan.nodes[node].allow_failure)", ""),
-    _engine("timers are not set again", "shard", "        self._timers.set(self.recovery.timers(self.jobs.values()))\n        self._carried", "        self._carried"),
-    _engine("nothing is published again after a restart", "shard", "        await self._publish_again(lost)\n        self.ready.set()", "        self.ready.set()"),
-    _engine("pending jobs are not begun after a restart", "shard", "        self._carried.extend(self.recovery.hints(self.jobs.values()))\n", ""),
+    _core(
+        "rebuilt jobs have no counters",
+        "job",
+        "        job.recount({child for node, _ in known for child in plan.children[node]})\n",
+        "",
+    ),
+    _core(
+        "an allowed failure is not met after a restart",
+        "job",
+        " or (state == _FAILED and self.plan.nodes[node].allow_failure)",
+        "",
+    ),
+    _engine(
+        "timers are not set again",
+        "shard",
+        "        self._timers.set(self.recovery.timers(self.jobs.values()))\n        self._carried",
+        "        self._carried",
+    ),
+    _engine(
+        "nothing is published again after a restart",
+        "shard",
+        "        await self._publish_again(lost)\n        self.ready.set()",
+        "        self.ready.set()",
+    ),
+    _engine(
+        "pending jobs are not begun after a restart",
+        "shard",
+        "        self._carried.extend(self.recovery.hints(self.jobs.values()))\n",
+        "",
+    ),
     _engine("the inbox is not rewound", "shard", "        await self._broker.rewind(self.number)\n", ""),
     # Durable before anything leaves
     _engine(
         "tasks leave before they are stored",
         "shard",
         "            if changes:\n                await self._store.commit(",
-        "            await self._broker.publish(changes.tasks)\n            if changes:\n                await self._store.commit(",
+        "            await self._broker.publish(changes.tasks)\n"
+        "            if changes:\n                await self._store.commit(",
     ),
     _engine(
         "messages are acknowledged before they are stored",
         "shard",
         "            if changes:\n                await self._store.commit(",
-        "            await self._broker.acknowledge(self.number, gathered)\n            gathered = 0\n            if changes:\n                await self._store.commit(",
+        "            await self._broker.acknowledge(self.number, gathered)\n            gathered = 0\n"
+        "            if changes:\n                await self._store.commit(",
     ),
-    _engine("commits are not awaited", "shard", "await self._store.commit(self.number, self._lease.epoch, changes)", "asyncio.ensure_future(self._store.commit(self.number, self._lease.epoch, changes))"),
+    _engine(
+        "commits are not awaited",
+        "shard",
+        "await self._store.commit(self.number, self._lease.epoch, changes)",
+        "asyncio.ensure_future(self._store.commit(self.number, self._lease.epoch, changes))",
+    ),
     _engine("a lost shard is taken back", "shard", "        except StaleLease:\n            raise\n", ""),
-    _engine("the epoch of the first lease is kept", "shard", "        self._lease = await self._store.take_lease(self.number, self.owner)\n", "        lease = await self._store.take_lease(self.number, self.owner)\n        self._lease = self._lease if self._lease.epoch else lease\n"),
+    _engine(
+        "the epoch of the first lease is kept",
+        "shard",
+        "        self._lease = await self._store.take_lease(self.number, self.owner)\n",
+        "        lease = await self._store.take_lease(self.number, self.owner)\n"
+        "        self._lease = self._lease if self._lease.epoch else lease\n",
+    ),
     _engine("a failed read sets a job aside", "shard", "        except StoreUnavailable:\n            raise\n", ""),
     _engine("ended jobs stay in memory", "shard", "        if job.ended:\n            self._leaving.add(job_id)\n", ""),
     # The safety net and the timers
     _engine("lost hints of submits are not found", "sweeper", "messages += [Submitted(one)", "_ = [Submitted(one)"),
-    _engine("lost hints of requests are not found", "sweeper", "[_message(request) for request in await self._store.requests(shard.number, SWEEP_MAX)]", "[]"),
-    _engine("lost tasks are not found", "sweeper", "lost = [places[task_id] for task_id in unknown & self._suspects]", "lost: list[tuple[str, int]] = []"),
+    _engine(
+        "lost hints of requests are not found",
+        "sweeper",
+        "[_message(request) for request in await self._store.requests(shard.number, SWEEP_MAX)]",
+        "[]",
+    ),
+    _engine(
+        "lost tasks are not found",
+        "sweeper",
+        "lost = [places[task_id] for task_id in unknown & self._suspects]",
+        "lost: list[tuple[str, int]] = []",
+    ),
     _engine("timers fire early", "timers", "self._heap[0][0] <= now:", "self._heap[0][0] <= now + 400_000:"),
     _engine("a timer that can not be sent is gone", "timers", "if not sent:", "if False:"),
     # Submits
     _engine("a used key is no conflict", "engine", "if answer.conflict:", "if False:"),
-)  # fmt: skip
+)
 
 
 class _Mutation(MetaPathFinder, Loader):
@@ -189,7 +292,8 @@ def hunt(name: str) -> str | None:
     """What noticed the mutant, or None. To be called in a process that has not imported anything of Windlass."""
     mutant = next(mutant for mutant in MUTANTS if mutant.name == name)
     sys.meta_path.insert(0, _Mutation(mutant))
-    from windlass.testing.scenarios import run_seed
+    from windlass.testing.faults import Fault
+    from windlass.testing.scenarios import REFERENCE_SETTINGS, crash_points, run_seed
 
     for seed in range(SEEDS_MAX):
         try:
@@ -198,10 +302,14 @@ def hunt(name: str) -> str | None:
             return f"seed {seed}: {type(error).__name__}: {error}"
         if violations:
             return f"seed {seed}: {violations[0]}"
+    for setting in REFERENCE_SETTINGS.values():
+        for point, report in crash_points(setting, Fault.FAIL_BEFORE):
+            if report.violations:
+                return f"{point}: {report.violations[0]}"
     return None
 
 
 if __name__ == "__main__":
     found = hunt(sys.argv[1])
-    print(found or "survived")
+    sys.stdout.write(f"{found or 'survived'}\n")
     sys.exit(0 if found else 1)

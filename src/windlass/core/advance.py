@@ -60,12 +60,17 @@ def _begin(turn: Turn) -> None:
     job = turn.job
     if job.status is not JobState.PENDING or job.ready:
         return
+    if job.scheduled_at is not None and turn.now < job.scheduled_at:
+        turn.wake(job.scheduled_at, "begin")
+        return
     job.ready.extend(node for node in range(len(job.states)) if not job.states[node] and not job.remaining[node])
     turn.set_deadline()
 
 
 def _finish_task(turn: Turn, message: TaskFinished) -> None:
     job = turn.job
+    if message.result_id is not None:
+        turn.changes.results.append(message.result_id)
     node = job.plan.index.get(message.node_id, -1)
     if node < 0:
         return
@@ -200,6 +205,9 @@ def _record_start(turn: Turn, node: int, flight: Flight, started_at: int, worker
 
 def _wake(turn: Turn, message: TimerDue) -> None:
     job = turn.job
+    if message.kind == "begin":
+        _begin(turn)
+        return
     if message.kind == "job_timeout":
         if not job.ended and message.round == job.round:
             endings.time_out_job(turn)

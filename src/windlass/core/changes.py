@@ -88,7 +88,18 @@ class Timer(Struct, frozen=True, gc=False):
 class Changes:
     """All that a batch of messages brought about. Rows are keyed, so the last state of a batch wins."""
 
-    __slots__ = ("cancels", "events", "finished", "jobs", "nodes", "requests", "tasks", "timers", "unfinished_turns")
+    __slots__ = (
+        "cancels",
+        "events",
+        "finished",
+        "jobs",
+        "nodes",
+        "requests",
+        "results",
+        "tasks",
+        "timers",
+        "unfinished_turns",
+    )
 
     def __init__(self) -> None:
         self.jobs: dict[str, JobRow] = {}
@@ -98,9 +109,11 @@ class Changes:
         self.cancels: list[str] = []
         self.timers: list[Timer] = []
         self.requests: list[str] = []
+        # Task ids of results that were rows already and are applied now.
+        self.results: list[str] = []
         self.finished: list[str] = []
         # Jobs whose ready nodes exceeded the bound of one turn; the shell sends them Proceeded.
         self.unfinished_turns: list[str] = []
 
     def __bool__(self) -> bool:
-        return bool(self.jobs or self.nodes or self.events or self.requests)
+        return bool(self.jobs or self.nodes or self.events or self.requests or self.results)

@@ -11,7 +11,7 @@ from msgspec import Raw, Struct
 
 from windlass.core.changes import JobRow, NodeRow, Task
 from windlass.core.plan import NodePlan, Plan
-from windlass.core.states import JOB_FINAL, NODE_FINAL, NODE_LABELS, NODE_STATES, JobState, NodeState
+from windlass.core.states import JOB_FINAL, JOB_LABELS, NODE_FINAL, NODE_LABELS, NODE_STATES, JobState, NodeState
 from windlass.core.templates import Template
 
 # The output of a node that was allowed to fail. None means that there is no output.
@@ -51,6 +51,7 @@ class JobHead(Struct, frozen=True):
     deadline_at: int | None = None
     error: Raw | None = None
     priority: int = 0
+    scheduled_at: int | None = None
 
 
 class Job:
@@ -75,6 +76,7 @@ class Job:
         "ready",
         "remaining",
         "round",
+        "scheduled_at",
         "seq",
         "shard",
         "started_at",
@@ -94,6 +96,7 @@ class Job:
         self.seq = head.seq
         self.round = head.round
         self.priority = head.priority
+        self.scheduled_at = head.scheduled_at
         self.created_at = head.created_at
         self.started_at = head.started_at
         self.completed_at = head.completed_at
@@ -233,7 +236,7 @@ class Job:
         """The job's row as it is now."""
         return JobRow(
             self.id,
-            self.status.label,
+            JOB_LABELS[self.status],
             self.round,
             self.started_at,
             self.completed_at,

@@ -68,6 +68,8 @@ class TaskFinished(Struct, frozen=True, tag="task_finished"):
     outcome: Succeeded | Failed
     index: int = 0
     seed: int = 0
+    # The id of the row that holds this result, when it was stored before it was sent.
+    result_id: str | None = None
 
 
 class TaskLost(Struct, frozen=True, tag="task_lost"):
@@ -82,7 +84,7 @@ class TaskLost(Struct, frozen=True, tag="task_lost"):
 
 
 class TimerDue(Struct, frozen=True, tag="timer_due"):
-    """A wait is over: `kind` is 'retry' or 'node_timeout' (with node and attempt), or 'job_timeout' (with round)."""
+    """A wait is over: `kind` is 'retry' or 'node_timeout' (with node and attempt), 'job_timeout' (with round), 'begin'."""
 
     job_id: str
     kind: str

@@ -67,15 +67,11 @@ class NodeMove(Enum):
     RESET     = (frozenset({N.COMPLETED, N.FAILED, N.SKIPPED, N.CANCELLED}), N.PENDING)
     # fmt: on
 
-    @property
-    def sources(self) -> frozenset[NodeState]:
-        """The states this move may leave."""
-        return self.value[0]
-
-    @property
-    def target(self) -> NodeState:
-        """The state this move leads to."""
-        return self.value[1]
+    def __init__(self, sources: frozenset[NodeState], target: NodeState) -> None:
+        self.sources = sources
+        self.target = target
+        # By state number: where the move leads, or -1. The hot path looks here instead of asking sets of enums.
+        self.after = tuple(int(target) if state in sources else -1 for state in NodeState)
 
 
 @unique
@@ -91,15 +87,9 @@ class JobMove(Enum):
     RETRY     = (frozenset({J.COMPLETED, J.FAILED, J.CANCELLED}),  J.RUNNING)
     # fmt: on
 
-    @property
-    def sources(self) -> frozenset[JobState]:
-        """The states this move may leave."""
-        return self.value[0]
-
-    @property
-    def target(self) -> JobState:
-        """The state this move leads to."""
-        return self.value[1]
+    def __init__(self, sources: frozenset[JobState], target: JobState) -> None:
+        self.sources = sources
+        self.target = target
 
 
 OPERATOR_MOVES = frozenset({NodeMove.RESET, JobMove.RETRY})
@@ -107,19 +97,17 @@ NODE_FINAL = frozenset(N) - frozenset().union(*(m.sources for m in NodeMove if m
 JOB_FINAL = frozenset(J) - frozenset().union(*(m.sources for m in JobMove if m not in OPERATOR_MOVES))
 
 NODE_LABELS = [state.label for state in NodeState]
+JOB_LABELS = [state.label for state in JobState]
 NODE_STATES = {state.label: state for state in NodeState}
 JOB_STATES = {state.label: state for state in JobState}
 
 
-# By state number: where a move leads, or -1. The hot path looks here instead of asking sets of enums.
-_NODE_TABLE = {move: [int(move.target) if state in move.sources else -1 for state in NodeState] for move in NodeMove}
-
 
 def node_after(state: int, move: NodeMove) -> int:
     """The state that `move` leads to from `state`; IllegalMove when the table does not list it."""
-    target = _NODE_TABLE[move][state]
+    target = move.after[state]
     if target < 0:
-        raise IllegalMove(f"a node that is {NodeState(state).label} can not {move.name.lower()}")
+        raise IllegalMove(f"a node that is {NODE_LABELS[state]} can not {move.name.lower()}")
     return target
 
 

@@ -13,7 +13,7 @@ from windlass.core.errors import IdempotencyConflict, RequestRefused
 from windlass.core.messages import CancelRequested, Message, RetryRequested, Submitted
 from windlass.core.states import JOB_FINAL, JOB_STATES, JobState
 from windlass.engine.duties import every, kept
-from windlass.engine.ids import new_id
+from windlass.engine.ids import Ids
 from windlass.engine.intake import Intake
 from windlass.engine.plans import Plans
 from windlass.engine.pruner import PRUNE_EVERY_SECONDS, Pruner
@@ -61,7 +61,7 @@ class Engine:
         self._store = store
         self._broker = broker
         self._clock = clock
-        self._chance = chance
+        self._ids = Ids(chance)
         self._intake = Intake(store)
         self._shard = Shard(SHARD, owner, store, broker, clock, plans, self._listen)
         if only_new_jobs:
@@ -140,7 +140,7 @@ class Engine:
     def _new_job(self, wanted: Submit) -> NewJob:
         now = self._clock.now()
         return NewJob(
-            job_id=new_id(now, self._chance),
+            job_id=self._ids.new(now),
             workflow_id=wanted.workflow_id,
             version=wanted.version,
             input=wanted.input,
@@ -172,7 +172,7 @@ class Engine:
     async def cancel(self, job_id: str, reason: str | None = None) -> None:
         """Stop a job; one that has ended stays as it is. JobNotFound."""
         now = self._clock.now()
-        request = Request(new_id(now, self._chance), job_id, "cancel", now, reason=reason)
+        request = Request(self._ids.new(now), job_id, "cancel", now, reason=reason)
         await self._ask(request, CancelRequested(job_id, request.request_id, reason))
 
     async def retry(self, job_id: str, from_node: str | None = None) -> None:
@@ -184,7 +184,7 @@ class Engine:
         if state is JobState.COMPLETED and from_node is None:
             raise RequestRefused(f"job {job_id} completed: name the node to start again from")
         now = self._clock.now()
-        request = Request(new_id(now, self._chance), job_id, "retry", now, from_node=from_node)
+        request = Request(self._ids.new(now), job_id, "retry", now, from_node=from_node)
         await self._ask(request, RetryRequested(job_id, request.request_id, from_node))
 
     async def _ask(self, request: Request, message: Message) -> None:

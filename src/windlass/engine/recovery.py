@@ -39,6 +39,7 @@ def rebuild(plan: Plan, stored: StoredJob, rows: Iterable[NodeRow]) -> Job:
         deadline_at=stored.deadline_at,
         error=stored.error,
         priority=stored.priority,
+        scheduled_at=stored.scheduled_at,
     )
     return Job.restored(plan, head, rows)
 

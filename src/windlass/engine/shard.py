@@ -9,6 +9,8 @@ import logging
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 
+from msgspec import Struct
+
 from windlass.core.advance import advance
 from windlass.core.changes import Changes
 from windlass.core.errors import JobNotFound, RequestRefused, StaleLease, StoreUnavailable
@@ -31,6 +33,13 @@ FAILURE_WAIT_SECONDS_MAX = 5.0
 
 Listener = Callable[[Changes], None]
 log = logging.getLogger("windlass.engine")
+
+
+class _Commit(Struct, frozen=True):
+    """A batch on its way: whether it was stored, once that is known, and the task that then releases it."""
+
+    stored: "asyncio.Future[bool]"
+    task: "asyncio.Future[None]"
 
 
 class Shard:
@@ -99,23 +108,28 @@ class Shard:
             await self._clock.sleep(wait)
 
     async def _take_turns(self) -> None:
-        """Decide each batch while the one before it is being committed."""
-        committing: asyncio.Future[None] | None = None
+        """Decide each batch while the one before it is being committed; release that one while this is committed."""
+        last: _Commit | None = None
         try:
             while not self._stopping:
-                if committing is not None and committing.done():
-                    await committing
+                if last is not None and last.task.done():
+                    await last.task
                 carried, self._carried = self._carried, []
                 gathered = await self._broker.gather(self.number, BATCH_MAX, 0.0 if carried else GATHER_SECONDS)
                 if not gathered and not carried:
                     continue
                 changes = await self.decide([*carried, *gathered])
-                if committing is not None:
-                    await committing
-                committing = asyncio.ensure_future(self._commit(changes, len(gathered)))
+                if last is not None and not await last.stored:
+                    await last.task
+                last = self._begin_commit(changes, len(gathered), last)
         finally:
-            if committing is not None:
-                await committing
+            if last is not None:
+                await last.task
+
+    def _begin_commit(self, changes: Changes, gathered: int, before: "_Commit | None") -> "_Commit":
+        stored: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        released = before.task if before is not None and not before.task.done() else None
+        return _Commit(stored, asyncio.ensure_future(self._commit(changes, gathered, stored, released)))
 
     async def decide(self, batch: Sequence[Message]) -> Changes:
         """Apply the rules to each message. The jobs in memory are then ahead of their rows until the commit."""
@@ -161,12 +175,25 @@ class Shard:
             self._leaving.add(job_id)
         return job
 
-    async def _commit(self, changes: Changes, gathered: int) -> None:
+    async def _commit(
+        self,
+        changes: Changes,
+        gathered: int,
+        stored: "asyncio.Future[bool] | None" = None,
+        released: "asyncio.Future[None] | None" = None,
+    ) -> None:
+        """Store, say so, then release: in the order of the batches, so after the one before was released."""
         try:
             if changes:
                 await self._store.commit(self.number, self._lease.epoch, changes)
+            if stored is not None:
+                stored.set_result(True)
+            if released is not None:
+                await released
             await self._let_go(changes, gathered)
         except BaseException as failure:
+            if stored is not None and not stored.done():
+                stored.set_result(False)
             # Whoever waits for messages must not wait for one that can no longer come. Should that fail too, the
             # first failure is still the one to act on: it may say that the shard is lost.
             try:
@@ -212,8 +239,9 @@ class Shard:
         self.jobs.update(await self.recovery.load(self.number, self.admitted))
         self._timers.set(self.recovery.timers(self.jobs.values()))
         self._carried.extend(self.recovery.hints(self.jobs.values()))
-        await self._drain()
+        # Asked before the inbox is emptied: a result that comes in between is then not taken for a lost task.
         lost = await self.recovery.lost(self.jobs.values(), self._broker)
+        await self._drain()
         if self._lease.abandoned and lost.messages:
             await self._commit(await self.decide(lost.messages), 0)
         await self._publish_again(lost)

@@ -18,6 +18,8 @@ SWEEP_MAX = 1_000
 HINT_SECONDS = 2.0
 # How long a task is in flight before somebody asks whether the broker still knows it.
 FLIGHT_SECONDS = 30.0
+# Jobs looked at before others on the loop get their turn.
+YIELD_JOBS = 100
 _MICROSECONDS = 1_000_000
 
 
@@ -30,7 +32,7 @@ class Sweeper:
         self._broker = broker
         self._clock = clock
         self._suspects: set[str] = set()
-        self._asked_at = 0
+        self._asked_at = clock.now()
 
     async def sweep(self) -> None:
         """One look at everything that may have been missed."""
@@ -56,11 +58,12 @@ class Sweeper:
         """Publish again what the broker does not know twice in a row: once may mean that its result is on its way."""
         before = now - round(FLIGHT_SECONDS * _MICROSECONDS)
         places: dict[str, tuple[str, int]] = {}
-        for job in list(self._shard.jobs.values()):
+        for count, job in enumerate(list(self._shard.jobs.values()), 1):
             for node, flight in job.flights.items():
                 if job.states[node] in IN_FLIGHT and (flight.dispatched_at or 0) < before:
                     places[job.task_id(node)] = (job.id, node)
-            await asyncio.sleep(0)
+            if count % YIELD_JOBS == 0:
+                await asyncio.sleep(0)
         unknown = await missing(self._broker, list(places))
         lost = [places[task_id] for task_id in unknown & self._suspects]
         self._suspects = set(unknown)

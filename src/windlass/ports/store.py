@@ -1,11 +1,13 @@
 """The store's contract: definitions, jobs, nodes, events, leases. Rows are the truth; all else is rebuilt from them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Raw, Struct
 
 from windlass.core.changes import Changes, Event, NodeRow
+from windlass.core.messages import TaskFinished
+from windlass.ports.handler import LogLine
 
 
 class StoredWorkflow(Struct, frozen=True):
@@ -15,6 +17,38 @@ class StoredWorkflow(Struct, frozen=True):
     version: int
     definition: Raw
     digest: str
+    created_at: int
+    # Whether this very call made the version.
+    is_new: bool = False
+
+
+class AliasTarget(Struct, frozen=True):
+    """A version that an alias points at, and its share of the submits."""
+
+    version: int
+    weight: int = 100
+
+
+class WorkflowFilter(Struct, frozen=True):
+    """Which workflows a list shows, by id."""
+
+    after: str | None = None
+    limit: int = 50
+
+
+class StoredLog(Struct, frozen=True):
+    """A line of a log under its number: the cursor of those who follow it."""
+
+    log_id: int
+    line: LogLine
+
+
+class StoredResult(Struct, frozen=True):
+    """A result that was reported over HTTP: a row before it is acknowledged, and a message afterwards."""
+
+    task_id: str
+    shard: int
+    message: TaskFinished
     created_at: int
 
 
@@ -30,6 +64,8 @@ class NewJob(Struct, frozen=True):
     priority: int = 0
     idempotency_key: str | None = None
     body_digest: str | None = None
+    # Not to begin before this instant.
+    scheduled_at: int | None = None
 
 
 class StoredJob(Struct, frozen=True):
@@ -51,6 +87,7 @@ class StoredJob(Struct, frozen=True):
     error: Raw | None
     idempotency_key: str | None = None
     body_digest: str | None = None
+    scheduled_at: int | None = None
 
 
 class Submission(Struct, frozen=True):
@@ -104,6 +141,27 @@ class Store(Protocol):
         """A version (the newest by default); WorkflowNotFound."""
         ...
 
+    async def workflows(self, wanted: WorkflowFilter) -> Sequence[StoredWorkflow]:
+        """A page of workflows by id, each in its newest version; deleted ones are left out."""
+        ...
+
+    async def versions(self, workflow_id: str) -> Sequence[StoredWorkflow]:
+        """Every version, newest first, of a deleted workflow too; WorkflowNotFound."""
+        ...
+
+    async def delete_workflow(self, workflow_id: str, now: int, *, force: bool) -> None:
+        """Take a workflow off the lists and refuse its submits; versions and jobs stay. RequestRefused while jobs of it
+        are unfinished, unless forced; WorkflowNotFound."""
+        ...
+
+    async def aliases(self, workflow_id: str) -> Mapping[str, Sequence[AliasTarget]]:
+        """The aliases that were set, without `latest`."""
+        ...
+
+    async def put_alias(self, workflow_id: str, alias: str, targets: Sequence[AliasTarget], now: int) -> None:
+        """Point an alias at versions, or remove it when none are given; WorkflowNotFound for one that is not there."""
+        ...
+
     async def submit(self, jobs: Sequence[NewJob]) -> Sequence[Submission]:
         """Store jobs as pending, each with its first event (job_created); an answer for each, in order."""
         ...
@@ -138,6 +196,24 @@ class Store(Protocol):
 
     async def requests(self, shard: int, limit: int) -> Sequence[Request]:
         """What was asked and not yet applied, oldest first."""
+        ...
+
+    async def put_result(self, result: StoredResult) -> bool:
+        """Store a result, before anybody is told that it arrived; False when the task has one already."""
+        ...
+
+    async def results(self, shard: int, limit: int) -> Sequence[StoredResult]:
+        """Results that were not applied yet, oldest first."""
+        ...
+
+    async def append_logs(self, lines: Sequence[LogLine]) -> None:
+        """Store lines in their order."""
+        ...
+
+    async def logs(
+        self, job_id: str, node_id: str | None = None, attempt: int | None = None, after: int = 0, limit: int = 1000
+    ) -> Sequence[StoredLog]:
+        """Lines of a job in order, after a number."""
         ...
 
     async def job(self, job_id: str) -> StoredJob:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 # Rows of one statement, largest first. apsw keeps prepared statements of up to 16 kB of text.
-SIZES = (256, 64, 16, 4, 2, 1)
+SIZES = (256, 128, 64, 32, 16, 8, 4, 2, 1)
 
 
 class Spread:

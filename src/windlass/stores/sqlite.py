@@ -3,31 +3,62 @@
 import asyncio
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import apsw
 import msgspec
-from msgspec import Raw, Struct, structs
+from msgspec import Raw
 
 from windlass.core.changes import Changes, Event, NodeRow
-from windlass.core.errors import JobNotFound, StaleLease, StoreUnavailable, WorkflowNotFound
+from windlass.core.errors import RequestRefused, StaleLease, StoreUnavailable, WorkflowNotFound
+from windlass.core.messages import TaskFinished
 from windlass.ports.clock import Clock
-from windlass.ports.store import JobFilter, Lease, NewJob, Request, StoredJob, StoredWorkflow, Submission
-from windlass.stores.connection import CHECKPOINT_PAGES, Connection, Rows, connect
+from windlass.ports.codec import decode_message, encode_message
+from windlass.ports.handler import LogLine
+from windlass.ports.store import (
+    AliasTarget,
+    JobFilter,
+    Lease,
+    NewJob,
+    Request,
+    StoredJob,
+    StoredLog,
+    StoredResult,
+    StoredWorkflow,
+    Submission,
+    WorkflowFilter,
+)
+from windlass.stores.connection import CHECKPOINT_PAGES, Connection, connect
 from windlass.stores.migrate import migrate_sqlite
 from windlass.stores.queries import queries
 from windlass.stores.spread import Spread
+from windlass.stores.sqlite_rows import (
+    as_dicts,
+    decode_page,
+    encoded_text,
+    event_of,
+    event_pages,
+    first_dict,
+    first_page,
+    job_of,
+    job_values,
+    no_job,
+    node_of,
+    node_values,
+    pending_job,
+    workflow_of,
+)
 from windlass.stores.sqlite_writer import SqliteWriter
 
-# Events of one page at most: what a reader decodes to see one of them.
-PAGE_EVENTS_MAX = 500
 READERS_MAX = 2
+# Every table that has rows of a job, the job's own last.
+PRUNED = ("delete_events", "delete_nodes", "delete_requests", "delete_results", "delete_logs", "delete_jobs")
 _LOG_FRAME_BYTES = 4_120
 
-_encode = msgspec.json.Encoder().encode
+_decode_targets = msgspec.json.Decoder(list[AliasTarget]).decode
 T = TypeVar("T")
 
 
@@ -41,23 +72,6 @@ def _grow_log(log: Path) -> None:
             os.fsync(file.fileno())
 
 
-class _PageEvent(Struct, array_like=True):
-    """An event as it lies in a page: every JSON value is there, if only as null."""
-
-    seq: int
-    type: str
-    node_id: str | None
-    index: int | None
-    at: int
-    data: Raw
-    meta: Raw
-    context: Raw
-    parent_seq: int | None
-
-
-_decode_page = msgspec.json.Decoder(list[_PageEvent]).decode
-
-
 class SqliteStore:
     """The Store contract on one SQLite file."""
 
@@ -69,6 +83,7 @@ class SqliteStore:
         self._insert_jobs = Spread(self._sql["insert_jobs"])
         self._insert_events = Spread(self._sql["insert_events"])
         self._put_nodes = Spread(self._sql["put_nodes"])
+        self._insert_logs = Spread(self._sql["insert_logs"])
         self._readers = ThreadPoolExecutor(READERS_MAX, thread_name_prefix="windlass-sqlite-reader")
         self._local = threading.local()
         self._reading: list[Connection] = []
@@ -106,14 +121,57 @@ class SqliteStore:
     async def put_workflow(self, workflow_id: str, definition: Raw, digest: str, now: int) -> StoredWorkflow:
         def put(connection: Connection) -> StoredWorkflow:
             newest = connection.execute(self._sql["newest_workflow"], (workflow_id,)).fetchone()
-            if newest is not None and newest[3] == digest:
-                return _workflow(newest)
+            deleted = connection.execute(self._sql["is_deleted"], (workflow_id,)).fetchone() is not None
+            if newest is not None and newest[3] == digest and not deleted:
+                return workflow_of(newest)
             version = 1 if newest is None else int(newest[1]) + 1
             text = bytes(definition).decode()
             connection.execute(self._sql["insert_workflow"], (workflow_id, version, digest, text, now))
-            return StoredWorkflow(workflow_id, version, definition, digest, now)
+            return StoredWorkflow(workflow_id, version, definition, digest, now, is_new=True)
 
         return await self._write(put)
+
+    async def delete_workflow(self, workflow_id: str, now: int, *, force: bool) -> None:
+        def delete(connection: Connection) -> None:
+            count = connection.execute(self._sql["unfinished_of_workflow"], (workflow_id,)).fetchone()
+            assert count is not None
+            if count[0] and not force:
+                raise RequestRefused(
+                    f"{count[0]} jobs of workflow {workflow_id} are unfinished; wait for them, cancel them, or force it"
+                )
+            if connection.execute(self._sql["delete_workflow"], (now, workflow_id)).fetchone() is None:
+                raise _no_workflow(workflow_id)
+
+        await self._write(delete)
+
+    async def put_alias(self, workflow_id: str, alias: str, targets: Sequence[AliasTarget], now: int) -> None:
+        def put(connection: Connection) -> None:
+            if not targets:
+                connection.execute(self._sql["delete_alias"], (workflow_id, alias))
+                return
+            wanted = sorted({target.version for target in targets})
+            found = connection.execute(self._sql["count_versions"], (workflow_id, encoded_text(wanted))).fetchone()
+            if found is None or found[0] != len(wanted):
+                raise WorkflowNotFound(f"workflow {workflow_id} has not all of the versions {wanted}")
+            connection.execute(self._sql["put_alias"], (workflow_id, alias, encoded_text(targets), now))
+
+        await self._write(put)
+
+    async def put_result(self, result: StoredResult) -> bool:
+        def insert(connection: Connection) -> bool:
+            message = encode_message(result.message).decode()
+            values = (result.task_id, result.message.job_id, result.shard, message, result.created_at)
+            return connection.execute(self._sql["insert_result"], values).fetchone() is not None
+
+        return await self._write(insert)
+
+    async def append_logs(self, lines: Sequence[LogLine]) -> None:
+        values = [
+            value
+            for one in lines
+            for value in (one.job_id, one.node_id, one.index, one.attempt, one.at, one.level, one.message)
+        ]
+        await self._write(lambda connection: self._insert_logs(connection.execute, values))
 
     async def submit(self, jobs: Sequence[NewJob]) -> Sequence[Submission]:
         def insert(connection: Connection) -> list[Submission]:
@@ -125,14 +183,14 @@ class SqliteStore:
                 if known is not None:
                     answers.append(Submission(known, created=False, conflict=known.body_digest != job.body_digest))
                     continue
-                stored = _pending(job)
+                stored = pending_job(job)
                 if job.idempotency_key is not None:
                     made[job.workflow_id, job.idempotency_key] = stored
                 fresh.append(job)
                 answers.append(Submission(stored))
             if fresh:
-                self._insert_jobs(connection.execute, [value for job in fresh for value in _job_values(job)])
-                self._insert_events(connection.execute, [value for job in fresh for value in _first_page(job)])
+                self._insert_jobs(connection.execute, [value for job in fresh for value in job_values(job)])
+                self._insert_events(connection.execute, [value for job in fresh for value in first_page(job)])
             return answers
 
         return await self._write(insert)
@@ -143,14 +201,14 @@ class SqliteStore:
         key = (job.workflow_id, job.idempotency_key)
         if key in made:
             return made[key]
-        row = _row(connection.execute(self._sql["job_by_idempotency_key"], key))
-        return None if row is None else _job(row)
+        row = first_dict(connection.execute(self._sql["job_by_idempotency_key"], key))
+        return None if row is None else job_of(row)
 
     async def request(self, request: Request) -> None:
         def insert(connection: Connection) -> None:
-            job = _row(connection.execute(self._sql["job"], (request.job_id,)))
+            job = first_dict(connection.execute(self._sql["job"], (request.job_id,)))
             if job is None:
-                raise _no_job(request.job_id)
+                raise no_job(request.job_id)
             values = (request.request_id, request.job_id, job["shard"], request.kind, request.created_at,
                       request.reason, request.from_node)  # fmt: skip
             connection.execute(self._sql["insert_request"], values)
@@ -173,10 +231,11 @@ class SqliteStore:
         await self._write(release)
 
     async def commit(self, shard: int, epoch: int, changes: Changes) -> None:
-        nodes = [value for row in changes.nodes.values() for value in _node_values(row)]
-        events = _pages(changes)
-        jobs = _text(list(changes.jobs.values())) if changes.jobs else None
-        requests = _text(changes.requests) if changes.requests else None
+        nodes = [value for row in changes.nodes.values() for value in node_values(row)]
+        events = event_pages(changes)
+        jobs = encoded_text(list(changes.jobs.values())) if changes.jobs else None
+        requests = encoded_text(changes.requests) if changes.requests else None
+        results = encoded_text(changes.results) if changes.results else None
 
         def store(connection: Connection) -> None:
             row = connection.execute(self._sql["lease"], (shard,)).fetchone()
@@ -188,6 +247,8 @@ class SqliteStore:
                 connection.execute(self._sql["update_jobs"], (jobs,))
             if requests is not None:
                 connection.execute(self._sql["apply_requests"], (requests,))
+            if results is not None:
+                connection.execute(self._sql["apply_results"], (results,))
 
         await self._write(store)
 
@@ -195,8 +256,8 @@ class SqliteStore:
         def delete(connection: Connection) -> int:
             ids = [row[0] for row in connection.execute(self._sql["ended_jobs"], (finished_before, limit))]
             if ids:
-                for name in ("delete_events", "delete_nodes", "delete_requests", "delete_jobs"):
-                    connection.execute(self._sql[name], (_text(ids),))
+                for name in PRUNED:
+                    connection.execute(self._sql[name], (encoded_text(ids),))
             return len(ids)
 
         return await self._write(delete)
@@ -209,9 +270,40 @@ class SqliteStore:
             name, values = ("workflow_version", (workflow_id, version))
         row = await self._read(lambda connection: connection.execute(self._sql[name], values).fetchone())
         if row is None:
-            which = workflow_id if version is None else f"{workflow_id} version {version}"
-            raise WorkflowNotFound(f"there is no workflow {which}; deploy it first")
-        return _workflow(row)
+            raise _no_workflow(workflow_id if version is None else f"{workflow_id} version {version}")
+        return workflow_of(row)
+
+    async def workflows(self, wanted: WorkflowFilter) -> Sequence[StoredWorkflow]:
+        values = (wanted.after or "", wanted.limit)
+        return await self._read(
+            lambda connection: [workflow_of(row) for row in connection.execute(self._sql["workflows_by_id"], values)]
+        )
+
+    async def versions(self, workflow_id: str) -> Sequence[StoredWorkflow]:
+        sql = self._sql["versions_of_workflow"]
+        found = await self._read(
+            lambda connection: [workflow_of(row) for row in connection.execute(sql, (workflow_id,))]
+        )
+        if not found:
+            raise _no_workflow(workflow_id)
+        return found
+
+    async def aliases(self, workflow_id: str) -> Mapping[str, Sequence[AliasTarget]]:
+        sql = self._sql["aliases_of_workflow"]
+        rows = await self._read(lambda connection: list(connection.execute(sql, (workflow_id,))))
+        return {alias: _decode_targets(targets) for alias, targets in rows}
+
+    async def results(self, shard: int, limit: int) -> Sequence[StoredResult]:
+        sql = self._sql["waiting_results"]
+        rows = await self._read(lambda connection: list(connection.execute(sql, (shard, limit))))
+        return [StoredResult(task_id, at, cast("TaskFinished", decode_message(message)), made) for task_id, at, message, made in rows]
+
+    async def logs(
+        self, job_id: str, node_id: str | None = None, attempt: int | None = None, after: int = 0, limit: int = 1000
+    ) -> Sequence[StoredLog]:
+        values = {"job_id": job_id, "node_id": node_id, "attempt": attempt, "after": after, "limit": limit}
+        rows = await self._read(lambda connection: list(connection.execute(self._sql["logs_of_job"], values)))
+        return [StoredLog(log_id, LogLine(*line)) for *line, log_id in rows]
 
     async def unfinished(self, shard: int) -> Sequence[str]:
         return await self._read(
@@ -223,10 +315,10 @@ class SqliteStore:
             # One transaction: the job's row and its nodes' rows must tell of the same moment.
             connection.execute("begin")
             try:
-                row = _row(connection.execute(self._sql["job"], (job_id,)))
+                row = first_dict(connection.execute(self._sql["job"], (job_id,)))
                 if row is None:
-                    raise _no_job(job_id)
-                return _job(row), [_node(r) for r in connection.execute(self._sql["nodes_of_job"], (job_id,))]
+                    raise no_job(job_id)
+                return job_of(row), [node_of(r) for r in connection.execute(self._sql["nodes_of_job"], (job_id,))]
             finally:
                 connection.execute("rollback")
 
@@ -246,10 +338,10 @@ class SqliteStore:
         )
 
     async def job(self, job_id: str) -> StoredJob:
-        row = await self._read(lambda connection: _row(connection.execute(self._sql["job"], (job_id,))))
+        row = await self._read(lambda connection: first_dict(connection.execute(self._sql["job"], (job_id,))))
         if row is None:
-            raise _no_job(job_id)
-        return _job(row)
+            raise no_job(job_id)
+        return job_of(row)
 
     async def jobs(self, wanted: JobFilter) -> Sequence[StoredJob]:
         before_at, before_id = wanted.before or (None, None)
@@ -261,19 +353,21 @@ class SqliteStore:
             "limit": wanted.limit,
         }
         return await self._read(
-            lambda connection: [_job(row) for row in _rows(connection.execute(self._sql["jobs_newest"], values))]
+            lambda connection: [job_of(row) for row in as_dicts(connection.execute(self._sql["jobs_newest"], values))]
         )
 
     async def nodes(self, job_id: str, node_id: str | None = None) -> Sequence[NodeRow]:
         name, values = ("nodes_of_job", (job_id,)) if node_id is None else ("node_of_job", (job_id, node_id))
-        return await self._read(lambda connection: [_node(row) for row in connection.execute(self._sql[name], values)])
+        return await self._read(
+            lambda connection: [node_of(row) for row in connection.execute(self._sql[name], values)]
+        )
 
     async def events(self, job_id: str, after_seq: int = 0, limit: int = 1000) -> Sequence[Event]:
         def read(connection: Connection) -> list[Event]:
             found: list[Event] = []
             # A page holds at least one event that is wanted, so `limit` pages are always enough.
             for (body,) in connection.execute(self._sql["events_of_job"], (job_id, after_seq, limit)):
-                found.extend(_event(event) for event in _decode_page(body) if event.seq > after_seq)
+                found.extend(event_of(event) for event in decode_page(body) if event.seq > after_seq)
                 if len(found) >= limit:
                     break
             return found[:limit]
@@ -301,88 +395,5 @@ class SqliteStore:
             raise StoreUnavailable(f"can not read the database {self._path}: {error}") from error
 
 
-def _text(value: Any) -> str:
-    return _encode(value).decode()
-
-
-def _pages(changes: Changes) -> list[Any]:
-    values: list[Any] = []
-    for job_id, events in changes.events.items():
-        for start in range(0, len(events), PAGE_EVENTS_MAX):
-            page = events if len(events) <= PAGE_EVENTS_MAX else events[start : start + PAGE_EVENTS_MAX]
-            values += (job_id, page[0].seq, page[-1].seq, _text(page))
-    return values
-
-
-def _first_page(job: NewJob) -> tuple[Any, ...]:
-    data = Raw(_encode({"workflow_id": job.workflow_id, "version": job.version}))
-    return (job.job_id, 1, 1, _text([Event(1, "job_created", None, None, job.created_at, data)]))
-
-
-def _job_values(job: NewJob) -> tuple[Any, ...]:
-    return (
-        job.job_id, job.workflow_id, job.version, str(job.input, "utf-8"), job.created_at, job.shard, job.priority,
-        job.idempotency_key, job.body_digest,
-    )  # fmt: skip
-
-
-def _node_values(row: NodeRow) -> tuple[Any, ...]:
-    *plain, output, error, meta = structs.astuple(row)
-    return (
-        *plain,
-        None if output is None else str(output, "utf-8"),
-        None if error is None else str(error, "utf-8"),
-        None if meta is None else str(meta, "utf-8"),
-    )
-
-
-def _pending(job: NewJob) -> StoredJob:
-    return StoredJob(
-        job_id=job.job_id, workflow_id=job.workflow_id, version=job.version, shard=job.shard, status="pending",
-        input=job.input, seq=1, round=0, priority=job.priority, created_at=job.created_at, started_at=None,
-        completed_at=None, deadline_at=None, error=None, idempotency_key=job.idempotency_key,
-        body_digest=job.body_digest,
-    )  # fmt: skip
-
-
-def _rows(cursor: Rows) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    names: list[str] = []
-    for values in cursor:
-        names = names or [column[0] for column in cursor.get_description()]
-        found.append(dict(zip(names, values, strict=True)))
-    return found
-
-
-def _row(cursor: Rows) -> dict[str, Any] | None:
-    rows = _rows(cursor)
-    return rows[0] if rows else None
-
-
-def _job(row: dict[str, Any]) -> StoredJob:
-    row = {"seq": 1, **row, "input": _raw(row["input"]), "error": _raw(row["error"])}
-    return StoredJob(**row)
-
-
-def _node(row: tuple[Any, ...]) -> NodeRow:
-    *plain, output, error, meta = row
-    return NodeRow(*plain, output=_raw(output), error=_raw(error), meta=_raw(meta))
-
-
-def _event(event: _PageEvent) -> Event:
-    data, meta, context = (None if bytes(raw) == b"null" else raw for raw in (event.data, event.meta, event.context))
-    return Event(
-        event.seq, event.type, event.node_id, event.index, event.at, data, meta, context, event.parent_seq
-    )  # fmt: skip
-
-
-def _workflow(row: tuple[Any, ...]) -> StoredWorkflow:
-    return StoredWorkflow(row[0], row[1], Raw(row[2].encode()), row[3], row[4])
-
-
-def _raw(text: str | None) -> Any:
-    return None if text is None else Raw(text.encode())
-
-
-def _no_job(job_id: str) -> JobNotFound:
-    return JobNotFound(f"there is no job {job_id}; `windlass jobs list` shows the jobs of this database")
+def _no_workflow(which: str) -> WorkflowNotFound:
+    return WorkflowNotFound(f"there is no workflow {which}; deploy it first")

@@ -127,6 +127,9 @@ def _check_effects(fold: Fold, node: FoldedNode | None, executions: Sequence[Exe
             fold.blame("I7", f"{what} ran, but no event tells of its dispatch")
         if execution.dispatch_was_durable is False:
             fold.blame("I7", f"{what} began before its dispatch was stored")
+    for attempt in sorted(node.failed if node is not None else ()):
+        if all(run.outcome == "succeeded" for run in executions if run.attempt == attempt):
+            fold.blame("I6", f"{executions[0].node_id} attempt {attempt} failed by the events, but no handler says so")
     keys = {execution.idempotency_key for execution in executions}
     if len(keys) > 1:
         fold.blame("I7", f"{executions[0].node_id} ran under several idempotency keys: {sorted(keys)}")

@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
-from contextvars import ContextVar, copy_context
+from contextvars import Context, ContextVar, copy_context
 from enum import Enum, unique
 from random import Random
 from typing import Any, Protocol
@@ -145,11 +145,17 @@ class FaultAt(Calm):
         self.number = number
         self.fault = fault
         self.calls: list[str] = []
+        # What else happens just before that call.
+        self.disaster: Callable[[], None] | None = None
 
     def choose(self, life: Life, port: str, call: str) -> Fault | None:
         """The fault, when its turn has come."""
         self.calls.append(f"{port}.{call}")
-        return self.fault if len(self.calls) - 1 == self.number else None
+        if len(self.calls) - 1 != self.number:
+            return None
+        if self.disaster is not None:
+            self.disaster()
+        return self.fault
 
 
 class RandomFaults:
@@ -269,9 +275,16 @@ class Wire:
 
     async def _repeat(self, call: str, arguments: tuple[Any, ...], options: dict[str, Any], answer: Any) -> Any:
         if call != "consume":
-            return await getattr(self._port(), call)(*arguments, **options)
+            await getattr(self._port(), call)(*arguments, **options)
+            # And once more when it is long outdated. That copy is on its way whatever becomes of its sender.
+            Context().run(asyncio.ensure_future, self._later(call, arguments, options))
+            return answer
         self._delivered.extend(answer)
         return [*answer, *self._delivered[-1:]]
+
+    async def _later(self, call: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
+        await asyncio.sleep(self._chooser.delay())
+        await getattr(self._port(), call)(*arguments, **options)
 
     def _kill(self) -> None:
         self.life.kill()

@@ -9,10 +9,10 @@ import msgspec
 
 from windlass.core.changes import Event
 from windlass.core.plan import Backoff, NodeKind, NodePlan, Plan, RetryOnError
+from windlass.core.retries import REDELIVERIES_MAX
 from windlass.testing.history import JobHistory, Violation
 
 UNFINISHED = frozenset({"pending", "ready", "dispatched", "running", "waiting"})
-LOSSES_MAX = 3
 _DELAY_SLACK = 1e-6
 _MICROSECONDS = 1_000_000
 
@@ -37,6 +37,7 @@ _JOB_MOVES = {
 }
 # Failures that say nothing about the handler: the author's rule of retries does not apply to them.
 _NOT_THE_HANDLERS = frozenset({"upstream_failed", "template_failed", "worker_lost"})
+_NO_RESULT = frozenset({*_NOT_THE_HANDLERS, "timeout"})
 
 
 class FoldedNode:
@@ -59,6 +60,8 @@ class FoldedNode:
         self.touched = False
         self.skip_reason: str | None = None
         self.dispatched: set[int] = set()
+        # Attempts that ended in an error of the handler's own.
+        self.failed: set[int] = set()
 
     @property
     def accepting(self) -> bool:
@@ -175,7 +178,7 @@ class Fold:
         losses = _data(event).get("losses", 0)
         if node.state not in ("dispatched", "running"):
             self.blame("I1", f"{_told(event)} although the node is {node.state}")
-        if not node.losses < losses <= LOSSES_MAX + 1:
+        if not node.losses < losses <= REDELIVERIES_MAX + 1:
             self.blame("I3", f"{_told(event)} counts {losses} losses after {node.losses}")
         node.losses = losses
         node.lost_just_now = True
@@ -272,6 +275,8 @@ class Fold:
         if made >= rule.attempts_max:
             self.blame("I3", f"{_told(event)} after {made} of {rule.attempts_max} attempts")
         error, delay = data.get("error", {}), data.get("delay_seconds", -1.0)
+        if error.get("type") not in _NO_RESULT:
+            node.failed.add(node.attempt)
         least = _declared_delay(rule, made, error.get("retry_after_seconds") or 0.0)
         if not least - _DELAY_SLACK <= delay <= least * (1 + rule.jitter) + _DELAY_SLACK:
             self.blame("I23", f"{_told(event)} waits {delay} s, declared are {least} s and jitter {rule.jitter}")
@@ -293,12 +298,14 @@ class Fold:
             return
         if self.plan.fail_fast and not node.plan.allow_failure:
             self._doomed_by = node.plan.id
+        if kind not in _NO_RESULT:
+            node.failed.add(node.attempt)
         made, rule = node.attempt - node.attempts_before, node.plan.on_error
         retryable = error.get("retryable", True) and kind not in _NOT_THE_HANDLERS
         if retryable and rule.when is None and made < rule.attempts_max:
             self.blame("I3", f"{_told(event)} after {made} of {rule.attempts_max} attempts")
-        if kind == "worker_lost" and node.losses <= LOSSES_MAX:
-            self.blame("I3", f"{_told(event)} after {node.losses} losses of {LOSSES_MAX} that are allowed")
+        if kind == "worker_lost" and node.losses <= REDELIVERIES_MAX:
+            self.blame("I3", f"{_told(event)} after {node.losses} losses of {REDELIVERIES_MAX} that are allowed")
 
     def _check_attempt(self, node: FoldedNode, event: Event) -> None:
         attempt = _data(event).get("attempt_number")

@@ -16,7 +16,7 @@ from windlass.testing.virtual import VirtualClock
 from windlass.testing.workload import Script
 
 # A second delivery that was on its way when the first one's result came may still begin within this time.
-REPEATED_SECONDS_MAX = 5.0
+REPEATED_SECONDS_MAX = 0.5
 
 _decode_params = msgspec.json.Decoder(dict[str, Any]).decode
 

@@ -3,14 +3,27 @@
 Every call takes effect in one step, without threads and without waiting.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 from msgspec import Raw
 
 from windlass.core.changes import Changes, Event, JobRow, NodeRow
-from windlass.core.errors import CommitUnknown, JobNotFound, StaleLease, WorkflowNotFound
-from windlass.ports.store import JobFilter, Lease, NewJob, Request, StoredJob, StoredWorkflow, Submission
+from windlass.core.errors import CommitUnknown, JobNotFound, RequestRefused, StaleLease, WorkflowNotFound
+from windlass.ports.handler import LogLine
+from windlass.ports.store import (
+    AliasTarget,
+    JobFilter,
+    Lease,
+    NewJob,
+    Request,
+    StoredJob,
+    StoredLog,
+    StoredResult,
+    StoredWorkflow,
+    Submission,
+    WorkflowFilter,
+)
 
 _UNFINISHED = ("pending", "running")
 
@@ -35,6 +48,12 @@ class MemoryStore:
         self._keys: dict[tuple[str, str], str] = {}
         # Requests by id, and whether each was applied.
         self._requests: dict[str, tuple[Request, bool]] = {}
+        self._aliases: dict[str, dict[str, Sequence[AliasTarget]]] = {}
+        # How many versions a workflow had when it was deleted; a further one brings it back.
+        self._deleted: dict[str, int] = {}
+        # Results by task id, and whether each was applied.
+        self._results: dict[str, tuple[StoredResult, bool]] = {}
+        self._logs: list[StoredLog] = []
         self._epochs: dict[int, int] = {}
         self._owners: dict[int, str] = {}
         self._closed = False
@@ -75,11 +94,46 @@ class MemoryStore:
     async def put_workflow(self, workflow_id: str, definition: Raw, digest: str, now: int) -> StoredWorkflow:
         self._check_open()
         versions = self._workflows.setdefault(workflow_id, [])
-        if versions and versions[-1].digest == digest:
+        if versions and versions[-1].digest == digest and not self._is_deleted(workflow_id):
             return versions[-1]
         stored = StoredWorkflow(workflow_id, len(versions) + 1, definition, digest, now)
         versions.append(stored)
-        return stored
+        return msgspec.structs.replace(stored, is_new=True)
+
+    def _is_deleted(self, workflow_id: str) -> bool:
+        return self._deleted.get(workflow_id) == len(self._workflows.get(workflow_id, ()))
+
+    async def delete_workflow(self, workflow_id: str, now: int, *, force: bool) -> None:
+        self._check_open()
+        left = self._ids(lambda row: row.workflow_id == workflow_id and row.status in _UNFINISHED)
+        if left and not force:
+            raise RequestRefused(f"{len(left)} jobs of workflow {workflow_id} are unfinished; cancel them, or force it")
+        if workflow_id not in self._workflows or self._is_deleted(workflow_id):
+            raise WorkflowNotFound(f"there is no workflow {workflow_id}; deploy it first")
+        self._deleted[workflow_id] = len(self._workflows[workflow_id])
+
+    async def put_alias(self, workflow_id: str, alias: str, targets: Sequence[AliasTarget], now: int) -> None:
+        self._check_open()
+        known = self._aliases.setdefault(workflow_id, {})
+        if not targets:
+            known.pop(alias, None)
+            return
+        count = len(self._workflows.get(workflow_id, ()))
+        if not all(1 <= target.version <= count for target in targets):
+            raise WorkflowNotFound(f"workflow {workflow_id} has not all of the versions that {alias} names")
+        known[alias] = list(targets)
+
+    async def put_result(self, result: StoredResult) -> bool:
+        self._check_open()
+        if result.task_id in self._results:
+            return False
+        self._results[result.task_id] = (result, False)
+        return True
+
+    async def append_logs(self, lines: Sequence[LogLine]) -> None:
+        self._check_open()
+        for line in lines:
+            self._logs.append(StoredLog(self._logs[-1].log_id + 1 if self._logs else 1, line))
 
     async def submit(self, jobs: Sequence[NewJob]) -> Sequence[Submission]:
         self._check_open()
@@ -95,7 +149,7 @@ class MemoryStore:
             job_id=job.job_id, workflow_id=job.workflow_id, version=job.version, shard=job.shard, status="pending",
             input=job.input, seq=1, round=0, priority=job.priority, created_at=job.created_at, started_at=None,
             completed_at=None, deadline_at=None, error=None, idempotency_key=job.idempotency_key,
-            body_digest=job.body_digest,
+            body_digest=job.body_digest, scheduled_at=job.scheduled_at,
         )  # fmt: skip
         data = Raw(msgspec.json.encode({"workflow_id": job.workflow_id, "version": job.version}))
         self._jobs[job.job_id] = _Kept(row, Event(1, "job_created", None, None, job.created_at, data))
@@ -140,6 +194,9 @@ class MemoryStore:
         for request_id in changes.requests:
             if request_id in self._requests:
                 self._requests[request_id] = (self._requests[request_id][0], True)
+        for task_id in changes.results:
+            if task_id in self._results:
+                self._results[task_id] = (self._results[task_id][0], True)
 
     def _update(self, row: JobRow) -> None:
         kept = self._kept(row.job_id)
@@ -168,6 +225,8 @@ class MemoryStore:
             if row.idempotency_key is not None:
                 del self._keys[row.workflow_id, row.idempotency_key]
         self._requests = {key: held for key, held in self._requests.items() if held[0].job_id not in gone}
+        self._results = {key: held for key, held in self._results.items() if held[0].message.job_id not in gone}
+        self._logs = [stored for stored in self._logs if stored.line.job_id not in gone]
         return len(gone)
 
     # Reading
@@ -178,6 +237,35 @@ class MemoryStore:
         if not 1 <= number <= len(versions):
             raise WorkflowNotFound(f"there is no workflow {workflow_id} version {version}; deploy it first")
         return versions[number - 1]
+
+    async def workflows(self, wanted: WorkflowFilter) -> Sequence[StoredWorkflow]:
+        names = sorted(name for name in self._workflows if not self._is_deleted(name) and name > (wanted.after or ""))
+        return [self._workflows[name][-1] for name in names[: wanted.limit]]
+
+    async def versions(self, workflow_id: str) -> Sequence[StoredWorkflow]:
+        if workflow_id not in self._workflows:
+            raise WorkflowNotFound(f"there is no workflow {workflow_id}; deploy it first")
+        return self._workflows[workflow_id][::-1]
+
+    async def aliases(self, workflow_id: str) -> Mapping[str, Sequence[AliasTarget]]:
+        return dict(self._aliases.get(workflow_id, {}))
+
+    async def results(self, shard: int, limit: int) -> Sequence[StoredResult]:
+        waiting = [result for result, applied in self._results.values() if not applied and result.shard == shard]
+        return sorted(waiting, key=lambda result: (result.created_at, result.task_id))[:limit]
+
+    async def logs(
+        self, job_id: str, node_id: str | None = None, attempt: int | None = None, after: int = 0, limit: int = 1000
+    ) -> Sequence[StoredLog]:
+        found = [
+            stored
+            for stored in self._logs
+            if stored.line.job_id == job_id
+            and node_id in (None, stored.line.node_id)
+            and attempt in (None, stored.line.attempt)
+            and stored.log_id > after
+        ]
+        return found[:limit]
 
     async def unfinished(self, shard: int) -> Sequence[str]:
         return self._ids(lambda row: row.shard == shard and row.status in _UNFINISHED)

@@ -1,7 +1,7 @@
 """Scenarios for the simulator: what a seed makes of itself, and the reference workflow of the crash points."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from random import Random
 
 import msgspec
@@ -9,7 +9,7 @@ from msgspec import Raw, Struct
 
 from windlass.core.plan import NodeKind, Plan, RetryOnError
 from windlass.engine.engine import Submit
-from windlass.testing.faults import Chooser, Fault, RandomFaults
+from windlass.testing.faults import Fault, FaultAt, RandomFaults, can_happen
 from windlass.testing.simulator import Report, Setting, Simulation
 from windlass.testing.workload import (
     DIES,
@@ -77,6 +77,10 @@ def random_troubles(chance: Random, *, embedded: bool) -> Troubles:
     """From none at all to a very bad day."""
     if chance.random() < 0.15:
         return Troubles({}, chance.choice([0.0, 0.01]), 0, 0, 0, 0, 0)
+    if chance.random() < 0.25:
+        # Crashes and nothing else: then what a broker accepted must not even be worked out again.
+        rates = {Fault.KILL_BEFORE: 0.01, Fault.KILL_AFTER: 0.01}
+        return Troubles(rates, chance.choice([0.0, 0.01, 0.1]), 2, 0, 0, 0, 0)
     scale = chance.choice([0.0, 0.003, 0.01, 0.03])
     wanted = [fault for fault in Fault if chance.random() < 0.6]
     weights = {Fault.KILL_BEFORE: 0.3, Fault.KILL_AFTER: 0.3, Fault.SHUFFLE: 4.0, Fault.REPEAT: 3.0}
@@ -215,9 +219,11 @@ def reference_plan() -> Plan:
     return compiled("reference", drafts, fail_fast=False)
 
 
-def run_reference(chooser: Chooser, setting: Setting) -> Report:
-    """The reference workflow, once, with the faults that `chooser` has in store."""
+def run_reference(chooser: FaultAt, setting: Setting, *, flush: bool = False) -> Report:
+    """The reference workflow, once, with a fault at one call, or with the broker losing everything just before it."""
     simulation = Simulation(setting, chooser, Random(1))
+    if flush:
+        chooser.disaster = simulation.flush_broker
     plan = reference_plan()
 
     async def play() -> None:
@@ -227,3 +233,27 @@ def run_reference(chooser: Chooser, setting: Setting) -> Report:
         await simulation.settle()
 
     return simulation.run(play)
+
+
+# How the reference workflow is run to enumerate its crash points.
+REFERENCE_SETTINGS = {
+    "the broker dies with the engine": Setting(embedded=True),
+    "the broker survives the engine": Setting(embedded=False, workers=2, concurrency=4),
+}
+
+
+def crash_points(setting: Setting, fault: Fault) -> Iterator[tuple[str, Report]]:
+    """The reference run once for each call it makes, with the fault at that call; which call, and what came of it."""
+    counter = FaultAt()
+    run_reference(counter, setting)
+    for number, call in enumerate(counter.calls):
+        if can_happen(fault, call.partition(".")[2]):
+            yield f"call {number} ({call})", run_reference(FaultAt(number, fault), setting)
+
+
+def flush_points(setting: Setting) -> Iterator[tuple[str, Report]]:
+    """The reference run once for each call it makes, with the broker losing everything just before that call."""
+    counter = FaultAt()
+    run_reference(counter, setting)
+    for number, call in enumerate(counter.calls):
+        yield f"call {number} ({call})", run_reference(FaultAt(number), setting, flush=True)

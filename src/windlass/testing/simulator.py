@@ -38,6 +38,7 @@ from windlass.worker.worker import Worker
 # Once nothing goes wrong any more, everything must have ended within this time.
 SETTLE_SECONDS_MAX = 900.0
 IDLE_SECONDS_MAX = 120.0
+RUN_SECONDS_MAX = 3_000.0
 RESTART_SECONDS_MAX = 3.0
 # Looks at memory and rows: one in so many idle moments.
 LOOK_EVERY = 4
@@ -135,14 +136,12 @@ class Simulation:
         logger.propagate = False
         self.loop.set_exception_handler(lambda loop, context: None)
         try:
-            asyncio.set_event_loop(self.loop)
             self.loop.run_until_complete(self._play(main))
         finally:
             logger.removeHandler(complaints)
             logger.propagate = before[0]
             self._end_processes()
             close(self.loop)
-            asyncio.set_event_loop(None)
         self.violations += [Violation("unexpected", "-", text) for text in complaints.found]
         return self._report()
 
@@ -150,14 +149,19 @@ class Simulation:
         keepers = [asyncio.ensure_future(self._keep_engine())]
         keepers += [asyncio.ensure_future(self._keep_worker(slot)) for slot in range(self.setting.workers)]
         scenario = asyncio.ensure_future(main())
-        await asyncio.wait([scenario, *keepers], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([scenario, *keepers], timeout=RUN_SECONDS_MAX, return_when=asyncio.FIRST_COMPLETED)
         for keeper in keepers:
             keeper.cancel()
         await asyncio.wait(keepers)
         if not scenario.done():
             scenario.cancel()
             for keeper in keepers:
-                keeper.result()
+                if not keeper.cancelled():
+                    keeper.result()
+            self.blame(
+                "I14", "-", f"no end after {RUN_SECONDS_MAX:g} s: the engine does not come up, or answers nobody"
+            )
+            return
         await scenario
 
     def _end_processes(self) -> None:

@@ -116,11 +116,9 @@ def run(main: Coroutine[Any, Any, T], *, chance: Random | None = None) -> T:
     """Run a coroutine to its end on virtual time; Deadlock when it can not end."""
     loop = virtual_loop(chance)
     try:
-        asyncio.set_event_loop(loop)
         return loop.run_until_complete(main)
     finally:
         close(loop)
-        asyncio.set_event_loop(None)
 
 
 def close(loop: asyncio.AbstractEventLoop) -> None:
@@ -128,10 +126,12 @@ def close(loop: asyncio.AbstractEventLoop) -> None:
     left = asyncio.all_tasks(loop)
     for task in left:
         task.cancel()
-    if left:
-        loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
-    loop.run_until_complete(loop.shutdown_asyncgens())
-    loop.close()
+    try:
+        if left:
+            loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+    finally:
+        loop.close()
 
 
 class VirtualClock:

@@ -28,6 +28,8 @@ CANCELLED_EARLY_MAX = 1024
 # After a duty failed it waits, longer each time, before it goes on.
 PAUSE_SECONDS_MIN = 0.1
 PAUSE_SECONDS_MAX = 5.0
+# Tasks started before others on the loop get their turn.
+TAKE_MAX = 512
 FLUSH_SECONDS_MAX = 10.0
 
 log = logging.getLogger(__name__)
@@ -189,10 +191,16 @@ class Worker:
             self._slot.clear()
             await self._slot.wait()
             return
-        deliveries = await self._broker.consume(self._worker_id, self._queues, free, CONSUME_WAIT_SECONDS)
-        for delivery in deliveries:
-            self._start(delivery)
-        # Handlers that end at once free their slots here, so the next batch is a full one.
+        taken, wait_seconds = 0, CONSUME_WAIT_SECONDS
+        while free > 0 and taken < TAKE_MAX:
+            deliveries = await self._broker.consume(self._worker_id, self._queues, free, wait_seconds)
+            for delivery in deliveries:
+                self._start(delivery)
+            if not deliveries:
+                break
+            # Handlers that end at once have freed their slots: what waits is taken too, and reported with the rest.
+            taken, wait_seconds = taken + len(deliveries), 0.0
+            free = self._concurrency - self.running
         await asyncio.sleep(0)
 
     def _start(self, delivery: Delivery) -> None:

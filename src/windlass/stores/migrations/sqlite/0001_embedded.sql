@@ -57,9 +57,11 @@ create table events (
     job_id    text not null,
     first_seq integer not null,
     last_seq  integer not null,
-    body      text not null,
-    primary key (job_id, first_seq)
-) strict, without rowid;
+    body      text not null
+) strict;
+
+-- Pages are appended to the table whatever job they belong to; only their small keys are put in order.
+create unique index events_of_job on events (job_id, first_seq);
 
 -- The events one by one, for people who look into the database.
 create view event_list as

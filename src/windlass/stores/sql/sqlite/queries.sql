@@ -16,8 +16,8 @@ select * from jobs where workflow_id = ? and idempotency_key = ?;
 
 -- name: insert_jobs
 insert into jobs (job_id, workflow_id, version, input, created_at, shard, priority, idempotency_key, body_digest,
-                  status, round)
-values (?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', 0);
+                  scheduled_at, status, round)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', 0);
 
 -- name: insert_events
 insert into events (job_id, first_seq, last_seq, body) values (?, ?, ?, ?);
@@ -103,3 +103,9 @@ delete from requests where job_id in (select value from json_each(?));
 
 -- name: delete_jobs
 delete from jobs where job_id in (select value from json_each(?));
+
+-- name: delete_logs
+delete from logs where job_id in (select value from json_each(?));
+
+-- name: delete_results
+delete from results where job_id in (select value from json_each(?));

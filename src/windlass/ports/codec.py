@@ -1,0 +1,82 @@
+"""Messages as JSON, for rows and brokers that keep them outside the process."""
+
+import msgspec
+from msgspec import Raw, Struct
+
+from windlass.core.messages import (
+    CancelRequested,
+    Failed,
+    Message,
+    Proceeded,
+    RetryRequested,
+    Submitted,
+    Succeeded,
+    TaskError,
+    TaskFinished,
+    TaskLost,
+    TaskStarted,
+    TimerDue,
+)
+
+_NULL = Raw(b"null")
+
+
+class _Succeeded(Struct, frozen=True, tag="succeeded"):
+    """As Succeeded; a raw value can not be told from null while it is decoded, so it is always there."""
+
+    output: Raw
+    meta: Raw = _NULL
+
+
+class _Failed(Struct, frozen=True, tag="failed"):
+    error: TaskError
+    meta: Raw = _NULL
+
+
+class _TaskFinished(Struct, frozen=True, tag="task_finished"):
+    job_id: str
+    node_id: str
+    attempt: int
+    worker_id: str
+    started_at: int
+    finished_at: int
+    outcome: _Succeeded | _Failed
+    index: int = 0
+    seed: int = 0
+    result_id: str | None = None
+
+
+_Known = (
+    _TaskFinished | Submitted | Proceeded | TaskStarted | TaskLost | TimerDue | CancelRequested | RetryRequested
+)
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(_Known)
+
+
+def encode_message(message: Message) -> bytes:
+    """A message as JSON."""
+    return _encoder.encode(message)
+
+
+def decode_message(encoded: bytes | str) -> Message:
+    """The message that `encode_message` was given; msgspec.DecodeError for anything else."""
+    found = _decoder.decode(encoded)
+    return _finished(found) if isinstance(found, _TaskFinished) else found
+
+
+def _finished(found: _TaskFinished) -> TaskFinished:
+    outcome = found.outcome
+    # Copied, or a small value would keep the whole buffer it was decoded from.
+    meta = None if bytes(outcome.meta) == b"null" else outcome.meta.copy()
+    return TaskFinished(
+        found.job_id,
+        found.node_id,
+        found.attempt,
+        found.worker_id,
+        found.started_at,
+        found.finished_at,
+        Succeeded(outcome.output.copy(), meta) if isinstance(outcome, _Succeeded) else Failed(outcome.error, meta),
+        found.index,
+        found.seed,
+        found.result_id,
+    )

@@ -1,0 +1,185 @@
+"""The checker, on histories that were tampered with: each invariant can be broken, and says so."""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec import Raw
+from msgspec.structs import replace
+
+from windlass.core.changes import Event
+from windlass.engine.engine import Submit
+from windlass.engine.recovery import rebuild
+from windlass.ports.store import Request
+from windlass.testing.checker import check, check_memory
+from windlass.testing.faults import Calm
+from windlass.testing.history import Acknowledged, History, JobHistory
+from windlass.testing.simulator import Setting, Simulation
+from windlass.testing.workload import FLAKY, OK, NodeDraft, RetryOnError, Script, compiled
+
+Tamper = Callable[[JobHistory], JobHistory]
+
+
+@pytest.fixture(scope="module")
+def history() -> History:
+    """A diamond whose left side needed a second attempt and whose extra node was skipped."""
+    plan = compiled(
+        "diamond",
+        [
+            NodeDraft("top", []),
+            NodeDraft(
+                "left", ["top"], script=Script((FLAKY, OK)), on_error=RetryOnError(attempts_max=2), reads=["top"]
+            ),
+            NodeDraft("right", ["top"], reads=["top"]),
+            NodeDraft("extra", ["top"], when="{{ not top.output.flag }}"),
+            NodeDraft("join", ["left", "right", "extra"], reads=["left", "right"]),
+        ],
+    )
+    simulation = Simulation(Setting(), Calm(), Random(1))
+
+    async def play() -> None:
+        await simulation.deploy(plan)
+        await simulation.submit(Submit("diamond", 1, Raw(b"{}"), 0, "key", "digest"))
+        await simulation.settle()
+
+    report = simulation.run(play)
+    assert report.violations == []
+    return simulation.history()
+
+
+def broken(history: History, tamper: Tamper) -> set[str]:
+    """The invariants that are violated once the only job was tampered with."""
+    return {found.invariant for found in check(replace(history, jobs=[tamper(history.jobs[0])]))}
+
+
+def with_events(change: Callable[[list[Event]], list[Event]]) -> Tamper:
+    return lambda job: replace(job, events=change(list(job.events)))
+
+
+def with_row(node_id: str, **fields: Any) -> Tamper:
+    return lambda job: replace(job, nodes=[replace(n, **fields) if n.node_id == node_id else n for n in job.nodes])
+
+
+def with_executions(node_id: str, **fields: Any) -> Tamper:
+    def tamper(job: JobHistory) -> JobHistory:
+        return replace(job, executions=[replace(e, **fields) if e.node_id == node_id else e for e in job.executions])
+
+    return tamper
+
+
+def without(type: str, node_id: str | None) -> Tamper:
+    def change(events: list[Event]) -> list[Event]:
+        kept = [event for event in events if (event.type, event.node_id) != (type, node_id)]
+        return [replace(event, seq=seq) for seq, event in enumerate(kept, 1)]
+
+    return with_events(change)
+
+
+def swapped(first: tuple[str, str], second: tuple[str, str]) -> Tamper:
+    def change(events: list[Event]) -> list[Event]:
+        places = {(event.type, event.node_id): at for at, event in enumerate(events)}
+        one, two = places[first], places[second]
+        events[one], events[two] = replace(events[two], seq=one + 1), replace(events[one], seq=two + 1)
+        return events
+
+    return with_events(change)
+
+
+def appended(type: str, node_id: str | None, data: object) -> Tamper:
+    def change(events: list[Event]) -> list[Event]:
+        last = events[-1]
+        return [*events, Event(last.seq + 1, type, node_id, None, last.at, Raw(msgspec.json.encode(data)))]
+
+    return with_events(change)
+
+
+def test_an_honest_history_breaks_nothing(history: History) -> None:
+    assert check(history) == []
+
+
+@pytest.mark.parametrize(("invariant", "tamper"), [
+    ("I1", without("node_started", "join")),
+    ("I1", appended("node_completed", "join", {"attempt_number": 1})),
+    ("I2", with_row("join", status="failed")),
+    ("I2", with_row("left", attempt=1)),
+    ("I2", with_row("right", started_at=1)),
+    ("I2", with_row("left", losses=1)),
+    ("I2", lambda job: replace(job, job=replace(job.job, status="failed"))),
+    ("I2", lambda job: replace(job, job=replace(job.job, round=1))),
+    ("I3", with_events(lambda events: [
+        replace(e, data=Raw(b'{"attempt_number":7}')) if e.type == "node_dispatched" else e for e in events
+    ])),
+    ("I6", with_row("join", output=Raw(b'"another"'))),
+    ("I6", with_executions("left", outcome="succeeded")),
+    ("I7", with_executions("join", outcome="stopped")),
+    ("I7", with_executions("join", attempt=2)),
+    ("I7", with_executions("top", dispatch_was_durable=False)),
+    ("I8", swapped(("node_ready", "join"), ("node_completed", "right"))),
+    ("I8", with_executions("join", reads={"right": Raw(b'"another"')})),
+    ("I11", with_events(lambda events: [
+        replace(e, data=Raw(b'{"reason":"every dependency was skipped"}')) if e.type == "node_skipped" else e
+        for e in events
+    ])),
+    ("I11", with_row("top", output=Raw(b'{"flag":false}'))),
+    ("I12", appended("node_ready", "join", {})),
+    ("I13", without("node_skipped", "extra")),
+    ("I14", without("job_completed", None)),
+    ("I14", lambda job: replace(job, requests=[(Request("r", job.job.job_id, "cancel", 0), False)])),
+    ("I23", with_events(lambda events: [
+        replace(e, data=Raw(b'{"attempt_number":1,"delay_seconds":99.0,"error":{"type":"E","message":""}}'))
+        if e.type == "node_retrying" else e for e in events
+    ])),
+    ("I22", with_events(lambda events: [
+        replace(e, at=e.at - 900_000) if e.type == "node_ready" and e.parent_seq is not None else e for e in events
+    ])),
+    ("I26", with_events(lambda events: events[:-2] + events[-1:])),
+    ("I26", with_events(lambda events: [*events, events[-1]])),
+    ("I27", with_row("join", output=None)),
+])  # fmt: skip
+def test_a_history_that_was_tampered_with_is_found_out(history: History, invariant: str, tamper: Tamper) -> None:
+    assert invariant in broken(history, tamper)
+
+
+def test_an_applied_cancel_leaves_no_job_running(history: History) -> None:
+    job = history.jobs[0]
+    running = without("job_completed", None)(replace(job, requests=[(Request("r", job.job.job_id, "cancel", 0), True)]))
+
+    assert "I31" in {found.invariant for found in check(replace(history, jobs=[running]))}
+
+
+def test_idempotency_keys_that_changed_between_attempts_are_found_out(history: History) -> None:
+    def tamper(job: JobHistory) -> JobHistory:
+        runs = [replace(e, idempotency_key=f"{e.idempotency_key}{e.attempt}") for e in job.executions]
+        return replace(job, executions=runs)
+
+    assert "I7" in broken(history, tamper)
+
+
+def test_an_acknowledged_job_that_is_gone_is_found_out(history: History) -> None:
+    told = [*history.acknowledged, Acknowledged("gone", "diamond")]
+
+    assert [found.invariant for found in check(replace(history, acknowledged=told))] == ["I24"]
+
+
+def test_two_jobs_under_one_key_are_found_out(history: History) -> None:
+    twin = replace(history.jobs[0], job=replace(history.jobs[0].job, job_id="twin"))
+
+    assert "I25" in {found.invariant for found in check(replace(history, jobs=[*history.jobs, twin]))}
+
+
+def test_a_job_given_back_for_another_body_is_found_out(history: History) -> None:
+    told = [replace(history.acknowledged[0], body_digest="another")]
+
+    assert [found.invariant for found in check(replace(history, acknowledged=told))] == ["I25"]
+
+
+def test_memory_that_differs_from_the_rows_is_found_out(history: History) -> None:
+    job = history.jobs[0]
+    memory = rebuild(job.plan, job.job, job.nodes)
+    assert check_memory(memory, job.job, job.nodes) == []
+
+    memory.seq += 1
+
+    assert [found.invariant for found in check_memory(memory, job.job, job.nodes)] == ["I2"]

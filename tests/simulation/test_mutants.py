@@ -1,0 +1,28 @@
+"""The simulator notices every mistake of the list: an invariant that no mistake can break proves nothing."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.simulation.mutants import MUTANTS, Mutant, mutated
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name.replace(" ", "_"))
+async def test_every_mutant_is_caught(mutant: Mutant) -> None:
+    mutated(mutant)
+
+    # A process of its own, so that nothing of the package was imported before the mistake is in.
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "tests.simulation.mutants", mutant.name, cwd=ROOT, stdout=asyncio.subprocess.PIPE
+    )
+    told, _ = await process.communicate()
+
+    assert process.returncode == 0, told.decode()
+
+
+def test_mutants_have_names_of_their_own() -> None:
+    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS) >= 24
