@@ -20,10 +20,11 @@ from windlass.core.changes import Event, NodeRow
 from windlass.core.errors import DatabaseInUse, HandlerInvalid, StoreUnavailable
 from windlass.core.plan import Plan
 from windlass.core.states import JOB_FINAL, JOB_STATES
-from windlass.engine.engine import Engine, Submit
+from windlass.engine.engine import Engine
 from windlass.engine.plans import Plans
 from windlass.handlers import builtin
 from windlass.ports.broker import ALL_QUEUES
+from windlass.ports.control import Submit
 from windlass.ports.declare import collect
 from windlass.ports.handler import Handler
 from windlass.ports.store import JobFilter, Store, StoredJob, StoredWorkflow

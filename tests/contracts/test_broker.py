@@ -20,7 +20,7 @@ def task(task_id: str, *, queue: str = "default", priority: int = 0, shard: int 
 
 def report(done: Task, worker_id: str = "w1") -> Report:
     message = TaskFinished(done.job_id, done.node_id, done.attempt, worker_id, 1, 2, Succeeded(Raw(b"1")))
-    return Report(done, message)
+    return Report(done.task_id, done.shard, message)
 
 
 def ids(deliveries: Sequence[Delivery]) -> list[str]:

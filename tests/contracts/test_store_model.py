@@ -71,10 +71,12 @@ class StoreAgainstModel(RuleBasedStateMachine):
         known = self.loop.run_until_complete(self.answer(self.model, "job", job_id))
         if isinstance(known, StoredJob):
             ended = None if status in ("pending", "running") else T0 + known.seq
+            # Only an output may be null and yet be there; of the other values null means that there is none.
+            value = None if text == "null" else text
             wanted = changes(
-                jobs=[job_row(job_id, status, completed_at=ended, error=None if text == "null" else text)],
+                jobs=[job_row(job_id, status, completed_at=ended, error=value)],
                 nodes=[node_row(job_id, node_id, status, output=text)],
-                events={job_id: [event(known.seq + 1, data=text), event(known.seq + 2)]},
+                events={job_id: [event(known.seq + 1, data=value), event(known.seq + 2)]},
             )
             self.both("commit", 0, self.epoch - behind, wanted)
 

@@ -11,9 +11,10 @@ from msgspec import Raw
 from windlass.brokers.memory import MemoryBroker
 from windlass.clock import SystemClock
 from windlass.core.plan import NodePlan, Plan
-from windlass.engine.engine import Engine, Submit
+from windlass.engine.engine import Engine
 from windlass.engine.plans import Plans
 from windlass.handlers import builtin
+from windlass.ports.control import Submit
 from windlass.ports.store import Store, StoredJob, StoredWorkflow
 from windlass.stores.sqlite import SqliteStore
 from windlass.testing.plans import plan_of

@@ -10,8 +10,8 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from windlass.core.changes import Event
-from windlass.engine.engine import Submit
 from windlass.engine.recovery import rebuild
+from windlass.ports.control import Submit
 from windlass.ports.store import Request
 from windlass.testing.checker import check, check_memory
 from windlass.testing.faults import Calm

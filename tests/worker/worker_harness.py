@@ -81,7 +81,7 @@ class StubBroker:
         self.finish_calls += 1
         self.reports.extend(reports)
         for report in reports:
-            self.finished[report.task.task_id] = report.message
+            self.finished[report.task_id] = report.message
         await self._tell()
 
     async def give_back(self, worker_id: str, task_ids: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from windlass.core.changes import Task
 from windlass.core.messages import Message, TaskLost
-from windlass.ports.broker import ALL_QUEUES, Delivery, Report
+from windlass.ports.broker import ALL_QUEUES, Delivery, Report, WorkerSeen
 from windlass.ports.clock import Clock
 
 _MICROSECONDS = 1_000_000
@@ -77,6 +77,7 @@ class MemoryBroker:
         self._queues: dict[str, dict[int, deque[str]]] = {}
         self._held: dict[str, dict[str, None]] = {}
         self._seen_at: dict[str, int] = {}
+        self._serves: dict[str, tuple[str, ...]] = {}
         self._stops: dict[str, list[str]] = {}
         self._inboxes: dict[int, _Inbox] = {}
         self._work = Bell()
@@ -114,6 +115,7 @@ class MemoryBroker:
 
     def _take(self, worker_id: str, queues: Sequence[str], limit: int) -> list[Delivery]:
         self._seen_at[worker_id] = self._clock.now()
+        self._serves[worker_id] = tuple(queues)
         held = self._held.setdefault(worker_id, {})
         taken: list[Delivery] = []
         for queue in self._queues if ALL_QUEUES in queues else queues:
@@ -138,15 +140,15 @@ class MemoryBroker:
         held = self._held.setdefault(worker_id, {})
         shards: set[int] = set()
         for report in reports:
-            task_id = report.task.task_id
+            task_id = report.task_id
             if task_id in held:
                 del held[task_id]
                 del self._entries[task_id]
             elif task_id in self._entries:
                 # Reclaimed from this worker meanwhile: its result counts, and the other delivery is stopped.
                 self._withdraw(task_id)
-            self._inbox(report.task.shard).unread.append(report.message)
-            shards.add(report.task.shard)
+            self._inbox(report.shard).unread.append(report.message)
+            shards.add(report.shard)
         for shard in shards:
             self._inbox(shard).bell.ring()
 
@@ -168,6 +170,7 @@ class MemoryBroker:
             if seen_at >= silent_since:
                 continue
             del self._seen_at[worker_id]
+            self._serves.pop(worker_id, None)
             for task_id in self._held.pop(worker_id, {}):
                 await self._lose(worker_id, self._entries[task_id])
                 count += 1
@@ -198,6 +201,12 @@ class MemoryBroker:
         if worker_id not in self._stops and wait_seconds > 0:
             await self._stopping.wait(wait_seconds)
         return self._stops.pop(worker_id, [])
+
+    async def workers(self) -> Sequence[WorkerSeen]:
+        return [
+            WorkerSeen(worker_id, self._serves.get(worker_id, ()), len(self._held.get(worker_id, ())), seen_at)
+            for worker_id, seen_at in sorted(self._seen_at.items())
+        ]
 
     async def missing(self, task_ids: Sequence[str]) -> Sequence[str]:
         return [task_id for task_id in task_ids if task_id not in self._entries]

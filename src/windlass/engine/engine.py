@@ -6,11 +6,10 @@ from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from random import Random
 
-from msgspec import Raw, Struct
-
 from windlass.core.changes import Changes
-from windlass.core.errors import IdempotencyConflict, RequestRefused
+from windlass.core.errors import IdempotencyConflict, NodeNotFound, RequestRefused
 from windlass.core.messages import CancelRequested, Message, RetryRequested, Submitted
+from windlass.core.plan import Plan
 from windlass.core.states import JOB_FINAL, JOB_STATES, JobState
 from windlass.engine.duties import every, kept
 from windlass.engine.ids import Ids
@@ -21,6 +20,7 @@ from windlass.engine.shard import Shard
 from windlass.engine.sweeper import Sweeper
 from windlass.ports.broker import Broker
 from windlass.ports.clock import Clock
+from windlass.ports.control import Submit
 from windlass.ports.store import NewJob, Request, Store, StoredJob, Submission
 
 # A worker that was silent for so long is dead: its tasks go to another.
@@ -29,17 +29,6 @@ SHARD = 0
 ENDED_MAX = 10_000
 # A request is durable before it is applied. When the shard is busy recovering, its caller need not wait for all of it.
 APPLIED_SECONDS_MAX = 5.0
-
-
-class Submit(Struct, frozen=True):
-    """What a caller asks to be run. The input has been checked."""
-
-    workflow_id: str
-    version: int
-    input: Raw
-    priority: int = 0
-    idempotency_key: str | None = None
-    body_digest: str | None = None
 
 
 class Engine:
@@ -61,6 +50,7 @@ class Engine:
         self._store = store
         self._broker = broker
         self._clock = clock
+        self._plans = plans
         self._ids = Ids(chance)
         self._intake = Intake(store)
         self._shard = Shard(SHARD, owner, store, broker, clock, plans, self._listen)
@@ -108,11 +98,20 @@ class Engine:
             await self._shard.release()
 
     @property
+    def shards(self) -> Sequence[int]:
+        """The shards that this process runs now."""
+        return [SHARD] if self._shard.ready.is_set() else []
+
+    @property
     def lost(self) -> asyncio.Task[None] | None:
         """The task that ends early only when the shard was lost to another owner."""
         return self._running
 
     # What people ask for
+
+    async def plan(self, workflow_id: str, version: int) -> Plan:
+        """The compiled plan of a version; WorkflowNotFound."""
+        return await self._plans.get(workflow_id, version)
 
     async def submit(self, wanted: Submit) -> StoredJob:
         """Store a job and let it begin; once this returns, the job is never lost. IdempotencyConflict."""
@@ -149,6 +148,7 @@ class Engine:
             priority=wanted.priority,
             idempotency_key=wanted.idempotency_key,
             body_digest=wanted.body_digest,
+            scheduled_at=wanted.scheduled_at,
         )
 
     def _admit(self, answers: Sequence[Submission]) -> None:
@@ -183,6 +183,8 @@ class Engine:
             raise RequestRefused(f"job {job_id} is {job.status}: only a finished job can be retried")
         if state is JobState.COMPLETED and from_node is None:
             raise RequestRefused(f"job {job_id} completed: name the node to start again from")
+        if from_node is not None and from_node not in (await self.plan(job.workflow_id, job.version)).index:
+            raise NodeNotFound(f"workflow {job.workflow_id} has no node {from_node!r}")
         now = self._clock.now()
         request = Request(self._ids.new(now), job_id, "retry", now, from_node=from_node)
         await self._ask(request, RetryRequested(job_id, request.request_id, from_node))

@@ -19,6 +19,8 @@ from windlass.ports.store import Store, StoredJob
 
 # Task ids that one question to the broker names at most.
 ASK_MAX = 1_000
+# Stored results that recovery applies at once; the sweeper sees to the others.
+RESULTS_MAX = 10_000
 
 _MICROSECONDS = 1_000_000
 log = logging.getLogger("windlass.engine")
@@ -100,6 +102,11 @@ class Recovery:
             elif job.ready or not job.unfinished:
                 found.append(Proceeded(job.id))
         return found
+
+    async def results(self, shard: int, jobs: Mapping[str, Job]) -> list[Message]:
+        """Results that were stored and not applied: known before their tasks could go out again."""
+        stored = await self._store.results(shard, RESULTS_MAX)
+        return [result.message for result in stored if result.message.job_id in jobs]
 
     async def lost(self, jobs: Iterable[Job], broker: Broker) -> Lost:
         """What is in flight by the rows and unknown to the broker; what ran there counts as lost with its worker."""

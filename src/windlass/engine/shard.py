@@ -15,7 +15,7 @@ from windlass.core.advance import advance
 from windlass.core.changes import Changes
 from windlass.core.errors import JobNotFound, RequestRefused, StaleLease, StoreUnavailable
 from windlass.core.job import Job
-from windlass.core.messages import Message, Proceeded
+from windlass.core.messages import Message, Proceeded, TaskFinished
 from windlass.engine.duties import kept
 from windlass.engine.plans import Plans
 from windlass.engine.recovery import Lost, Recovery, rebuild
@@ -68,8 +68,8 @@ class Shard:
         self._expected: set[str] = set()
         # Jobs that have ended, until they can be dropped from memory.
         self._leaving: set[str] = set()
-        # What the batch decided last wants stored: it may not be committed yet.
-        self._newest = Changes()
+        # What was decided and is not stored yet: a batch or two.
+        self._unstored: list[Changes] = []
         self._stopping = False
         self._failures = 0
         self.ready = asyncio.Event()
@@ -128,12 +128,14 @@ class Shard:
 
     def _begin_commit(self, changes: Changes, gathered: int, before: "_Commit | None") -> "_Commit":
         stored: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        released = before.task if before is not None and not before.task.done() else None
+        # Also when it is done: it may have failed since somebody looked, and must not be passed over.
+        released = before.task if before is not None else None
         return _Commit(stored, asyncio.ensure_future(self._commit(changes, gathered, stored, released)))
 
     async def decide(self, batch: Sequence[Message]) -> Changes:
         """Apply the rules to each message. The jobs in memory are then ahead of their rows until the commit."""
-        changes = self._newest = Changes()
+        changes = Changes()
+        self._unstored.append(changes)
         now = self._clock.now()
         jobs = self.jobs
         for message in batch:
@@ -141,6 +143,8 @@ class Shard:
             if job is None:
                 job = await self._load(message.job_id)
                 if job is None:
+                    if isinstance(message, TaskFinished) and message.result_id is not None:
+                        changes.results.append(message.result_id)
                     continue
             try:
                 advance(job, message, now, changes)
@@ -186,6 +190,7 @@ class Shard:
         try:
             if changes:
                 await self._store.commit(self.number, self._lease.epoch, changes)
+            self._unstored.remove(changes)
             if stored is not None:
                 stored.set_result(True)
             if released is not None:
@@ -213,15 +218,15 @@ class Shard:
             await self._broker.acknowledge(self.number, gathered)
         self._leaving.update(changes.finished)
         if self._leaving:
-            self._forget_ended(changes)
+            self._forget_ended()
 
-    def _forget_ended(self, committed: Changes) -> None:
-        """Drop ended jobs from memory, but not before what the newest batch says of them is stored too."""
+    def _forget_ended(self) -> None:
+        """Drop ended jobs from memory, but not before what later batches say of them is stored too."""
         for job_id in list(self._leaving):
             job = self.jobs.get(job_id)
             if job is None or not job.ended:
                 self._leaving.discard(job_id)
-            elif committed is self._newest or job_id not in self._newest.events:
+            elif not any(job_id in changes.events for changes in self._unstored):
                 self._leaving.discard(job_id)
                 del self.jobs[job_id]
                 self.fresh.pop(job_id, None)
@@ -233,12 +238,14 @@ class Shard:
         self.fresh.clear()
         self._expected.clear()
         self._leaving.clear()
+        self._unstored.clear()
         self._carried.clear()
         self._timers.clear()
         await self._broker.rewind(self.number)
         self.jobs.update(await self.recovery.load(self.number, self.admitted))
         self._timers.set(self.recovery.timers(self.jobs.values()))
         self._carried.extend(self.recovery.hints(self.jobs.values()))
+        self._carried.extend(await self.recovery.results(self.number, self.jobs))
         # Asked before the inbox is emptied: a result that comes in between is then not taken for a lost task.
         lost = await self.recovery.lost(self.jobs.values(), self._broker)
         await self._drain()

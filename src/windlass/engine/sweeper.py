@@ -47,6 +47,7 @@ class Sweeper:
     async def _find_rows(self) -> None:
         shard = self._shard
         messages: list[Message] = [_message(request) for request in await self._store.requests(shard.number, SWEEP_MAX)]
+        messages += [result.message for result in await self._store.results(shard.number, SWEEP_MAX)]
         if shard.admitted is None:
             before = self._clock.now() - round(HINT_SECONDS * _MICROSECONDS)
             pending = await self._store.pending(shard.number, before, SWEEP_MAX)

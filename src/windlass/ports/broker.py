@@ -26,8 +26,18 @@ class Delivery(Struct, frozen=True):
 class Report(Struct, frozen=True):
     """What a worker says at the end of a delivery."""
 
-    task: Task
+    task_id: str
+    shard: int
     message: TaskFinished
+
+
+class WorkerSeen(Struct, frozen=True):
+    """A worker as the broker knows it: when it last said anything, and how much it holds."""
+
+    worker_id: str
+    queues: tuple[str, ...]
+    held: int
+    seen_at: int
 
 
 class Broker(Protocol):
@@ -65,6 +75,10 @@ class Broker(Protocol):
 
     async def cancelled(self, worker_id: str, wait_seconds: float) -> Sequence[str]:
         """Tasks held by the worker that it was asked to stop since the last call; waits for the first."""
+        ...
+
+    async def workers(self) -> Sequence[WorkerSeen]:
+        """Every worker that was not found dead, by id."""
         ...
 
     async def missing(self, task_ids: Sequence[str]) -> Sequence[str]:

@@ -138,7 +138,7 @@ class Store(Protocol):
         ...
 
     async def workflow(self, workflow_id: str, version: int | None = None) -> StoredWorkflow:
-        """A version (the newest by default); WorkflowNotFound."""
+        """A version, or the newest of a workflow that is not deleted; WorkflowNotFound."""
         ...
 
     async def workflows(self, wanted: WorkflowFilter) -> Sequence[StoredWorkflow]:

@@ -265,7 +265,7 @@ class SqliteStore:
     # Reading
 
     async def workflow(self, workflow_id: str, version: int | None = None) -> StoredWorkflow:
-        name, values = ("newest_workflow", (workflow_id,))
+        name, values = ("live_workflow", (workflow_id,))
         if version is not None:
             name, values = ("workflow_version", (workflow_id, version))
         row = await self._read(lambda connection: connection.execute(self._sql[name], values).fetchone())

@@ -234,7 +234,7 @@ class MemoryStore:
     async def workflow(self, workflow_id: str, version: int | None = None) -> StoredWorkflow:
         versions = self._workflows.get(workflow_id, [])
         number = len(versions) if version is None else version
-        if not 1 <= number <= len(versions):
+        if not 1 <= number <= len(versions) or (version is None and self._is_deleted(workflow_id)):
             raise WorkflowNotFound(f"there is no workflow {workflow_id} version {version}; deploy it first")
         return versions[number - 1]
 

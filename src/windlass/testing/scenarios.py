@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from windlass.core.plan import NodeKind, Plan, RetryOnError
-from windlass.engine.engine import Submit
+from windlass.ports.control import Submit
 from windlass.testing.faults import Fault, FaultAt, RandomFaults, can_happen
 from windlass.testing.simulator import Report, Setting, Simulation
 from windlass.testing.workload import (

@@ -23,8 +23,9 @@ from windlass.core.errors import (
 )
 from windlass.core.job import IN_FLIGHT, Job
 from windlass.core.plan import Plan
-from windlass.engine.engine import Engine, Submit
+from windlass.engine.engine import Engine
 from windlass.engine.plans import Plans
+from windlass.ports.control import Submit
 from windlass.ports.store import StoredWorkflow
 from windlass.testing import workload
 from windlass.testing.checker import check, check_job, check_memory
@@ -267,7 +268,7 @@ class Simulation:
     def _note_result(self, call: str, arguments: tuple[Any, ...]) -> None:
         if call == "finish":
             for report in arguments[1]:
-                self.ledger.accepted.setdefault(report.task.task_id, self.loop.time())
+                self.ledger.accepted.setdefault(report.task_id, self.loop.time())
 
     def usurp(self) -> Life | None:
         """Pause the embedded process; another one takes its place. The paused one is given back, to be resumed."""

@@ -313,7 +313,7 @@ class Executor:
             task.index,
             around.random.getrandbits(32),
         )
-        return Report(task, message)
+        return Report(task.task_id, task.shard, message)
 
     def _watch_at(self, when: float) -> None:
         if when < self._watch_when:

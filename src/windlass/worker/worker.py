@@ -45,7 +45,7 @@ class Remembered:
     def add(self, report: Report) -> None:
         """Remember a report, and forget the oldest ones beyond the bounds."""
         size = _size(report)
-        self._reports[report.task.task_id] = (report, size)
+        self._reports[report.task_id] = (report, size)
         self._bytes += size
         while len(self._reports) > REMEMBERED_MAX or self._bytes > REMEMBERED_BYTES_MAX:
             self._bytes -= self._reports.popitem(last=False)[1][1]
@@ -240,7 +240,7 @@ class Worker:
             await self._broker.send(shard, messages)
 
     async def _beat(self) -> None:
-        held = [*self._held(), *(report.task.task_id for report in (*self._reporting, *self._reports))]
+        held = [*self._held(), *(report.task_id for report in (*self._reporting, *self._reports))]
         for task_id in await self._broker.extend(self._worker_id, held):
             if self._executor is not None:
                 self._executor.hand_back(task_id)
@@ -289,7 +289,7 @@ class Worker:
 
 def _size(report: Report) -> int:
     outcome = report.message.outcome
-    return len(report.task.params) + (len(memoryview(outcome.output)) if isinstance(outcome, Succeeded) else 0)
+    return len(memoryview(outcome.output)) if isinstance(outcome, Succeeded) else 0
 
 
 async def _ended(duty: asyncio.Task[None]) -> None:

@@ -5,6 +5,10 @@
 select workflow_id, version, definition, digest, created_at from workflows
  where workflow_id = ? order by version desc limit 1;
 
+-- name: live_workflow
+select workflow_id, version, definition, digest, created_at from workflows
+ where workflow_id = ? and deleted_at is null order by version desc limit 1;
+
 -- name: workflow_version
 select workflow_id, version, definition, digest, created_at from workflows where workflow_id = ? and version = ?;
 

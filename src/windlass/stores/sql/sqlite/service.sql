@@ -15,11 +15,12 @@ select workflow_id, version, definition, digest, created_at from workflows
 select count(*) from jobs where workflow_id = ? and status in ('pending', 'running');
 
 -- name: delete_workflow
+-- All versions: a workflow that is deployed again begins with a new one, and only that one is live.
 update workflows set deleted_at = ? where workflow_id = ? and deleted_at is null returning version;
 
 -- name: is_deleted
-select 1 from workflows where workflow_id = ? and deleted_at is not null
-   and version = (select max(version) from workflows where workflow_id = ?1);
+select 1 from workflows as newest where workflow_id = ? and deleted_at is not null
+   and version = (select max(version) from workflows where workflow_id = newest.workflow_id);
 
 -- name: aliases_of_workflow
 select alias, targets from aliases where workflow_id = ? order by alias;

@@ -1,0 +1,280 @@
+"""The shapes of the HTTP API, shared by the server and the client. Instants are ISO 8601 in UTC, JSON is plain JSON."""
+
+from datetime import UTC, datetime
+from typing import Any, Generic, Literal, TypeVar
+
+from msgspec import Raw, Struct, field
+
+T = TypeVar("T")
+
+
+class Page(Struct, Generic[T], frozen=True):
+    """A part of a list, and where the next one begins."""
+
+    items: list[T]
+    next_cursor: str | None = None
+
+
+class ProblemItem(Struct, frozen=True, omit_defaults=True):
+    """One thing wrong with a request or a document."""
+
+    path: str
+    message: str
+    hint: str | None = None
+    line: int | None = None
+    column: int | None = None
+
+
+class ProblemDetails(Struct, frozen=True):
+    """A refusal: application/problem+json."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    errors: list[ProblemItem] = []
+    request_id: str | None = None
+
+
+class Warned(Struct, frozen=True):
+    """Something that a document may do but hardly means."""
+
+    path: str
+    message: str
+    hint: str | None = None
+    line: int | None = None
+    column: int | None = None
+
+
+class AliasTarget(Struct, frozen=True):
+    """A version that an alias points at, and its share of the submits."""
+
+    version: int
+    weight: int = 100
+
+
+class Workflow(Struct, frozen=True):
+    """One version of a workflow."""
+
+    workflow_id: str
+    version: int
+    digest: str
+    created_at: str
+    description: str | None = None
+    aliases: dict[str, list[AliasTarget]] = {}
+    definition: Raw = Raw(b"null")
+    warnings: list[Warned] = []
+
+
+class Validation(Struct, frozen=True):
+    """What is to be said about a document that was only checked."""
+
+    valid: bool
+    workflow_id: str | None
+    errors: list[ProblemItem] = []
+    warnings: list[Warned] = []
+
+
+class AliasRequest(Struct, frozen=True):
+    """Where an alias points: one version, or several with weights."""
+
+    version: int | None = None
+    targets: list[AliasTarget] = []
+
+
+class SubmitRequest(Struct, frozen=True):
+    """A job to be run. `version` is a number or an alias; `scheduled_at` an ISO instant."""
+
+    workflow_id: str
+    input_data: dict[str, Any] = {}
+    version: int | str | None = None
+    idempotency_key: str | None = None
+    scheduled_at: str | None = None
+    priority: int = 0
+
+
+class BatchRequest(Struct, frozen=True):
+    """Many jobs, stored in one transaction."""
+
+    jobs: list[SubmitRequest]
+
+
+class Submitted(Struct, frozen=True):
+    """A job that was accepted; it is durable."""
+
+    job_id: str
+    status: str
+
+
+class BatchItem(Struct, frozen=True):
+    """The answer to one job of a batch: the job, or why it was refused."""
+
+    job_id: str | None = None
+    status: str | None = None
+    error: ProblemDetails | None = None
+
+
+class BatchAnswer(Struct, frozen=True):
+    """The answers of a batch, in its order."""
+
+    jobs: list[BatchItem]
+
+
+class Node(Struct, frozen=True):
+    """A node of a job."""
+
+    node_id: str
+    status: str
+    attempt: int
+    output: Raw
+    error: Raw
+    meta: Raw
+    started_at: str | None = None
+    completed_at: str | None = None
+
+
+class Job(Struct, frozen=True):
+    """A job. `result_data` maps node ids to outputs once it has ended; `nodes` come when asked for."""
+
+    job_id: str
+    workflow_id: str
+    version: int
+    status: str
+    input_data: Raw
+    result_data: Raw
+    error: Raw
+    created_at: str
+    started_at: str | None = None
+    completed_at: str | None = None
+    scheduled_at: str | None = None
+    priority: int = 0
+    idempotency_key: str | None = None
+    nodes: list[Node] | None = None
+
+
+class CancelRequest(Struct, frozen=True):
+    """Why a job is to stop."""
+
+    reason: str | None = None
+
+
+class Event(Struct, frozen=True):
+    """One transition of a job."""
+
+    event_id: str
+    seq: int
+    event_type: str
+    job_id: str
+    node_id: str | None
+    index: int | None
+    timestamp: str
+    data: Raw
+    meta: Raw
+    context: Raw
+    parent_event_id: str | None = None
+
+
+class Log(Struct, frozen=True):
+    """A line of a log."""
+
+    log_id: int
+    job_id: str
+    node_id: str
+    index: int
+    attempt: int
+    timestamp: str
+    level: str
+    message: str
+
+
+class WorkerSeen(Struct, frozen=True):
+    """A worker, as the broker sees it."""
+
+    worker_id: str
+    queues: list[str]
+    running: int
+    seen_at: str
+    alive: bool
+
+
+class ClaimRequest(Struct, frozen=True):
+    """A worker asks for tasks; `wait` is a duration."""
+
+    worker_id: str
+    queues: list[str] = field(default_factory=lambda: ["default"])
+    max_tasks: int = 1
+    wait: float | str = 0
+
+
+class ClaimedTask(Struct, frozen=True):
+    """A task for an HTTP worker."""
+
+    task_id: str
+    job_id: str
+    node_id: str
+    index: int
+    attempt: int
+    handler: str
+    params: Raw
+    queue: str
+    timeout_seconds: float
+    retry_count: int
+    idempotency_key: str
+
+
+class ClaimAnswer(Struct, frozen=True):
+    """The tasks that are now the worker's."""
+
+    tasks: list[ClaimedTask]
+
+
+class HeartbeatRequest(Struct, frozen=True):
+    """A worker says that it lives and what it holds."""
+
+    worker_id: str
+    task_ids: list[str] = []
+
+
+class HeartbeatAnswer(Struct, frozen=True):
+    """The tasks that the worker should stop: cancelled, or no longer its own."""
+
+    stop: list[str]
+
+
+class TaskResult(Struct, frozen=True):
+    """How a task ended."""
+
+    task_id: str
+    job_id: str
+    node_id: str
+    status: Literal["completed", "failed"]
+    worker_id: str
+    output: Raw = Raw(b"null")
+    error: Raw = Raw(b"null")
+    meta: Raw = Raw(b"null")
+    execution_duration_ms: float | None = None
+    index: int = 0
+    attempt: int | None = None
+
+
+class ResultAnswer(Struct, frozen=True):
+    """What became of a reported result; a repetition is `duplicate`."""
+
+    accepted: bool
+    duplicate: bool = False
+
+
+class Health(Struct, frozen=True):
+    """Whether the process lives and can serve, and what it is made of."""
+
+    status: Literal["ok", "degraded"]
+    version: str
+    shards: list[dict[str, Any]]
+    workers: list[WorkerSeen]
+
+
+def instant(microseconds: int | None) -> str | None:
+    """An instant as ISO 8601."""
+    if microseconds is None:
+        return None
+    return datetime.fromtimestamp(microseconds / 1e6, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
