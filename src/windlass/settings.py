@@ -49,6 +49,8 @@ class WorkerSettings(Struct, frozen=True):
     processes: Count = field(default_factory=lambda: os.cpu_count() or 1)
     heartbeat_seconds: Seconds = 5.0
     imports: list[str] = []
+    # What the worker inside a server takes; others may serve the rest. `windlass run` serves every queue.
+    queues: list[str] = field(default_factory=lambda: ["default"])
 
 
 class HttpSettings(Struct, frozen=True):

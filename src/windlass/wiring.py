@@ -10,10 +10,12 @@ from collections.abc import AsyncGenerator, AsyncIterator, Generator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
 
+from windlass import __version__
 from windlass.brokers.memory import MemoryBroker
 from windlass.clock import SystemClock
 from windlass.core.changes import Event, NodeRow
@@ -33,6 +35,7 @@ from windlass.spec.compile import compile_plan, definition_from_json, definition
 from windlass.spec.inputs import check_input
 from windlass.spec.model import Definition
 from windlass.stores.sqlite import SqliteStore
+from windlass.worker.logs import LogWriter
 from windlass.worker.worker import Worker
 
 SQLITE_SCHEME = "sqlite:///"
@@ -49,6 +52,14 @@ class JobResult(Struct, frozen=True):
     job: StoredJob
     nodes: list[NodeRow]
     result_data: Raw
+
+
+class Service(Struct, frozen=True):
+    """A server's insides: the engine, the API before it, and the handlers, which may be replaced while it runs."""
+
+    embedded: "Embedded"
+    app: Any
+    handlers: dict[str, Handler]
 
 
 class Embedded:
@@ -174,9 +185,46 @@ def sqlite_path(settings: Settings) -> str:
     return url.removeprefix(SQLITE_SCHEME)
 
 
+class _Parts(Struct, frozen=True):
+    """What one process is made of."""
+
+    clock: SystemClock
+    store: SqliteStore
+    broker: MemoryBroker
+    plans: Plans
+    engine: Engine
+    handlers: dict[str, Handler]
+
+
 @asynccontextmanager
 async def open_embedded(settings: Settings, *, only_new_jobs: bool = False) -> AsyncGenerator[Embedded]:
     """A running engine and worker. With `only_new_jobs` it leaves unfinished jobs of earlier processes alone."""
+    async with _open(settings, (ALL_QUEUES,), only_new_jobs=only_new_jobs) as parts:
+        yield Embedded(parts.store, parts.engine, parts.plans)
+
+
+@asynccontextmanager
+async def open_service(settings: Settings) -> AsyncGenerator[Service]:
+    """The embedded engine and the API in front of it; every unfinished job is taken up."""
+    # FastAPI takes a third of a second to import, which no other command needs to wait for.
+    from windlass.api.app import create_app
+    from windlass.api.state import ApiState
+
+    async with _open(settings, settings.worker.queues, only_new_jobs=False) as parts:
+        state = ApiState(
+            store=parts.store,
+            broker=parts.broker,
+            control=parts.engine,
+            clock=parts.clock,
+            handlers=parts.handlers,
+            chance=Random(),
+            version=__version__,
+        )
+        yield Service(Embedded(parts.store, parts.engine, parts.plans), create_app(state), parts.handlers)
+
+
+@asynccontextmanager
+async def _open(settings: Settings, queues: Sequence[str], *, only_new_jobs: bool) -> AsyncGenerator[_Parts]:
     sys.setswitchinterval(SWITCH_SECONDS)
     path = sqlite_path(settings)
     clock = SystemClock()
@@ -200,26 +248,36 @@ async def open_embedded(settings: Settings, *, only_new_jobs: bool = False) -> A
         )
         stack.push_async_callback(engine.stop)
         await engine.start()
-        worker = _worker(settings, broker, clock, process)
+        parts = _Parts(clock, store, broker, plans, engine, registry_of(settings))
+        logs = LogWriter(store.append_logs, clock)
+        writing = asyncio.create_task(logs.run())
+        stack.push_async_callback(_close_logs, logs, writing)
+        worker = _worker(settings, parts, process, queues, logs)
         working = asyncio.create_task(worker.run())
         stack.push_async_callback(_stop, worker, working)
-        yield Embedded(store, engine, plans)
+        yield parts
 
 
-def _worker(settings: Settings, broker: MemoryBroker, clock: SystemClock, process: str) -> Worker:
+def _worker(settings: Settings, parts: _Parts, process: str, queues: Sequence[str], logs: LogWriter) -> Worker:
     wanted = settings.worker
     return Worker(
-        broker,
-        registry_of(settings),
-        clock,
+        parts.broker,
+        parts.handlers,
+        parts.clock,
         worker_id=process,
-        queues=(ALL_QUEUES,),
+        queues=queues,
         concurrency=wanted.concurrency,
         threads=wanted.threads,
         processes=wanted.processes,
         heartbeat_seconds=wanted.heartbeat_seconds,
         environment=process_environment(),
+        log_sink=logs,
     )
+
+
+async def _close_logs(logs: LogWriter, writing: "asyncio.Task[None]") -> None:
+    await logs.aclose()
+    await writing
 
 
 async def _stop(worker: Worker, working: "asyncio.Task[None]") -> None:
