@@ -17,6 +17,9 @@ WindlassError
 ├── CommitUnknown          a commit failed, or its outcome can not be known
 ├── StoreUnavailable       the database can not be used (locked, full, damaged, too new)
 ├── DatabaseInUse          another process owns this embedded database
+├── ApiError               a server refused a request, for a reason that no other class names
+├── ServerUnreachable      no server answers at a URL
+│   └── AnswerLost         the connection ended after the request was sent: it may have taken effect
 ├── HandlerInvalid         a handler is declared in a way that can not work
 ├── ParamsInvalid          a task's params do not fit its handler's signature
 ├── RetryableError         raised by a handler: worth another attempt
@@ -119,6 +122,26 @@ class StoreUnavailable(WindlassError):
 
 class DatabaseInUse(WindlassError):
     """Another process owns this embedded database."""
+
+
+class ApiError(WindlassError):
+    """A server refused a request. `status` is HTTP's; `request_id` finds the request in the server's log."""
+
+    def __init__(
+        self, message: str, *, status: int, problems: Sequence[Problem] = (), request_id: str | None = None
+    ) -> None:
+        super().__init__("\n".join([message, *(str(problem) for problem in problems)]))
+        self.status = status
+        self.problems = tuple(problems)
+        self.request_id = request_id
+
+
+class ServerUnreachable(WindlassError):
+    """No server answers."""
+
+
+class AnswerLost(ServerUnreachable):
+    """The connection ended before the answer came: what was asked may have taken effect."""
 
 
 class HandlerInvalid(WindlassError):

@@ -69,7 +69,8 @@ class Turn:
     def move(self, node: int, move: NodeMove) -> None:
         """Change a node's state, as far as the table allows."""
         states = self.job.states
-        states[node] = node_after(states[node], move)
+        target = move.after[states[node]]
+        states[node] = target if target >= 0 else node_after(states[node], move)
 
     def move_job(self, move: JobMove) -> None:
         """Change the job's state, as far as the table allows, and have its row written."""

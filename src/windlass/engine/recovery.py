@@ -46,10 +46,14 @@ def rebuild(plan: Plan, stored: StoredJob, rows: Iterable[NodeRow]) -> Job:
     return Job.restored(plan, head, rows)
 
 
+# A job's id, the number of a node, and the attempt that is meant: by the time it matters the node may be at another.
+Place = tuple[str, int, int]
+
+
 class Lost(Struct, frozen=True):
     """What the rows call in flight and the broker does not know: where it is, and what to tell the jobs of it."""
 
-    nodes: list[tuple[str, int]]
+    places: list[Place]
     messages: list[TaskLost]
 
 
@@ -118,20 +122,20 @@ class Recovery:
         lost = Lost([], [])
         for task_id in await missing(broker, list(places)):
             job, node = places[task_id]
-            lost.nodes.append((job.id, node))
+            flight = job.flights[node]
+            lost.places.append((job.id, node, flight.attempt))
             if job.states[node] == NodeState.RUNNING:
-                flight = job.flights[node]
                 lost.messages.append(
                     TaskLost(job.id, job.plan.nodes[node].id, flight.attempt, flight.worker_id or "", flight.losses + 1)
                 )
         return lost
 
-    def tasks(self, jobs: Mapping[str, Job], nodes: Sequence[tuple[str, int]]) -> list[Task]:
-        """The tasks of nodes that are still in flight, rendered again: the same as the first time."""
+    def tasks(self, jobs: Mapping[str, Job], places: Sequence[Place]) -> list[Task]:
+        """The tasks of attempts that are still in flight, rendered again: the same as the first time."""
         found: list[Task] = []
-        for job_id, node in nodes:
+        for job_id, node, attempt in places:
             job = jobs.get(job_id)
-            if job is None or job.states[node] not in IN_FLIGHT:
+            if job is None or not job.awaits(node, attempt):
                 continue
             try:
                 found.append(job.task(node, job.params_of(node)))

@@ -294,5 +294,5 @@ class Shard:
             await self._commit(await self.decide([*carried, *gathered]), len(gathered))
 
     async def _publish_again(self, lost: Lost) -> None:
-        for start in range(0, len(lost.nodes), BATCH_MAX):
-            await self._broker.publish(self.recovery.tasks(self.jobs, lost.nodes[start : start + BATCH_MAX]))
+        for start in range(0, len(lost.places), BATCH_MAX):
+            await self._broker.publish(self.recovery.tasks(self.jobs, lost.places[start : start + BATCH_MAX]))

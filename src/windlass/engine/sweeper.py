@@ -7,8 +7,9 @@ import asyncio
 
 from windlass.core.job import IN_FLIGHT
 from windlass.core.messages import CancelRequested, Message, RetryRequested, Submitted
-from windlass.engine.recovery import missing
+from windlass.engine.recovery import Place, missing
 from windlass.engine.shard import Shard
+from windlass.engine.timers import told
 from windlass.ports.broker import Broker
 from windlass.ports.clock import Clock
 from windlass.ports.store import Request, Store
@@ -56,15 +57,22 @@ class Sweeper:
             await self._broker.send(shard.number, messages)
 
     async def _find_lost_tasks(self, now: int) -> None:
-        """Publish again what the broker does not know twice in a row: once may mean that its result is on its way."""
+        """Publish again what the broker does not know twice in a row: once may mean that its result is on its way.
+
+        A wait that is long over was lost on its way to the inbox: the job is told of it again.
+        """
         before = now - round(FLIGHT_SECONDS * _MICROSECONDS)
-        places: dict[str, tuple[str, int]] = {}
+        places: dict[str, Place] = {}
+        overdue: list[Message] = []
         for count, job in enumerate(list(self._shard.jobs.values()), 1):
             for node, flight in job.flights.items():
                 if job.states[node] in IN_FLIGHT and (flight.dispatched_at or 0) < before:
-                    places[job.task_id(node)] = (job.id, node)
+                    places[job.task_id(node)] = (job.id, node, flight.attempt)
+            overdue += [told(timer) for timer in self._shard.recovery.timers([job]) if timer.due_at < before]
             if count % YIELD_JOBS == 0:
                 await asyncio.sleep(0)
+        if overdue:
+            await self._broker.send(self._shard.number, overdue)
         unknown = await missing(self._broker, list(places))
         lost = [places[task_id] for task_id in unknown & self._suspects]
         self._suspects = set(unknown)

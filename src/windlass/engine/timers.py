@@ -55,7 +55,7 @@ class Timers:
     async def _fire(self, due: list[Timer]) -> None:
         sent = False
         try:
-            await self._broker.send(self._shard, [_message(timer) for timer in due])
+            await self._broker.send(self._shard, [told(timer) for timer in due])
             sent = True
         finally:
             if not sent:
@@ -74,5 +74,6 @@ class Timers:
             waiting.cancel()
 
 
-def _message(timer: Timer) -> TimerDue:
+def told(timer: Timer) -> TimerDue:
+    """What a job is told when a wait of its is over."""
     return TimerDue(timer.job_id, timer.kind, timer.node_id, timer.attempt, timer.index, timer.round)

@@ -43,6 +43,7 @@ RUN_SECONDS_MAX = 3_000.0
 RESTART_SECONDS_MAX = 3.0
 # Looks at memory and rows: one in so many idle moments.
 LOOK_EVERY = 4
+LATE_MICROSECONDS = 6_000_000
 ASK_SECONDS_MAX = 20.0
 ASKS_MAX = 5
 
@@ -395,6 +396,7 @@ class Simulation:
             self.violations += check_memory(job, *self.store.rows(job_id))
         if not self._flushed:
             self._look_for_lost_tasks(shard.jobs.values())
+            self._look_for_lost_waits(shard.jobs.values())
         for job_id in shard.quarantined:
             self.blame("quarantine", job_id, "was set aside")
         if not self._looks % (LOOK_EVERY * 16):
@@ -411,6 +413,14 @@ class Simulation:
         except StopIteration as answer:  # it never waits, so its first step is its last
             for task_id in answer.value:
                 self.blame("I15", places[task_id].id, f"{task_id} is in flight by the rows, and the broker has lost it")
+
+    def _look_for_lost_waits(self, jobs: Iterable[Job]) -> None:
+        """A wait that is over was told of, unless a clock was set or a failed call is being repeated."""
+        late = self.clock.now() - LATE_MICROSECONDS
+        for job in jobs if self.clocks_steady else ():
+            for node, flight in job.flights.items():
+                if flight.due_at is not None and flight.due_at < late:
+                    self.blame("I15", job.id, f"{job.task_id(node)} waits on, though its wait is over")
 
     def _job_history(self, job_id: str, executions: list[Execution]) -> JobHistory:
         job, nodes = self.store.rows(job_id)
