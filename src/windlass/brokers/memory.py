@@ -47,11 +47,13 @@ def _expire(future: "asyncio.Future[None]") -> None:
         future.set_result(None)
 
 
-class _Entry(Struct):
+class _Entry(Struct, gc=False):
     """A task that is queued, or held by a worker."""
 
     task: Task
     worker_id: str | None = None
+    # When the holder last said that it has the task. One that never heard of it does not: its claim's answer was lost.
+    extended_at: int = 0
     deliveries: int = 0
     losses: int = 0
 
@@ -114,7 +116,7 @@ class MemoryBroker:
         return taken
 
     def _take(self, worker_id: str, queues: Sequence[str], limit: int) -> list[Delivery]:
-        self._seen_at[worker_id] = self._clock.now()
+        now = self._seen_at[worker_id] = self._clock.now()
         self._serves[worker_id] = tuple(queues)
         held = self._held.setdefault(worker_id, {})
         taken: list[Delivery] = []
@@ -125,14 +127,18 @@ class MemoryBroker:
                     if entry is None or entry.worker_id is not None:
                         continue
                     entry.worker_id = worker_id
+                    entry.extended_at = now
                     entry.deliveries += 1
                     held[entry.task.task_id] = None
                     taken.append(Delivery(entry.task, entry.deliveries))
         return taken
 
     async def extend(self, worker_id: str, task_ids: Sequence[str]) -> Sequence[str]:
-        self._seen_at[worker_id] = self._clock.now()
+        now = self._seen_at[worker_id] = self._clock.now()
         held = self._held.setdefault(worker_id, {})
+        for task_id in task_ids:
+            if task_id in held:
+                self._entries[task_id].extended_at = now
         return [task_id for task_id in task_ids if task_id not in held]
 
     async def finish(self, worker_id: str, reports: Sequence[Report]) -> None:
@@ -166,14 +172,16 @@ class MemoryBroker:
     async def reclaim(self, silent_seconds: float) -> int:
         silent_since = self._clock.now() - round(silent_seconds * _MICROSECONDS)
         count = 0
-        for worker_id, seen_at in list(self._seen_at.items()):
-            if seen_at >= silent_since:
-                continue
-            del self._seen_at[worker_id]
-            self._serves.pop(worker_id, None)
-            for task_id in self._held.pop(worker_id, {}):
+        for worker_id, held in list(self._held.items()):
+            for task_id in [task_id for task_id in held if self._entries[task_id].extended_at < silent_since]:
+                del held[task_id]
                 await self._lose(worker_id, self._entries[task_id])
                 count += 1
+            if not held and self._seen_at.get(worker_id, 0) < silent_since:
+                del self._held[worker_id]
+                self._seen_at.pop(worker_id, None)
+                self._serves.pop(worker_id, None)
+                self._stops.pop(worker_id, None)
         return count
 
     async def _lose(self, worker_id: str, entry: _Entry) -> None:

@@ -39,6 +39,8 @@ class NodeRow(Struct, frozen=True, array_like=True, gc=False):
     output: Raw | None
     error: Raw | None
     meta: Raw | None
+    # The node's place in its plan. Nodes that run at one time have neighbouring numbers, and so neighbouring rows.
+    number: int = 0
 
 
 class JobRow(Struct, frozen=True, array_like=True, gc=False):

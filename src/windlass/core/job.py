@@ -23,7 +23,7 @@ _FINAL_BYTES = frozenset(int(state) for state in NODE_FINAL)
 _COMPLETED, _SKIPPED, _FAILED = int(NodeState.COMPLETED), int(NodeState.SKIPPED), int(NodeState.FAILED)
 
 
-class Flight(Struct):
+class Flight(Struct, gc=False):
     """What is known of a node between its first dispatch and its end."""
 
     attempt: int
@@ -319,10 +319,10 @@ def node_row(job: Job, node: int, plan: NodePlan, flight: Flight | None, complet
         before = job.attempts_before.get(node, 0)
         return NodeRow(
             job.id, plan.id, status, job.attempt_of(node), before, 0, None, None, None, completed_at, None, None,
-            job.outputs[node], error, job.metas.get(node),
+            job.outputs[node], error, job.metas.get(node), node,
         )  # fmt: skip
     return NodeRow(
         job.id, plan.id, status, flight.attempt, flight.attempts_before, flight.losses, flight.first_seq,
         flight.dispatched_at, flight.started_at, completed_at, flight.due_at, flight.worker_id,
-        job.outputs[node], error, job.metas.get(node),
+        job.outputs[node], error, job.metas.get(node), node,
     )  # fmt: skip

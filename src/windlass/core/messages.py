@@ -19,33 +19,33 @@ class TaskError(Struct, frozen=True, omit_defaults=True):
     traceback: str | None = None
 
 
-class Succeeded(Struct, frozen=True, tag="succeeded"):
+class Succeeded(Struct, frozen=True, tag="succeeded", gc=False):
     """The handler returned. `output` is its JSON, encoded once; `meta` a JSON object or None."""
 
     output: Raw
     meta: Raw | None = None
 
 
-class Failed(Struct, frozen=True, tag="failed"):
+class Failed(Struct, frozen=True, tag="failed", gc=False):
     """The handler raised, timed out, or was refused its params."""
 
     error: TaskError
     meta: Raw | None = None
 
 
-class Submitted(Struct, frozen=True, tag="submitted"):
+class Submitted(Struct, frozen=True, tag="submitted", gc=False):
     """A job's row was written; it may begin."""
 
     job_id: str
 
 
-class Proceeded(Struct, frozen=True, tag="proceeded"):
+class Proceeded(Struct, frozen=True, tag="proceeded", gc=False):
     """The job has ready nodes left over from a turn that reached its bound."""
 
     job_id: str
 
 
-class TaskStarted(Struct, frozen=True, tag="task_started"):
+class TaskStarted(Struct, frozen=True, tag="task_started", gc=False):
     """A worker has been running an attempt for a while (short ones report only their end)."""
 
     job_id: str
@@ -56,7 +56,7 @@ class TaskStarted(Struct, frozen=True, tag="task_started"):
     index: int = 0
 
 
-class TaskFinished(Struct, frozen=True, tag="task_finished"):
+class TaskFinished(Struct, frozen=True, tag="task_finished", gc=False):
     """An attempt ended. `seed` feeds the jitter of a retry, so that a replay decides the same."""
 
     job_id: str
@@ -72,7 +72,7 @@ class TaskFinished(Struct, frozen=True, tag="task_finished"):
     result_id: str | None = None
 
 
-class TaskLost(Struct, frozen=True, tag="task_lost"):
+class TaskLost(Struct, frozen=True, tag="task_lost", gc=False):
     """The worker that held an attempt is gone; `losses` counts how often that happened to this attempt."""
 
     job_id: str
@@ -83,7 +83,7 @@ class TaskLost(Struct, frozen=True, tag="task_lost"):
     index: int = 0
 
 
-class TimerDue(Struct, frozen=True, tag="timer_due"):
+class TimerDue(Struct, frozen=True, tag="timer_due", gc=False):
     """A wait is over: `kind` is 'retry' or 'node_timeout' (with node and attempt), 'job_timeout' (with round), 'begin'."""
 
     job_id: str

@@ -26,7 +26,7 @@ class Backoff(IntEnum):
     EXPONENTIAL = 2
 
 
-class RetryOnError(Struct, frozen=True):
+class RetryOnError(Struct, frozen=True, gc=False):
     """The author's rule for attempts that fail. `attempts_max` counts all attempts, the first one too."""
 
     attempts_max: int = 1
@@ -42,7 +42,7 @@ class RetryOnError(Struct, frozen=True):
 NO_RETRY = RetryOnError()
 
 
-class NodePlan(Struct, frozen=True):
+class NodePlan(Struct, frozen=True, gc=False):
     """One node as the core and the worker need it."""
 
     id: str

@@ -16,14 +16,14 @@ from windlass.core.messages import Message, TaskFinished
 ALL_QUEUES = "*"
 
 
-class Delivery(Struct, frozen=True):
+class Delivery(Struct, frozen=True, gc=False):
     """A task in a worker's hands. `number` counts how often this attempt was handed out, from 1."""
 
     task: Task
     number: int = 1
 
 
-class Report(Struct, frozen=True):
+class Report(Struct, frozen=True, gc=False):
     """What a worker says at the end of a delivery."""
 
     task_id: str
@@ -66,7 +66,7 @@ class Broker(Protocol):
         ...
 
     async def reclaim(self, silent_seconds: float) -> int:
-        """Queue again what workers hold that have not extended for so long, telling the shards (TaskLost). How many."""
+        """Queue again what was not extended by its holder for so long, telling the shards (TaskLost). How many."""
         ...
 
     async def cancel(self, task_ids: Sequence[str]) -> None:

@@ -59,12 +59,13 @@ def job_values(job: NewJob) -> tuple[Any, ...]:
 
 
 def node_values(row: NodeRow) -> tuple[Any, ...]:
-    *plain, output, error, meta = structs.astuple(row)
+    *plain, output, error, meta, number = structs.astuple(row)
     return (
         *plain,
         None if output is None else str(output, "utf-8"),
         None if error is None else str(error, "utf-8"),
         None if meta is None else str(meta, "utf-8"),
+        number,
     )
 
 
@@ -97,8 +98,8 @@ def job_of(row: dict[str, Any]) -> StoredJob:
 
 
 def node_of(row: tuple[Any, ...]) -> NodeRow:
-    *plain, output, error, meta = row
-    return NodeRow(*plain, output=raw_of(output), error=raw_of(error), meta=raw_of(meta))
+    *plain, output, error, meta, number = row
+    return NodeRow(*plain, output=raw_of(output), error=raw_of(error), meta=raw_of(meta), number=number)
 
 
 def event_of(event: _PageEvent) -> Event:

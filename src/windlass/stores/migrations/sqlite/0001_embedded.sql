@@ -32,7 +32,8 @@ create index jobs_newest on jobs (created_at, job_id);
 create index jobs_ended on jobs (completed_at) where completed_at is not null;
 create unique index jobs_idempotency on jobs (workflow_id, idempotency_key) where idempotency_key is not null;
 
--- A node has a row once it left pending. Rows of a job lie side by side.
+-- A node has a row once it left pending. Rows of a job lie side by side, in the order of the plan's numbers: what runs
+-- at one time is then written to few pages, however large the job.
 create table nodes (
     job_id          text not null,
     node_id         text not null,
@@ -49,7 +50,8 @@ create table nodes (
     output          text,
     error           text,
     meta            text,
-    primary key (job_id, node_id)
+    number          integer not null,
+    primary key (job_id, number, node_id)
 ) strict, without rowid;
 
 -- Events are stored in pages: what one commit said about one job, as a JSON array of arrays.

@@ -29,8 +29,8 @@ insert into events (job_id, first_seq, last_seq, body) values (?, ?, ?, ?);
 -- name: put_nodes
 -- The whole row each time: a node's row is what the engine knows of it, and nothing else writes it.
 insert or replace into nodes (job_id, node_id, status, attempt, attempts_before, losses, first_seq, dispatched_at,
-                              started_at, completed_at, due_at, worker_id, output, error, meta)
-values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+                              started_at, completed_at, due_at, worker_id, output, error, meta, number)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: update_jobs
 update jobs
