@@ -27,6 +27,7 @@ QUERY_NAME = re.compile(r"^-- name: ([a-z][a-z0-9_]*)$", re.MULTILINE)
 
 # Who may catch everything and go on, and why.
 CATCHES_EVERYTHING = {
+    "api/operations.py": "the top of a request",
     "cli/main.py": "the top of the command line",
     "cli/user_code.py": "modules that users name",
     "engine/duties.py": "the top of a duty's loop",
@@ -35,6 +36,7 @@ CATCHES_EVERYTHING = {
     "engine/shard.py": "the top of a duty's loop; one bad job is set aside",
     "worker/child.py": "user code",
     "worker/execute.py": "user code",
+    "worker/logs.py": "the top of a duty's loop",
     "worker/outcomes.py": "user code: the text of its exceptions",
     "worker/worker.py": "the top of a duty's loop",
 }
@@ -45,7 +47,9 @@ FRAMEWORK_PARENTS = {
     "httpcore2.AsyncNetworkBackend",
     "httpx2.AsyncBaseTransport",
     "httpx2.AsyncByteStream",
+    "logging.Formatter",
     "logging.Handler",
+    "uvicorn.Server",
 }
 PARENTS = {"Protocol", "Enum", "IntEnum", "StrEnum", "BaseException", "Exception", "Struct", "BaseModel"}
 

@@ -1,7 +1,7 @@
 """The rules of a job's execution."""
 
 import pytest
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from tests.core.story import SECOND, T0, Story
 from windlass.core.errors import IllegalMove
@@ -493,3 +493,27 @@ def test_a_job_without_tasks_runs_to_its_end_at_once() -> None:
     story.begin()
 
     assert story.events == ["job_created", "node_ready end", "job_started", "job_completed"]
+
+
+def test_a_job_scheduled_for_later_begins_then() -> None:
+    story = Story(plan_of({"a": []}))
+    story.job.scheduled_at = T0 + 60 * SECOND
+
+    timer = story.begin().timers[0]
+    before = story.dispatched
+    story.now = timer.due_at
+    story.tell(TimerDue("job", "begin"))
+
+    assert (timer.due_at, before, story.dispatched) == (T0 + 60 * SECOND, [], ["a"])
+
+
+def test_a_result_that_was_a_row_is_marked_applied_even_when_nobody_waits_for_it() -> None:
+    story = Story(plan_of({"a": []}))
+    story.begin()
+    message = structs.replace(story.finished("a", Succeeded(Raw(b"1"))), result_id="job_a_1")
+
+    first = story.tell(message)
+    again = story.tell(message)
+
+    assert (first.results, again.results) == (["job_a_1"], ["job_a_1"])
+    assert story.events.count("node_completed a") == 1

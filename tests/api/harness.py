@@ -1,0 +1,115 @@
+"""The system behind the API, built by hand so that tests can reach every part of it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from random import Random
+from typing import Any, Self
+
+import httpx2
+from fastapi import FastAPI
+
+from windlass.api.app import create_app
+from windlass.api.state import ApiState
+from windlass.brokers.memory import MemoryBroker
+from windlass.clock import SystemClock
+from windlass.engine.engine import Engine
+from windlass.engine.plans import Plans
+from windlass.handlers import builtin
+from windlass.ports.broker import ALL_QUEUES
+from windlass.ports.handler import Handler, LogLine
+from windlass.spec import compile_plan, definition_from_json
+from windlass.stores.sqlite import SqliteStore
+from windlass.worker.worker import Worker
+
+API = "/api/v1"
+ENDS = "30s"
+CHAIN = """
+workflow_id: {workflow_id}
+nodes:
+  start: {{type: start, next: [first]}}
+  first: {{handler: echo}}
+  second: {{handler: echo, dependencies: [first], params: {{seen: "{{{{ first.output }}}}", mark: {mark}}}}}
+  end: {{type: end, dependencies: [second]}}
+"""
+
+
+class System:
+    """Store, broker, engine, worker and application in one process."""
+
+    def __init__(self, store: SqliteStore, handlers: Mapping[str, Handler], chance: int, **settings: Any) -> None:
+        self.store = store
+        self.clock = SystemClock()
+        self.broker = MemoryBroker(self.clock)
+        plans = Plans(store, lambda stored: compile_plan(definition_from_json(stored.definition), stored.version))
+        self.engine = Engine(store, self.broker, self.clock, plans, Random(), owner="test", sweep_seconds=0.05)
+        self.state = ApiState(
+            store, self.broker, self.engine, self.clock, tuple(handlers), Random(chance), "0.0.0", **settings
+        )
+        self.app: FastAPI = create_app(self.state)
+        self.client = self.reaching()
+
+    def reaching(self, url: str = "http://localhost") -> httpx2.AsyncClient:
+        """Another client of the application."""
+        transport = httpx2.ASGITransport(app=self.app, raise_app_exceptions=True)
+        return httpx2.AsyncClient(transport=transport, base_url=url, timeout=60.0)
+
+    @classmethod
+    @asynccontextmanager
+    async def running(
+        cls,
+        folder: Path,
+        *,
+        worker: bool = True,
+        queues: Sequence[str] = (ALL_QUEUES,),
+        handlers: Mapping[str, Handler] | None = None,
+        chance: int = 1,
+        log: "list[LogLine] | None" = None,
+        **settings: Any,
+    ) -> AsyncIterator[Self]:
+        """A system that works until the block ends."""
+        known = {**builtin(allow_private=True), **(handlers or {})}
+        async with AsyncExitStack() as stack:
+            store = await SqliteStore.open(str(folder / "api.db"), SystemClock())
+            stack.push_async_callback(store.close)
+            system = cls(store, known, chance, **settings)
+            await system.engine.start()
+            stack.push_async_callback(system.engine.stop)
+            if worker:
+                await stack.enter_async_context(system._working(known, queues))
+            await stack.enter_async_context(system.client)
+            yield system
+
+    @asynccontextmanager
+    async def _working(self, handlers: Mapping[str, Handler], queues: Sequence[str]) -> AsyncIterator[None]:
+        worker = Worker(self.broker, handlers, self.clock, worker_id="inner", queues=queues, random=Random(1))
+        task = asyncio.create_task(worker.run())
+        try:
+            yield
+        finally:
+            await worker.stop(0.0)
+            await task
+
+    # What tests ask for again and again
+
+    async def deploy(self, workflow_id: str = "chain", mark: int = 1) -> dict[str, Any]:
+        """A chain of two echoes; another mark makes another version."""
+        return await self.deploy_text(CHAIN.format(workflow_id=workflow_id, mark=mark))
+
+    async def deploy_text(self, text: str) -> dict[str, Any]:
+        response = await self.client.post(
+            f"{API}/workflows", content=text, headers={"content-type": "application/yaml"}
+        )
+        assert response.status_code in (200, 201), response.text
+        return response.json()
+
+    async def submit(self, workflow_id: str = "chain", **fields: Any) -> str:
+        response = await self.client.post(f"{API}/jobs", json={"workflow_id": workflow_id, **fields})
+        assert response.status_code in (200, 201), response.text
+        return response.json()["job_id"]
+
+    async def ended(self, job_id: str) -> dict[str, Any]:
+        response = await self.client.get(f"{API}/jobs/{job_id}", params={"wait": ENDS, "nodes": "true"})
+        assert response.status_code == 200, response.text
+        return response.json()

@@ -1,0 +1,189 @@
+"""A server on loopback whose parts tests can reach: its broker's clock can be set, its worker left out."""
+
+import asyncio
+import socket
+from collections import defaultdict
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import httpx2
+import msgspec
+import uvicorn
+from msgspec import Raw
+
+from windlass.api.app import create_app
+from windlass.api.state import ApiState
+from windlass.brokers.memory import MemoryBroker
+from windlass.clock import SystemClock
+from windlass.engine.engine import Engine
+from windlass.engine.plans import Plans
+from windlass.handlers import builtin
+from windlass.ports.broker import Delivery
+from windlass.ports.control import Submit
+from windlass.ports.handler import Handler
+from windlass.ports.store import StoredJob
+from windlass.spec import definition_json, digest, read_definition
+from windlass.stores.sqlite import SqliteStore
+from windlass.wiring import compiled
+from windlass.worker.logs import LogWriter
+from windlass.worker.worker import Worker
+
+ENDS_SECONDS = 20.0
+
+
+class SetClock:
+    """The machine's clock, which can be set forward."""
+
+    def __init__(self) -> None:
+        self._machine = SystemClock()
+        self._ahead = 0
+
+    def now(self) -> int:
+        return self._machine.now() + self._ahead
+
+    def jump(self, seconds: float) -> None:
+        self._ahead += round(seconds * 1_000_000)
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+class HeardBroker(MemoryBroker):
+    """A broker that tells tests who asked it for work."""
+
+    def __init__(self, clock: SetClock) -> None:
+        super().__init__(clock)
+        self._asked: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
+
+    async def consume(
+        self, worker_id: str, queues: Sequence[str], limit: int, wait_seconds: float
+    ) -> Sequence[Delivery]:
+        self._asked[worker_id].set()
+        return await super().consume(worker_id, queues, limit, wait_seconds)
+
+    async def asked(self, worker_id: str) -> None:
+        """Return once a worker has asked."""
+        async with asyncio.timeout(ENDS_SECONDS):
+            await self._asked[worker_id].wait()
+
+
+class Server:
+    """What one process holds, and a client that talks to it."""
+
+    def __init__(
+        self, store: SqliteStore, broker: HeardBroker, clock: SetClock, engine: Engine, client: httpx2.AsyncClient
+    ) -> None:
+        self.store = store
+        self.broker = broker
+        self.clock = clock
+        self.engine = engine
+        self.client = client
+
+    async def post(self, path: str, body: object, status: int = 200) -> Any:
+        answer = await self.client.post(path, json=body)
+        assert answer.status_code == status, answer.text
+        return answer.json()
+
+    async def get(self, path: str, status: int = 200, **query: Any) -> Any:
+        answer = await self.client.get(path, params=query)
+        assert answer.status_code == status, answer.text
+        return answer.json()
+
+    async def deploy(self, document: str) -> str:
+        definition, _ = read_definition(document)
+        encoded = definition_json(definition)
+        await self.store.put_workflow(definition.workflow_id, encoded, digest(encoded), self.clock.now())
+        return definition.workflow_id
+
+    async def submit(self, workflow_id: str, **input_data: object) -> str:
+        job = await self.engine.submit(Submit(workflow_id, 1, Raw(msgspec.json.encode(input_data))))
+        return job.job_id
+
+    async def claim(self, queue: str = "far", worker_id: str = "worker-xyz", **rest: object) -> list[dict[str, Any]]:
+        wanted = {"worker_id": worker_id, "queues": [queue], "wait": 10, **rest}
+        return (await self.post("/tasks/claim", wanted))["tasks"]
+
+    async def ended(self, job_id: str) -> StoredJob:
+        async with asyncio.timeout(ENDS_SECONDS):
+            await self.engine.wait(job_id)
+        return await self.store.job(job_id)
+
+    async def output(self, job_id: str, node_id: str) -> Any:
+        row = (await self.store.nodes(job_id, node_id))[0]
+        return None if row.output is None else msgspec.json.decode(row.output)
+
+    async def error(self, job_id: str, node_id: str) -> Any:
+        row = (await self.store.nodes(job_id, node_id))[0]
+        return None if row.error is None else msgspec.json.decode(row.error)
+
+    async def events(self, job_id: str) -> list[str]:
+        return [event.type for event in await self.store.events(job_id)]
+
+
+def result(task: dict[str, Any], output: object = None, **rest: object) -> dict[str, object]:
+    """A callback's body for a claimed task."""
+    names = {name: task[name] for name in ("task_id", "job_id", "node_id")}
+    return {**names, "status": "completed", "output": output, "worker_id": "worker-xyz", **rest}
+
+
+@asynccontextmanager
+async def serving(
+    folder: Path, handlers: dict[str, Handler] | None = None, queues: Sequence[str] = ("default",)
+) -> AsyncIterator[Server]:
+    """A running server, with a worker that serves the queues named."""
+    clock = SetClock()
+    async with AsyncExitStack() as stack:
+        store = await SqliteStore.open(str(folder / "server.db"), clock)
+        stack.push_async_callback(store.close)
+        broker = HeardBroker(clock)
+        plans = Plans(store, compiled)
+        engine = Engine(store, broker, clock, plans, Random(), owner="server", sweep_seconds=0.05)
+        stack.push_async_callback(engine.stop)
+        await engine.start()
+        registry = {**builtin(allow_private=True), **(handlers or {})}
+        if queues:
+            logs = LogWriter(store.append_logs, clock)
+            writing = asyncio.create_task(logs.run())
+            stack.push_async_callback(_closed, logs, writing)
+            worker = Worker(broker, registry, clock, worker_id="inside", queues=queues, processes=1, log_sink=logs)
+            working = asyncio.create_task(worker.run())
+            stack.push_async_callback(_stopped, worker, working)
+        # Closed after the server, so that what is under way at its stop is still answered.
+        client = await stack.enter_async_context(
+            httpx2.AsyncClient(timeout=ENDS_SECONDS, trust_env=False, verify=False)
+        )
+        state = ApiState(store, broker, engine, clock, registry, Random(), "test")
+        url = await stack.enter_async_context(_listening(state))
+        client.base_url = f"{url}/api/v1"
+        yield Server(store, broker, clock, engine, client)
+
+
+async def _closed(logs: LogWriter, writing: "asyncio.Task[None]") -> None:
+    await logs.aclose()
+    await writing
+
+
+async def _stopped(worker: Worker, working: "asyncio.Task[None]") -> None:
+    await worker.stop(0.0)
+    await working
+
+
+@asynccontextmanager
+async def _listening(state: ApiState) -> AsyncIterator[str]:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        # Who connects before the server accepts waits in line: nobody needs to know when it is up.
+        bound.listen()
+        app = create_app(state)
+        config = uvicorn.Config(app, log_level="warning", lifespan="off", timeout_graceful_shutdown=5)
+        server = uvicorn.Server(config)
+        running = asyncio.create_task(server.serve([bound]))
+        try:
+            yield f"http://127.0.0.1:{bound.getsockname()[1]}"
+        finally:
+            state.closing.set()
+            server.should_exit = True
+            await running
