@@ -53,6 +53,8 @@ class Sweeper:
             before = self._clock.now() - round(HINT_SECONDS * _MICROSECONDS)
             pending = await self._store.pending(shard.number, before, SWEEP_MAX)
             messages += [Submitted(one) for one in pending if one not in shard.jobs and one not in shard.quarantined]
+        if shard.admitted is not None:
+            messages = [message for message in messages if message.job_id in shard.admitted]
         if messages:
             await self._broker.send(shard.number, messages)
 
