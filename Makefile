@@ -37,15 +37,8 @@ $(READY_BENCH): requirements/bench.txt $(READY)
 	@$(PIP) install --require-hashes -r requirements/bench.txt
 	@touch $@
 
-run: $(READY) ## Run an example workflow to its end, before your eyes
-	@$(BIN)/windlass run examples/diamond.yaml
-	@echo
-	@echo "That job is stored in .windlass/. Look into it, then try another one:"
-	@echo "  $(BIN)/windlass jobs list"
-	@echo "  $(BIN)/windlass jobs show        # the newest job, node by node"
-	@echo "  $(BIN)/windlass jobs events      # its timeline"
-	@echo "  $(BIN)/windlass graph examples/diamond.yaml"
-	@echo "  $(BIN)/windlass run examples/flaky.yaml"
+run: $(READY) ## Start a server with the examples deployed and run one of them before your eyes
+	@$(BIN)/windlass dev examples --run diamond $(ARGS)
 
 test: $(READY) ## Run all tests
 	@$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)

@@ -51,7 +51,7 @@ FRAMEWORK_PARENTS = {
     "logging.Handler",
     "uvicorn.Server",
 }
-PARENTS = {"Protocol", "Enum", "IntEnum", "StrEnum", "BaseException", "Exception", "Struct", "BaseModel"}
+PARENTS = {"Protocol", "Generic", "Enum", "IntEnum", "StrEnum", "BaseException", "Exception", "Struct", "BaseModel"}
 
 CORE_MAY_IMPORT = {
     "__future__", "array", "ast", "bisect", "collections", "dataclasses", "datetime", "decimal", "difflib", "enum",

@@ -1,9 +1,23 @@
-"""Windlass runs workflows that finish correctly whatever crashes. These are the names that handlers need."""
+"""Windlass runs workflows that finish correctly whatever crashes. These are the names that programs need."""
+
+from typing import TYPE_CHECKING
 
 from windlass.core.errors import FatalError, RetryableError
 from windlass.ports.declare import handler
 from windlass.ports.handler import Context
 
+if TYPE_CHECKING:
+    from windlass.client import Client
+
 __version__ = "0.1.0"
 
-__all__ = ["Context", "FatalError", "RetryableError", "__version__", "handler"]
+__all__ = ["Client", "Context", "FatalError", "RetryableError", "__version__", "handler"]
+
+
+def __getattr__(name: str) -> object:
+    if name == "Client":
+        # It brings an HTTP library, for which handlers and most commands need not wait.
+        from windlass.client import Client
+
+        return Client
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

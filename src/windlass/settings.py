@@ -19,6 +19,9 @@ from windlass.core.json_values import nearest
 FILE_NAME = "windlass.toml"
 FILE_BYTES_MAX = 1 << 20
 VARIABLE_PREFIX = "WINDLASS_"
+# The one setting with a variable that is not its name: what people type most.
+SERVER_VARIABLE = "WINDLASS_SERVER"
+SERVER_KEY = "server.url"
 DEFAULT = "default"
 
 Count = Annotated[int, Meta(ge=1, le=100_000)]
@@ -59,6 +62,19 @@ class HttpSettings(Struct, frozen=True):
     allow_private: bool = False
 
 
+class ServerSettings(Struct, frozen=True):
+    """Where a server listens, and where commands find one."""
+
+    url: Annotated[str, Meta(pattern=r"^https?://[^/\s]+/?$")] | None = None
+    host: Annotated[str, Meta(min_length=1, max_length=255)] = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=65_535)] = 8470
+    # Names under which the server is reached besides localhost; requests for any other are refused.
+    allowed_hosts: list[str] = []
+    # Everybody who reaches the port may do everything: there are no keys yet.
+    allow_open: bool = False
+    drain_seconds: Annotated[int, Meta(ge=0, le=3_600)] = 5
+
+
 class Settings(Struct, frozen=True):
     """Everything that can be set."""
 
@@ -67,6 +83,7 @@ class Settings(Struct, frozen=True):
     engine: EngineSettings = EngineSettings()
     worker: WorkerSettings = field(default_factory=WorkerSettings)
     http: HttpSettings = HttpSettings()
+    server: ServerSettings = ServerSettings()
     connections: dict[str, str] = {}
 
 
@@ -182,10 +199,16 @@ def _is_table(value: object) -> TypeGuard[dict[str, object]]:
 
 def _from_environment(environ: Mapping[str, str]) -> list[Effective]:
     return [
-        Effective(variable.removeprefix(VARIABLE_PREFIX).lower().replace("__", "."), environ[variable], variable)
+        Effective(_key_of(variable), environ[variable], variable)
         for variable in sorted(environ)
         if variable.startswith(VARIABLE_PREFIX)
     ]
+
+
+def _key_of(variable: str) -> str:
+    if variable == SERVER_VARIABLE:
+        return SERVER_KEY
+    return variable.removeprefix(VARIABLE_PREFIX).lower().replace("__", ".")
 
 
 def _split(value: object, expected: object) -> object:

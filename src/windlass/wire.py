@@ -1,11 +1,31 @@
 """The shapes of the HTTP API, shared by the server and the client. Instants are ISO 8601 in UTC, JSON is plain JSON."""
 
 from datetime import UTC, datetime
-from typing import Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from msgspec import Raw, Struct, field
+from msgspec import Meta, Raw, Struct, field
 
 T = TypeVar("T")
+
+# What the server takes; it also stands in the description of the API.
+BATCH_JOBS_MAX = 1_000
+ALIAS_TARGETS_MAX = 16
+
+Id = Annotated[str, Meta(pattern="^[A-Za-z0-9_-]{1,128}$", max_length=128)]
+Version = Annotated[int, Meta(ge=1, le=999_999_999)]
+Alias = Annotated[str, Meta(pattern="^[A-Za-z0-9_-]{1,128}$", max_length=128)]
+Key = Annotated[str, Meta(pattern="^[!-~]{1,255}$", max_length=255)]
+Priority = Annotated[int, Meta(ge=-1000, le=1000)]
+Weight = Annotated[int, Meta(ge=1, le=1_000_000)]
+# RFC 3339; the offset must be there.
+_INSTANT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})$"
+Instant = Annotated[str, Meta(pattern=_INSTANT, max_length=40)]
+Reason = Annotated[str, Meta(max_length=1000)]
+
+
+def _null() -> Raw:
+    # A factory: the description of the API can not show a raw default.
+    return Raw(b"null")
 
 
 class Page(Struct, Generic[T], frozen=True):
@@ -49,8 +69,8 @@ class Warned(Struct, frozen=True):
 class AliasTarget(Struct, frozen=True):
     """A version that an alias points at, and its share of the submits."""
 
-    version: int
-    weight: int = 100
+    version: Version
+    weight: Weight = 100
 
 
 class Workflow(Struct, frozen=True):
@@ -62,7 +82,7 @@ class Workflow(Struct, frozen=True):
     created_at: str
     description: str | None = None
     aliases: dict[str, list[AliasTarget]] = {}
-    definition: Raw = Raw(b"null")
+    definition: Raw = field(default_factory=_null)
     warnings: list[Warned] = []
 
 
@@ -75,28 +95,28 @@ class Validation(Struct, frozen=True):
     warnings: list[Warned] = []
 
 
-class AliasRequest(Struct, frozen=True):
+class AliasRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """Where an alias points: one version, or several with weights."""
 
-    version: int | None = None
-    targets: list[AliasTarget] = []
+    version: Version | None = None
+    targets: Annotated[list[AliasTarget], Meta(max_length=ALIAS_TARGETS_MAX)] = []
 
 
-class SubmitRequest(Struct, frozen=True):
+class SubmitRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """A job to be run. `version` is a number or an alias; `scheduled_at` an ISO instant."""
 
-    workflow_id: str
+    workflow_id: Id
     input_data: dict[str, Any] = {}
-    version: int | str | None = None
-    idempotency_key: str | None = None
-    scheduled_at: str | None = None
-    priority: int = 0
+    version: Version | Alias | None = None
+    idempotency_key: Key | None = None
+    scheduled_at: Instant | None = None
+    priority: Priority = 0
 
 
-class BatchRequest(Struct, frozen=True):
+class BatchRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """Many jobs, stored in one transaction."""
 
-    jobs: list[SubmitRequest]
+    jobs: Annotated[list[SubmitRequest], Meta(max_length=BATCH_JOBS_MAX)]
 
 
 class Submitted(Struct, frozen=True):
@@ -152,10 +172,10 @@ class Job(Struct, frozen=True):
     nodes: list[Node] | None = None
 
 
-class CancelRequest(Struct, frozen=True):
+class CancelRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """Why a job is to stop."""
 
-    reason: str | None = None
+    reason: Reason | None = None
 
 
 class Event(Struct, frozen=True):
@@ -249,9 +269,9 @@ class TaskResult(Struct, frozen=True):
     node_id: str
     status: Literal["completed", "failed"]
     worker_id: str
-    output: Raw = Raw(b"null")
-    error: Raw = Raw(b"null")
-    meta: Raw = Raw(b"null")
+    output: Raw = field(default_factory=_null)
+    error: Raw = field(default_factory=_null)
+    meta: Raw = field(default_factory=_null)
     execution_duration_ms: float | None = None
     index: int = 0
     attempt: int | None = None

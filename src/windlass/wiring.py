@@ -54,12 +54,14 @@ class JobResult(Struct, frozen=True):
     result_data: Raw
 
 
-class Service(Struct, frozen=True):
+class Server(Struct, frozen=True):
     """A server's insides: the engine, the API before it, and the handlers, which may be replaced while it runs."""
 
     embedded: "Embedded"
     app: Any
     handlers: dict[str, Handler]
+    # Set it when the server is about to stop: streams and long polls end.
+    closing: asyncio.Event
 
 
 class Embedded:
@@ -204,11 +206,11 @@ async def open_embedded(settings: Settings, *, only_new_jobs: bool = False) -> A
 
 
 @asynccontextmanager
-async def open_service(settings: Settings) -> AsyncGenerator[Service]:
+async def open_server(settings: Settings) -> AsyncGenerator[Server]:
     """The embedded engine and the API in front of it; every unfinished job is taken up."""
     # FastAPI takes a third of a second to import, which no other command needs to wait for.
     from windlass.api.app import create_app
-    from windlass.api.state import ApiState
+    from windlass.api.state import LOOPBACK_HOSTS, ApiState
 
     async with _open(settings, settings.worker.queues, only_new_jobs=False) as parts:
         state = ApiState(
@@ -219,8 +221,10 @@ async def open_service(settings: Settings) -> AsyncGenerator[Service]:
             handlers=parts.handlers,
             chance=Random(),
             version=__version__,
+            allowed_hosts=(*LOOPBACK_HOSTS, *settings.server.allowed_hosts),
         )
-        yield Service(Embedded(parts.store, parts.engine, parts.plans), create_app(state), parts.handlers)
+        embedded = Embedded(parts.store, parts.engine, parts.plans)
+        yield Server(embedded, create_app(state), parts.handlers, state.closing)
 
 
 @asynccontextmanager
@@ -293,6 +297,12 @@ async def open_reader(settings: Settings) -> AsyncGenerator[Store]:
         yield store
     finally:
         await store.close()
+
+
+def require_unowned(settings: Settings) -> None:
+    """DatabaseInUse while another process owns the embedded database; a look ahead, which holds nothing."""
+    with _owned(sqlite_path(settings)):
+        pass
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """The system behind the API, built by hand so that tests can reach every part of it."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -8,6 +9,7 @@ from random import Random
 from typing import Any, Self
 
 import httpx2
+import uvicorn
 from fastapi import FastAPI
 
 from windlass.api.app import create_app
@@ -18,7 +20,7 @@ from windlass.engine.engine import Engine
 from windlass.engine.plans import Plans
 from windlass.handlers import builtin
 from windlass.ports.broker import ALL_QUEUES
-from windlass.ports.handler import Handler, LogLine
+from windlass.ports.handler import Handler
 from windlass.spec import compile_plan, definition_from_json
 from windlass.stores.sqlite import SqliteStore
 from windlass.worker.worker import Worker
@@ -40,6 +42,7 @@ class System:
 
     def __init__(self, store: SqliteStore, handlers: Mapping[str, Handler], chance: int, **settings: Any) -> None:
         self.store = store
+        self.handlers = handlers
         self.clock = SystemClock()
         self.broker = MemoryBroker(self.clock)
         plans = Plans(store, lambda stored: compile_plan(definition_from_json(stored.definition), stored.version))
@@ -65,7 +68,6 @@ class System:
         queues: Sequence[str] = (ALL_QUEUES,),
         handlers: Mapping[str, Handler] | None = None,
         chance: int = 1,
-        log: "list[LogLine] | None" = None,
         **settings: Any,
     ) -> AsyncIterator[Self]:
         """A system that works until the block ends."""
@@ -77,13 +79,14 @@ class System:
             await system.engine.start()
             stack.push_async_callback(system.engine.stop)
             if worker:
-                await stack.enter_async_context(system._working(known, queues))
+                await stack.enter_async_context(system.working(queues))
             await stack.enter_async_context(system.client)
             yield system
 
     @asynccontextmanager
-    async def _working(self, handlers: Mapping[str, Handler], queues: Sequence[str]) -> AsyncIterator[None]:
-        worker = Worker(self.broker, handlers, self.clock, worker_id="inner", queues=queues, random=Random(1))
+    async def working(self, queues: Sequence[str] = (ALL_QUEUES,)) -> AsyncIterator[None]:
+        """A worker, until the block ends."""
+        worker = Worker(self.broker, self.handlers, self.clock, worker_id="inner", queues=queues, random=Random(1))
         task = asyncio.create_task(worker.run())
         try:
             yield
@@ -113,3 +116,28 @@ class System:
         response = await self.client.get(f"{API}/jobs/{job_id}", params={"wait": ENDS, "nodes": "true"})
         assert response.status_code == 200, response.text
         return response.json()
+
+    async def dispatched(self, job_id: str, node_id: str) -> None:
+        """Return once a node is on its way to a worker."""
+        with self.engine.news(job_id) as news:
+            async with asyncio.timeout(10.0):
+                while (await self.client.get(f"{API}/jobs/{job_id}/nodes/{node_id}")).json()["status"] != "dispatched":
+                    await news.wait()
+                    news.clear()
+
+
+@asynccontextmanager
+async def listening(app: FastAPI) -> AsyncIterator[str]:
+    """A real server on loopback, for what only a connection shows; its URL."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        # Who connects before the server accepts waits in line: nobody needs to know when it is up.
+        bound.listen()
+        config = uvicorn.Config(app, log_level="error", lifespan="off", access_log=False, timeout_graceful_shutdown=5)
+        server = uvicorn.Server(config)
+        running = asyncio.create_task(server.serve([bound]))
+        try:
+            yield f"http://127.0.0.1:{bound.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            await running

@@ -32,6 +32,25 @@ from windlass.worker.logs import LogWriter
 from windlass.worker.worker import Worker
 
 ENDS_SECONDS = 20.0
+WORKFLOW = """
+workflow_id: far_work
+defaults: {queue: far}
+nodes:
+  work: {handler: carve, params: {wood: "{{ input.wood | default('oak') }}"}}
+"""
+RETRIED = """
+workflow_id: retried
+defaults: {queue: far}
+nodes:
+  work: {handler: carve, params: {}, retry: {on_error: {max_attempts: 2, initial_delay: 0.01, jitter: 0}}}
+"""
+PAIR = """
+workflow_id: pair
+defaults: {queue: far}
+nodes:
+  left: {handler: carve, params: {}}
+  right: {handler: carve, params: {}}
+"""
 
 
 class SetClock:
@@ -74,13 +93,20 @@ class Server:
     """What one process holds, and a client that talks to it."""
 
     def __init__(
-        self, store: SqliteStore, broker: HeardBroker, clock: SetClock, engine: Engine, client: httpx2.AsyncClient
+        self,
+        store: SqliteStore,
+        broker: HeardBroker,
+        clock: SetClock,
+        engine: Engine,
+        client: httpx2.AsyncClient,
+        url: str,
     ) -> None:
         self.store = store
         self.broker = broker
         self.clock = clock
         self.engine = engine
         self.client = client
+        self.url = url
 
     async def post(self, path: str, body: object, status: int = 200) -> Any:
         answer = await self.client.post(path, json=body)
@@ -119,6 +145,20 @@ class Server:
         row = (await self.store.nodes(job_id, node_id))[0]
         return None if row.error is None else msgspec.json.decode(row.error)
 
+    async def claimed(self, workflow_id: str = "far_work") -> dict[str, Any]:
+        """The one task of a new job, in the hands of an HTTP worker."""
+        await self.submit(workflow_id)
+        (task,) = await self.claim()
+        return task
+
+    async def happened(self, job_id: str, event_type: str) -> None:
+        """Return once the job has such an event."""
+        with self.engine.news(job_id) as news:
+            async with asyncio.timeout(ENDS_SECONDS):
+                while event_type not in await self.events(job_id):
+                    await news.wait()
+                    news.clear()
+
     async def events(self, job_id: str) -> list[str]:
         return [event.type for event in await self.store.events(job_id)]
 
@@ -131,7 +171,7 @@ def result(task: dict[str, Any], output: object = None, **rest: object) -> dict[
 
 @asynccontextmanager
 async def serving(
-    folder: Path, handlers: dict[str, Handler] | None = None, queues: Sequence[str] = ("default",)
+    folder: Path, handlers: dict[str, Handler] | None = None, queues: Sequence[str] = ("default",), port: int = 0
 ) -> AsyncIterator[Server]:
     """A running server, with a worker that serves the queues named."""
     clock = SetClock()
@@ -156,9 +196,9 @@ async def serving(
             httpx2.AsyncClient(timeout=ENDS_SECONDS, trust_env=False, verify=False)
         )
         state = ApiState(store, broker, engine, clock, registry, Random(), "test")
-        url = await stack.enter_async_context(_listening(state))
+        url = await stack.enter_async_context(_listening(state, port))
         client.base_url = f"{url}/api/v1"
-        yield Server(store, broker, clock, engine, client)
+        yield Server(store, broker, clock, engine, client, url)
 
 
 async def _closed(logs: LogWriter, writing: "asyncio.Task[None]") -> None:
@@ -172,9 +212,10 @@ async def _stopped(worker: Worker, working: "asyncio.Task[None]") -> None:
 
 
 @asynccontextmanager
-async def _listening(state: ApiState) -> AsyncIterator[str]:
+async def _listening(state: ApiState, port: int) -> AsyncIterator[str]:
     with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(("127.0.0.1", port))
         # Who connects before the server accepts waits in line: nobody needs to know when it is up.
         bound.listen()
         app = create_app(state)

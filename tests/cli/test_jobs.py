@@ -1,6 +1,7 @@
 """`windlass jobs`: lists, one job, its timeline."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -16,7 +17,7 @@ def ran(windlass: Windlass) -> list[str]:
     return [windlass("run", file, "--json", "-i", "n=1").json["job_id"] for file in files]
 
 
-@pytest.mark.parametrize("command", ["list", "show", "events"])
+@pytest.mark.parametrize("command", ["list", "show", "events", "logs"])
 def test_without_a_database_the_way_to_one_is_told(windlass: Windlass, command: str) -> None:
     said = windlass("jobs", command)
 
@@ -111,3 +112,31 @@ def test_people_get_the_timeline_as_a_table(windlass: Windlass, ran: list[str]) 
 
     assert "node_failed" in said.out
     assert "broken: it is broken" in said.out
+
+
+def test_logs_are_what_the_tasks_wrote(windlass: Windlass, folder: Path) -> None:
+    (folder / "said.yaml").write_text(
+        "workflow_id: said\nnodes:\n  a: {handler: shell, params: {command: [echo, one]}}\n"
+        "  b: {handler: shell, dependencies: [a], params: {command: [echo, two]}}\n"
+    )
+    windlass("run", "said.yaml", "--json")
+
+    lines = windlass("jobs", "logs", "--json").json["items"]
+    of_b = windlass("jobs", "logs", "--node", "b")
+
+    assert [(line["node_id"], line["message"]) for line in lines] == [("a", "one"), ("b", "two")]
+    assert of_b.out.split()[1:] == ["b", "info", "two"]
+
+
+def test_logs_of_an_unknown_job_are_refused(windlass: Windlass, ran: list[str]) -> None:
+    said = windlass("jobs", "logs", "nobody")
+
+    assert said.code == 2
+    assert "nobody" in said.err
+
+
+def test_two_places_to_look_are_refused(windlass: Windlass) -> None:
+    said = windlass("jobs", "list", "--server", "http://127.0.0.1:1", "--database", "sqlite:///x.db")
+
+    assert said.code == 2
+    assert "leave one out" in said.err

@@ -103,3 +103,16 @@ def test_a_broken_file_is_named(folder: Path) -> None:
 
 def test_a_password_in_a_url_is_masked() -> None:
     assert masked("postgresql://me:a@b/c@db/x") == "postgresql://me:***@db/x"
+
+
+def test_the_server_has_a_short_variable_of_its_own(folder: Path) -> None:
+    environ = {"WINDLASS_SERVER": "http://db.example.com:8470", "WINDLASS_SERVER__PORT": "9000"}
+
+    loaded = load_settings(folder=folder, environ=environ)
+
+    assert (loaded.settings.server.url, loaded.settings.server.port) == ("http://db.example.com:8470", 9000)
+    assert origin(loaded, "server.url") == "WINDLASS_SERVER"
+
+
+def test_a_server_that_is_no_url_is_refused(folder: Path) -> None:
+    assert "WINDLASS_SERVER" in problems(folder, {"WINDLASS_SERVER": "db.example.com"})[0]

@@ -13,7 +13,7 @@ from windlass.cli.serving import serving
 from windlass.client import Client
 from windlass.ports.declare import declared
 from windlass.settings import Settings, load_settings
-from windlass.wiring import Service
+from windlass.wiring import Server
 
 ECHO = """
 workflow_id: echo
@@ -47,8 +47,8 @@ class Running:
         self._stack = AsyncExitStack()
 
     async def start(self) -> None:
-        service, self.url = await self._stack.enter_async_context(serving(self.settings))
-        self._add_handlers(service)
+        system, self.url = await self._stack.enter_async_context(serving(self.settings))
+        self._add_handlers(system)
 
     async def stop(self) -> None:
         await self._stack.aclose()
@@ -61,7 +61,7 @@ class Running:
         self.settings = load_settings(flags, environ={}).settings
         await self.start()
 
-    def _add_handlers(self, service: Service) -> None:
+    def _add_handlers(self, system: Server) -> None:
         @handler("gate")
         async def gate(ctx: Context) -> dict[str, bool]:
             ctx.log("the gate is reached")
@@ -70,7 +70,7 @@ class Running:
             ctx.log("the gate is open")
             return {"open": True}
 
-        service.handlers["gate"] = declared(gate)
+        system.handlers["gate"] = declared(gate)
 
 
 @pytest.fixture

@@ -208,6 +208,20 @@ async def test_a_worker_that_extends_keeps_its_tasks(broker: Broker, clock: SetC
     assert await broker.reclaim(SILENT_SECONDS) == 0
 
 
+async def test_a_task_that_its_holder_does_not_name_is_reclaimed_although_the_worker_lives(
+    broker: Broker, clock: SetClock
+) -> None:
+    await broker.publish([task("a"), task("b")])
+    await taken(broker)
+    await clock.sleep(SILENT_SECONDS - 1)
+    await broker.extend("w1", ["b"])
+    await clock.sleep(2)
+
+    assert await broker.reclaim(SILENT_SECONDS) == 1
+    assert await taken(broker, "w2") == ["a"]
+    assert list(await broker.extend("w1", ["a", "b"])) == ["a"]
+
+
 async def test_a_reclaimed_task_is_no_longer_the_workers_own(broker: Broker, clock: SetClock) -> None:
     await broker.publish([task("a")])
     await taken(broker)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from msgspec import Raw
+from msgspec.structs import replace
 from worker_harness import registry, task
 
 from windlass import Context, handler
@@ -216,6 +217,16 @@ def test_long_lines_count_by_their_length() -> None:
 
     assert kept.messages[:5] == ["1000", "1001", "1002", "1003", "1004"]
     assert kept.messages[5].startswith("(5 lines are missing")
+
+
+def test_no_line_of_an_attempt_overtakes_the_notice_of_those_before_it() -> None:
+    async def story(writer: LogWriter, kept: Kept) -> None:
+        for message in ("fifteen letters", "too long to fit", "ok"):
+            writer(replace(line(0), message=message))
+
+    kept = on_virtual_time(story, kept_chars_max=20)
+
+    assert kept.messages == ["fifteen letters", "(2 lines are missing: the log could not be stored in time)"]
 
 
 def test_closing_ends_although_the_store_is_away(caplog: pytest.LogCaptureFixture) -> None:

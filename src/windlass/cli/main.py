@@ -22,11 +22,17 @@ INTERRUPTED = 130
 # Each is `command` in the module of its name.
 COMMANDS = {
     "bench": "Measure this machine: jobs and tasks a second, latency.",
+    "completion": "Print the completion script of a shell.",
     "config": "Show the settings in force and where each comes from.",
+    "deploy": "Store workflows on a server.",
+    "dev": "Start everything in one process, with the workflows of a folder.",
     "graph": "Draw a workflow as text, Mermaid or DOT.",
-    "jobs": "Look into the jobs of the embedded database.",
+    "jobs": "Look into jobs, stop them and run them again.",
     "run": "Run a workflow here, to its end.",
+    "server": "Serve the API, with the engine and a worker behind it.",
+    "trigger": "Start a job on a server.",
     "validate": "Check workflow documents and list every problem.",
+    "workers": "List the workers of a server.",
 }
 
 # Nothing was wrong with what the caller asked for.

@@ -96,11 +96,11 @@ def told_error(error: Raw) -> str:
     return f"{where}{told.type}: {one_line(told.message)}"
 
 
-def one_line(text: str) -> str:
+def one_line(text: str, chars_max: int = ERROR_CHARS_MAX) -> str:
     """Text of others, safe for a terminal: bounded, without line breaks and escape sequences."""
-    bounded = " ".join(text[: ERROR_CHARS_MAX + 1].split())
+    bounded = " ".join(text[: chars_max + 1].split())
     printable = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in bounded)
-    return printable if len(text) <= ERROR_CHARS_MAX else f"{printable[:ERROR_CHARS_MAX]}…"
+    return printable if len(text) <= chars_max else f"{printable[:chars_max]}…"
 
 
 class Progress:

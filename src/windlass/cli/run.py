@@ -1,11 +1,6 @@
 """`windlass run`: runs a workflow on the embedded engine, to its end, before the user's eyes."""
 
-import asyncio
-import sys
-from collections.abc import AsyncIterator, Generator
-from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Protocol
 
 import click
 import msgspec
@@ -13,11 +8,10 @@ from msgspec import Struct
 
 from windlass.cli.documents import read_input, read_workflow, report
 from windlass.cli.loop import run_async, stop_signals, unless
-from windlass.cli.plain import PlainView
-from windlass.cli.progress import Progress, told_error
-from windlass.cli.shapes import outcome_shape
+from windlass.cli.progress import Progress
+from windlass.cli.shapes import result_shape
 from windlass.cli.user_code import import_modules
-from windlass.core.changes import Event
+from windlass.cli.views import follow, print_outcome, viewing
 from windlass.core.errors import DefinitionInvalid, InputInvalid
 from windlass.core.plan import Plan
 from windlass.ports.store import StoredJob
@@ -26,10 +20,7 @@ from windlass.spec.compile import compile_plan
 from windlass.spec.model import Definition
 from windlass.wiring import Embedded, JobResult, compiled, open_embedded, registry_of
 
-COMPLETED, FAILED, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
-REFRESH_SECONDS = 0.1
-# What a terminal shows of a result; the whole is in the database.
-RESULT_CHARS_MAX = 10_000
+UNUSABLE, INTERRUPTED = 2, 130
 NOTHING_YET: dict[str, object] = {"result_data": None, "error": None, "nodes": {}, "duration_seconds": None}
 
 
@@ -48,28 +39,6 @@ class Outcome(Struct, frozen=True):
 
     job_id: str | None = None
     result: JobResult | None = None
-
-
-class View(Protocol):
-    """Shows a job while it runs."""
-
-    def show(self, event: Event) -> None:
-        """Take an event into account."""
-        ...
-
-    def refresh(self) -> None:
-        """Redraw, where that means anything."""
-        ...
-
-
-class Silence:
-    """Shows nothing."""
-
-    def show(self, event: Event) -> None:
-        """Nothing."""
-
-    def refresh(self) -> None:
-        """Nothing."""
 
 
 @click.command()
@@ -137,7 +106,7 @@ async def run_job(settings: Settings, request: Request) -> Outcome:
                 return Outcome()
             progress = Progress(await _plan(embedded, request, job), job.job_id)
             with viewing(progress, as_json=request.as_json) as view:
-                ended = await unless(stop, _follow(embedded.watch(job.job_id), view))
+                ended = await unless(stop, follow(embedded.watch(job.job_id), view))
             return Outcome(job.job_id, await embedded.result(job.job_id) if ended else None)
 
 
@@ -159,44 +128,10 @@ async def _plan(embedded: Embedded, request: Request, job: StoredJob) -> Plan:
     return compile_plan(request.definition, job.version)
 
 
-async def _follow(events: AsyncIterator[Event], view: View) -> None:
-    ticker = asyncio.create_task(_tick(view))
-    try:
-        async for event in events:
-            view.show(event)
-    finally:
-        ticker.cancel()
-        with suppress(asyncio.CancelledError):
-            await ticker
-
-
-async def _tick(view: View) -> None:
-    while True:
-        view.refresh()
-        await asyncio.sleep(REFRESH_SECONDS)
-
-
-@contextmanager
-def viewing(progress: Progress, *, as_json: bool) -> Generator[View]:
-    """The view that fits standard output."""
-    if as_json:
-        yield Silence()
-    elif sys.stdout.isatty():
-        # rich is slow to import, and only a terminal needs it.
-        from rich.console import Console
-
-        from windlass.cli.live import LiveView
-
-        with LiveView(progress, Console()) as view:
-            yield view
-    else:
-        yield PlainView(progress)
-
-
 def conclude(request: Request, outcome: Outcome) -> int:
     """Print what came of it; the exit code."""
     if outcome.result is not None:
-        return _print_result(request, outcome.result)
+        return print_outcome(result_shape(outcome.result), as_json=request.as_json)
     if outcome.job_id is None:
         click.echo(f"there is no unfinished job of {request.definition.workflow_id} to take up", err=True)
         return UNUSABLE
@@ -205,17 +140,3 @@ def conclude(request: Request, outcome: Outcome) -> int:
     again = f"windlass run {request.file} --resume"
     click.echo(f"interrupted: job {outcome.job_id} is unfinished; take it up with: {again}", err=True)
     return INTERRUPTED
-
-
-def _print_result(request: Request, result: JobResult) -> int:
-    job = result.job
-    if request.as_json:
-        click.echo(msgspec.json.encode(outcome_shape(job, result.nodes, result.result_data)))
-    else:
-        text = msgspec.json.format(bytes(result.result_data), indent=2).decode()
-        if sys.stdout.isatty() and len(text) > RESULT_CHARS_MAX:
-            text = f"{text[:RESULT_CHARS_MAX]}\n… the whole: windlass jobs show {job.job_id} --json"
-        click.echo(text)
-        if job.error is not None:
-            click.echo(f"{job.status}: {told_error(job.error)}", err=True)
-    return COMPLETED if job.status == "completed" else FAILED

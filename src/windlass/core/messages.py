@@ -84,7 +84,7 @@ class TaskLost(Struct, frozen=True, tag="task_lost", gc=False):
 
 
 class TimerDue(Struct, frozen=True, tag="timer_due", gc=False):
-    """A wait is over: `kind` is 'retry' or 'node_timeout' (with node and attempt), 'job_timeout' (with round), 'begin'."""
+    """A wait is over: `kind` is 'retry' or 'node_timeout' (with node, attempt), 'job_timeout' (with round), 'begin'."""
 
     job_id: str
     kind: str

@@ -102,7 +102,6 @@ NODE_STATES = {state.label: state for state in NodeState}
 JOB_STATES = {state.label: state for state in JobState}
 
 
-
 def node_after(state: int, move: NodeMove) -> int:
     """The state that `move` leads to from `state`; IllegalMove when the table does not list it."""
     target = move.after[state]

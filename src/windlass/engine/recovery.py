@@ -147,9 +147,9 @@ class Recovery:
         return found
 
 
-async def missing(broker: Broker, task_ids: Sequence[str]) -> AbstractSet[str]:
-    """Those of the tasks that the broker does not know."""
-    found: set[str] = set()
+async def missing(broker: Broker, task_ids: Sequence[str]) -> list[str]:
+    """Those of the tasks that the broker does not know, in their order."""
+    found: list[str] = []
     for start in range(0, len(task_ids), ASK_MAX):
-        found.update(await broker.missing(task_ids[start : start + ASK_MAX]))
+        found += await broker.missing(task_ids[start : start + ASK_MAX])
     return found

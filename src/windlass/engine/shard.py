@@ -6,6 +6,7 @@ effect, the memory is dropped and rebuilt from the rows: nothing was released, n
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 
@@ -27,6 +28,8 @@ from windlass.ports.store import Lease, NewJob, Store, StoredJob
 # Messages that one commit covers at most. Batches grow with load by themselves; this bounds their memory.
 BATCH_MAX = 500
 GATHER_SECONDS = 5.0
+# Batches that are being stored or released at one time.
+UNDERWAY_MAX = 2
 # After a failure the shard waits before it rebuilds, longer each time, so that a broken disk is not hammered.
 FAILURE_WAIT_SECONDS = 0.05
 FAILURE_WAIT_SECONDS_MAX = 5.0
@@ -71,6 +74,7 @@ class Shard:
         # What was decided and is not stored yet: a batch or two.
         self._unstored: list[Changes] = []
         self._stopping = False
+        self._lost: StaleLease | None = None
         self._failures = 0
         self.ready = asyncio.Event()
         self.recovery = Recovery(store, plans, self.quarantined)
@@ -88,6 +92,15 @@ class Shard:
         """Finish the batch at hand, then end `run`."""
         self._stopping = True
         await self._broker.send(self.number, [])
+
+    async def check_lease(self) -> None:
+        """End `run` when the shard has another owner by now: one with nothing to commit would not find out."""
+        epoch = self._lease.epoch
+        newest = await self._store.epoch(self.number)
+        # Unless this owner itself took the shard again meanwhile.
+        if newest != epoch == self._lease.epoch:
+            self._lost = StaleLease(f"shard {self.number} has a new owner (epoch {newest}, not {epoch})")
+            await self._broker.send(self.number, [])
 
     async def release(self) -> None:
         """Give the lease back: what was running was handed back, not lost."""
@@ -109,22 +122,26 @@ class Shard:
 
     async def _take_turns(self) -> None:
         """Decide each batch while the one before it is being committed; release that one while this is committed."""
-        last: _Commit | None = None
+        underway: deque[_Commit] = deque()
         try:
             while not self._stopping:
-                if last is not None and last.task.done():
-                    await last.task
+                while underway and underway[0].task.done():
+                    await underway.popleft().task
+                if self._lost is not None:
+                    raise self._lost
                 carried, self._carried = self._carried, []
                 gathered = await self._broker.gather(self.number, BATCH_MAX, 0.0 if carried else GATHER_SECONDS)
                 if not gathered and not carried:
                     continue
                 changes = await self.decide([*carried, *gathered])
-                if last is not None and not await last.stored:
-                    await last.task
-                last = self._begin_commit(changes, len(gathered), last)
+                if underway and not await underway[-1].stored:
+                    await underway[-1].task
+                if len(underway) >= UNDERWAY_MAX:
+                    await underway.popleft().task
+                underway.append(self._begin_commit(changes, len(gathered), underway[-1] if underway else None))
         finally:
-            if last is not None:
-                await last.task
+            # All of them: what is still being released must not come after the memory was rebuilt.
+            await _settled([commit.task for commit in underway])
 
     def _begin_commit(self, changes: Changes, gathered: int, before: "_Commit | None") -> "_Commit":
         stored: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
@@ -254,6 +271,11 @@ class Shard:
         await self._publish_again(lost)
         self.ready.set()
 
+    @property
+    def epoch(self) -> int:
+        """The epoch of the lease under which the shard writes."""
+        return self._lease.epoch
+
     @contextmanager
     def expecting(self, jobs: Sequence[NewJob]) -> Generator[None]:
         """Inside the block this process stores jobs, which it may then admit."""
@@ -296,3 +318,11 @@ class Shard:
     async def _publish_again(self, lost: Lost) -> None:
         for start in range(0, len(lost.places), BATCH_MAX):
             await self._broker.publish(self.recovery.tasks(self.jobs, lost.places[start : start + BATCH_MAX]))
+
+
+async def _settled(tasks: Sequence["asyncio.Future[None]"]) -> None:
+    """Wait for all of them; the failure that says that the shard is lost is the one to act on, else the first."""
+    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+    failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+    for failure in sorted(failures, key=lambda one: not isinstance(one, StaleLease)):
+        raise failure

@@ -39,6 +39,7 @@ class Sweeper:
         """One look at everything that may have been missed."""
         if not self._shard.ready.is_set():
             return
+        await self._shard.check_lease()
         await self._find_rows()
         now = self._clock.now()
         if now - self._asked_at >= FLIGHT_SECONDS * _MICROSECONDS:
@@ -76,7 +77,7 @@ class Sweeper:
         if overdue:
             await self._broker.send(self._shard.number, overdue)
         unknown = await missing(self._broker, list(places))
-        lost = [places[task_id] for task_id in unknown & self._suspects]
+        lost = [places[task_id] for task_id in unknown if task_id in self._suspects]
         self._suspects = set(unknown)
         for start in range(0, len(lost), SWEEP_MAX):
             await self._broker.publish(self._shard.recovery.tasks(self._shard.jobs, lost[start : start + SWEEP_MAX]))

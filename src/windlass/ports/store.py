@@ -178,6 +178,10 @@ class Store(Protocol):
         """Give the shard back, if it is still the caller's."""
         ...
 
+    async def epoch(self, shard: int) -> int:
+        """The epoch of the shard's newest lease; 0 when there was none."""
+        ...
+
     async def commit(self, shard: int, epoch: int, changes: Changes) -> None:
         """Store everything or nothing. StaleLease when the epoch is not the shard's; CommitUnknown on any failure."""
         ...

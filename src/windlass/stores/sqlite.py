@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 import apsw
 import msgspec
@@ -230,6 +230,10 @@ class SqliteStore:
 
         await self._write(release)
 
+    async def epoch(self, shard: int) -> int:
+        row = await self._read(lambda connection: connection.execute(self._sql["lease"], (shard,)).fetchone())
+        return 0 if row is None else row[0]
+
     async def commit(self, shard: int, epoch: int, changes: Changes) -> None:
         nodes = [value for row in changes.nodes.values() for value in node_values(row)]
         events = event_pages(changes)
@@ -296,7 +300,10 @@ class SqliteStore:
     async def results(self, shard: int, limit: int) -> Sequence[StoredResult]:
         sql = self._sql["waiting_results"]
         rows = await self._read(lambda connection: list(connection.execute(sql, (shard, limit))))
-        return [StoredResult(task_id, at, cast("TaskFinished", decode_message(message)), made) for task_id, at, message, made in rows]
+        return [
+            StoredResult(task_id, at, cast("TaskFinished", decode_message(message)), made)
+            for task_id, at, message, made in rows
+        ]
 
     async def logs(
         self, job_id: str, node_id: str | None = None, attempt: int | None = None, after: int = 0, limit: int = 1000

@@ -74,6 +74,10 @@ class MemoryStore:
         kept = self._jobs.get(job_id)
         return None if kept is None else kept.nodes.get(node_id)
 
+    def owner_epoch(self, shard: int) -> int:
+        """The epoch of the shard's present owner."""
+        return self._epochs.get(shard, 0)
+
     def log(self, job_id: str) -> Sequence[Event]:
         """Every event of a job."""
         return self._kept(job_id).events
@@ -168,6 +172,9 @@ class MemoryStore:
         self._owners[shard] = owner
         epoch = self._epochs[shard] = self._epochs.get(shard, 0) + 1
         return Lease(epoch, abandoned=abandoned)
+
+    async def epoch(self, shard: int) -> int:
+        return self.owner_epoch(shard)
 
     async def release_lease(self, shard: int, epoch: int) -> None:
         self._check_open()

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from windlass.core.plan import NodeKind, Plan, RetryOnError
+from windlass.core.progress import TURN_READY_MAX
 from windlass.ports.control import Submit
 from windlass.testing.faults import Fault, FaultAt, RandomFaults, can_happen
 from windlass.testing.simulator import Report, Setting, Simulation
@@ -58,6 +59,7 @@ def prepare_seed(seed: int) -> "tuple[Simulation, Scenario]":
     chance = Random(seed)
     embedded = chance.random() < 0.5
     setting = Setting(
+        turn_ready_max=2 if seed % 3 == 0 else TURN_READY_MAX,
         embedded=embedded,
         workers=chance.choice([1, 1, 2, 3]),
         concurrency=chance.choice([1, 4, 16]),

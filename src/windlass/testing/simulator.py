@@ -13,6 +13,7 @@ from typing import Any
 from msgspec import Raw, Struct
 
 from windlass.brokers.memory import MemoryBroker
+from windlass.core import progress
 from windlass.core.errors import (
     CommitUnknown,
     IdempotencyConflict,
@@ -89,6 +90,8 @@ class Setting(Struct, frozen=True):
     concurrency: int = 16
     sweep_seconds: float = 1.0
     shuffled: bool = False
+    # How many ready nodes a turn lets in: small, so that small workflows need several turns too.
+    turn_ready_max: int = progress.TURN_READY_MAX
 
 
 class Simulation:
@@ -137,9 +140,11 @@ class Simulation:
         logger.addHandler(complaints)
         logger.propagate = False
         self.loop.set_exception_handler(lambda loop, context: None)
+        ready_max, progress.TURN_READY_MAX = progress.TURN_READY_MAX, self.setting.turn_ready_max
         try:
             self.loop.run_until_complete(self._play(main))
         finally:
+            progress.TURN_READY_MAX = ready_max
             logger.removeHandler(complaints)
             logger.propagate = before[0]
             self._end_processes()
@@ -392,6 +397,8 @@ class Simulation:
         if not (store.failed | broker.failed).isdisjoint(_UNDER_WAY):
             return
         shard = self.engine.shard
+        if self.store.owner_epoch(shard.number) != shard.epoch:
+            return  # the shard was taken over, and its old owner has had no occasion to notice
         for job_id, job in shard.jobs.items():
             self.violations += check_memory(job, *self.store.rows(job_id))
         if not self._flushed:

@@ -6,6 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from typing import cast
 
 from msgspec.structs import replace
 
@@ -55,7 +56,7 @@ class LogWriter:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._first = asyncio.Event()
         self._enough = asyncio.Event()
-        self._ended = asyncio.Event()
+        self._running: asyncio.Task[None] | None = None
         self._closing = False
 
     def __call__(self, line: LogLine) -> None:
@@ -74,6 +75,7 @@ class LogWriter:
 
     async def run(self) -> None:
         """Store what comes in, until `aclose`. Cancelling this keeps what is not stored yet for `aclose`."""
+        self._running = cast("asyncio.Task[None]", asyncio.current_task())
         with self._lock:
             self._loop = asyncio.get_running_loop()
             if self._lines:
@@ -85,20 +87,24 @@ class LogWriter:
                     async with asyncio.timeout(FLUSH_SECONDS):
                         await self._enough.wait()
                 await self._store_all()
+        except asyncio.CancelledError:
+            # `aclose` ends a store that takes too long; nobody else is to be told of that.
+            if not self._closing:
+                raise
         finally:
             self._loop = None
-            self._ended.set()
 
     async def aclose(self) -> None:
         """Store what is left, within a bound of time; lines that come afterwards are lost."""
         self._closing = True
-        running = self._loop is not None
         self._first.set()
         self._enough.set()
+        if self._running is not None:
+            await asyncio.wait((self._running,), timeout=CLOSE_SECONDS_MAX / 2)
+            self._running.cancel()
+            await asyncio.wait((self._running,))
         try:
-            async with asyncio.timeout(CLOSE_SECONDS_MAX):
-                if running:
-                    await self._ended.wait()
+            async with asyncio.timeout(CLOSE_SECONDS_MAX / 2):
                 await self._store_all()
         except TimeoutError:
             log.warning("the log writer ends with %d lines not stored: the store is slow or away", len(self._lines))
@@ -133,7 +139,7 @@ class LogWriter:
     def _note_missing(self) -> None:
         """Put a notice where lines are missing; it comes before any later line of the same attempt."""
         for line, count in self._missing.values():
-            text = f"({count} {'line is' if count == 1 else 'lines are'} missing here: the log could not be stored in time)"
+            text = f"({count} {'line is' if count == 1 else 'lines are'} missing: the log could not be stored in time)"
             notice = replace(line, at=self._clock.now(), level="warning", message=text)
             self._lines.append(notice)
             self._chars += len(text)
@@ -146,8 +152,9 @@ class LogWriter:
 
     def _take(self) -> list[LogLine]:
         with self._lock:
-            count = min(len(self._lines), BATCH_LINES_MAX)
-            batch = [self._lines.popleft() for _ in range(count)]
+            if not self._lines:
+                self._note_missing()
+            batch = [self._lines.popleft() for _ in range(min(len(self._lines), BATCH_LINES_MAX))]
             self._chars -= sum(len(line.message) for line in batch)
             self._note_missing()
             return batch

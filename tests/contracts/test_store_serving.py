@@ -171,6 +171,13 @@ async def test_a_pruned_job_takes_its_logs_and_results_with_it(store: Store) -> 
     assert await store.results(0, 10) == []
 
 
+async def test_the_newest_lease_of_a_shard_is_known(store: Store) -> None:
+    before = await store.epoch(0)
+    lease = await store.take_lease(0, "me")
+
+    assert (before, await store.epoch(0)) == (0, lease.epoch)
+
+
 async def test_a_job_remembers_when_it_is_to_begin(store: Store) -> None:
     await store.submit([structs.replace(new_job("j1"), scheduled_at=T0 + 60)])
 

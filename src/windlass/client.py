@@ -1,0 +1,495 @@
+"""A server's HTTP API for Python programs: answers are the shapes of `windlass.wire`, refusals our own errors."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from time import monotonic
+from typing import Any, Literal, Self, TypeVar
+from urllib.parse import quote
+
+import httpx2
+import msgspec
+from msgspec import Struct
+
+from windlass import wire
+from windlass.core.errors import (
+    AnswerLost,
+    ApiError,
+    DefinitionInvalid,
+    IdempotencyConflict,
+    InputInvalid,
+    JobNotFound,
+    NotFound,
+    Problem,
+    ProblemsFound,
+    RequestRefused,
+    ServerUnreachable,
+    StoreUnavailable,
+    WindlassError,
+    WorkflowNotFound,
+)
+
+DEFAULT_URL = "http://127.0.0.1:8470"
+API = "/api/v1"
+JSON, YAML = "application/json", "application/yaml"
+CONNECT_SECONDS_MAX = 5.0
+ANSWER_SECONDS_MAX = 30.0
+# A server holds a question about a job's end open for so long at most; `wait` asks again.
+POLL_SECONDS_MAX = 30.0
+# A living stream says something every 15 seconds.
+STREAM_SILENT_SECONDS_MAX = 45.0
+# How long a stream or a wait that has begun looks for a server that went away.
+AWAY_SECONDS_MAX = 60.0
+PAUSE_SECONDS_MIN = 0.05
+PAUSE_SECONDS_MAX = 2.0
+CONNECTIONS_MAX = 100
+STREAMED_BYTES_MAX = 64 << 20
+
+ENDED = frozenset({"completed", "failed", "cancelled"})
+ENDS = frozenset({"job_completed", "job_failed", "job_cancelled"})
+
+T = TypeVar("T")
+Streamed = TypeVar("Streamed", wire.Event, wire.Log)
+
+
+class Deployed(Struct, frozen=True):
+    """A workflow as it is now stored, and whether this call made the version."""
+
+    workflow: wire.Workflow
+    is_new: bool
+
+
+class Refusals(Struct, frozen=True):
+    """Which errors a refusal means, where the status alone does not say."""
+
+    missing: type[NotFound] = NotFound
+    unfit: type[ProblemsFound] | None = None
+
+
+_WORKFLOW = Refusals(missing=WorkflowNotFound)
+_DOCUMENT = Refusals(unfit=DefinitionInvalid)
+_SUBMIT = Refusals(missing=WorkflowNotFound, unfit=InputInvalid)
+_JOB = Refusals(missing=JobNotFound)
+_ANY = Refusals()
+
+
+class Client:
+    """Talks to one server. Use it as `async with Client(url) as client`; many calls may be under way at once."""
+
+    def __init__(
+        self,
+        url: str = DEFAULT_URL,
+        *,
+        answer_seconds_max: float = ANSWER_SECONDS_MAX,
+        away_seconds_max: float = AWAY_SECONDS_MAX,
+        transport: httpx2.AsyncBaseTransport | None = None,
+    ) -> None:
+        if not url.startswith(("http://", "https://")):
+            raise ServerUnreachable(f"{url!r} is not the URL of a server: write it like {DEFAULT_URL}")
+        self.url = url.rstrip("/")
+        self._answer_seconds_max = answer_seconds_max
+        self._away_seconds_max = away_seconds_max
+        self._http = httpx2.AsyncClient(
+            base_url=self.url,
+            timeout=_timeout(answer_seconds_max),
+            limits=httpx2.Limits(max_connections=CONNECTIONS_MAX, max_keepalive_connections=CONNECTIONS_MAX),
+            # Certificates take 80 ms to load; only https needs them. A proxy for the world is none for a server here.
+            verify=self.url.startswith("https://"),
+            trust_env=False,
+            transport=transport,
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    # Workflows
+
+    async def deploy(self, document: str | bytes, *, format: Literal["yaml", "json"] | None = None) -> Deployed:
+        """Store a workflow document, as a new version if it differs from the newest; DefinitionInvalid."""
+        answer = await self._send("POST", "/workflows", _DOCUMENT, content=document, media_type=_media_type(format))
+        return Deployed(_read(answer, wire.Workflow), answer.status_code == 201)
+
+    async def validate(
+        self, document: str | bytes, *, format: Literal["yaml", "json"] | None = None
+    ) -> wire.Validation:
+        """Check a document without storing it."""
+        path, media_type = "/workflows/validate", _media_type(format)
+        return _read(
+            await self._send("POST", path, _DOCUMENT, content=document, media_type=media_type), wire.Validation
+        )
+
+    def workflows(self) -> AsyncIterator[wire.Workflow]:
+        """Every workflow by id, each in its newest version."""
+        return self._pages(wire.Page[wire.Workflow], "/workflows", {}, _ANY)
+
+    async def workflow(self, workflow_id: str, version: int | None = None) -> wire.Workflow:
+        """A version of a workflow, the newest by default; WorkflowNotFound."""
+        path = f"/workflows/{_part(workflow_id)}" + ("" if version is None else f"/versions/{version}")
+        return _read(await self._send("GET", path, _WORKFLOW), wire.Workflow)
+
+    def versions(self, workflow_id: str) -> AsyncIterator[wire.Workflow]:
+        """Every version, newest first; WorkflowNotFound."""
+        return self._pages(wire.Page[wire.Workflow], f"/workflows/{_part(workflow_id)}/versions", {}, _WORKFLOW)
+
+    async def set_alias(self, workflow_id: str, alias: str, targets: int | Sequence[wire.AliasTarget]) -> None:
+        """Point an alias at a version, or at several by weight; WorkflowNotFound."""
+        one = isinstance(targets, int)
+        body = wire.AliasRequest(version=targets) if one else wire.AliasRequest(targets=list(targets))
+        await self._send("PUT", f"/workflows/{_part(workflow_id)}/aliases/{_part(alias)}", _WORKFLOW, body=body)
+
+    async def delete_alias(self, workflow_id: str, alias: str) -> None:
+        """Remove an alias; WorkflowNotFound."""
+        await self._send("DELETE", f"/workflows/{_part(workflow_id)}/aliases/{_part(alias)}", _WORKFLOW)
+
+    async def delete_workflow(self, workflow_id: str, *, force: bool = False) -> None:
+        """Take a workflow off the lists; RequestRefused while jobs of it are unfinished, unless forced."""
+        params = {"force": "true"} if force else {}
+        await self._send("DELETE", f"/workflows/{_part(workflow_id)}", _WORKFLOW, params=params)
+
+    # Jobs
+
+    async def submit(
+        self,
+        workflow_id: str,
+        input_data: Mapping[str, Any] | None = None,
+        *,
+        version: int | str | None = None,
+        idempotency_key: str | None = None,
+        scheduled_at: str | None = None,
+        priority: int = 0,
+    ) -> wire.Submitted:
+        """Start a job; durable when it returns. WorkflowNotFound, InputInvalid, IdempotencyConflict.
+
+        After AnswerLost the job may or may not exist; asked again with the same `idempotency_key`, it exists once.
+        """
+        body = wire.SubmitRequest(workflow_id, dict(input_data or {}), version, idempotency_key, scheduled_at, priority)
+        return _read(await self._send("POST", "/jobs", _SUBMIT, body=body), wire.Submitted)
+
+    async def submit_batch(self, jobs: Sequence[wire.SubmitRequest]) -> wire.BatchAnswer:
+        """Start many jobs at once; each has its own answer, in their order."""
+        return _read(
+            await self._send("POST", "/jobs/batch", _SUBMIT, body=wire.BatchRequest(list(jobs))), wire.BatchAnswer
+        )
+
+    async def jobs_page(
+        self,
+        *,
+        workflow_id: str | None = None,
+        status: str | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> wire.Page[wire.Job]:
+        """One page of jobs, newest first."""
+        params = _given(workflow_id=workflow_id, status=status, limit=limit, cursor=cursor)
+        return _read(await self._send("GET", "/jobs", _ANY, params=params), wire.Page[wire.Job])
+
+    def jobs(self, *, workflow_id: str | None = None, status: str | None = None) -> AsyncIterator[wire.Job]:
+        """Every job, newest first."""
+        return self._pages(wire.Page[wire.Job], "/jobs", _given(workflow_id=workflow_id, status=status), _ANY)
+
+    async def job(self, job_id: str, *, nodes: bool = False, wait_seconds: float | None = None) -> wire.Job:
+        """A job; with `wait_seconds` the answer comes once it has ended, or after that long. JobNotFound.
+
+        A job of very many nodes is not shown with them: `nodes` reads them page by page.
+        """
+        wait = None if wait_seconds is None else f"{wait_seconds:g}s"
+        params = _given(wait=wait, nodes="true" if nodes else None)
+        seconds_max = self._answer_seconds_max + (wait_seconds or 0.0)
+        return _read(await self._send("GET", _job(job_id), _JOB, params=params, seconds_max=seconds_max), wire.Job)
+
+    async def wait(self, job_id: str) -> wire.Job:
+        """The job with its nodes, once it has ended; a server that goes away for a while is waited for. JobNotFound."""
+        patience = _Patience(self._away_seconds_max)
+        while True:
+            try:
+                job = await self.job(job_id, wait_seconds=POLL_SECONDS_MAX)
+                if job.status in ENDED:
+                    return msgspec.structs.replace(job, nodes=await self.nodes(job_id))
+                patience.renew()
+            except (ServerUnreachable, StoreUnavailable) as error:
+                await patience.pause(error)
+
+    async def nodes(self, job_id: str) -> list[wire.Node]:
+        """Every node of a job; JobNotFound."""
+        return [node async for node in self._pages(wire.Page[wire.Node], f"{_job(job_id)}/nodes", {}, _JOB)]
+
+    async def node(self, job_id: str, node_id: str) -> wire.Node:
+        """One node of a job; NotFound."""
+        return _read(await self._send("GET", f"{_job(job_id)}/nodes/{_part(node_id)}", _ANY), wire.Node)
+
+    async def cancel(self, job_id: str, reason: str | None = None) -> wire.Job:
+        """Stop a job; one that has ended stays as it is. JobNotFound."""
+        return _read(
+            await self._send("POST", f"{_job(job_id)}/cancel", _JOB, body=wire.CancelRequest(reason)), wire.Job
+        )
+
+    async def retry(self, job_id: str, *, from_node: str | None = None) -> wire.Job:
+        """Run again what failed or was cancelled, or a node and all after it; RequestRefused, NotFound."""
+        refusals = _JOB if from_node is None else _ANY
+        return _read(
+            await self._send("POST", f"{_job(job_id)}/retry", refusals, params=_given(**{"from": from_node})), wire.Job
+        )
+
+    async def rerun(self, job_id: str) -> wire.Submitted:
+        """Start a new job of the same version with the same input; JobNotFound."""
+        return _read(await self._send("POST", f"{_job(job_id)}/rerun", _JOB), wire.Submitted)
+
+    # What happened
+
+    def events(self, job_id: str, *, after: int = 0) -> AsyncIterator[wire.Event]:
+        """The events of a job that are stored now, in order, after a sequence number; JobNotFound."""
+        params = _given(after=after or None)
+        return self._pages(wire.Page[wire.Event], f"{_job(job_id)}/events", params, _JOB, cursor="after")
+
+    def watch(self, job_id: str, *, after: int = 0) -> AsyncIterator[wire.Event]:
+        """Every event of a job, stored ones and then live, each once; ends with the job.
+
+        When the server goes away, the stream goes on where it was once it is back. JobNotFound, ServerUnreachable.
+        """
+        return self._follow(wire.Event, job_id, f"{_job(job_id)}/events/stream", {}, after)
+
+    def logs(
+        self, job_id: str, *, node: str | None = None, attempt: int | None = None, after: int = 0
+    ) -> AsyncIterator[wire.Log]:
+        """The lines of a job's log that are stored now, in order; JobNotFound."""
+        params = _given(node=node, attempt=attempt, after=after or None)
+        return self._pages(wire.Page[wire.Log], f"{_job(job_id)}/logs", params, _JOB, cursor="after")
+
+    def follow_logs(
+        self, job_id: str, *, node: str | None = None, attempt: int | None = None, after: int = 0
+    ) -> AsyncIterator[wire.Log]:
+        """Every line of a job's log, stored ones and then live, each once; ends with the job. As `watch`."""
+        params = _given(node=node, attempt=attempt)
+        return self._follow(wire.Log, job_id, f"{_job(job_id)}/logs/stream", params, after)
+
+    # The server
+
+    async def workers(self) -> list[wire.WorkerSeen]:
+        """The workers that the server sees."""
+        return [worker async for worker in self._pages(wire.Page[wire.WorkerSeen], "/workers", {}, _ANY)]
+
+    async def health(self) -> wire.Health:
+        """Whether the server lives and can work, also when it says that it can not."""
+        answer = await self._exchange("GET", "/health")
+        if answer.is_success or answer.headers.get("content-type", "").startswith(JSON):
+            return _read(answer, wire.Health)
+        raise _refusal(answer, _ANY)
+
+    # How it is asked
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        refusals: Refusals,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: Struct | None = None,
+        content: str | bytes | None = None,
+        media_type: str = JSON,
+        seconds_max: float | None = None,
+    ) -> httpx2.Response:
+        """Ask and take a success back; a refusal raises."""
+        if body is not None:
+            content = msgspec.json.encode(body)
+        answer = await self._exchange(method, API + path, params, content, media_type, seconds_max)
+        if not answer.is_success:
+            raise _refusal(answer, refusals)
+        return answer
+
+    async def _exchange(
+        self,
+        method: str,
+        path: str,
+        params: Mapping[str, str] | None = None,
+        content: str | bytes | None = None,
+        media_type: str = JSON,
+        seconds_max: float | None = None,
+    ) -> httpx2.Response:
+        headers = {} if content is None else {"content-type": media_type}
+        timeout = _timeout(seconds_max or self._answer_seconds_max)
+        try:
+            return await self._http.request(
+                method, path, params=dict(params or {}), content=content, headers=headers, timeout=timeout
+            )
+        except httpx2.TransportError as error:
+            raise self._lost(error) from error
+
+    def _lost(self, error: httpx2.TransportError) -> ServerUnreachable:
+        if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout):
+            return ServerUnreachable(
+                f"no server answers at {self.url}: start one with `windlass dev`, or name another with --server or "
+                "WINDLASS_SERVER"
+            )
+        reason = str(error) or type(error).__name__
+        return AnswerLost(
+            f"the connection to {self.url} ended before the answer came ({reason}): what was asked may have taken "
+            "effect; look, or ask again with the same idempotency key"
+        )
+
+    async def _pages(
+        self, kind: type[wire.Page[T]], path: str, params: Mapping[str, str], refusals: Refusals, cursor: str = "cursor"
+    ) -> AsyncIterator[T]:
+        asked = dict(params)
+        while True:
+            page = _read(await self._send("GET", path, refusals, params=asked), kind)
+            for item in page.items:
+                yield item
+            if page.next_cursor is None or not page.items:
+                return
+            asked[cursor] = page.next_cursor
+
+    async def _follow(
+        self, kind: type[Streamed], job_id: str, path: str, params: Mapping[str, str], after: int
+    ) -> AsyncIterator[Streamed]:
+        """Read a stream to its end, over as many connections as it takes."""
+        patience = _Patience(self._away_seconds_max)
+        begun = has_ended = False
+        last: Streamed | None = None
+        while True:
+            try:
+                async with self._streaming(path, params, after) as messages:
+                    begun = True
+                    async for number, data in messages:
+                        patience.renew()
+                        if number > after:
+                            after, last = number, msgspec.json.decode(data, type=kind)
+                            yield last
+                if has_ended or (isinstance(last, wire.Event) and last.event_type in ENDS):
+                    return
+                # A server that stops also ends its streams. What it had after the job's end is asked for once more.
+                has_ended = (await self.job(job_id)).status in ENDED
+                if not has_ended:
+                    await patience.pause(AnswerLost(f"the stream from {self.url} ended before the job did"))
+            except (ServerUnreachable, StoreUnavailable) as error:
+                if not begun:
+                    raise
+                await patience.pause(error)
+
+    @asynccontextmanager
+    async def _streaming(
+        self, path: str, params: Mapping[str, str], after: int
+    ) -> AsyncGenerator[AsyncIterator[tuple[int, bytes]]]:
+        headers = {"accept": "text/event-stream"} | ({"last-event-id": str(after)} if after else {})
+        timeout = _timeout(STREAM_SILENT_SECONDS_MAX)
+        try:
+            async with self._http.stream(
+                "GET", API + path, params=dict(params), headers=headers, timeout=timeout
+            ) as answer:
+                if not answer.is_success:
+                    await answer.aread()
+                    raise _refusal(answer, _JOB)
+                yield _messages(answer.aiter_bytes())
+        except httpx2.TransportError as error:
+            raise self._lost(error) from error
+
+
+class _Patience:
+    """Pauses between attempts to reach a server, longer each time, until it has been away for too long."""
+
+    def __init__(self, seconds_max: float) -> None:
+        self._seconds_max = seconds_max
+        self.renew()
+
+    def renew(self) -> None:
+        """The server is there."""
+        self._since = monotonic()
+        self._pause = PAUSE_SECONDS_MIN
+
+    async def pause(self, error: WindlassError) -> None:
+        """Wait before the next attempt; raises the error once there was none for too long."""
+        if monotonic() - self._since + self._pause > self._seconds_max:
+            raise error
+        await asyncio.sleep(self._pause)
+        self._pause = min(2 * self._pause, PAUSE_SECONDS_MAX)
+
+
+async def _messages(chunks: AsyncIterator[bytes]) -> AsyncIterator[tuple[int, bytes]]:
+    """Server-sent events as their number and their data; comments and what came without a number are left out."""
+    rest = bytearray()
+    number: int | None = None
+    data: list[bytes] = []
+    async for chunk in chunks:
+        rest += chunk
+        if len(rest) > STREAMED_BYTES_MAX:
+            raise ApiError(f"the server sent an event of more than {STREAMED_BYTES_MAX} bytes", status=200)
+        if b"\n" not in chunk:
+            continue
+        # By bytes: a text would also be split where JSON holds U+2028 and its like.
+        *lines, last = bytes(rest).split(b"\n")
+        rest = bytearray(last)
+        for line in lines:
+            name, _, value = line.rstrip(b"\r").partition(b":")
+            value = value.removeprefix(b" ")
+            if name == b"id" and value.isdigit():
+                number = int(value)
+            elif name == b"data":
+                data.append(value)
+            elif not name and not value and number is not None and data:
+                yield number, b"\n".join(data)
+                number, data = None, []
+
+
+def _refusal(answer: httpx2.Response, refusals: Refusals) -> WindlassError:
+    """The error that a refusal stands for."""
+    try:
+        told = msgspec.json.decode(answer.content, type=wire.ProblemDetails)
+    except msgspec.MsgspecError:
+        return ApiError(f"the server answered {answer.status_code} {answer.reason_phrase}", status=answer.status_code)
+    problems = [
+        Problem(path=one.path, message=one.message, hint=one.hint, line=one.line, column=one.column)
+        for one in told.errors
+    ]
+    match told.status, told.type.rpartition(":")[2]:
+        case 404, "not-found":
+            return refusals.missing(told.detail)
+        case 422, _ if refusals.unfit is not None and problems:
+            return refusals.unfit(problems)
+        case 409, "idempotency-conflict":
+            return IdempotencyConflict(told.detail)
+        case 409, _:
+            return RequestRefused(told.detail)
+        case 503, _:
+            return StoreUnavailable(told.detail)
+        case _:
+            return ApiError(
+                f"{told.title}: {told.detail}", status=told.status, problems=problems, request_id=told.request_id
+            )
+
+
+def _read(answer: httpx2.Response, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(answer.content, type=kind)
+    except msgspec.MsgspecError as error:
+        raise ApiError(
+            f"{answer.url} gave an answer that can not be read ({error}): is it a Windlass server of this version?",
+            status=answer.status_code,
+        ) from error
+
+
+def _timeout(seconds: float) -> httpx2.Timeout:
+    return httpx2.Timeout(seconds, connect=CONNECT_SECONDS_MAX)
+
+
+def _media_type(format: Literal["yaml", "json"] | None) -> str:
+    return JSON if format == "json" else YAML
+
+
+def _given(**params: object) -> dict[str, str]:
+    return {name: str(value) for name, value in params.items() if value is not None}
+
+
+def _part(name: str) -> str:
+    """A name as one part of a path."""
+    return quote(name, safe="")
+
+
+def _job(job_id: str) -> str:
+    return f"/jobs/{_part(job_id)}"

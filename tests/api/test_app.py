@@ -1,0 +1,128 @@
+"""The application as a whole: policies, probes, workers, and its description."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from fastapi import APIRouter
+from starlette.responses import Response
+from starlette.routing import Mount, Route
+
+from tests.api.harness import API, System
+from windlass.api import app as application
+from windlass.api.app import create_app
+from windlass.api.policy import Policy, PolicyMissing, policy_of
+from windlass.api.state import ApiState
+from windlass.core.errors import StoreUnavailable
+
+
+def routes(system: System) -> list[Route]:
+    return [route for route in system.app.routes if isinstance(route, Route)]
+
+
+async def test_every_route_declares_who_may_call_it(system: System) -> None:
+    policies = {route.name: policy_of(route) for route in routes(system)}
+
+    assert len(policies) == len(system.app.routes) > 25
+    assert None not in policies.values()
+
+
+async def test_only_probes_and_the_description_are_public(system: System) -> None:
+    public = {route.path for route in routes(system) if policy_of(route) is Policy.PUBLIC}
+
+    assert public == {"/livez", "/readyz", f"{API}/openapi.json"}
+
+
+async def test_whatever_changes_something_takes_more_than_reading(system: System) -> None:
+    weak = {
+        route.name
+        for route in routes(system)
+        if policy_of(route) in (Policy.READ, Policy.PUBLIC) and not (route.methods or set()) <= {"GET", "HEAD"}
+    }
+
+    assert weak == {"POST /workflows/validate"}
+
+
+@pytest.mark.parametrize("route", [Route("/forgotten", lambda _: Response()), Mount("/files", APIRouter())])
+async def test_an_application_with_a_route_of_no_policy_does_not_start(
+    system: System, monkeypatch: pytest.MonkeyPatch, route: Route | Mount
+) -> None:
+    class Forgetful:
+        @staticmethod
+        def router(state: ApiState) -> APIRouter:
+            router = APIRouter()
+            router.routes.append(route)
+            return router
+
+    monkeypatch.setattr(application, "RESOURCES", (*application.RESOURCES, Forgetful))
+
+    with pytest.raises(PolicyMissing, match=r"/forgotten|/files"):
+        create_app(system.state)
+
+
+async def test_a_ready_process_says_so(client: httpx2.AsyncClient) -> None:
+    for path in ("/livez", "/readyz"):
+        response = await client.get(path)
+        assert (response.status_code, response.json()["status"]) == (200, "ok")
+
+
+async def test_health_tells_of_shards_and_workers(system: System, client: httpx2.AsyncClient) -> None:
+    await system.deploy()
+    await system.ended(await system.submit())
+
+    health = (await client.get("/health")).json()
+
+    assert health["shards"] == [{"shard": 0}]
+    assert [(worker["worker_id"], worker["alive"]) for worker in health["workers"]] == [("inner", True)]
+
+
+async def test_a_process_without_its_shards_is_alive_and_not_ready(tmp_path: Path) -> None:
+    async with System.running(tmp_path) as system:
+        system.state.closing.set()
+        live, ready = await system.client.get("/livez"), await system.client.get("/readyz")
+
+    assert (live.status_code, ready.status_code, ready.json()["status"]) == (200, 503, "degraded")
+
+
+async def test_a_process_without_its_database_is_not_ready(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def broken(_: object) -> None:
+        raise StoreUnavailable("the disk is gone")
+
+    monkeypatch.setattr(system.store, "workflows", broken)
+
+    assert (await system.client.get("/readyz")).status_code == 503
+
+
+async def test_workers_are_listed(system: System, client: httpx2.AsyncClient) -> None:
+    await system.deploy()
+    await system.ended(await system.submit())
+
+    page = (await client.get(f"{API}/workers")).json()
+
+    assert page["next_cursor"] is None
+    assert [(worker["worker_id"], worker["queues"], worker["running"]) for worker in page["items"]] == [
+        ("inner", ["*"], 0)
+    ]
+
+
+async def test_the_description_names_every_route_with_its_policy(system: System, client: httpx2.AsyncClient) -> None:
+    described = (await client.get(f"{API}/openapi.json")).json()
+
+    found = {
+        (method.upper(), path): operation
+        for path, operations in described["paths"].items()
+        for method, operation in operations.items()
+    }
+    declared = {(next(iter((route.methods or set()) - {"HEAD"})), route.path) for route in routes(system)}
+    assert found.keys() == declared
+    assert described["openapi"].startswith("3.1")
+    assert all(operation["x-policy"] in set(Policy) for operation in found.values())
+    assert all("example" in body for body in _bodies(found.values()))
+    assert system.app.openapi() == described
+
+
+def _bodies(operations: Iterable[dict[str, Any]]) -> list[dict[str, object]]:
+    contents = [operation["requestBody"]["content"] for operation in operations if "requestBody" in operation]
+    return [body for content in contents for body in content.values()]

@@ -1,0 +1,181 @@
+"""The example worker in JavaScript, run by Node.js against a real server."""
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.api.worker_server import ENDS_SECONDS, Server, serving
+
+EXAMPLE = Path(__file__).resolve().parent.parent.parent / "examples" / "node_worker"
+PAUSE = """
+workflow_id: pause
+defaults: {queue: node}
+nodes:
+  wait: {handler: pause, params: {seconds: "{{ input.seconds }}"}}
+"""
+
+
+class NodeWorker:
+    """The process and what it says."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self.process = process
+        self.said: list[str] = []
+
+    async def says(self, text: str) -> str:
+        """Read what it says until a line with the text."""
+        assert self.process.stdout is not None
+        async with asyncio.timeout(ENDS_SECONDS):
+            async for line in self.process.stdout:
+                self.said.append(line.decode().rstrip())
+                if text in self.said[-1]:
+                    return self.said[-1]
+        raise AssertionError(f"it never said {text!r}, only: {self.said}")
+
+    async def stopped(self) -> int:
+        """Ask it to stop; its exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(ENDS_SECONDS):
+            return await self.process.wait()
+
+
+@asynccontextmanager
+async def node_worker(url: str, **settings: object) -> AsyncIterator[NodeWorker]:
+    variables = {f"WINDLASS_{name.upper()}": str(value) for name, value in settings.items()}
+    process = await asyncio.create_subprocess_exec(
+        "node",
+        str(EXAMPLE / "worker.mjs"),
+        env={"PATH": os.environ["PATH"], "WINDLASS_SERVER": url, "WINDLASS_WORKER_ID": "js-1", **variables},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    try:
+        yield NodeWorker(process)
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[Server]:
+    async with serving(tmp_path) as server:
+        await server.deploy((EXAMPLE / "workflow.yaml").read_text(encoding="utf-8"))
+        await server.deploy(PAUSE)
+        yield server
+
+
+async def test_the_example_runs_as_its_page_says(server: Server) -> None:
+    async with node_worker(server.url):
+        created = await server.post("/jobs", {"workflow_id": "article"}, 201)
+        job = await server.get(f"/jobs/{created['job_id']}", wait="20s")
+
+    assert job["status"] == "completed"
+    assert job["result_data"] == {
+        "slug": {"slug": "ein-schiff-wird-kommen-uber-das-meer"},
+        "words": {
+            "words": 7,
+            "most": [{"word": "the", "count": 3}, {"word": "sea", "count": 2}, {"word": "and", "count": 1}],
+        },
+        "page": {"echoed_params": {"path": "/articles/ein-schiff-wird-kommen-uber-das-meer", "words": 7}},
+    }
+
+
+async def test_bad_params_fail_the_node_without_another_attempt(server: Server) -> None:
+    await server.deploy("{workflow_id: bad, nodes: {words: {handler: wordcount, queue: node, params: {}, retry: 3}}}")
+    async with node_worker(server.url):
+        job_id = await server.submit("bad")
+        job = await server.ended(job_id)
+
+    assert job.status == "failed"
+    assert (await server.error(job_id, "words"))["type"] == "params_invalid"
+    assert (await server.events(job_id)).count("node_started") == 1
+
+
+async def test_a_handler_that_it_does_not_have_is_named_in_the_error(server: Server) -> None:
+    await server.deploy("{workflow_id: unknown, nodes: {odd: {handler: constructor, queue: node, params: {}}}}")
+    async with node_worker(server.url):
+        job_id = await server.submit("unknown")
+        await server.ended(job_id)
+
+    assert "no handler is called 'constructor'" in (await server.error(job_id, "odd"))["message"]
+
+
+async def test_many_tasks_are_shared_by_two_workers_and_each_runs_once(server: Server) -> None:
+    async with node_worker(server.url, worker_id="js-1"), node_worker(server.url, worker_id="js-2"):
+        jobs = [await server.submit("article", title=f"no {number}", body="a b") for number in range(40)]
+        statuses = [(await server.ended(job_id)).status for job_id in jobs]
+
+    assert statuses == ["completed"] * 40
+    for job_id in jobs:
+        assert (await server.events(job_id)).count("node_started") == 3
+
+
+async def test_a_cancelled_task_is_stopped(server: Server) -> None:
+    async with node_worker(server.url, heartbeat_seconds=0.1, concurrency=1) as worker:
+        job_id = await server.submit("pause", seconds=600)
+        await worker.says("claimed")
+        await server.engine.cancel(job_id)
+        await worker.says("stopped")
+
+        following = await server.submit("pause", seconds=0)
+        assert (await server.ended(following)).status == "completed"
+
+    assert (await server.store.job(job_id)).status == "cancelled"
+
+
+async def test_a_stop_lets_running_tasks_finish(server: Server) -> None:
+    async with node_worker(server.url) as worker:
+        job_id = await server.submit("pause", seconds=0.5)
+        await worker.says("claimed")
+
+        assert await worker.stopped() == 0
+
+    assert (await server.ended(job_id)).status == "completed"
+
+
+async def test_a_stop_without_patience_hands_tasks_back(server: Server) -> None:
+    async with node_worker(server.url, grace_seconds=0.1) as worker:
+        job_id = await server.submit("pause", seconds=600)
+        await worker.says("claimed")
+
+        assert await worker.stopped() == 0
+
+    (task,) = await server.claim("node", worker_id="another")
+    assert (task["job_id"], task["attempt"], task["retry_count"]) == (job_id, 2, 0)
+
+
+async def test_it_waits_for_a_server_that_is_away(tmp_path: Path) -> None:
+    with socket.socket() as reserved:
+        reserved.bind(("127.0.0.1", 0))
+        port = reserved.getsockname()[1]
+    async with node_worker(f"http://127.0.0.1:{port}") as worker:
+        await worker.says("ECONNREFUSED")
+
+        async with serving(tmp_path, port=port) as server:
+            await server.deploy(PAUSE)
+            job_id = await server.submit("pause", seconds=0)
+            assert (await server.ended(job_id)).status == "completed"
+
+
+async def test_a_result_is_reported_to_the_server_that_comes_back(tmp_path: Path) -> None:
+    async with serving(tmp_path) as before:
+        await before.deploy(PAUSE)
+        job_id = await before.submit("pause", seconds=1)
+        port = int(before.url.rpartition(":")[2])
+        stack = node_worker(before.url)
+        worker = await stack.__aenter__()
+        await worker.says("claimed")
+    try:
+        await worker.says("ECONNREFUSED")
+        async with serving(tmp_path, port=port) as after:
+            assert (await after.ended(job_id)).status == "completed"
+            assert (await after.events(job_id)).count("node_completed") == 1
+    finally:
+        await stack.__aexit__(None, None, None)

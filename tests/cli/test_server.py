@@ -1,0 +1,341 @@
+"""Commands against a server, and the server's own ways to begin and to end."""
+
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import pytest
+
+from tests.cli.conftest import ENDS_SECONDS, Said
+
+Windlass = Callable[..., Said]
+Spawn = Callable[..., "subprocess.Popen[str]"]
+
+# A server that waits longer for requests to finish than any test does.
+PATIENT = "[server]\ndrain_seconds = 3600\n"
+
+
+class Up(NamedTuple):
+    """A server, and what it said until it was up."""
+
+    process: "subprocess.Popen[str]"
+    url: str
+    said: list[str]
+
+
+def up(process: "subprocess.Popen[str]") -> Up:
+    assert process.stdout is not None
+    said: list[str] = []
+    url = ""
+    for line in process.stdout:
+        said.append(line)
+        url = url or next((word.rstrip(",.") for word in line.split() if word.startswith("http://")), "")
+        if "Ctrl-C stops it" in line or "listens at" in line:
+            return Up(process, url, said)
+    raise AssertionError(f"it did not come up: {process.communicate()[1]}")
+
+
+def wait_for(process: "subprocess.Popen[str]", text: str) -> str:
+    """The line in which a process says something."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        if text in line:
+            return line
+    raise AssertionError(f"it never said {text!r}: {process.communicate()[1]}")
+
+
+def stop(process: "subprocess.Popen[str]", number: int = signal.SIGTERM) -> str:
+    process.send_signal(number)
+    return process.communicate(timeout=ENDS_SECONDS)[1]
+
+
+@pytest.fixture
+def dev(spawn: Spawn) -> Up:
+    return up(spawn("dev", "--port", "0", "--import", "gates"))
+
+
+@pytest.fixture
+def windlass_on(dev: Up, windlass: Windlass, monkeypatch: pytest.MonkeyPatch) -> Iterator[Windlass]:
+    """The command with WINDLASS_SERVER set."""
+    monkeypatch.setenv("WINDLASS_SERVER", dev.url)
+    yield windlass
+    stop(dev.process)
+
+
+def test_the_workflows_of_a_folder_are_deployed_before_anybody_is_answered(windlass_on: Windlass, dev: Up) -> None:
+    deployed = [line for line in dev.said if line.startswith("deployed: ")]
+
+    assert [line.split()[1] for line in deployed] == ["echo_test", "failing", "gated"]
+
+
+def test_trigger_answers_with_the_job(windlass_on: Windlass) -> None:
+    said = windlass_on("trigger", "echo_test", "-i", "n=1", "--json")
+
+    assert said.code == 0
+    assert said.json["status"] == "pending"
+
+
+def test_trigger_and_wait_prints_what_run_prints(windlass_on: Windlass) -> None:
+    said = windlass_on("trigger", "echo_test", "-i", "n=1", "--wait", "--json")
+
+    assert said.code == 0
+    assert said.json["result_data"] == {"echo_handler": {"echoed_params": {"n": 1}}}
+    assert said.json["nodes"]["echo_handler"]["status"] == "completed"
+
+
+def test_a_failed_job_ends_trigger_with_exit_code_1(windlass_on: Windlass) -> None:
+    said = windlass_on("trigger", "failing", "--wait")
+
+    assert said.code == 1
+    assert "boom" in said.out
+    assert "failed: node boom: broken: it is broken" in said.err
+
+
+def test_an_unknown_workflow_is_refused(windlass_on: Windlass) -> None:
+    said = windlass_on("trigger", "nobody")
+
+    assert said.code == 2
+    assert "nobody" in said.err
+
+
+def test_the_same_key_gives_the_same_job(windlass_on: Windlass) -> None:
+    first = windlass_on("trigger", "echo_test", "--key", "k", "--json").json
+
+    assert windlass_on("trigger", "echo_test", "--key", "k", "--json").json["job_id"] == first["job_id"]
+
+
+def test_jobs_of_a_server_are_listed_and_shown(windlass_on: Windlass) -> None:
+    job_id = windlass_on("trigger", "failing", "--wait", "--json").json["job_id"]
+
+    listed = windlass_on("jobs", "list", "--json", "--status", "failed").json
+    shown = windlass_on("jobs", "show", job_id)
+    events = windlass_on("jobs", "events", "--json", "--after", "1").json["items"]
+
+    assert [job["job_id"] for job in listed["items"]] == [job_id]
+    assert "error: node boom: broken: it is broken" in shown.out
+    assert [event["seq"] for event in events][:2] == [2, 3]
+
+
+def test_a_job_is_watched_cancelled_and_retried(windlass_on: Windlass, folder: Path) -> None:
+    job_id = windlass_on("trigger", "gated", "--json").json["job_id"]
+    while not (folder / "tally.txt").exists():
+        pass
+
+    cancelled = windlass_on("jobs", "cancel", job_id, "--reason", "late")
+    (folder / "gate.open").touch()
+    retried = windlass_on("jobs", "retry", job_id, "--wait", "--json")
+    watched = windlass_on("jobs", "watch", job_id, "--json")
+
+    assert cancelled.out == f"job {job_id} is cancelled\n"
+    assert (retried.code, retried.json["status"]) == (0, "completed")
+    seen = [msgspec.json.decode(line)["seq"] for line in watched.out.splitlines()]
+    assert (watched.code, seen) == (0, list(range(1, len(seen) + 1)))
+    assert (folder / "tally.txt").read_text() == "x"
+
+
+def test_a_job_is_run_again_with_the_same_input(windlass_on: Windlass) -> None:
+    first = windlass_on("trigger", "echo_test", "-i", "n=5", "--wait", "--json").json
+
+    again = windlass_on("jobs", "rerun", first["job_id"], "--wait", "--json").json
+
+    assert again["job_id"] != first["job_id"]
+    assert again["result_data"] == first["result_data"]
+
+
+def test_deploy_says_what_became_of_each_file(windlass_on: Windlass, folder: Path) -> None:
+    (folder / "new.json").write_text('{"workflow_id": "new", "nodes": {"a": {"handler": "echo"}}}')
+
+    said = windlass_on("deploy", "new.json", "echo.yaml")
+
+    assert said.code == 0
+    assert "new.json: deployed: new version 1" in said.out
+    assert "echo.yaml: unchanged: echo_test version 1" in said.out
+
+
+def test_deploy_lists_the_problems_of_a_file_with_their_places(windlass_on: Windlass, folder: Path) -> None:
+    (folder / "bad.yml").write_text("workflow_id: bad\nnodes:\n  a: {handlr: echo}\n")
+
+    said = windlass_on("deploy", "bad.yml")
+
+    assert said.code == 2
+    assert "bad.yml:3:" in said.err
+
+
+def test_the_workers_of_a_server_are_listed(windlass_on: Windlass, dev: Up) -> None:
+    (worker,) = windlass_on("workers", "--json").json["items"]
+
+    assert worker["worker_id"].endswith(f":{dev.process.pid}")
+    assert "alive" in windlass_on("workers").out
+
+
+def test_without_a_server_the_way_to_one_is_told(windlass: Windlass, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WINDLASS_SERVER__PORT", "1")
+
+    for command in (("trigger", "x"), ("jobs", "cancel", "x"), ("jobs", "watch", "x"), ("workers",)):
+        said = windlass(*command)
+        assert said.code == 2
+        assert "no server answers at http://127.0.0.1:1: start one with `windlass dev`" in said.err
+
+
+def test_a_flag_names_the_server_before_the_variable(windlass: Windlass, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WINDLASS_SERVER", "http://127.0.0.1:2")
+
+    assert "http://127.0.0.1:1:" in windlass("jobs", "list", "--server", "http://127.0.0.1:1").err
+
+
+def test_a_server_that_is_no_url_is_refused(windlass: Windlass) -> None:
+    said = windlass("workers", "--server", "localhost:8470")
+
+    assert said.code == 2
+    assert "localhost:8470" in said.err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_dev_and_its_jobs_go_on_with_the_next(spawn: Spawn, windlass: Windlass, number: int) -> None:
+    first = up(spawn("dev", "--port", "0", "--import", "gates"))
+    job_id = windlass("trigger", "gated", "--server", first.url, "--json").json["job_id"]
+    while not Path("tally.txt").exists():
+        pass
+
+    err = stop(first.process, number)
+
+    assert first.process.returncode == 0, err
+    assert "Traceback" not in err
+    Path("gate.open").touch()
+    second = up(spawn("dev", "--port", "0", "--import", "gates"))
+    assert windlass("jobs", "watch", job_id, "--server", second.url).code == 0
+    assert Path("tally.txt").read_text() == "x"
+
+
+def test_a_second_process_on_the_same_database_is_refused(windlass_on: Windlass, dev: Up) -> None:
+    for command in (("dev", "--port", "0"), ("server", "--port", "0"), ("run", "echo.yaml")):
+        said = windlass_on(*command)
+        assert said.code == 2
+        assert f"in use by another Windlass process (pid {dev.process.pid})" in said.err
+
+
+def test_a_port_that_is_taken_is_refused(windlass_on: Windlass, dev: Up) -> None:
+    port = dev.url.rpartition(":")[2]
+
+    said = windlass_on("server", "--port", port, "--database", "sqlite:///other.db")
+
+    assert said.code == 2
+    assert f"can not listen on 127.0.0.1:{port}" in said.err
+
+
+@pytest.mark.parametrize("command", ["server", "dev"])
+def test_other_machines_are_kept_out_unless_they_are_let_in(windlass: Windlass, command: str) -> None:
+    said = windlass(command, "--host", "0.0.0.0", "--port", "0")
+
+    assert said.code == 2
+    assert "server.allow_open" in said.err
+
+
+def test_the_server_logs_requests_as_lines_of_json(spawn: Spawn, windlass: Windlass) -> None:
+    server = up(spawn("server", "--port", "0"))
+    windlass("deploy", "echo.yaml", "--server", server.url)
+
+    err = stop(server.process)
+
+    assert server.process.returncode == 0, err
+    lines = [msgspec.json.decode(line) for line in err.splitlines() if line.startswith("{")]
+    assert [(line["method"], line["status"]) for line in lines] == [("POST", 201)]
+
+
+def test_a_changed_workflow_is_deployed_again(spawn: Spawn, folder: Path) -> None:
+    process = up(spawn("dev", "--port", "0", "--import", "gates")).process
+
+    (folder / "echo.yaml").write_text((folder / "echo.yaml").read_text().replace("echo_handler", "other"))
+
+    assert wait_for(process, "echo_test") == "deployed: echo_test version 2 (echo.yaml)\n"
+
+
+def test_a_changed_handler_is_used_by_the_next_job(spawn: Spawn, windlass: Windlass, folder: Path) -> None:
+    server = up(spawn("dev", "--port", "0", "--import", "gates"))
+    (folder / "gate.open").touch()
+
+    (folder / "gates.py").write_text((folder / "gates.py").read_text().replace('"open": True', '"open": 42'))
+    wait_for(server.process, "handlers are new")
+
+    outcome = windlass("trigger", "gated", "--wait", "--json", "--server", server.url).json
+    assert outcome["result_data"]["gate"] == {"open": 42}
+
+
+def test_what_is_broken_is_told_and_the_old_stays(spawn: Spawn, windlass: Windlass, folder: Path) -> None:
+    server = up(spawn("dev", "--port", "0", "--import", "gates"))
+    (folder / "gate.open").touch()
+    (folder / "gates.py").write_text("def broken(:\n")
+    (folder / "echo.yaml").write_text("workflow_id: echo_test\nnodes: {a: {handlr: echo}}\n")
+    (folder / "zuletzt.yaml").write_text("workflow_id: zuletzt\nnodes: {a: {handler: echo}}\n")
+    wait_for(server.process, "zuletzt")
+
+    gated = windlass("trigger", "gated", "--wait", "--json", "--server", server.url)
+    echoed = windlass("trigger", "echo_test", "--wait", "--json", "--server", server.url)
+    err = stop(server.process)
+
+    assert (gated.code, echoed.code) == (0, 0)
+    assert "the module gates can not be imported" in err
+    assert "echo.yaml:2:" in err
+
+
+def test_dev_runs_a_job_before_ones_eyes(spawn: Spawn) -> None:
+    said = "".join(up(spawn("dev", "--port", "0", "--import", "gates", "--run", "echo_test")).said)
+
+    assert "echo_handler  completed" in said
+    assert said.index("job completed") < said.index("is up at")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_gets_its_completion_script(windlass: Windlass, shell: str) -> None:
+    said = windlass("completion", shell)
+
+    assert said.code == 0
+    assert "_WINDLASS_COMPLETE" in said.out
+
+
+def test_the_shell_is_told_which_commands_there_are(spawn: Spawn, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(os.environ, "_WINDLASS_COMPLETE", "bash_complete")
+    monkeypatch.setitem(os.environ, "COMP_WORDS", "windlass jobs re")
+    monkeypatch.setitem(os.environ, "COMP_CWORD", "2")
+
+    out, _ = spawn().communicate(timeout=ENDS_SECONDS)
+
+    assert out.split() == ["plain,rerun", "plain,retry"]
+
+
+def test_an_open_stream_does_not_keep_a_server_from_stopping(spawn: Spawn, windlass: Windlass, folder: Path) -> None:
+    (folder / "windlass.toml").write_text(PATIENT)
+    server = up(spawn("dev", "--port", "0", "--import", "gates"))
+    windlass("trigger", "gated", "--server", server.url)
+    watching = spawn("jobs", "watch", "--json", "--server", server.url)
+    wait_for(watching, "node_started")
+
+    err = stop(server.process)
+
+    assert server.process.returncode == 0, err
+    assert watching.poll() is None
+
+
+def test_a_second_signal_ends_a_server_at_once(spawn: Spawn, folder: Path) -> None:
+    (folder / "windlass.toml").write_text(PATIENT)
+    server = up(spawn("dev", "--port", "0", "--import", "gates"))
+    connection = socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2])))
+    # A request that never ends: the server drains for as long as it is allowed to.
+    connection.sendall(b"POST /api/v1/jobs HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n")
+    connection.sendall(b"content-type: application/json\r\n\r\n{")
+
+    server.process.send_signal(signal.SIGTERM)
+    assert server.process.stderr is not None
+    for line in server.process.stderr:
+        if "stopping" in line:
+            break
+    server.process.send_signal(signal.SIGTERM)
+
+    server.process.communicate(timeout=ENDS_SECONDS)
+    connection.close()
+    assert server.process.returncode == -signal.SIGTERM

@@ -1,0 +1,187 @@
+"""kill -9 of a server under load, again and again: what it acknowledged ends, and nothing completed runs again."""
+
+import asyncio
+import os
+import random
+import socket
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import apsw
+import msgspec
+import pytest
+
+from windlass.client import Client
+from windlass.core.errors import ServerUnreachable
+
+KILLS = 20
+CLIENTS = 8
+UP_SECONDS_MAX = 60
+ENDS_SECONDS_MAX = 90
+# Between two submits of a client: enough to keep the server busy, and little enough to end in time.
+PAUSE_SECONDS = 0.005
+AWAY_PAUSE_SECONDS = 0.02
+
+HANDLERS = """
+import os, time
+from windlass import handler, Context
+
+@handler("step")
+def step(ctx: Context, number: int) -> dict:
+    ledger = os.open("ledger", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(ledger, f"{ctx.job_id} {ctx.node_id}\\n".encode())
+    os.close(ledger)
+    time.sleep(0.002)
+    return {"number": number}
+"""
+WORKFLOW = """
+workflow_id: killed
+nodes:
+  a: {handler: step, params: {number: "{{ input.number }}"}}
+  b: {handler: step, dependencies: [a], params: {number: "{{ a.output.number }}"}}
+  c: {handler: step, dependencies: [b], params: {number: "{{ b.output.number }}"}}
+"""
+
+
+class Kill(NamedTuple):
+    """What the database called completed when the process was gone, and how much had run by then."""
+
+    completed: set[tuple[str, str]]
+    ran: int
+
+
+class Load:
+    """Clients that submit jobs and look at earlier ones. Anything but a right answer or a lost connection fails."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.acknowledged: dict[str, int] = {}
+        self.completed: set[str] = set()
+        self.lost = 0
+        self.stopped = False
+        self._numbers = iter(range(1 << 30))
+        self._chance = random.Random(8470)
+
+    async def run(self) -> None:
+        async with Client(self.url) as client:
+            while not self.stopped:
+                try:
+                    await self._submit(client)
+                    await self._look_back(client)
+                    await asyncio.sleep(PAUSE_SECONDS)
+                except ServerUnreachable:
+                    self.lost += 1
+                    await asyncio.sleep(AWAY_PAUSE_SECONDS)
+
+    async def _submit(self, client: Client) -> None:
+        number = next(self._numbers)
+        answer = await client.submit("killed", {"number": number})
+        assert answer.job_id not in self.acknowledged, "two submits were given one job"
+        assert answer.status in ("pending", "running", "completed")
+        self.acknowledged[answer.job_id] = number
+
+    async def _look_back(self, client: Client) -> None:
+        job_id = self._chance.choice(list(self.acknowledged))
+        was_completed = job_id in self.completed
+        job = await client.job(job_id)
+        assert msgspec.json.decode(job.input_data) == {"number": self.acknowledged[job_id]}
+        assert job.status in ("pending", "running", "completed"), f"{job_id} is {job.status}"
+        assert job.status == "completed" or not was_completed, f"{job_id} was completed and is {job.status}"
+        if job.status == "completed":
+            self.completed.add(job_id)
+            assert msgspec.json.decode(job.result_data)["c"] == {"number": self.acknowledged[job_id]}
+
+
+async def start(folder: Path, port: int) -> asyncio.subprocess.Process:
+    """`windlass dev`, up."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "windlass", "dev", "--port", str(port), "--import", "steps",
+        cwd=folder, env=without_settings(), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stdout is not None
+    async with asyncio.timeout(UP_SECONDS_MAX):
+        while line := await process.stdout.readline():
+            if b"Ctrl-C stops it" in line:
+                return process
+    raise AssertionError(f"it did not come up: {(await process.communicate())[1].decode()}")
+
+
+def without_settings() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("WINDLASS_")}
+
+
+async def kill(process: asyncio.subprocess.Process) -> str:
+    """Gone at once; what it had said to standard error."""
+    process.kill()
+    return (await process.communicate())[1].decode()
+
+
+def after_kill(folder: Path) -> Kill:
+    connection = apsw.Connection(str(folder / ".windlass" / "windlass.db"), flags=apsw.SQLITE_OPEN_READWRITE)
+    try:
+        rows = connection.execute("select job_id, node_id from nodes where status = 'completed'")
+        completed = {(str(job_id), str(node_id)) for job_id, node_id in rows}
+    finally:
+        connection.close()
+    return Kill(completed, len(ledger(folder)))
+
+
+def ledger(folder: Path) -> list[tuple[str, str]]:
+    file = folder / "ledger"
+    lines = file.read_text().splitlines() if file.exists() else []
+    return [(job_id, node_id) for job_id, node_id in (line.split() for line in lines)]
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return found.getsockname()[1]
+
+
+async def kill_again_and_again(folder: Path, port: int, load: Load) -> list[Kill]:
+    chance = random.Random(20)
+    clients = [asyncio.create_task(load.run()) for _ in range(CLIENTS)]
+    kills: list[Kill] = []
+    try:
+        for _ in range(KILLS):
+            process = await start(folder, port)
+            done, _ = await asyncio.wait(clients, timeout=chance.uniform(0.05, 0.6), return_when="FIRST_EXCEPTION")
+            said = await kill(process)
+            for client in done:
+                client.result()
+            assert said == "", said
+            kills.append(await asyncio.to_thread(after_kill, folder))
+        load.stopped = True
+        await asyncio.gather(*clients)
+    finally:
+        for client in clients:
+            client.cancel()
+        with suppress(asyncio.CancelledError):
+            await asyncio.gather(*clients, return_exceptions=True)
+    return kills
+
+
+@pytest.mark.timeout(300)
+async def test_a_server_killed_under_load_loses_nothing_and_runs_nothing_twice(tmp_path: Path) -> None:
+    (tmp_path / "steps.py").write_text(HANDLERS)
+    (tmp_path / "killed.yaml").write_text(WORKFLOW)
+    port = free_port()
+    load = Load(f"http://127.0.0.1:{port}")
+
+    kills = await kill_again_and_again(tmp_path, port, load)
+    process = await start(tmp_path, port)
+    async with Client(load.url) as client, asyncio.timeout(ENDS_SECONDS_MAX):
+        ended = [await client.wait(job_id) for job_id in load.acknowledged]
+    process.terminate()
+    _, err = await process.communicate()
+
+    assert process.returncode == 0, err.decode()
+    assert {job.status for job in ended} == {"completed"}
+    assert [msgspec.json.decode(job.result_data)["c"]["number"] for job in ended] == list(load.acknowledged.values())
+    ran = ledger(tmp_path)
+    for number, one in enumerate(kills):
+        assert set(ran[one.ran :]) & one.completed == set(), f"completed nodes ran again after kill {number}"
+    assert len(load.acknowledged) > KILLS * CLIENTS, "the server was hardly under load"
+    assert load.lost > 0
+    assert len({len(one.completed) for one in kills}) > KILLS // 2, "too few kills hit a working server"
