@@ -56,6 +56,7 @@ format: $(READY) ## Format the code and mend what the linter can
 
 bench: $(READY_BENCH) ## Measure Windlass, and a peer beside it
 	@$(BIN)/python benchmarks/run.py $(ARGS)
+	@$(BIN)/python benchmarks/http_submit.py
 
 simulate: $(READY) ## Run the simulator over many seeds (SEEDS=5000)
 	@$(BIN)/python -m windlass.testing.simulate --seeds $(SEEDS) $(ARGS)

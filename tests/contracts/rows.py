@@ -17,8 +17,10 @@ def new_job(job_id: str, *, workflow_id: str = "flow", created_at: int = T0, sha
 
 def node_row(job_id: str, node_id: str, status: str = "completed", *, output: str | None = None,
              error: str | None = None, meta: str | None = None) -> NodeRow:  # fmt: skip
-    raws = [None if text is None else Raw(text.encode()) for text in (output, error, meta)]
-    return NodeRow(job_id, node_id, status, 2, 1, 1, 3, T0 + 1, T0 + 2, T0 + 3, None, "w1", *raws)
+    raw_output, raw_error, raw_meta = (None if text is None else Raw(text.encode()) for text in (output, error, meta))
+    return NodeRow(
+        job_id, node_id, status, 2, 1, 1, 3, T0 + 1, T0 + 2, T0 + 3, None, "w1", raw_output, raw_error, raw_meta
+    )  # fmt: skip
 
 
 def event(seq: int, type: str = "node_ready", node_id: str | None = "a", data: str | None = None) -> Event:

@@ -87,3 +87,8 @@ def test_an_input_that_is_no_json_is_refused(value: dict[str, object]) -> None:
 def test_a_pattern_with_nested_repeats_takes_no_time() -> None:
     with pytest.raises(InputInvalid):
         checked({"url": "a" * 50_000 + "!"})
+
+
+def test_an_integer_beyond_64_bits_is_refused_before_a_job_is_made_of_it() -> None:
+    with pytest.raises(InputInvalid, match="64 bits"):
+        check_input(None, {"deep": [{"n": 1 << 63}]})

@@ -11,7 +11,7 @@ import msgspec
 
 from windlass.core.changes import Task
 from windlass.core.messages import Failed, Message, Succeeded, TaskError, TaskFinished
-from windlass.ports.broker import Delivery, Report
+from windlass.ports.broker import Delivery, Report, WorkerSeen
 from windlass.ports.declare import declared
 from windlass.ports.handler import Handler, LogLine
 from windlass.worker.worker import Worker
@@ -114,6 +114,9 @@ class StubBroker:
         return 0
 
     async def missing(self, task_ids: Sequence[str]) -> Sequence[str]:
+        return []
+
+    async def workers(self) -> Sequence[WorkerSeen]:
         return []
 
     async def gather(self, shard: int, limit: int, wait_seconds: float) -> Sequence[Message]:

@@ -16,7 +16,7 @@ from windlass.api.requests import Cursor, Duration, Flag, Id, body_of, id_of, no
 from windlass.api.shapes import cursor_of, has_ended, job_shape, node_shapes, place_of
 from windlass.api.state import ApiState
 from windlass.ports.control import Submit
-from windlass.ports.store import JobFilter, StoredJob
+from windlass.ports.store import JobFilter
 from windlass.wire import CancelRequest, Job, Page, Submitted
 
 TAG = "jobs"
@@ -73,7 +73,8 @@ class Jobs:
         query = query_of(request, ShowQuery)
         job_id = id_of(request, "job_id")
         seconds = 0.0 if query.wait is UNSET else seconds_of(query.wait, "wait", WAIT_SECONDS_MAX)
-        if seconds > 0:
+        # First a look: the engine is asked to wait only for what exists and goes on.
+        if seconds > 0 and not has_ended(await self._state.store.job(job_id)):
             await self._wait(job_id, seconds)
         return await self._shown(job_id, with_nodes=query.nodes == "true")
 
@@ -109,7 +110,7 @@ class Jobs:
         no_query(request)
         job_id = id_of(request, "job_id")
         wanted = await body_of(request, _cancel, CancelRequest())
-        await self._known(job_id)
+        await self._state.store.job(job_id)
         await self._state.control.cancel(job_id, wanted.reason)
         return await self._shown(job_id)
 
@@ -123,14 +124,11 @@ class Jobs:
     async def rerun(self, request: Request) -> Response:
         """Start a new job of the same version with the same input."""
         no_query(request)
-        job = await self._known(id_of(request, "job_id"))
+        job = await self._state.store.job(id_of(request, "job_id"))
         # Refuses when the workflow was deleted since.
         await self._state.store.workflow(job.workflow_id)
         again = await self._state.control.submit(Submit(job.workflow_id, job.version, job.input, job.priority))
         return answer(Submitted(again.job_id, again.status), 201, {"location": f"/api/v1/jobs/{again.job_id}"})
-
-    async def _known(self, job_id: str) -> StoredJob:
-        return await self._state.store.job(job_id)
 
 
 def router(state: ApiState) -> APIRouter:

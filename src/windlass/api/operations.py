@@ -94,3 +94,22 @@ def request_id_of(scope: Scope) -> str | None:
 def answer(shape: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """A shape of the API as JSON."""
     return Response(_encoder.encode(shape), status, headers, JSON)
+
+
+class QuickAnswer:
+    """As `answer`, for the route that is called most: the framework's response takes longer than the rest of it."""
+
+    __slots__ = ("_body", "_headers", "_status")
+
+    def __init__(self, shape: object, status: int, location: str) -> None:
+        self._body = _encoder.encode(shape)
+        self._status = status
+        self._headers = [
+            (b"content-length", b"%d" % len(self._body)),
+            (b"content-type", b"application/json"),
+            (b"location", location.encode()),
+        ]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self._status, "headers": self._headers})
+        await send({"type": "http.response.body", "body": self._body})

@@ -9,8 +9,9 @@ from fastapi import APIRouter
 from msgspec import UNSET, Struct, UnsetType, field
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import ASGIApp
 
-from windlass.api.operations import Operation, answer, declare, request_id_of
+from windlass.api.operations import Operation, QuickAnswer, answer, declare, request_id_of
 from windlass.api.policy import Policy
 from windlass.api.problems import invalid, problem_of
 from windlass.api.requests import body_of, no_query, shown
@@ -47,19 +48,20 @@ class Submits:
         self._state = state
         self._versions = Versions(state.store, state.chance)
 
-    async def submit(self, request: Request) -> Response:
+    async def submit(self, request: Request) -> ASGIApp:
         """Start a job."""
         no_query(request)
         wanted = _with_header(await body_of(request, _one), request.headers.get("idempotency-key"))
         made = await self._made(wanted, {})
         if made.idempotency_key is None:
-            job = await self._state.control.submit(made)
-            return answer(Submitted(job.job_id, job.status), 201, {"location": f"/api/v1/jobs/{job.job_id}"})
-        submission = (await self._state.control.submit_all([made]))[0]
-        if submission.conflict:
-            raise _conflict(submission)
-        shape = Submitted(submission.job.job_id, submission.job.status)
-        return answer(shape, 201 if submission.created else 200, {"location": f"/api/v1/jobs/{submission.job.job_id}"})
+            job, created = await self._state.control.submit(made), True
+        else:
+            submission = (await self._state.control.submit_all([made]))[0]
+            if submission.conflict:
+                raise _conflict(submission)
+            job, created = submission.job, submission.created
+        location = f"/api/v1/jobs/{job.job_id}"
+        return QuickAnswer(Submitted(job.job_id, job.status), 201 if created else 200, location)
 
     async def batch(self, request: Request) -> Response:
         """Start many jobs in one transaction; each gets its own answer."""

@@ -25,8 +25,10 @@ from windlass.ports.store import NewJob, Request, Store, StoredJob, Submission
 
 # A worker that was silent for so long is dead: its tasks go to another.
 SILENT_SECONDS = 15.0
+REAP_SECONDS = 5.0
 SHARD = 0
 ENDED_MAX = 10_000
+MICROSECONDS = 1_000_000
 # A request is durable before it is applied. When the shard is busy recovering, its caller need not wait for all of it.
 APPLIED_SECONDS_MAX = 5.0
 
@@ -59,6 +61,7 @@ class Engine:
         self._sweeper = Sweeper(self._shard, store, broker, clock)
         self._pruner = Pruner(store, clock, retention_days)
         self._sweep_seconds = sweep_seconds
+        self._reaped_at = clock.now()
         self._duties: list[asyncio.Task[None]] = []
         self._running: asyncio.Task[None] | None = None
         self._ends: dict[str, list[asyncio.Future[None]]] = {}
@@ -81,11 +84,19 @@ class Engine:
             ready.cancel()
             await self._running
         self._keep("the sweeper", self._sweep_seconds, self._sweeper.sweep)
-        self._keep("the reaper", SILENT_SECONDS / 3, lambda: self._broker.reclaim(SILENT_SECONDS))
+        self._keep("the reaper", REAP_SECONDS, self._reap)
         self._keep("the pruner", PRUNE_EVERY_SECONDS, self._pruner.prune)
 
     def _keep(self, name: str, seconds: float, duty: Callable[[], Awaitable[object]]) -> None:
         self._duties.append(asyncio.create_task(kept(name, lambda: every(seconds, duty, self._clock), self._clock)))
+
+    async def _reap(self) -> None:
+        """Take back what silent workers hold, unless it is this process that was stopped for a while."""
+        now = self._clock.now()
+        stalled = now - self._reaped_at > 2 * REAP_SECONDS * MICROSECONDS
+        self._reaped_at = now
+        if not stalled:
+            await self._broker.reclaim(SILENT_SECONDS)
 
     async def stop(self) -> None:
         """End after the batch at hand and give the shard back. Workers must have stopped before."""
@@ -208,12 +219,18 @@ class Engine:
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._ends.setdefault(job_id, []).append(future)
-        if job_id not in self._shard.jobs and job_id not in self._shard.fresh:
-            job = await self._store.job(job_id)
-            if JOB_STATES[job.status] in JOB_FINAL and not future.done():
-                self._ends[job_id].remove(future)
-                return
-        await future
+        try:
+            if job_id not in self._shard.jobs and job_id not in self._shard.fresh:
+                job = await self._store.job(job_id)
+                if JOB_STATES[job.status] in JOB_FINAL:
+                    return
+            await future
+        finally:
+            waiting = self._ends.get(job_id, [])
+            if future in waiting:
+                waiting.remove(future)
+                if not waiting:
+                    del self._ends[job_id]
 
     @contextmanager
     def news(self, job_id: str) -> Generator[asyncio.Event]:

@@ -46,9 +46,7 @@ class _TaskFinished(Struct, frozen=True, tag="task_finished"):
     result_id: str | None = None
 
 
-_Known = (
-    _TaskFinished | Submitted | Proceeded | TaskStarted | TaskLost | TimerDue | CancelRequested | RetryRequested
-)
+_Known = _TaskFinished | Submitted | Proceeded | TaskStarted | TaskLost | TimerDue | CancelRequested | RetryRequested
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(_Known)
 

@@ -10,10 +10,11 @@ from msgspec import Raw
 from windlass.core.errors import InputInvalid, Problem
 from windlass.spec.findings import written_path
 from windlass.spec.schemas import MESSAGE_MAX, make_validator
-from windlass.spec.trees import depth_over, is_array, is_object
+from windlass.spec.trees import depth_over, integer_over, is_array, is_object
 
 INPUT_BYTES_MAX = 1 << 20
 INPUT_DEPTH_MAX = 64
+INPUT_INTEGER_MAX = (1 << 63) - 1
 INPUT_PROBLEMS_MAX = 50
 VALIDATORS_KEPT = 256
 
@@ -35,6 +36,9 @@ def check_input(plan_schema: Raw | None, value: object) -> Raw:
     if depth_over(checked, INPUT_DEPTH_MAX):
         message = f"the input is nested deeper than {INPUT_DEPTH_MAX} levels"
         raise InputInvalid([Problem(path="", message=message, hint="flatten it")])
+    if (large := integer_over(checked, INPUT_INTEGER_MAX)) is not None:
+        message = f"the input has the integer {str(large)[:40]}, which does not fit into 64 bits"
+        raise InputInvalid([Problem(path="", message=message, hint="send it as a string")])
     if plan_schema is None:
         return _encoded(checked)
     schema, validator = _loaded(bytes(plan_schema))

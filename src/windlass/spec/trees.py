@@ -27,3 +27,17 @@ def depth_over(value: object, limit: int) -> bool:
             return False
         level = following
     return True
+
+
+def integer_over(value: object, limit: int) -> int | None:
+    """An integer somewhere in a value that is further from zero than the limit, if there is one."""
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if is_object(item):
+            waiting.extend(item.values())
+        elif is_array(item):
+            waiting.extend(item)
+        elif isinstance(item, int) and abs(item) > limit:
+            return item
+    return None
