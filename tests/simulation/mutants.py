@@ -244,8 +244,14 @@ MUTANTS = (
     _engine(
         "lost tasks are not found",
         "sweeper",
-        "lost = [places[task_id] for task_id in unknown & self._suspects]",
+        "lost = [places[task_id] for task_id in unknown if task_id in self._suspects]",
         "lost: list[tuple[str, int]] = []",
+    ),
+    _engine(
+        "the rest of a wide turn is forgotten",
+        "shard",
+        "self._carried.extend(Proceeded(job_id) for job_id in dict.fromkeys(changes.unfinished_turns))",
+        "pass",
     ),
     _engine("timers fire early", "timers", "self._heap[0][0] <= now:", "self._heap[0][0] <= now + 400_000:"),
     _engine("a timer that can not be sent is gone", "timers", "if not sent:", "if False:"),
