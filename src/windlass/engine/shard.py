@@ -73,6 +73,7 @@ class Shard:
         self._leaving: set[str] = set()
         # What was decided and is not stored yet: a batch or two.
         self._unstored: list[Changes] = []
+        self._is_next_decided = False
         self._stopping = False
         self._lost: StaleLease | None = None
         self._failures = 0
@@ -134,8 +135,10 @@ class Shard:
                 if not gathered and not carried:
                     continue
                 changes = await self.decide([*carried, *gathered])
+                self._is_next_decided = True
                 if underway and not await underway[-1].stored:
                     await underway[-1].task
+                self._is_next_decided = False
                 if len(underway) >= UNDERWAY_MAX:
                     await underway.popleft().task
                 underway.append(self._begin_commit(changes, len(gathered), underway[-1] if underway else None))
@@ -210,6 +213,9 @@ class Shard:
             self._unstored.remove(changes)
             if stored is not None:
                 stored.set_result(True)
+                if self._is_next_decided:
+                    # The next batch goes to the store first: it is written while workers run what is released here.
+                    await asyncio.sleep(0)
             if released is not None:
                 await released
             await self._let_go(changes, gathered)
@@ -238,19 +244,19 @@ class Shard:
             self._forget_ended()
 
     def _forget_ended(self) -> None:
-        """Drop ended jobs from memory, but not before what later batches say of them is stored too."""
-        for job_id in list(self._leaving):
+        """Drop ended jobs from memory, but not before all that was decided about them is stored."""
+        spoken_of = {job_id for changes in self._unstored for job_id in changes.events}
+        for job_id in self._leaving - spoken_of:
             job = self.jobs.get(job_id)
-            if job is None or not job.ended:
-                self._leaving.discard(job_id)
-            elif not any(job_id in changes.events for changes in self._unstored):
-                self._leaving.discard(job_id)
+            if job is not None and job.ended:
                 del self.jobs[job_id]
                 self.fresh.pop(job_id, None)
+        self._leaving &= spoken_of
 
     async def _recover(self) -> None:
         """Take the lease and rebuild the memory; results that wait are applied before tasks go out again."""
         self._lease = await self._store.take_lease(self.number, self.owner)
+        self._is_next_decided = False
         self.jobs.clear()
         self.fresh.clear()
         self._expected.clear()

@@ -235,7 +235,9 @@ class SqliteStore:
         return 0 if row is None else row[0]
 
     async def commit(self, shard: int, epoch: int, changes: Changes) -> None:
-        nodes = [value for row in changes.nodes.values() for value in node_values(row)]
+        nodes: list[object] = []
+        for row in changes.nodes.values():
+            nodes += node_values(row)
         events = event_pages(changes)
         jobs = encoded_text(list(changes.jobs.values())) if changes.jobs else None
         requests = encoded_text(changes.requests) if changes.requests else None

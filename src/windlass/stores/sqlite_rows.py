@@ -1,5 +1,6 @@
 """How the values of the store's contract become SQLite's, and back."""
 
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -47,8 +48,13 @@ def event_pages(changes: Changes) -> list[Any]:
 
 
 def first_page(job: NewJob) -> tuple[Any, ...]:
-    data = Raw(_encode({"workflow_id": job.workflow_id, "version": job.version}))
+    data = _created_data(job.workflow_id, job.version)
     return (job.job_id, 1, 1, encoded_text([Event(1, "job_created", None, None, job.created_at, data)]))
+
+
+@lru_cache(maxsize=256)
+def _created_data(workflow_id: str, version: int) -> Raw:
+    return Raw(_encode({"workflow_id": workflow_id, "version": version}))
 
 
 def job_values(job: NewJob) -> tuple[Any, ...]:
@@ -59,14 +65,12 @@ def job_values(job: NewJob) -> tuple[Any, ...]:
 
 
 def node_values(row: NodeRow) -> tuple[Any, ...]:
-    *plain, output, error, meta, number = structs.astuple(row)
-    return (
-        *plain,
-        None if output is None else str(output, "utf-8"),
-        None if error is None else str(error, "utf-8"),
-        None if meta is None else str(meta, "utf-8"),
-        number,
-    )
+    values = structs.astuple(row)
+    # Most rows are of nodes just dispatched, which have none of these yet.
+    if row.output is None and row.error is None and row.meta is None:
+        return values
+    output, error, meta = (None if raw is None else str(raw, "utf-8") for raw in (row.output, row.error, row.meta))
+    return (*values[:12], output, error, meta, row.number)
 
 
 def pending_job(job: NewJob) -> StoredJob:
