@@ -1,9 +1,10 @@
-"""Inserts of many rows in few statements.
+"""Many rows in few statements.
 
 A statement a row would take and give back Python's lock once a row, while the engine's thread wants it too; measured
 under load, that is a hundred times slower. One statement for hundreds of rows asks for the lock once.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,19 +12,22 @@ from typing import Any
 SIZES = (256, 128, 64, 32, 16, 8, 4, 2, 1)
 
 
+_ROW = re.compile(r"(?<=values )\((?:\?, )*\?(?:, [^()?]+)*\)")
+
+
 class Spread:
-    """An insert whose text ends in one `(?, …)`, executed with as many of them as there are rows."""
+    """A statement with one `values (?, …)` in it, executed with as many such rows as there are."""
 
     def __init__(self, sql: str) -> None:
-        head, _, row = sql.rstrip().rstrip(";").rpartition("values")
-        row = row.strip()
-        width = row.count("?")
-        if not head or not width:
-            raise ValueError(f"not an insert of one row of placeholders: {sql}")
-        self._statements = [(size * width, f"{head}values {', '.join([row] * size)}") for size in SIZES]
+        found = _ROW.search(sql)
+        if found is None:
+            raise ValueError(f"a statement without a row of placeholders: {sql}")
+        row, width = found[0], found[0].count("?")
+        head, tail = sql[: found.start()], sql[found.end() :]
+        self._statements = [(size * width, f"{head}{', '.join([row] * size)}{tail}") for size in SIZES]
 
     def __call__(self, execute: Callable[[str, Sequence[Any]], object], values: Sequence[Any]) -> None:
-        """Insert rows given as one flat sequence of values."""
+        """Execute with rows given as one flat sequence of values."""
         start = 0
         for width, sql in self._statements:
             while len(values) - start >= width:

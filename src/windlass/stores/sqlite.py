@@ -44,6 +44,7 @@ from windlass.stores.sqlite_rows import (
     first_dict,
     first_page,
     job_of,
+    job_row_values,
     job_values,
     no_job,
     node_of,
@@ -84,6 +85,7 @@ class SqliteStore:
         self._insert_events = Spread(self._sql["insert_events"])
         self._put_nodes = Spread(self._sql["put_nodes"])
         self._insert_logs = Spread(self._sql["insert_logs"])
+        self._update_jobs = Spread(self._sql["update_jobs"])
         self._readers = ThreadPoolExecutor(READERS_MAX, thread_name_prefix="windlass-sqlite-reader")
         self._local = threading.local()
         self._reading: list[Connection] = []
@@ -239,7 +241,7 @@ class SqliteStore:
         for row in changes.nodes.values():
             nodes += node_values(row)
         events = event_pages(changes)
-        jobs = encoded_text(list(changes.jobs.values())) if changes.jobs else None
+        jobs = [value for row in changes.jobs.values() for value in job_row_values(row)]
         requests = encoded_text(changes.requests) if changes.requests else None
         results = encoded_text(changes.results) if changes.results else None
 
@@ -249,8 +251,7 @@ class SqliteStore:
                 raise StaleLease(f"shard {shard} has a new owner (epoch {row and row[0]}, not {epoch})")
             self._put_nodes(connection.execute, nodes)
             self._insert_events(connection.execute, events)
-            if jobs is not None:
-                connection.execute(self._sql["update_jobs"], (jobs,))
+            self._update_jobs(connection.execute, jobs)
             if requests is not None:
                 connection.execute(self._sql["apply_requests"], (requests,))
             if results is not None:

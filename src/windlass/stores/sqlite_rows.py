@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct, structs
 
-from windlass.core.changes import Changes, Event, NodeRow
+from windlass.core.changes import Changes, Event, JobRow, NodeRow
 from windlass.core.errors import JobNotFound
 from windlass.ports.store import NewJob, StoredJob, StoredWorkflow
 from windlass.stores.connection import Rows
@@ -62,6 +62,12 @@ def job_values(job: NewJob) -> tuple[Any, ...]:
         job.job_id, job.workflow_id, job.version, str(job.input, "utf-8"), job.created_at, job.shard, job.priority,
         job.idempotency_key, job.body_digest, job.scheduled_at,
     )  # fmt: skip
+
+
+def job_row_values(row: JobRow) -> tuple[Any, ...]:
+    """What changes in a job's row, in the order of the update."""
+    *plain, error = structs.astuple(row)
+    return (*plain, None if error is None else str(error, "utf-8"))
 
 
 def node_values(row: NodeRow) -> tuple[Any, ...]:

@@ -1,5 +1,5 @@
--- Inserts that end in one row of placeholders are executed with as many rows as there are (see spread.py). Lists of ids
--- and of small updates travel as one JSON array.
+-- Statements with one `values (?, …)` are executed with as many rows as there are (see spread.py). Lists of ids travel
+-- as one JSON array.
 
 -- name: newest_workflow
 select workflow_id, version, definition, digest, created_at from workflows
@@ -33,12 +33,14 @@ insert or replace into nodes (job_id, node_id, status, attempt, attempts_before,
 values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: update_jobs
+with change (job_id, status, round, started_at, completed_at, deadline_at, error) as (
+values (?, ?, ?, ?, ?, ?, ?)
+)
 update jobs
-   set status = change.value ->> 1, round = change.value ->> 2, started_at = change.value ->> 3,
-       completed_at = change.value ->> 4, deadline_at = change.value ->> 5,
-       error = nullif(change.value -> 6, 'null')
-  from json_each(?) as change
- where jobs.job_id = change.value ->> 0;
+   set status = change.status, round = change.round, started_at = change.started_at,
+       completed_at = change.completed_at, deadline_at = change.deadline_at, error = change.error
+  from change
+ where jobs.job_id = change.job_id;
 
 -- name: apply_requests
 update requests set applied = 1 where request_id in (select value from json_each(?));
