@@ -11,11 +11,12 @@ from msgspec import Raw
 from tests.engine.harness import CLOCK, ENDS_SECONDS, Process, events_of, opened, plan
 from windlass.core.changes import Changes
 from windlass.core.errors import CommitUnknown, IdempotencyConflict, RequestRefused, StaleLease
+from windlass.core.messages import Succeeded, TaskFinished
 from windlass.core.plan import NodePlan, RetryOnError
 from windlass.core.templates import compile_template
 from windlass.engine.ids import Ids
 from windlass.engine.pruner import Pruner
-from windlass.ports.store import NewJob, Request
+from windlass.ports.store import NewJob, Request, StoredResult
 from windlass.stores.sqlite import SqliteStore
 
 DIAMOND = {"start": [], "left": ["start"], "right": ["start"], "join": ["left", "right"], "end": ["join"]}
@@ -289,3 +290,22 @@ async def _until(store: SqliteStore, job_id: str, kind: str) -> None:
     async with asyncio.timeout(ENDS_SECONDS):
         while kind not in await events_of(store, job_id):  # noqa: ASYNC110 - the row is what matters, not who wrote it
             await asyncio.sleep(0.005)
+
+
+async def test_a_result_for_a_job_that_is_set_aside_is_kept(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with opened(tmp_path) as store:
+        await store.put_workflow("broken", Raw(b'"broken"'), "x", CLOCK.now())
+        now = CLOCK.now()
+        job_id = Ids(Random()).new(now)
+        await store.submit([NewJob(job_id, "broken", 1, Raw(b"{}"), now)])
+        message = TaskFinished(job_id, "a", 1, "w", now, now, Succeeded(Raw(b"1")), result_id=f"{job_id}_a_1")
+        process = Process(store, plan(CHAIN))
+        await process.start()
+        await store.put_result(StoredResult(f"{job_id}_a_1", 0, message, now))
+
+        await process.broker.send(0, [message])
+        await process.ended((await process.submit()).job_id)
+        kept = await store.results(0, 10)
+        await process.stop()
+
+    assert [result.task_id for result in kept] == [f"{job_id}_a_1"]

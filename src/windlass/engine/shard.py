@@ -163,8 +163,7 @@ class Shard:
             if job is None:
                 job = await self._load(message.job_id)
                 if job is None:
-                    if isinstance(message, TaskFinished) and message.result_id is not None:
-                        changes.results.append(message.result_id)
+                    self._dismiss(message, changes)
                     continue
             try:
                 advance(job, message, now, changes)
@@ -176,6 +175,11 @@ class Shard:
                 job.values.clear()
         self._carried.extend(Proceeded(job_id) for job_id in dict.fromkeys(changes.unfinished_turns))
         return changes
+
+    def _dismiss(self, message: Message, changes: Changes) -> None:
+        """A stored result of a job that is gone is done with; that of one set aside waits with it."""
+        if isinstance(message, TaskFinished) and message.result_id and message.job_id not in self.quarantined:
+            changes.results.append(message.result_id)
 
     async def _load(self, job_id: str) -> Job | None:
         if job_id in self.quarantined:
