@@ -55,6 +55,18 @@ class JobRow(Struct, frozen=True, array_like=True, gc=False):
     error: Raw | None
 
 
+class SinkOrder(Struct, frozen=True, gc=False):
+    """Where an attempt's output is to be written, its templates rendered."""
+
+    tool: str
+    # A JSON object: table, connection, mode, …
+    options: bytes
+    # Where in the output the rows are, when the sink does not say: the path at which the node merges its pages.
+    path: tuple[str, ...] = ()
+    # Names this run of the node, over all its iterations and pages: what `replace` replaces once.
+    run_key: str = ""
+
+
 class Task(Struct, frozen=True, gc=False):
     """One attempt for a worker. Released twice under one id, it is taken once."""
 
@@ -71,8 +83,11 @@ class Task(Struct, frozen=True, gc=False):
     index: int = 0
     # Attempts made since the job began or was retried, less one: what the author's rules count.
     retry_count: int = 0
-    # Stable over redeliveries and retries of the same piece of work.
+    # Stable over redeliveries and retries of the same piece of work: an iteration, a page.
     idempotency_key: str = ""
+    sink: SinkOrder | None = None
+    # Keys of artefacts that stand in `params` as {"$artefact": key}; any other such object is just data.
+    artefacts: tuple[str, ...] = ()
 
 
 class Timer(Struct, frozen=True, gc=False):

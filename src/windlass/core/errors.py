@@ -10,7 +10,8 @@ WindlassError
 ├── NotFound
 │   ├── WorkflowNotFound
 │   ├── JobNotFound
-│   └── NodeNotFound
+│   ├── NodeNotFound
+│   └── ArtefactNotFound
 ├── RequestRefused         cancel or retry of a job whose state does not allow it
 ├── IdempotencyConflict    the same idempotency key with another body
 ├── StaleLease             the shard has another owner now; nothing was written
@@ -98,6 +99,10 @@ class JobNotFound(NotFound):
 
 class NodeNotFound(NotFound):
     """The workflow has no node with this id."""
+
+
+class ArtefactNotFound(NotFound):
+    """A large value is not in the artefact store any more."""
 
 
 class RequestRefused(WindlassError):

@@ -42,6 +42,55 @@ class RetryOnError(Struct, frozen=True, gc=False):
 NO_RETRY = RetryOnError()
 
 
+@unique
+class Collect(IntEnum):
+    """What becomes of the outputs of several calls."""
+
+    # The arrays at the rule's path, one after the other.
+    APPEND = 0
+    # The last call's output.
+    REPLACE = 1
+    # A list of all outputs.
+    COLLECT = 2
+
+
+class RetryOnSuccess(Struct, frozen=True, gc=False):
+    """The author's rule for another call after one that succeeded: pages and polling."""
+
+    # Over `response`, the output of the last call.
+    condition: Template
+    # Merged into the params of the last call.
+    next_call: Template | None = None
+    collect: Collect = Collect.REPLACE
+    merge_path: tuple[str, ...] = ()
+    # All calls, the first one too.
+    calls_max: int = 100
+    delay_seconds: float = 0.0
+
+
+class LoopPlan(Struct, frozen=True, gc=False):
+    """One task for each element of a collection, or for each chunk of elements."""
+
+    collection: Template
+    element: str = "item"
+    # Tasks in flight at most; 1 keeps the order of the collection.
+    window: int = 1
+    # None: a task gets one element. Else it gets a list of up to so many, and returns a list.
+    chunk_size: int | None = None
+    # Whether the node completes although tasks of it failed.
+    tolerant: bool = False
+    # Bounds the loop as a whole.
+    timeout_seconds: float | None = None
+    mode: str = "sequential"
+
+
+class SinkPlan(Struct, frozen=True, gc=False):
+    """Where a worker writes the output of an attempt before it reports."""
+
+    tool: str
+    options: Template
+
+
 class NodePlan(Struct, frozen=True, gc=False):
     """One node as the core and the worker need it."""
 
@@ -57,6 +106,9 @@ class NodePlan(Struct, frozen=True, gc=False):
     allow_failure: bool = False
     run_if_skipped: bool = False
     on_error: RetryOnError = NO_RETRY
+    on_success: RetryOnSuccess | None = None
+    loop: LoopPlan | None = None
+    sink: SinkPlan | None = None
 
 
 class Plan(Struct, frozen=True):
