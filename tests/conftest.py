@@ -1,7 +1,61 @@
-"""What all tests share: how property tests behave on busy machines."""
+"""What all tests share: how property tests behave on busy machines, and private servers for those that want one."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
 
 import hypothesis
+import pytest
+
+from tests.servers import Server, drop_database, new_database, start_postgres, start_redis, tell_redis
 
 # A slow machine is no failure; what a property finds must not depend on how long it took.
 hypothesis.settings.register_profile("windlass", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("windlass")
+
+
+@pytest.fixture(scope="session")
+def server_folder() -> Iterator[Path]:
+    """A folder for the data of servers, which goes with them."""
+    # pytest keeps its own folders for a while; nobody wants to keep a server's.
+    folder = Path(tempfile.mkdtemp(prefix="windlass-servers-"))
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def postgres_server(server_folder: Path) -> Iterator[Server]:
+    """One PostgreSQL server for all tests of this process."""
+    server = start_postgres(server_folder)
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def database_numbers() -> Iterator[int]:
+    return count(1)
+
+
+@pytest.fixture
+def postgres_url(postgres_server: Server, database_numbers: Iterator[int]) -> Iterator[str]:
+    """A PostgreSQL database of the test's own, empty."""
+    name = f"test_{next(database_numbers)}"
+    yield new_database(postgres_server.url, name)
+    drop_database(postgres_server.url, name)
+
+
+@pytest.fixture(scope="session")
+def redis_server(server_folder: Path) -> Iterator[Server]:
+    """One Redis server for all tests of this process."""
+    server = start_redis(server_folder)
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def redis_url(redis_server: Server) -> str:
+    """A Redis with nothing in it."""
+    tell_redis(redis_server.url, b"FLUSHALL")
+    return redis_server.url

@@ -1,7 +1,9 @@
 """Every example runs as its README says."""
 
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -70,3 +72,38 @@ def test_fetch_report_brings_its_own_server(tmp_path: Path) -> None:
         "title": "4 orders",
         "largest": [["Ada", 90], ["Grace", 75]],
     }
+
+
+@pytest.mark.parametrize(("flags", "count"), [((), 1000), (("-i", "count=0"), 0)])
+def test_squares_come_back_in_order(tmp_path: Path, flags: tuple[str, ...], count: int) -> None:
+    code, printed = run_file(tmp_path, "squares.yaml", *flags)
+
+    squares = [number * number for number in range(count)]
+    assert code == 0
+    assert [echoed["echoed_params"]["square"] for echoed in printed["result_data"]["square"]] == squares
+    assert printed["result_data"]["report"]["echoed_params"] == {
+        "tasks": count,
+        "failed": 0,
+        "largest": max(squares, default=None),
+        "total": sum(squares),
+    }
+
+
+def test_pages_go_into_their_table_once(tmp_path: Path) -> None:
+    code, printed = run(tmp_path, str(EXAMPLES / "pages_to_sqlite" / "run.py"), "--json")
+
+    with closing(sqlite3.connect(tmp_path / "users.db")) as database:
+        stored = database.execute("select id from users order by id").fetchall()
+    assert code == 0
+    assert stored == [(number,) for number in range(1, 96)]
+    assert printed["result_data"]["report"]["echoed_params"] == {
+        "fetched": 95,
+        "teams": [{"team": "blue", "users": 31}, {"team": "green", "users": 32}, {"team": "red", "users": 32}],
+    }
+
+
+def test_polling_ends_when_the_answer_is_ready(tmp_path: Path) -> None:
+    code, printed = run(tmp_path, str(EXAMPLES / "polling" / "run.py"), "--json")
+
+    assert code == 0
+    assert printed["result_data"]["report"]["echoed_params"] == {"order": "loaf-1", "bread": "rye", "asked": 4}

@@ -127,6 +127,11 @@ async function run(task, stop) {
 }
 
 function handlerOf(task) {
+  if (task.sink) {
+    // A sink is written by whoever runs the task, before the report. This worker has none; it must not keep that quiet.
+    const message = `this worker can not write to the sink '${task.sink.tool}'`;
+    throw new TaskError("sink_not_found", message, { retryable: false });
+  }
   if (Object.hasOwn(handlers, task.handler)) return handlers[task.handler];
   const known = Object.keys(handlers).join(", ");
   const message = `no handler is called '${task.handler}', only: ${known}`;

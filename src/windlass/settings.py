@@ -23,6 +23,11 @@ VARIABLE_PREFIX = "WINDLASS_"
 SERVER_VARIABLE = "WINDLASS_SERVER"
 SERVER_KEY = "server.url"
 DEFAULT = "default"
+# Settings of these names are secrets, whatever their section.
+SECRET_NAMES = frozenset({"api_key"})
+ARTEFACT_BYTES_MAX = 64 * 1024 * 1024
+# A child process gets params of up to four outputs in one message, whose length has 32 bits.
+ARTEFACT_BYTES_LIMIT = 512 * 1024 * 1024
 
 Count = Annotated[int, Meta(ge=1, le=100_000)]
 Seconds = Annotated[float, Meta(ge=0.01, le=86_400)]
@@ -37,11 +42,26 @@ class SqliteSettings(Struct, frozen=True):
     synchronous: Literal["full", "normal"] = "full"
 
 
+class PostgresSettings(Struct, frozen=True):
+    """How one process uses the database that many share."""
+
+    connections_max: Annotated[int, Meta(ge=2, le=1_000)] = 10
+
+
 class EngineSettings(Struct, frozen=True):
     """How jobs are driven and how long they are kept."""
 
     sweep_seconds: Seconds = 1.0
     retention_days: Annotated[float, Meta(gt=0, le=36_500)] = 7.0
+    # Parts that the jobs are spread over on PostgreSQL, for good; the embedded database has one.
+    shards: Annotated[int, Meta(ge=1, le=1_000)] = 32
+    # How long an engine keeps its shards without a word; another takes them over then.
+    lease_seconds: Seconds = 3.0
+    # A worker that said nothing for so long is dead, and how often somebody looks for such.
+    worker_silent_seconds: Seconds = 15.0
+    reap_seconds: Seconds = 1.0
+    # How long a task is out before somebody asks whether the queues still know it.
+    flight_seconds: Seconds = 30.0
 
 
 class WorkerSettings(Struct, frozen=True):
@@ -51,6 +71,8 @@ class WorkerSettings(Struct, frozen=True):
     threads: Count = 32
     processes: Count = field(default_factory=lambda: os.cpu_count() or 1)
     heartbeat_seconds: Seconds = 5.0
+    # How long a worker that is to stop waits for its tasks before it hands them back.
+    drain_seconds: Annotated[float, Meta(ge=0, le=3_600)] = 30.0
     imports: list[str] = []
     # What the worker inside a server takes; others may serve the rest. `windlass run` serves every queue.
     queues: list[str] = field(default_factory=lambda: ["default"])
@@ -60,6 +82,28 @@ class HttpSettings(Struct, frozen=True):
     """What http nodes and hooks may reach."""
 
     allow_private: bool = False
+
+
+class ArtefactSettings(Struct, frozen=True):
+    """Where outputs too large for the database are kept, and how large an output may be."""
+
+    # None: the folder `artefacts` beside the database.
+    url: Annotated[str, Meta(pattern=r"^(file:///[^?#]+|s3://[A-Za-z0-9._-]{1,255}(/[^?#]*)?)$")] | None = None
+    bytes_max: Annotated[int, Meta(ge=1024, le=ARTEFACT_BYTES_LIMIT)] = ARTEFACT_BYTES_MAX
+
+
+class SinkSettings(Struct, frozen=True):
+    """Where sinks may write files."""
+
+    # Paths of file sinks, and of SQLite databases that nodes name by their paths, never lead out of it.
+    folder: Annotated[str, Meta(min_length=1, max_length=4096)] = "."
+
+
+class LlmSettings(Struct, frozen=True):
+    """What llm nodes use that name no server or key of their own."""
+
+    base_url: Annotated[str, Meta(pattern=r"^https?://[^\s?#]+$")] | None = None
+    api_key: Annotated[str, Meta(min_length=1, max_length=4096)] | None = None
 
 
 class ServerSettings(Struct, frozen=True):
@@ -79,10 +123,16 @@ class Settings(Struct, frozen=True):
     """Everything that can be set."""
 
     database_url: Annotated[str, Meta(min_length=1)] = "sqlite:///.windlass/windlass.db"
+    # Carries the tasks between processes on PostgreSQL; without it the database does that too.
+    redis_url: Annotated[str, Meta(pattern=r"^(redis|rediss|unix)://")] | None = None
     sqlite: SqliteSettings = SqliteSettings()
+    postgres: PostgresSettings = PostgresSettings()
     engine: EngineSettings = EngineSettings()
     worker: WorkerSettings = field(default_factory=WorkerSettings)
     http: HttpSettings = HttpSettings()
+    artefacts: ArtefactSettings = ArtefactSettings()
+    llm: LlmSettings = LlmSettings()
+    sinks: SinkSettings = SinkSettings()
     server: ServerSettings = ServerSettings()
     connections: dict[str, str] = {}
 
@@ -145,8 +195,10 @@ def load_settings(
     return Loaded(settings, tuple(_effective(settings, values)))
 
 
-def masked(value: object) -> object:
-    """The value without the password that a URL may carry."""
+def masked(value: object, key: str = "") -> object:
+    """The value without the password that a URL may carry; nothing of one whose name says that it is a secret."""
+    if value is not None and key.rpartition(".")[2] in SECRET_NAMES:
+        return "***"
     return _PASSWORD.sub(r"\1:***@", value) if isinstance(value, str) else value
 
 
@@ -225,7 +277,7 @@ def _unknown(given: Effective, known: Mapping[str, object]) -> Problem:
 
 
 def _unfit(given: Effective, expected: object, error: msgspec.ValidationError) -> Problem:
-    shown = masked(given.value)
+    shown = masked(given.value, given.key)
     reason = f"it is one of {', '.join(get_args(expected))}" if get_origin(expected) is Literal else str(error).lower()
     return Problem(path=_place(given), message=f"{shown!r} can not be used: {reason}")
 

@@ -1,6 +1,7 @@
 """The shapes of the HTTP API, shared by the server and the client. Instants are ISO 8601 in UTC, JSON is plain JSON."""
 
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from msgspec import Meta, Raw, Struct, field
@@ -140,8 +141,34 @@ class BatchAnswer(Struct, frozen=True):
     jobs: list[BatchItem]
 
 
+class Loop(Struct, frozen=True):
+    """How far a loop came. Its iterations from 0 to `begun` were begun; `running` counts those with workers."""
+
+    total: int
+    begun: int
+    completed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    running: int = 0
+    waiting: int = 0
+    cancelled: int = 0
+
+
+class Task(Struct, frozen=True):
+    """An iteration of a loop."""
+
+    index: int
+    status: str
+    attempt: int
+    output: Raw
+    error: Raw
+    meta: Raw
+    started_at: str | None = None
+    completed_at: str | None = None
+
+
 class Node(Struct, frozen=True):
-    """A node of a job."""
+    """A node of a job; `loop` says how far a loop came that has begun."""
 
     node_id: str
     status: str
@@ -151,6 +178,7 @@ class Node(Struct, frozen=True):
     meta: Raw
     started_at: str | None = None
     completed_at: str | None = None
+    loop: Loop | None = None
 
 
 class Job(Struct, frozen=True):
@@ -226,8 +254,20 @@ class ClaimRequest(Struct, frozen=True):
     wait: float | str = 0
 
 
+class ClaimedSink(Struct, frozen=True):
+    """Where the worker writes a task's output before it reports it: at `path` in it, once for each `identity`."""
+
+    tool: str
+    # An object: table, connection, mode, …
+    options: Raw
+    path: list[str]
+    identity: str
+    # The same for all iterations and pages of one run of the node: what `replace` replaces.
+    run_key: str
+
+
 class ClaimedTask(Struct, frozen=True):
-    """A task for an HTTP worker."""
+    """A task for an HTTP worker. `meta` tells of the loop and of the series of attempts that it belongs to."""
 
     task_id: str
     job_id: str
@@ -240,6 +280,8 @@ class ClaimedTask(Struct, frozen=True):
     timeout_seconds: float
     retry_count: int
     idempotency_key: str
+    sink: ClaimedSink | None = None
+    meta: dict[str, Any] = {}
 
 
 class ClaimAnswer(Struct, frozen=True):
@@ -297,4 +339,11 @@ def instant(microseconds: int | None) -> str | None:
     """An instant as ISO 8601."""
     if microseconds is None:
         return None
-    return datetime.fromtimestamp(microseconds / 1e6, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    seconds, rest = divmod(microseconds, 1_000_000)
+    return f"{_second(seconds)}.{rest:06}Z"
+
+
+# Events and rows come by the thousand, and many of them happened in the same second.
+@lru_cache(maxsize=1_024)
+def _second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")

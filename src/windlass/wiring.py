@@ -1,47 +1,62 @@
-"""Puts the parts together. The only place that names adapters."""
+"""Puts the parts together: which of them a process runs, and in which order they start and stop."""
 
 import asyncio
-import fcntl
 import gc
 import hashlib
-import importlib
 import os
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
-from pathlib import Path
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from random import Random
 from typing import Any
 
-import msgspec
 from msgspec import Raw, Struct
 
 from windlass import __version__
-from windlass.brokers.memory import MemoryBroker
+from windlass.adapters import (
+    compiled,
+    connections_of,
+    is_shared,
+    open_artefacts,
+    open_broker,
+    open_store,
+    owned,
+    registry_of,
+    sinks_of,
+    sqlite_path,
+)
+from windlass.api.outputs import Outputs
+from windlass.api.showing import nodes_shown, result_of, values_shown
 from windlass.clock import SystemClock
-from windlass.core.changes import Event, NodeRow
-from windlass.core.errors import DatabaseInUse, HandlerInvalid, StoreUnavailable
-from windlass.core.plan import Plan
+from windlass.connections.named import Connections
+from windlass.core.changes import Event
+from windlass.core.errors import StoreUnavailable
 from windlass.core.states import JOB_FINAL, JOB_STATES
-from windlass.engine.engine import Engine
+from windlass.engine.engine import Duties, Engine, Sharing
 from windlass.engine.plans import Plans
-from windlass.handlers import builtin
-from windlass.ports.broker import ALL_QUEUES
+from windlass.ports.artefacts import Artefacts
+from windlass.ports.broker import ALL_QUEUES, Broker
 from windlass.ports.control import Submit
-from windlass.ports.declare import collect
 from windlass.ports.handler import Handler
+from windlass.ports.sink import Sink
 from windlass.ports.store import JobFilter, Store, StoredJob, StoredWorkflow
 from windlass.settings import Settings, process_environment
-from windlass.spec.compile import compile_plan, definition_from_json, definition_json, digest
+from windlass.spec.compile import definition_json, digest
 from windlass.spec.inputs import check_input
 from windlass.spec.model import Definition
 from windlass.stores.sqlite import SqliteStore
+from windlass.wire import Node
 from windlass.worker.logs import LogWriter
+from windlass.worker.pulse import Pulse
 from windlass.worker.worker import Worker
 
-SQLITE_SCHEME = "sqlite:///"
 EVENTS_PAGE = 1_000
+# What commands print of a job's outputs, all together.
+RESULT_BYTES_MAX = 16 << 20
 WATCH_SECONDS = 1.0
+# A job that says so much at once is not asked again for a moment: each look takes from the time of the engine itself.
+BUSY_EVENTS = 100
+BUSY_SECONDS = 0.2
 # Python lets a thread hold its lock this long while others wait. The writer thread needs it for moments only, many
 # times a commit: with the default of 5 ms, a busy engine would make each commit wait for tens of milliseconds.
 SWITCH_SECONDS = 0.0005
@@ -50,12 +65,30 @@ SWITCH_SECONDS = 0.0005
 COLLECT_AFTER = (20_000, 20, 50)
 
 
+class Roles(Struct, frozen=True):
+    """What a process does besides what it is asked: own shards and drive their jobs, run tasks."""
+
+    engine: bool = False
+    worker: bool = False
+
+
+ALL_ROLES = Roles(engine=True, worker=True)
+
+
 class JobResult(Struct, frozen=True):
     """A job with its nodes and, as one JSON object, the outputs of those that completed."""
 
     job: StoredJob
-    nodes: list[NodeRow]
+    nodes: list[Node]
     result_data: Raw
+
+
+class Reader(Struct, frozen=True):
+    """The embedded database, for looking only."""
+
+    store: Store
+    artefacts: Artefacts
+    plans: Plans
 
 
 class Server(Struct, frozen=True):
@@ -64,6 +97,7 @@ class Server(Struct, frozen=True):
     embedded: "Embedded"
     app: Any
     handlers: dict[str, Handler]
+    connections: Connections
     # Set it when the server is about to stop: streams and long polls end.
     closing: asyncio.Event
 
@@ -71,8 +105,9 @@ class Server(Struct, frozen=True):
 class Embedded:
     """Everything in one process: store, broker, engine and worker."""
 
-    def __init__(self, store: SqliteStore, engine: Engine, plans: Plans) -> None:
-        self.store: Store = store
+    def __init__(self, store: Store, engine: Engine, plans: Plans, artefacts: Artefacts) -> None:
+        self.store = store
+        self.artefacts = artefacts
         self._engine = engine
         self._plans = plans
         self._clock = SystemClock()
@@ -111,12 +146,16 @@ class Embedded:
                 news.clear()
                 # In this order: what is stored after the look at the job's state is not missed.
                 ended = JOB_STATES[(await self.store.job(job_id)).status] in JOB_FINAL
+                before = after
                 while events := await self.store.events(job_id, after, EVENTS_PAGE):
                     for event in events:
                         after = event.seq
                         yield event
-                if not ended:
-                    await _set_within(news, WATCH_SECONDS)
+                if ended:
+                    return
+                if after - before >= BUSY_EVENTS:
+                    await asyncio.sleep(BUSY_SECONDS)
+                await _set_within(news, WATCH_SECONDS)
 
     async def wait_end(self, job_id: str) -> None:
         """Return once the job has ended."""
@@ -146,9 +185,9 @@ class Embedded:
             found.extend(await self.store.jobs(JobFilter(workflow_id=workflow_id, status=status, limit=1)))
         return max(found, key=lambda job: (job.created_at, job.job_id), default=None)
 
-    async def result(self, job_id: str) -> JobResult:
-        """The job with its nodes and outputs."""
-        return await job_result(self.store, job_id)
+    async def result(self, job_id: str, bytes_max: int = RESULT_BYTES_MAX) -> JobResult:
+        """The job with its nodes and outputs, as far as they have no more bytes together."""
+        return await job_result(Reader(self.store, self.artefacts, self._plans), job_id, bytes_max)
 
 
 async def _set_within(event: asyncio.Event, seconds: float) -> None:
@@ -158,67 +197,48 @@ async def _set_within(event: asyncio.Event, seconds: float) -> None:
             await event.wait()
 
 
-async def job_result(store: Store, job_id: str) -> JobResult:
-    """A job's nodes and outputs. START and END have none; nor has a node that did not end well."""
-    job = await store.job(job_id)
-    nodes = list(await store.nodes(job_id))
-    outputs = {row.node_id: row.output for row in nodes if row.output is not None}
-    return JobResult(job, nodes, Raw(msgspec.json.encode(outputs)))
-
-
-def registry_of(settings: Settings) -> dict[str, Handler]:
-    """The handlers built in and those of the modules that the settings name."""
-    handlers = builtin(allow_private=settings.http.allow_private, environment=process_environment())
-    for name in settings.worker.imports:
-        try:
-            module = importlib.import_module(name)
-        except ImportError as error:
-            raise HandlerInvalid(f"the module {name} can not be imported: {error}") from error
-        handlers.update(collect(module))
-    return handlers
-
-
-def compiled(stored: StoredWorkflow) -> Plan:
-    """The plan of a stored version."""
-    return compile_plan(definition_from_json(stored.definition), stored.version)
-
-
-def sqlite_path(settings: Settings) -> str:
-    """The file behind the database URL; StoreUnavailable when it is not SQLite's."""
-    url = settings.database_url
-    if not url.startswith(SQLITE_SCHEME) or url == SQLITE_SCHEME:
-        raise StoreUnavailable(f"the embedded engine needs a database URL like sqlite:///path/to/file.db, not {url!r}")
-    return url.removeprefix(SQLITE_SCHEME)
+async def job_result(reader: Reader, job_id: str, bytes_max: int = RESULT_BYTES_MAX) -> JobResult:
+    """A job's nodes and outputs, as far as they have no more bytes together; markers stand for the others."""
+    found = await reader.store.snapshot(job_id)
+    plan = await reader.plans.get(found.job.workflow_id, found.job.version)
+    values = await values_shown(Outputs(reader.artefacts, bytes_max, bytes_max), found.nodes)
+    nodes = await nodes_shown(reader.store, plan, found.nodes, values)
+    return JobResult(found.job, nodes, result_of(found.nodes, values))
 
 
 class _Parts(Struct, frozen=True):
     """What one process is made of."""
 
+    process: str
     clock: SystemClock
-    store: SqliteStore
-    broker: MemoryBroker
+    store: Store
+    broker: Broker
     plans: Plans
     engine: Engine
     handlers: dict[str, Handler]
+    artefacts: Artefacts
+    connections: Connections
+    sinks: dict[str, Sink]
 
 
 @asynccontextmanager
 async def open_embedded(settings: Settings, *, only_new_jobs: bool = False) -> AsyncGenerator[Embedded]:
     """A running engine and worker. With `only_new_jobs` it leaves unfinished jobs of earlier processes alone."""
-    async with _open(settings, (ALL_QUEUES,), only_new_jobs=only_new_jobs) as parts:
-        yield Embedded(parts.store, parts.engine, parts.plans)
+    async with _open(settings, ALL_ROLES, (ALL_QUEUES,), only_new_jobs=only_new_jobs) as parts:
+        yield Embedded(parts.store, parts.engine, parts.plans, parts.artefacts)
 
 
 @asynccontextmanager
-async def open_server(settings: Settings) -> AsyncGenerator[Server]:
-    """The embedded engine and the API in front of it; every unfinished job is taken up."""
+async def open_server(settings: Settings, roles: Roles = ALL_ROLES) -> AsyncGenerator[Server]:
+    """The API, with an engine and a worker behind it as far as the roles say; on SQLite always both."""
     # FastAPI takes a third of a second to import, which no other command needs to wait for.
     from windlass.api.app import create_app
     from windlass.api.state import LOOPBACK_HOSTS, ApiState
 
-    async with _open(settings, settings.worker.queues, only_new_jobs=False) as parts:
+    async with _open(settings, roles if is_shared(settings) else ALL_ROLES, settings.worker.queues) as parts:
         state = ApiState(
             store=parts.store,
+            artefacts=parts.artefacts,
             broker=parts.broker,
             control=parts.engine,
             clock=parts.clock,
@@ -226,46 +246,93 @@ async def open_server(settings: Settings) -> AsyncGenerator[Server]:
             chance=Random(),
             version=__version__,
             allowed_hosts=(*LOOPBACK_HOSTS, *settings.server.allowed_hosts),
+            artefact_bytes_max=settings.artefacts.bytes_max,
         )
-        embedded = Embedded(parts.store, parts.engine, parts.plans)
-        yield Server(embedded, create_app(state), parts.handlers, state.closing)
+        embedded = Embedded(parts.store, parts.engine, parts.plans, parts.artefacts)
+        yield Server(embedded, create_app(state), parts.handlers, parts.connections, state.closing)
 
 
 @asynccontextmanager
-async def _open(settings: Settings, queues: Sequence[str], *, only_new_jobs: bool) -> AsyncGenerator[_Parts]:
+async def open_process(settings: Settings, roles: Roles) -> AsyncGenerator[str]:
+    """An engine, a worker, or both, on a shared database; its name. StoreUnavailable on one that can not be shared."""
+    if not is_shared(settings):
+        raise StoreUnavailable(
+            f"several processes share a database like postgresql://user@host/name, not {settings.database_url}; "
+            "set database_url (WINDLASS_DATABASE_URL), or use `windlass server`, which is all of it in one process"
+        )
+    async with _open(settings, roles, settings.worker.queues) as parts:
+        yield parts.process
+
+
+@asynccontextmanager
+async def _open(
+    settings: Settings, roles: Roles, queues: Sequence[str], *, only_new_jobs: bool = False
+) -> AsyncGenerator[_Parts]:
     sys.setswitchinterval(SWITCH_SECONDS)
     gc.freeze()
     gc.set_threshold(*COLLECT_AFTER)
-    path = sqlite_path(settings)
     clock = SystemClock()
-    process = f"{os.uname().nodename}:{os.getpid()}"
+    # Names this life of the process: what an earlier one held under the same number is not its own.
+    process = f"{os.uname().nodename}:{os.getpid()}:{clock.now():x}"
     async with AsyncExitStack() as stack:
-        stack.enter_context(_owned(path))
-        store = await SqliteStore.open(path, clock, synchronous=settings.sqlite.synchronous)
+        if not is_shared(settings):
+            stack.enter_context(owned(sqlite_path(settings)))
+        store = await open_store(settings, clock)
         stack.push_async_callback(store.close)
-        broker = MemoryBroker(clock)
+        artefacts = open_artefacts(settings)
+        stack.push_async_callback(artefacts.aclose)
+        broker = await open_broker(settings, clock)
+        stack.push_async_callback(broker.close)
         plans = Plans(store, compiled)
-        engine = Engine(
-            store,
-            broker,
-            clock,
-            plans,
-            Random(),
-            owner=process,
-            sweep_seconds=settings.engine.sweep_seconds,
-            retention_days=settings.engine.retention_days,
-            only_new_jobs=only_new_jobs,
-        )
+        engine = _engine(settings, roles, process, store, broker, plans, artefacts, only_new_jobs=only_new_jobs)
         stack.push_async_callback(engine.stop)
         await engine.start()
-        parts = _Parts(clock, store, broker, plans, engine, registry_of(settings))
-        logs = LogWriter(store.append_logs, clock)
-        writing = asyncio.create_task(logs.run())
-        stack.push_async_callback(_close_logs, logs, writing)
-        worker = _worker(settings, parts, process, queues, logs)
-        working = asyncio.create_task(worker.run())
-        stack.push_async_callback(_stop, worker, working)
+        connections = connections_of(settings)
+        stack.push_async_callback(connections.aclose)
+        sinks = sinks_of(settings, connections)
+        for sink in sinks.values():
+            stack.push_async_callback(sink.aclose)
+        registry = registry_of(settings, connections)
+        parts = _Parts(process, clock, store, broker, plans, engine, registry, artefacts, connections, sinks)
+        if roles.worker:
+            await _start_worker(stack, settings, parts, queues)
         yield parts
+
+
+def _engine(settings: Settings, roles: Roles, process: str, store: Store, broker: Broker, plans: Plans,
+            artefacts: Artefacts, *, only_new_jobs: bool) -> Engine:  # fmt: skip
+    wanted = settings.engine
+    sharing = Sharing(wanted.shards, wanted.lease_seconds, owns=roles.engine) if is_shared(settings) else None
+    return Engine(
+        store,
+        broker,
+        SystemClock(),
+        plans,
+        artefacts,
+        Random(),
+        owner=process,
+        artefact_bytes_max=settings.artefacts.bytes_max,
+        duties=Duties(
+            sweep_seconds=wanted.sweep_seconds,
+            retention_days=wanted.retention_days,
+            silent_seconds=wanted.worker_silent_seconds,
+            reap_seconds=wanted.reap_seconds,
+            flight_seconds=wanted.flight_seconds,
+        ),
+        only_new_jobs=only_new_jobs,
+        sharing=sharing,
+    )
+
+
+async def _start_worker(stack: AsyncExitStack, settings: Settings, parts: _Parts, queues: Sequence[str]) -> None:
+    logs = LogWriter(parts.store.append_logs, parts.clock)
+    writing = asyncio.create_task(logs.run())
+    stack.push_async_callback(_close_logs, logs, writing)
+    worker = _worker(settings, parts, parts.process, queues, logs)
+    working = asyncio.create_task(worker.run())
+    # Alone, the process is asked to stop by somebody who waits; shared, others wait for what it holds.
+    drain_seconds = settings.worker.drain_seconds if is_shared(settings) else 0.0
+    stack.push_async_callback(_stop, worker, working, drain_seconds)
 
 
 def _worker(settings: Settings, parts: _Parts, process: str, queues: Sequence[str], logs: LogWriter) -> Worker:
@@ -282,6 +349,12 @@ def _worker(settings: Settings, parts: _Parts, process: str, queues: Sequence[st
         heartbeat_seconds=wanted.heartbeat_seconds,
         environment=process_environment(),
         log_sink=logs,
+        artefacts=parts.artefacts,
+        sinks=parts.sinks,
+        output_bytes_max=settings.artefacts.bytes_max,
+        pulse=Pulse(lambda: open_broker(settings, parts.clock), wanted.heartbeat_seconds)
+        if is_shared(settings)
+        else None,
     )
 
 
@@ -290,41 +363,27 @@ async def _close_logs(logs: LogWriter, writing: "asyncio.Task[None]") -> None:
     await writing
 
 
-async def _stop(worker: Worker, working: "asyncio.Task[None]") -> None:
-    await worker.stop(0.0)
+async def _stop(worker: Worker, working: "asyncio.Task[None]", drain_seconds: float) -> None:
+    await worker.stop(drain_seconds)
     await working
 
 
 @asynccontextmanager
-async def open_reader(settings: Settings) -> AsyncGenerator[Store]:
-    """The embedded database, for looking only; also while another process works on it."""
-    store = await SqliteStore.open_reader(sqlite_path(settings))
-    try:
-        yield store
-    finally:
-        await store.close()
+async def open_reader(settings: Settings) -> AsyncGenerator[Reader]:
+    """The database, for looking only; also while other processes work on it."""
+    async with AsyncExitStack() as stack:
+        if is_shared(settings):
+            store: Store = await open_store(settings, SystemClock())
+        else:
+            store = await SqliteStore.open_reader(sqlite_path(settings))
+        stack.push_async_callback(store.close)
+        artefacts = open_artefacts(settings)
+        stack.push_async_callback(artefacts.aclose)
+        yield Reader(store, artefacts, Plans(store, compiled))
 
 
 def require_unowned(settings: Settings) -> None:
     """DatabaseInUse while another process owns the embedded database; a look ahead, which holds nothing."""
-    with _owned(sqlite_path(settings)):
-        pass
-
-
-@contextmanager
-def _owned(path: str) -> Generator[None]:
-    """Own the database: a lock that ends with the process, however that ends. DatabaseInUse."""
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    with Path(f"{path}.lock").open("a+", encoding="utf-8") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            lock.seek(0)
-            raise DatabaseInUse(
-                f"the database {path} is in use by another Windlass process (pid {lock.read().strip() or 'unknown'}); "
-                "wait for it to end, or name another with --database"
-            ) from None
-        lock.truncate(0)
-        lock.write(str(os.getpid()))
-        lock.flush()
-        yield
+    if not is_shared(settings):
+        with owned(sqlite_path(settings)):
+            pass

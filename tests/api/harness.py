@@ -16,13 +16,14 @@ from windlass.api.app import create_app
 from windlass.api.state import ApiState
 from windlass.brokers.memory import MemoryBroker
 from windlass.clock import SystemClock
-from windlass.engine.engine import Engine
+from windlass.engine.engine import Duties, Engine
 from windlass.engine.plans import Plans
 from windlass.handlers import builtin
 from windlass.ports.broker import ALL_QUEUES
 from windlass.ports.handler import Handler
 from windlass.spec import compile_plan, definition_from_json
 from windlass.stores.sqlite import SqliteStore
+from windlass.testing.memory_artefacts import MemoryArtefacts
 from windlass.worker.worker import Worker
 
 API = "/api/v1"
@@ -46,10 +47,21 @@ class System:
         self.clock = SystemClock()
         self.broker = MemoryBroker(self.clock)
         plans = Plans(store, lambda stored: compile_plan(definition_from_json(stored.definition), stored.version))
-        self.engine = Engine(store, self.broker, self.clock, plans, Random(), owner="test", sweep_seconds=0.05)
-        self.state = ApiState(
-            store, self.broker, self.engine, self.clock, tuple(handlers), Random(chance), "0.0.0", **settings
+        self.artefacts = MemoryArtefacts()
+        self.engine = Engine(
+            store,
+            self.broker,
+            self.clock,
+            plans,
+            self.artefacts,
+            Random(),
+            owner="test",
+            duties=Duties(sweep_seconds=0.05),
         )
+        self.state = ApiState(
+            store, self.artefacts, self.broker, self.engine, self.clock, tuple(handlers), Random(chance), "0.0.0",
+            **settings,
+        )  # fmt: skip
         self.app: FastAPI = create_app(self.state)
         self.client = self.reaching()
 
@@ -86,7 +98,10 @@ class System:
     @asynccontextmanager
     async def working(self, queues: Sequence[str] = (ALL_QUEUES,)) -> AsyncIterator[None]:
         """A worker, until the block ends."""
-        worker = Worker(self.broker, self.handlers, self.clock, worker_id="inner", queues=queues, random=Random(1))
+        worker = Worker(
+            self.broker, self.handlers, self.clock, worker_id="inner", queues=queues, random=Random(1),
+            artefacts=self.artefacts,
+        )  # fmt: skip
         task = asyncio.create_task(worker.run())
         try:
             yield

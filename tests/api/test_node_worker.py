@@ -20,6 +20,22 @@ nodes:
   wait: {handler: pause, params: {seconds: "{{ input.seconds }}"}}
 """
 
+LOOP = """
+workflow_id: titles
+defaults: {queue: node}
+nodes:
+  slugs:
+    handler: slugify
+    loop: {collection: "{{ input.titles }}", element: title, concurrency: 8}
+    params: {text: "{{ title }}"}
+"""
+SINK = """
+workflow_id: kept
+defaults: {queue: node}
+nodes:
+  slug: {handler: slugify, params: {text: A}, sink: {tool: file, path: slugs.jsonl}}
+"""
+
 
 class NodeWorker:
     """The process and what it says."""
@@ -105,6 +121,27 @@ async def test_a_handler_that_it_does_not_have_is_named_in_the_error(server: Ser
         await server.ended(job_id)
 
     assert "no handler is called 'constructor'" in (await server.error(job_id, "odd"))["message"]
+
+
+async def test_a_loop_is_shared_by_two_workers_and_its_results_are_in_order(server: Server) -> None:
+    await server.deploy(LOOP)
+    async with node_worker(server.url, worker_id="js-1"), node_worker(server.url, worker_id="js-2"):
+        job_id = await server.submit("titles", titles=[f"No {number}" for number in range(30)])
+        job = await server.ended(job_id)
+
+    assert job.status == "completed"
+    assert await server.output(job_id, "slugs") == [{"slug": f"no-{number}"} for number in range(30)]
+    assert (await server.events(job_id)).count("iteration_started") == 30
+
+
+async def test_a_sink_that_it_can_not_write_fails_the_task(server: Server) -> None:
+    await server.deploy(SINK)
+    async with node_worker(server.url):
+        job_id = await server.submit("kept")
+        job = await server.ended(job_id)
+
+    assert job.status == "failed"
+    assert (await server.error(job_id, "slug"))["type"] == "sink_not_found"
 
 
 async def test_many_tasks_are_shared_by_two_workers_and_each_runs_once(server: Server) -> None:

@@ -63,6 +63,8 @@ async def test_the_echo_workflow_is_run_by_a_worker_over_http(server: Server) ->
         "timeout_seconds": 300.0,
         "retry_count": 0,
         "idempotency_key": task["idempotency_key"],
+        "sink": None,
+        "meta": {},
     }
 
     reported = await server.post(

@@ -67,7 +67,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 def description() -> dict[str, Any]:
     """Routes are described without anything that runs behind them."""
     nothing: Any = None
-    return create_app(ApiState(nothing, nothing, nothing, nothing, (), Random(1), "0.0.0")).openapi()
+    return create_app(ApiState(nothing, nothing, nothing, nothing, nothing, (), Random(1), "0.0.0")).openapi()
 
 
 def is_wait(value: object) -> bool:

@@ -38,6 +38,8 @@ async def test_a_claimed_task_carries_all_that_a_worker_needs(server: Server) ->
         "timeout_seconds": 300.0,
         "retry_count": 0,
         "idempotency_key": task["idempotency_key"],
+        "sink": None,
+        "meta": {},
     }
 
 

@@ -14,11 +14,12 @@ import msgspec
 import uvicorn
 from msgspec import Raw
 
+from windlass.adapters import compiled
 from windlass.api.app import create_app
 from windlass.api.state import ApiState
 from windlass.brokers.memory import MemoryBroker
 from windlass.clock import SystemClock
-from windlass.engine.engine import Engine
+from windlass.engine.engine import Duties, Engine
 from windlass.engine.plans import Plans
 from windlass.handlers import builtin
 from windlass.ports.broker import Delivery
@@ -27,7 +28,7 @@ from windlass.ports.handler import Handler
 from windlass.ports.store import StoredJob
 from windlass.spec import definition_json, digest, read_definition
 from windlass.stores.sqlite import SqliteStore
-from windlass.wiring import compiled
+from windlass.testing.memory_artefacts import MemoryArtefacts
 from windlass.worker.logs import LogWriter
 from windlass.worker.worker import Worker
 
@@ -95,6 +96,7 @@ class Server:
     def __init__(
         self,
         store: SqliteStore,
+        artefacts: MemoryArtefacts,
         broker: HeardBroker,
         clock: SetClock,
         engine: Engine,
@@ -102,6 +104,7 @@ class Server:
         url: str,
     ) -> None:
         self.store = store
+        self.artefacts = artefacts
         self.broker = broker
         self.clock = clock
         self.engine = engine
@@ -180,7 +183,10 @@ async def serving(
         stack.push_async_callback(store.close)
         broker = HeardBroker(clock)
         plans = Plans(store, compiled)
-        engine = Engine(store, broker, clock, plans, Random(), owner="server", sweep_seconds=0.05)
+        artefacts = MemoryArtefacts()
+        engine = Engine(
+            store, broker, clock, plans, artefacts, Random(), owner="server", duties=Duties(sweep_seconds=0.05)
+        )
         stack.push_async_callback(engine.stop)
         await engine.start()
         registry = {**builtin(allow_private=True), **(handlers or {})}
@@ -188,17 +194,20 @@ async def serving(
             logs = LogWriter(store.append_logs, clock)
             writing = asyncio.create_task(logs.run())
             stack.push_async_callback(_closed, logs, writing)
-            worker = Worker(broker, registry, clock, worker_id="inside", queues=queues, processes=1, log_sink=logs)
+            worker = Worker(
+                broker, registry, clock, worker_id="inside", queues=queues, processes=1, log_sink=logs,
+                artefacts=artefacts,
+            )  # fmt: skip
             working = asyncio.create_task(worker.run())
             stack.push_async_callback(_stopped, worker, working)
         # Closed after the server, so that what is under way at its stop is still answered.
         client = await stack.enter_async_context(
             httpx2.AsyncClient(timeout=ENDS_SECONDS, trust_env=False, verify=False)
         )
-        state = ApiState(store, broker, engine, clock, registry, Random(), "test")
+        state = ApiState(store, artefacts, broker, engine, clock, registry, Random(), "test")
         url = await stack.enter_async_context(_listening(state, port))
         client.base_url = f"{url}/api/v1"
-        yield Server(store, broker, clock, engine, client, url)
+        yield Server(store, artefacts, broker, clock, engine, client, url)
 
 
 async def _closed(logs: LogWriter, writing: "asyncio.Task[None]") -> None:

@@ -3,7 +3,8 @@
 from array import array
 
 from windlass.cli.drawing import as_dot, as_mermaid, as_text
-from windlass.core.plan import NodeKind, NodePlan, Plan
+from windlass.core.plan import LoopPlan, NodeKind, NodePlan, Plan
+from windlass.core.templates import compile_template
 
 KINDS = {"start": NodeKind.START, "end": NodeKind.END}
 
@@ -93,3 +94,40 @@ def test_dot_names_every_node_and_edge() -> None:
     assert lines[0] == 'digraph "drawn" {'
     assert '    "left" -> "join";' in lines
     assert lines[-1] == "}"
+
+
+def looping(plan: Plan, *node_ids: str) -> Plan:
+    """The same plan with some of its nodes in a loop over users."""
+    users = LoopPlan(compile_template("{{ input.users }}"), "user")
+    for node_id in node_ids:
+        number = plan.index[node_id]
+        plan.nodes[number] = NodePlan(node_id, NodeKind.TASK, "echo", loop=users)
+    return plan
+
+
+def test_a_loop_is_marked_in_its_box() -> None:
+    drawn = as_text(looping(plan_of({"a": ["b"], "b": []}), "b"), 80)
+
+    assert drawn.splitlines()[-3:] == ["┌──▼──┐", "│ ↻ b │", "└─────┘"]
+
+
+def test_a_listed_loop_says_what_it_goes_over() -> None:
+    lines = as_text(looping(plan_of(DIAMOND), "left"), 10).splitlines()
+
+    assert lines[1:3] == ["2  ↻ left  (echo, each user)  ← ▶ start", "   right  (echo)  ← ▶ start"]
+
+
+def test_loops_and_single_tasks_share_no_box() -> None:
+    fan = {f"work_{number}": ["end"] for number in range(8)}
+
+    drawn = as_text(looping(plan_of({"start": list(fan), **fan, "end": []}), *list(fan)[4:]), 80)
+
+    assert "│ work_0 … work_3 ×4 │" in drawn
+    assert "│ ↻ work_4 … work_7 ×4 │" in drawn
+
+
+def test_mermaid_and_dot_give_loops_a_shape_of_their_own() -> None:
+    plan = looping(plan_of(DIAMOND), "left")
+
+    assert '    n1[["left<br/><small>echo, each user</small>"]]' in as_mermaid(plan)
+    assert '    "left" [label="left\\necho, each user", peripheries=2];' in as_dot(plan)

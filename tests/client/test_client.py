@@ -336,3 +336,30 @@ async def test_a_refusal_in_no_known_shape_tells_its_status(stranger: Client) ->
         await stranger.submit("echo")
 
     assert refused.value.status == 502
+
+
+async def test_a_node_without_a_loop_has_one_task_and_an_output(client: Client) -> None:
+    job_id = await ended(client, "echo")
+
+    tasks = [task async for task in client.tasks(job_id, "say")]
+
+    assert [(task.index, task.status) for task in tasks] == [(0, "completed")]
+    assert msgspec.json.decode(await client.output(job_id, "say")) == {"echoed_params": {"n": 0}}
+
+
+async def test_an_output_that_is_not_there_is_not_found(client: Client) -> None:
+    job_id = await ended(client, "failing")
+
+    with pytest.raises(NotFound, match="boom has no output"):
+        await client.output(job_id, "boom")
+
+
+async def test_events_come_with_their_context_unless_it_is_not_wanted(client: Client) -> None:
+    job_id = await ended(client, "echo")
+
+    whole = [event async for event in client.events(job_id)]
+    bare = [event async for event in client.watch(job_id, context=False)]
+
+    assert [event.event_type for event in whole] == [event.event_type for event in bare]
+    assert b'"workload"' in bytes(whole[-2].context)
+    assert {bytes(event.context) for event in bare} == {b"null"}

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Raw
 
-from windlass.core.changes import Changes, Event, JobRow, NodeRow
+from windlass.core.changes import Changes, Event, JobRow, NodeRow, TaskRow
 from windlass.ports.store import NewJob, Store
 
 T0 = 1_700_000_000_000_000
@@ -33,12 +33,14 @@ def changes(
     nodes: Sequence[NodeRow] = (),
     events: dict[str, list[Event]] | None = None,
     requests: Sequence[str] = (),
+    tasks: Sequence[TaskRow] = (),
 ) -> Changes:
     made = Changes()
     made.jobs.update({row.job_id: row for row in jobs})
     made.nodes.update({(row.job_id, row.node_id): row for row in nodes})
     made.events.update(events or {})
     made.requests.extend(requests)
+    made.iterations.update({(row.job_id, row.number, row.index): row for row in tasks})
     return made
 
 
@@ -49,3 +51,11 @@ def job_row(job_id: str, status: str = "running", *, completed_at: int | None = 
 
 async def end(store: Store, job_id: str, epoch: int, at: int, status: str = "completed") -> None:
     await store.commit(0, epoch, changes(jobs=[job_row(job_id, status, completed_at=at)]))
+
+
+def task_row(job_id: str, index: int, status: str = "completed", *, number: int = 3, generation: int = 0,
+             output: str | None = None) -> TaskRow:  # fmt: skip
+    raw = None if output is None else Raw(output.encode())
+    return TaskRow(
+        job_id, number, generation, index, status, 1, 0, 0, 5, T0 + 1, T0 + 2, T0 + 3, None, "w1", raw
+    )  # fmt: skip

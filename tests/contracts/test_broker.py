@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from msgspec import Raw
 
 from tests.contracts.conftest import SetClock
-from windlass.core.changes import Task
+from windlass.core.changes import SinkOrder, Task
 from windlass.core.messages import Message, Proceeded, Submitted, Succeeded, TaskFinished, TaskLost
-from windlass.ports.broker import Broker, Delivery, Report
+from windlass.ports.broker import ALL_QUEUES, Broker, Delivery, Report
 
 QUEUES = ("default",)
 SILENT_SECONDS = 15.0
@@ -39,7 +39,8 @@ def nodes(messages: Sequence[Message]) -> list[str]:
 
 
 async def test_a_published_task_is_delivered_whole(broker: Broker) -> None:
-    wanted = Task("t", "j", "n", 3, "http", b'{"x":1}', "default", 9.5, 7, 0, 4, 2, "key")
+    sink = SinkOrder("postgres", b'{"table":"t"}', ("data", "rows"), "run")
+    wanted = Task("t", "j", "n", 3, "http", b'{"x":1}\xff', "default", 9.5, 7, 0, 4, 2, "key", sink, ("k1", "k2"))
     await broker.publish([wanted])
 
     assert list(await broker.consume("w1", QUEUES, 1, 0.0)) == [Delivery(wanted, 1)]
@@ -100,12 +101,18 @@ async def test_a_wait_for_nothing_ends(broker: Broker) -> None:
 
 
 async def test_a_task_goes_to_one_of_many_waiting_workers(broker: Broker) -> None:
-    waiting = [asyncio.ensure_future(broker.consume(f"w{n}", QUEUES, 1, 0.05)) for n in range(5)]
+    waiting = {asyncio.ensure_future(broker.consume(f"w{n}", QUEUES, 1, 30.0)) for n in range(5)}
     await asyncio.sleep(0)
     await broker.publish([task("a"), task("b")])
 
-    found = await asyncio.gather(*waiting)
-    assert sorted(task_id for deliveries in found for task_id in ids(deliveries)) == ["a", "b"]
+    found: list[str] = []
+    while len(found) < 2:
+        done, waiting = await asyncio.wait(waiting, timeout=5.0, return_when=asyncio.FIRST_COMPLETED)
+        found += [task_id for one in done for task_id in ids(one.result())]
+    for one in waiting:
+        one.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    assert sorted(found) == ["a", "b"]
 
 
 async def test_a_cancelled_wait_takes_no_task_with_it(broker: Broker) -> None:
@@ -254,6 +261,58 @@ async def test_a_late_result_takes_the_task_off_the_queue(broker: Broker, clock:
     await broker.finish("w1", [report(task("a"))])
 
     assert await taken(broker, "w2") == []
+
+
+# Workers
+
+
+async def test_a_worker_is_seen_with_its_queues_and_what_it_holds(broker: Broker) -> None:
+    await broker.publish([task("a"), task("b", queue="gpu")])
+    await broker.consume("w2", ("default", "gpu"), 10, 0.0)
+    await broker.consume("w1", QUEUES, 10, 0.0)
+
+    seen = await broker.workers()
+
+    assert [(one.worker_id, one.queues, one.held) for one in seen] == [
+        ("w1", ("default",), 0),
+        ("w2", ("default", "gpu"), 2),
+    ]
+
+
+async def test_a_silent_worker_that_holds_nothing_is_forgotten(broker: Broker, clock: SetClock) -> None:
+    await broker.publish([task("a")])
+    await taken(broker, "dead")
+    await clock.sleep(SILENT_SECONDS + 1)
+    await broker.extend("alive", [])
+    await broker.reclaim(SILENT_SECONDS)
+
+    assert [one.worker_id for one in await broker.workers()] == ["alive"]
+
+
+async def test_a_heartbeat_makes_a_worker_seen_later(broker: Broker, clock: SetClock) -> None:
+    await taken(broker)
+    await clock.sleep(5.0)
+    [before] = await broker.workers()
+    await clock.sleep(5.0)
+    await broker.extend("w1", [])
+    [after] = await broker.workers()
+
+    assert after.seen_at > before.seen_at
+    assert after.queues == QUEUES
+
+
+async def test_a_worker_for_all_queues_takes_from_each(broker: Broker) -> None:
+    await broker.publish([task("a", queue="one"), task("b", queue="two", priority=3), task("c", queue="one")])
+
+    assert sorted(ids(await broker.consume("w1", (ALL_QUEUES,), 10, 0.0))) == ["a", "b", "c"]
+
+
+async def test_a_worker_for_all_queues_is_woken_by_a_task_of_a_new_one(broker: Broker) -> None:
+    waiting = asyncio.ensure_future(broker.consume("w1", (ALL_QUEUES,), 10, 30.0))
+    await asyncio.sleep(0)
+    await broker.publish([task("a", queue="new")])
+
+    assert ids(await asyncio.wait_for(waiting, 5.0)) == ["a"]
 
 
 # Cancels

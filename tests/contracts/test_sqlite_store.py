@@ -6,12 +6,14 @@ from pathlib import Path
 
 import apsw
 import pytest
+from msgspec import Raw
 
 from tests.contracts.rows import changes, event, job_row, new_job, node_row
 from windlass.clock import SystemClock
-from windlass.core.errors import CommitUnknown, StoreUnavailable
-from windlass.ports.store import JobFilter, Request
+from windlass.core.errors import CommitUnknown, StoreUnavailable, WorkflowNotFound
+from windlass.ports.store import JobFilter, Request, StoredWorkflow
 from windlass.stores.migrate import migrations
+from windlass.stores.newest import KEPT_MAX, Newest
 from windlass.stores.sqlite import SqliteStore
 
 
@@ -142,7 +144,8 @@ async def test_a_full_disk_leaves_nothing_half_written(store: SqliteStore) -> No
     with pytest.raises(CommitUnknown, match="full"):
         await store.commit(0, lease.epoch, wanted)
 
-    job, nodes = await store.restore("j1")
+    restored = await store.restore("j1")
+    job, nodes = restored.job, restored.nodes
     assert (job.status, job.seq, list(nodes)) == ("pending", 1, [])
 
 
@@ -179,5 +182,92 @@ async def test_a_refused_request_leaves_its_group_alone(store: SqliteStore) -> N
         return_exceptions=True,
     )
 
-    assert [outcome is None for outcome in outcomes] == [bool(n % 2) for n in range(10)]
+    assert [isinstance(outcome, int) for outcome in outcomes] == [bool(n % 2) for n in range(10)]
     assert [r.request_id for r in await store.requests(0, 10)] == ["r1", "r3", "r5", "r7", "r9"]
+
+
+async def deployed(store: SqliteStore, digest: str) -> int:
+    return (await store.put_workflow("w", Raw(b"{}"), digest, 1)).version
+
+
+@pytest.fixture
+async def alone(path: str) -> AsyncIterator[SqliteStore]:
+    opened = await SqliteStore.open(path, SystemClock(), synchronous="off", alone=True)
+    await deployed(opened, "first")
+    assert (await opened.workflow("w")).version == 1
+    yield opened
+    await opened.close()
+
+
+async def test_a_store_that_remembers_tells_of_a_new_version_at_once(alone: SqliteStore) -> None:
+    await deployed(alone, "second")
+
+    assert (await alone.workflow("w")).version == 2
+
+
+async def test_a_store_that_remembers_tells_of_no_deleted_workflow(alone: SqliteStore) -> None:
+    await alone.delete_workflow("w", 2, force=False)
+
+    with pytest.raises(WorkflowNotFound):
+        await alone.workflow("w")
+
+
+async def test_a_store_that_remembers_hears_of_a_change_that_nobody_waits_for(alone: SqliteStore) -> None:
+    deploying = asyncio.create_task(deployed(alone, "second"))
+    await asyncio.sleep(0)
+    deploying.cancel()
+    await asyncio.gather(deploying, alone.workflow("w"), return_exceptions=True)
+    # What is written after the change is stored after it.
+    await alone.submit([new_job("j1")])
+
+    assert (await alone.workflow("w")).version == 2
+
+
+def test_what_was_read_before_a_change_is_not_remembered_after_it() -> None:
+    newest = Newest(kept=True)
+    changes_before = newest.changes
+    newest.forget("w")
+
+    newest.keep(StoredWorkflow("w", 1, Raw(b"{}"), "first", 1), changes_before)
+
+    assert newest.get("w") is None
+
+
+def test_no_more_than_so_many_workflows_are_remembered() -> None:
+    newest = Newest(kept=True)
+    names = [f"w{number}" for number in range(KEPT_MAX * 3)]
+
+    for name in names:
+        newest.keep(StoredWorkflow(name, 1, Raw(b"{}"), "first", 1), 0)
+
+    assert sum(newest.get(name) is not None for name in names) <= KEPT_MAX
+
+
+async def test_a_store_that_is_not_alone_sees_what_another_deploys(store: SqliteStore, path: str) -> None:
+    other = await SqliteStore.open(path, SystemClock(), synchronous="off")
+    await deployed(other, "first")
+    assert (await store.workflow("w")).version == 1
+
+    await deployed(other, "second")
+
+    assert (await store.workflow("w")).version == 2
+    await other.close()
+
+
+async def test_submits_that_are_stored_together_get_their_own_answers(store: SqliteStore) -> None:
+    groups = [[new_job(f"j{group}-{n}") for n in range(group % 7)] for group in range(60)]
+
+    answers = await asyncio.gather(*(store.submit(group) for group in groups))
+
+    assert [[answer.job.job_id for answer in each] for each in answers] == [
+        [job.job_id for job in group] for group in groups
+    ]
+
+
+async def test_one_who_gives_up_takes_no_answer_from_those_stored_with_him(store: SqliteStore) -> None:
+    first, second = (asyncio.create_task(store.submit([new_job(name)])) for name in ("j1", "j2"))
+    await asyncio.sleep(0)
+
+    first.cancel()
+
+    assert [answer.job.job_id for answer in await second] == ["j2"]

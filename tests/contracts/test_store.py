@@ -225,7 +225,8 @@ async def test_a_commit_stores_everything(store: Store) -> None:
     )
     await store.commit(0, lease.epoch, wanted)
 
-    job, nodes = await store.restore("j1")
+    restored = await store.restore("j1")
+    job, nodes = restored.job, restored.nodes
     assert (job.status, job.seq, job.round, job.started_at, job.deadline_at) == ("running", 3, 2, T0 + 1, T0 + 9)
     assert bytes(job.error or b"") == b'{"type":"x"}'
     assert sorted(nodes, key=lambda row: row.node_id) == [node_row("j1", "a", output="1"), node_row("j1", "b")]
@@ -241,7 +242,8 @@ async def test_a_commit_that_can_not_be_stored_leaves_nothing_behind(store: Stor
     with pytest.raises(CommitUnknown):
         await store.commit(0, lease.epoch, wanted)
 
-    job, nodes = await store.restore("j1")
+    restored = await store.restore("j1")
+    job, nodes = restored.job, restored.nodes
     assert (job.status, job.seq, list(nodes)) == ("pending", 1, [])
 
 
@@ -297,7 +299,8 @@ async def test_values_come_back_byte_for_byte(store: Store, text: str) -> None:
     wanted = changes(jobs=[job_row("j1", error=text)], nodes=[row], events={"j1": [told]})
     await store.commit(0, lease.epoch, wanted)
 
-    job, nodes = await store.restore("j1")
+    restored = await store.restore("j1")
+    job, nodes = restored.job, restored.nodes
     assert bytes(job.input) == bytes(job.error or b"") == text.encode()
     assert list(nodes) == [row]
     assert list(await store.events("j1", 1)) == [told]

@@ -84,7 +84,7 @@ async def test_pruning_removes_everything_of_a_job(store: Store) -> None:
     await store.commit(0, lease.epoch, changes(nodes=[node_row("old", "a")], events={"old": [event(2)]}))
     await end(store, "old", lease.epoch, T0 + 5)
 
-    assert await store.prune(T0 + 6, 10) == 1
+    assert len(await store.prune(T0 + 6, 10)) == 1
 
     assert (list(await store.events("old")), list(await store.nodes("old"))) == ([], [])
     assert list(await store.requests(0, 10)) == []
@@ -101,7 +101,7 @@ async def test_pruning_leaves_active_and_recent_jobs(store: Store) -> None:
     await end(store, "recent", lease.epoch, T0 + 6)
     await end(store, "old", lease.epoch, T0 + 5, "failed")
 
-    assert await store.prune(T0 + 6, 10) == 1
+    assert len(await store.prune(T0 + 6, 10)) == 1
 
     assert sorted(ids(await store.jobs(JobFilter()))) == ["pending", "recent", "running"]
 
@@ -112,6 +112,6 @@ async def test_pruning_takes_the_oldest_and_no_more_than_asked(store: Store) -> 
     for n in range(5):
         await end(store, f"j{n}", lease.epoch, T0 + 10 - n, "cancelled")
 
-    assert await store.prune(T0 + 99, 2) == 2
+    assert len(await store.prune(T0 + 99, 2)) == 2
 
     assert sorted(ids(await store.jobs(JobFilter()))) == ["j0", "j1", "j2"]

@@ -4,6 +4,7 @@ import pytest
 from msgspec import Raw, structs
 
 from tests.contracts.rows import T0, changes, new_job
+from windlass.core.artefacts import reference
 from windlass.core.changes import JobRow
 from windlass.core.errors import RequestRefused, WorkflowNotFound
 from windlass.core.messages import Failed, Succeeded, TaskError, TaskFinished
@@ -22,8 +23,8 @@ def result(task_id: str, *, meta: bytes | None = None, job_id: str = "j1", at: i
     return StoredResult(task_id, 0, message, at)
 
 
-def line(text: str, *, node_id: str = "a", attempt: int = 1, job_id: str = "j1") -> LogLine:
-    return LogLine(job_id, node_id, 0, attempt, T0, "info", text)
+def line(text: str, *, node_id: str = "a", attempt: int = 1, job_id: str = "j1", index: int = 0) -> LogLine:
+    return LogLine(job_id, node_id, index, attempt, T0, "info", text)
 
 
 async def test_only_the_call_that_made_a_version_calls_it_new(store: Store) -> None:
@@ -158,6 +159,33 @@ async def test_logs_are_read_in_order_after_a_number_and_by_attempt(store: Store
     assert [one.line.message for one in await store.logs("j1", "a", 2)] == ["two"]
 
 
+async def test_logs_of_one_iteration_are_read_apart(store: Store) -> None:
+    await store.submit([new_job("j1")])
+    await store.append_logs([line("one"), line("two", index=7), line("three", index=7, attempt=2)])
+
+    assert [one.line.message for one in await store.logs("j1", "a", index=7)] == ["two", "three"]
+    assert [one.line.message for one in await store.logs("j1", index=0)] == ["one"]
+
+
+async def test_a_result_too_large_for_a_row_comes_back_as_its_reference(store: Store) -> None:
+    await store.submit([new_job("j1")])
+    large = result("t1")
+    message = structs.replace(large.message, outcome=Succeeded(reference("j1/abc", 300_000), Raw(b'{"m":1}')))
+
+    await store.put_result(structs.replace(large, message=message))
+
+    assert [one.message for one in await store.results(0, 10)] == [message]
+
+
+async def test_a_result_keeps_what_its_worker_said_about_the_context(store: Store) -> None:
+    await store.submit([new_job("j1")])
+    message = structs.replace(result("t1").message, context=Raw(b'{"vars":{"n":1}}'))
+
+    await store.put_result(structs.replace(result("t1"), message=message))
+
+    assert [one.message for one in await store.results(0, 10)] == [message]
+
+
 async def test_a_pruned_job_takes_its_logs_and_results_with_it(store: Store) -> None:
     await store.submit([new_job("j1")])
     lease = await store.take_lease(0, "me")
@@ -166,7 +194,7 @@ async def test_a_pruned_job_takes_its_logs_and_results_with_it(store: Store) -> 
     ended = changes(jobs=[JobRow("j1", "completed", 0, T0, T0 + 1, None, None)])
     await store.commit(0, lease.epoch, ended)
 
-    assert await store.prune(T0 + 100, 10) == 1
+    assert list(await store.prune(T0 + 100, 10)) == ["j1"]
     assert await store.logs("j1") == []
     assert await store.results(0, 10) == []
 

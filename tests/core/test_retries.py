@@ -5,7 +5,6 @@ import pytest
 from tests.core.story import SECOND, T0, Story
 from windlass.core.messages import CancelRequested, RetryRequested, TaskLost, TimerDue
 from windlass.core.plan import Backoff, NodePlan, RetryOnError
-from windlass.core.retries import REDELIVERIES_MAX
 from windlass.core.templates import compile_template
 from windlass.testing.plans import plan_of
 
@@ -136,7 +135,7 @@ def test_a_lost_worker_costs_the_author_no_attempt() -> None:
 
     story.fail("a", type="worker_lost")
 
-    assert (story.state("a"), story.job.task_id(0)) == ("dispatched", "job_a_2")
+    assert (story.state("a"), story.job.task_id(story.job.flights[0])) == ("dispatched", "job_a_2")
     assert "worker_lost a" in story.events
 
 
@@ -144,11 +143,11 @@ def test_a_task_that_kills_its_workers_fails_in_the_end() -> None:
     story = Story(plan_of({"a": []}))
     story.begin()
 
-    for losses in range(1, REDELIVERIES_MAX + 2):
+    for losses in range(1, story.job.plan.nodes[0].redeliveries_max + 2):
         story.tell(TaskLost("job", "a", 1, "w", losses))
 
     assert story.status == "failed"
-    assert story.events.count("worker_lost a") == REDELIVERIES_MAX + 1
+    assert story.events.count("worker_lost a") == 5 + 1
 
 
 def test_the_same_loss_reported_twice_counts_once() -> None:

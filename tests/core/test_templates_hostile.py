@@ -105,6 +105,9 @@ from windlass.core.templates import compile_template
 
 class Names:
     big = [{"k": "v" * 100} for _ in range(5000)]
+    def whole(self, name: str) -> None:
+        return None
+
     def lookup(self, name):
         return {"a": {"b": 1}, "big": self.big}[name]
     def names(self):
@@ -231,6 +234,9 @@ class Outsider:
 
 class Names:
     """A scope with one object that is no JSON value."""
+
+    def whole(self, name: str) -> None:
+        return None
 
     def lookup(self, name: str) -> object:
         return {"a": {"b": 1}, "f": Outsider(), "t": {"items": 1}}[name]

@@ -1,22 +1,28 @@
 """An engine with its worker on a database in a folder, built by hand so that tests can reach every part."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from random import Random
 
+import msgspec
 from msgspec import Raw
 
 from windlass.brokers.memory import MemoryBroker
 from windlass.clock import SystemClock
+from windlass.core.artefacts import is_reference, read_reference
 from windlass.core.plan import NodePlan, Plan
-from windlass.engine.engine import Engine
+from windlass.engine.engine import Duties, Engine
 from windlass.engine.plans import Plans
 from windlass.handlers import builtin
 from windlass.ports.control import Submit
+from windlass.ports.handler import Handler
 from windlass.ports.store import Store, StoredJob, StoredWorkflow
+from windlass.spec import read_definition
+from windlass.spec.compile import compile_plan
 from windlass.stores.sqlite import SqliteStore
+from windlass.testing.memory_artefacts import MemoryArtefacts
 from windlass.testing.plans import plan_of
 from windlass.worker.worker import Worker
 
@@ -27,14 +33,41 @@ CLOCK = SystemClock()
 class Process:
     """What one process would hold: a broker, an engine and, if wanted, a worker."""
 
-    def __init__(self, store: Store, plan: Plan, name: str = "one", *, only_new_jobs: bool = False) -> None:
+    def __init__(
+        self,
+        store: Store,
+        plan: Plan,
+        name: str = "one",
+        *,
+        only_new_jobs: bool = False,
+        handlers: Mapping[str, Handler] | None = None,
+        concurrency: int = 64,
+    ) -> None:
         self.store = store
         self.broker = MemoryBroker(CLOCK)
+        self.artefacts = MemoryArtefacts()
         plans = Plans(store, lambda stored: _plan(plan, stored))
         self.engine = Engine(
-            store, self.broker, CLOCK, plans, Random(), owner=name, sweep_seconds=0.05, only_new_jobs=only_new_jobs
+            store,
+            self.broker,
+            CLOCK,
+            plans,
+            self.artefacts,
+            Random(),
+            owner=name,
+            duties=Duties(sweep_seconds=0.05),
+            only_new_jobs=only_new_jobs,
         )
-        self.worker = Worker(self.broker, builtin(allow_private=True), CLOCK, worker_id=name, random=Random(1))
+        known = {**builtin(allow_private=True), **(handlers or {})}
+        self.worker = Worker(
+            self.broker,
+            known,
+            CLOCK,
+            worker_id=name,
+            concurrency=concurrency,
+            artefacts=self.artefacts,
+            random=Random(1),
+        )
         self._working: asyncio.Task[None] | None = None
 
     async def start(self, *, worker: bool = True) -> None:
@@ -78,3 +111,30 @@ def plan(edges: Mapping[str, Sequence[str]], **nodes: NodePlan) -> Plan:
 
 async def events_of(store: Store, job_id: str) -> list[str]:
     return [event.type for event in await store.events(job_id)]
+
+
+def plan_from(document: Mapping[str, object]) -> Plan:
+    """The plan of a document, under the name that the harness knows."""
+    definition, _ = read_definition({"workflow_id": "test", **document})
+    return compile_plan(definition, 1)
+
+
+async def output_of(process: Process, job_id: str, node_id: str) -> object:
+    """What a node brought, wherever it lies."""
+    output = (await process.store.nodes(job_id, node_id))[0].output
+    assert output is not None
+    body = await process.artefacts.get(read_reference(output).key) if is_reference(output) else bytes(output)
+    return msgspec.json.decode(body)
+
+
+async def until(
+    process: Process, job_id: str, holds: Callable[[], Awaitable[bool]], every_seconds: float = ENDS_SECONDS
+) -> None:
+    """Wait until something is true of a job; asked whenever something was stored about it, or from time to time."""
+    with process.engine.news(job_id) as news:
+        async with asyncio.timeout(ENDS_SECONDS):
+            while not await holds():
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(every_seconds):
+                        await news.wait()
+                news.clear()

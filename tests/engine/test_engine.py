@@ -18,6 +18,7 @@ from windlass.engine.ids import Ids
 from windlass.engine.pruner import Pruner
 from windlass.ports.store import NewJob, Request, StoredResult
 from windlass.stores.sqlite import SqliteStore
+from windlass.testing.memory_artefacts import MemoryArtefacts
 
 DIAMOND = {"start": [], "left": ["start"], "right": ["start"], "join": ["left", "right"], "end": ["join"]}
 CHAIN = {"a": [], "b": ["a"], "c": ["b"]}
@@ -276,7 +277,7 @@ async def test_old_finished_jobs_are_removed_and_running_ones_never(tmp_path: Pa
         await quick.engine.cancel(finished.job_id)
         await quick.ended(finished.job_id)
 
-        count = await Pruner(store, CLOCK, retention_days=-1.0).prune()
+        count = await Pruner(store, MemoryArtefacts(), CLOCK, retention_days=-1.0).prune()
         left = await store.unfinished(0)
         await quick.stop()
         process.worker.abort()

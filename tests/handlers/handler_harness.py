@@ -30,7 +30,7 @@ class WallClock:
 class Runner:
     """A worker with the built-in handlers."""
 
-    def __init__(self, allow_private: bool) -> None:
+    def __init__(self, allow_private: bool, **defaults: Any) -> None:
         clock = WallClock()
         self.broker = MemoryBroker(clock)
         self.lines: list[LogLine] = []
@@ -38,7 +38,7 @@ class Runner:
         environment = dict(os.environ)
         self.worker = Worker(
             self.broker,
-            builtin(allow_private=allow_private, environment=environment),
+            builtin(allow_private=allow_private, environment=environment, **defaults),
             clock,
             worker_id="worker-1",
             grace_seconds=0.5,
@@ -87,8 +87,8 @@ class Runner:
 
 
 @asynccontextmanager
-async def running(allow_private: bool = True) -> AsyncIterator[Runner]:
-    runner = Runner(allow_private)
+async def running(allow_private: bool = True, **defaults: Any) -> AsyncIterator[Runner]:
+    runner = Runner(allow_private, **defaults)
     run = asyncio.create_task(runner.worker.run())
     try:
         yield runner
@@ -120,11 +120,12 @@ def answer(status: int, body: bytes | str = b"", kind: str = "application/json",
 class Server:
     """A server on a port of this machine that answers as it is told; an empty answer hangs up."""
 
-    def __init__(self, answers: Answer) -> None:
+    def __init__(self, answers: Answer, hangs_up: bool) -> None:
         self.requests: list[Request] = []
         self.connections = 0
         self.url = ""
         self._answers = answers
+        self._hangs_up = hangs_up
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
@@ -141,6 +142,8 @@ class Server:
                     break
                 writer.write(content)
                 await writer.drain()
+                if self._hangs_up:
+                    break
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
         finally:
@@ -148,8 +151,9 @@ class Server:
 
 
 @asynccontextmanager
-async def serving(answers: Answer) -> AsyncIterator[Server]:
-    server = Server(answers)
+async def serving(answers: Answer, *, hangs_up: bool = False) -> AsyncIterator[Server]:
+    """Serve the answers; with `hangs_up`, close the connection after each."""
+    server = Server(answers, hangs_up)
     listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
     server.url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
     try:

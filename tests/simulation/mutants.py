@@ -5,34 +5,20 @@ Run as a script with the name of a mutant, it tells the first seed that noticed 
 
 import importlib.util
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 
-from msgspec import Struct
+from tests.simulation.mutants_of_loops import LOOP_MUTANTS, Mutant
+from tests.simulation.mutants_of_loops import in_core as _core
+from tests.simulation.mutants_of_loops import in_engine as _engine
 
 SEEDS_MAX = 400
 
 
-class Mutant(Struct, frozen=True):
-    """One change: in `module`, `snippet` (which must occur once) becomes `replacement`."""
-
-    name: str
-    module: str
-    snippet: str
-    replacement: str
-
-
-def _core(name: str, module: str, snippet: str, replacement: str) -> Mutant:
-    return Mutant(name, f"windlass.core.{module}", snippet, replacement)
-
-
-def _engine(name: str, module: str, snippet: str, replacement: str) -> Mutant:
-    return Mutant(name, f"windlass.engine.{module}", snippet, replacement)
-
-
 MUTANTS = (
+    *LOOP_MUTANTS,
     # The tables of states
     _core(
         "a skipped node counts as completed",
@@ -78,14 +64,14 @@ MUTANTS = (
     _core(
         "a result of an older attempt is accepted",
         "job",
-        "return flight is not None and flight.attempt == attempt and self.states[node] in IN_FLIGHT",
-        "return flight is not None and self.states[node] in IN_FLIGHT",
+        "return flight if is_out and flight is not None and flight.attempt == attempt else None",
+        "return flight if is_out and flight is not None else None",
     ),
     _core(
         "a result is accepted while its node waits",
         "job",
-        "flight.attempt == attempt and self.states[node] in IN_FLIGHT",
-        "flight.attempt == attempt",
+        "            is_out = self.states[node] in IN_FLIGHT\n",
+        "            is_out = True\n",
     ),
     _core(
         "one attempt more than allowed",
@@ -104,21 +90,21 @@ MUTANTS = (
     _core("a linear wait does not grow", "retries", "wait *= attempts_made\n", "wait *= 1\n"),
     _core(
         "a lost process uses up the author's attempts",
-        "advance",
+        "attempts",
         "flight.attempts_before += 1",
         "flight.attempts_before += 0",
     ),
     _core(
         "a loss reported twice counts twice",
-        "advance",
-        "if message.losses <= flight.losses:",
-        "if message.losses < flight.losses:",
+        "attempts",
+        "message.losses <= flight.losses:",
+        "message.losses < flight.losses:",
     ),
     _core(
         "idempotency keys differ between attempts",
         "job",
-        'idempotency_key=f"{self.id}_{plan.id}",',
-        'idempotency_key=f"{self.id}_{plan.id}_{flight.attempt}",',
+        "idempotency_key=self._identity(flight),",
+        "idempotency_key=self.task_id(flight),",
     ),
     # Failures, cancels, ends
     _core("nodes after a failure stay pending", "endings", "_descendants(job, [node]):", "[]:"),
@@ -132,7 +118,7 @@ MUTANTS = (
     _core(
         "workers are not told of a cancel",
         "endings",
-        "turn.changes.cancels.append(job.task_id(node))\n            job.late",
+        "turn.changes.cancels.append(job.task_id(flight))\n            job.late",
         "job.late",
     ),
     _core(
@@ -227,9 +213,8 @@ MUTANTS = (
     _engine(
         "the epoch of the first lease is kept",
         "shard",
-        "        self._lease = await self._store.take_lease(self.number, self.owner)\n",
-        "        lease = await self._store.take_lease(self.number, self.owner)\n"
-        "        self._lease = self._lease if self._lease.epoch else lease\n",
+        "        self._lease = await self._taken()\n",
+        "        lease = await self._taken()\n        self._lease = self._lease if self._lease.epoch else lease\n",
     ),
     _engine("a failed read sets a job aside", "shard", "        except StoreUnavailable:\n            raise\n", ""),
     _engine("ended jobs stay in memory", "shard", "        if job.ended:\n            self._leaving.add(job_id)\n", ""),
@@ -298,21 +283,40 @@ def hunt(name: str) -> str | None:
     """What noticed the mutant, or None. To be called in a process that has not imported anything of Windlass."""
     mutant = next(mutant for mutant in MUTANTS if mutant.name == name)
     sys.meta_path.insert(0, _Mutation(mutant))
-    from windlass.testing.faults import Fault
-    from windlass.testing.scenarios import REFERENCE_SETTINGS, crash_points, run_seed
-
-    for seed in range(SEEDS_MAX):
+    for place, violations in _looks():
         try:
-            violations = run_seed(seed).violations
+            found = violations()
         except Exception as error:  # the mutant broke the simulation itself
-            return f"seed {seed}: {type(error).__name__}: {error}"
-        if violations:
-            return f"seed {seed}: {violations[0]}"
-    for setting in REFERENCE_SETTINGS.values():
-        for point, report in crash_points(setting, Fault.FAIL_BEFORE):
-            if report.violations:
-                return f"{point}: {report.violations[0]}"
+            return f"{place}: {type(error).__name__}: {error}"
+        if found:
+            return f"{place}: {found[0]}"
     return None
+
+
+def _looks() -> Iterator[tuple[str, Callable[[], Sequence[object]]]]:
+    """Simulations that may notice something, the quickest first."""
+    # Not before the mistake is in.
+    from windlass.testing.faults import Fault, FaultAt
+    from windlass.testing.references import (
+        REFERENCE_SETTINGS,
+        a_task_that_kills,
+        crash_points,
+        loops_of_all_kinds,
+        pages_in_a_loop,
+        run_reference,
+        thirty_nodes,
+    )
+    from windlass.testing.scenarios import run_seed
+
+    for reference in (pages_in_a_loop(), loops_of_all_kinds(), a_task_that_kills()):
+        for where, setting in REFERENCE_SETTINGS.items():
+            yield where, lambda r=reference, s=setting: run_reference(r, FaultAt(), s).violations
+    for seed in range(SEEDS_MAX):
+        yield f"seed {seed}", lambda seed=seed: run_seed(seed).violations
+    for reference in (thirty_nodes(), pages_in_a_loop(), loops_of_all_kinds()):
+        for setting in REFERENCE_SETTINGS.values():
+            for point, report in crash_points(reference, setting, Fault.FAIL_BEFORE):
+                yield point, lambda report=report: report.violations
 
 
 if __name__ == "__main__":

@@ -10,14 +10,16 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from windlass.core.changes import Event
+from windlass.core.plan import RetryOnError
 from windlass.engine.recovery import rebuild
 from windlass.ports.control import Submit
-from windlass.ports.store import Request
-from windlass.testing.checker import check, check_memory
+from windlass.ports.store import Request, Restored
+from windlass.testing.checker import check
+from windlass.testing.checking_memory import check_memory
+from windlass.testing.drafts import FLAKY, OK, NodeDraft, Script, compiled
 from windlass.testing.faults import Calm
 from windlass.testing.history import Acknowledged, History, JobHistory
 from windlass.testing.simulator import Setting, Simulation
-from windlass.testing.workload import FLAKY, OK, NodeDraft, RetryOnError, Script, compiled
 
 Tamper = Callable[[JobHistory], JobHistory]
 
@@ -178,8 +180,9 @@ def test_a_job_given_back_for_another_body_is_found_out(history: History) -> Non
 def test_memory_that_differs_from_the_rows_is_found_out(history: History) -> None:
     job = history.jobs[0]
     memory = rebuild(job.plan, job.job, job.nodes)
-    assert check_memory(memory, job.job, job.nodes) == []
+    rows = Restored(job.job, job.nodes)
+    assert check_memory(memory, rows) == []
 
     memory.seq += 1
 
-    assert [found.invariant for found in check_memory(memory, job.job, job.nodes)] == ["I2"]
+    assert [found.invariant for found in check_memory(memory, rows)] == ["I2"]

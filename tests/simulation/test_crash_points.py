@@ -1,39 +1,65 @@
-"""Every call to a port in the run of a workflow of thirty nodes, with every way in which it can go wrong."""
+"""Every call to a port in the run of a reference workflow, with every way in which it can go wrong."""
+
+from collections.abc import Callable
 
 import pytest
 
 from windlass.core.plan import NodeKind
 from windlass.testing.faults import Fault, FaultAt
-from windlass.testing.scenarios import REFERENCE_SETTINGS, crash_points, flush_points, reference_plan, run_reference
+from windlass.testing.references import (
+    REFERENCE_SETTINGS,
+    Reference,
+    a_task_that_kills,
+    crash_points,
+    flush_points,
+    loops_of_all_kinds,
+    pages_in_a_loop,
+    run_reference,
+    thirty_nodes,
+)
 
 FAULTS = (Fault.FAIL_BEFORE, Fault.FAIL_AFTER, Fault.KILL_BEFORE, Fault.KILL_AFTER)
+REFERENCES = {"thirty nodes": thirty_nodes, "pages in a loop": pages_in_a_loop}
 # Fewer than this, and the run would no longer be what the enumeration is about.
-POINTS_MIN = 100
+POINTS_MIN = 70
 
 
 def test_the_reference_workflow_has_thirty_nodes() -> None:
-    plan = reference_plan()
+    plan = thirty_nodes().plan
 
     assert len(plan.nodes) == 30
     assert {node.kind for node in plan.nodes} == set(NodeKind)
 
 
+@pytest.mark.parametrize(
+    "make", [*REFERENCES.values(), loops_of_all_kinds, a_task_that_kills], ids=lambda make: make.__name__
+)
 @pytest.mark.parametrize("setting", REFERENCE_SETTINGS)
-def test_the_reference_run_breaks_nothing_without_faults(setting: str) -> None:
-    assert run_reference(FaultAt(), REFERENCE_SETTINGS[setting]).violations == []
+def test_the_reference_run_breaks_nothing_without_faults(setting: str, make: Callable[[], Reference]) -> None:
+    assert run_reference(make(), FaultAt(), REFERENCE_SETTINGS[setting]).violations == []
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 @pytest.mark.parametrize("setting", REFERENCE_SETTINGS)
-def test_a_fault_at_any_call_breaks_nothing(setting: str, fault: Fault) -> None:
-    points = list(crash_points(REFERENCE_SETTINGS[setting], fault))
+@pytest.mark.parametrize("reference", REFERENCES)
+def test_a_fault_at_any_call_breaks_nothing(reference: str, setting: str, fault: Fault) -> None:
+    points = list(crash_points(REFERENCES[reference](), REFERENCE_SETTINGS[setting], fault))
 
     assert [f"{call}: {report.violations[0]}" for call, report in points if report.violations] == []
     assert len(points) > POINTS_MIN
 
 
-def test_a_broker_may_lose_everything_at_any_call() -> None:
-    points = list(flush_points(REFERENCE_SETTINGS["the broker survives the engine"]))
+@pytest.mark.parametrize("reference", REFERENCES)
+def test_a_broker_may_lose_everything_at_any_call(reference: str) -> None:
+    points = list(flush_points(REFERENCES[reference](), REFERENCE_SETTINGS["the broker survives the engine"]))
 
     assert [f"{call}: {report.violations[0]}" for call, report in points if report.violations] == []
     assert len(points) > POINTS_MIN
+
+
+def test_a_sink_is_among_what_can_go_wrong() -> None:
+    counter = FaultAt()
+
+    run_reference(pages_in_a_loop(), counter, REFERENCE_SETTINGS["the broker survives the engine"])
+
+    assert {"sink.write", "artefacts.put", "artefacts.get"} <= set(counter.calls)

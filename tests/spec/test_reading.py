@@ -98,6 +98,29 @@ def test_the_fast_reader_agrees_with_the_full_one_or_gives_up(text: str) -> None
     assert fast == (full or {})
 
 
+PIECES = st.sampled_from(
+    ["a", "b-c", "d/e.f", "no", "true", "True", "~", "null", "NaN", "1", "-5", "-0", "007", "1.5", "1_0", "0x1", "+1",
+     "-Infinity", "1234567890123456", "k" * 200, ": ", ":", ", ", ",", "[", "]", "[", "]", "{", "}", "{", "}", "{a: ",
+     "[[", "]]", " ", '"', "'", '"x"', "'y'", "'it \"s\"'", '"it \'s"', "\\", '"\\ud800"', '"\\x41"', "#", " # ", "- ",
+     "&x ", "*x", "!", "|", "[" * 20, "]" * 20, "%", "@", "`", "?", "? ", "<<", "é"]
+)  # fmt: skip
+VALUES = st.lists(PIECES, min_size=1, max_size=6).map("".join)
+
+
+@settings(max_examples=2000)
+@given(st.lists(VALUES, min_size=1, max_size=4), st.booleans())
+def test_what_stands_after_keys_and_dashes_is_read_as_the_full_reader_does(values: list[str], listed: bool) -> None:
+    lines = [f"- {value}" if listed else f"k{place}: {value}" for place, value in enumerate(values)]
+    text = "\n".join(["all:", *lines] if listed else lines)
+    fast = read_plain_yaml(text + "\n" + "#" * plain_yaml.TEXT_LEAST)
+    if fast is None:
+        return
+    found = Findings()
+
+    assert fast == read_yaml(text, found)
+    assert not found.refused
+
+
 def test_the_fast_reader_takes_what_programs_write() -> None:
     nodes = {
         f"n{number}": {"handler": "echo", "dependencies": [f"n{number - 1}"], "params": {"x": "{{ a }}"}}

@@ -44,6 +44,9 @@ class StubBroker:
         self._cancel_news = asyncio.Event()
         self._cancels: list[str] = []
 
+    async def close(self) -> None:
+        """Nothing to let go of."""
+
     def _fail_if_asked(self, call: str) -> None:
         if self.failures.get(call, 0) > 0:
             self.failures[call] -= 1

@@ -3,6 +3,7 @@
 from typing import Any
 
 from fastapi import APIRouter
+from msgspec import structs
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -23,12 +24,16 @@ def router(state: ApiState) -> APIRouter:
     routes = APIRouter()
 
     async def health() -> Health:
-        shards = [{"shard": shard} for shard in state.control.shards]
+        shards: list[dict[str, Any]] = [{"shard": shard} for shard in state.control.shards]
+        # A server beside engines serves without a shard of its own: what it takes is durable before they see it.
+        serves = state.control.is_shared or bool(shards)
         try:
             await state.store.workflows(WorkflowFilter(limit=1))
+            if state.control.is_shared:
+                shards = [structs.asdict(row) for row in (await state.store.ownership()).leases]
         except StoreUnavailable:
-            shards = []
-        serves = bool(shards) and not state.closing.is_set()
+            serves = False
+        serves = serves and not state.closing.is_set()
         return Health("ok" if serves else "degraded", state.version, shards, await workers_seen(state))
 
     async def live(request: Request) -> Response:

@@ -9,11 +9,14 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 from starlette.requests import Request
 from starlette.responses import Response
 
+from windlass.api.cursors import cursor_of, place_of
 from windlass.api.operations import Operation, answer, declare
+from windlass.api.outputs import NULL, Outputs
 from windlass.api.policy import Policy
 from windlass.api.problems import invalid
 from windlass.api.requests import Cursor, Duration, Flag, Id, body_of, id_of, no_query, query_of, seconds_of
-from windlass.api.shapes import cursor_of, has_ended, job_shape, node_shapes, place_of
+from windlass.api.shapes import has_ended, job_shape
+from windlass.api.showing import in_order, nodes_shown, result_of, values_shown
 from windlass.api.state import ApiState
 from windlass.ports.control import Submit
 from windlass.ports.store import JobFilter
@@ -96,14 +99,17 @@ class Jobs:
         if not (with_nodes or has_ended(job)):
             return answer(job_shape(job))
         # Again, together with the nodes: both are to tell of the same moment.
-        job, rows = await self._state.store.restore(job_id)
+        found = await self._state.store.snapshot(job_id)
+        values = await values_shown(Outputs(self._state.artefacts), found.nodes)
+        result = result_of(found.nodes, values) if has_ended(found.job) and found.nodes else NULL
         if not with_nodes:
-            return answer(job_shape(job, rows))
+            return answer(job_shape(found.job, result))
         plan = await self._state.control.plan(job.workflow_id, job.version)
         if len(plan.nodes) > NODES_SHOWN_MAX:
             message = f"the job has {len(plan.nodes)} nodes, more than {NODES_SHOWN_MAX}"
             raise invalid("nodes", message, f"read them page by page at /api/v1/jobs/{job_id}/nodes")
-        return answer(job_shape(job, rows, node_shapes(plan, rows)))
+        nodes = await nodes_shown(self._state.store, plan, found.nodes, values)
+        return answer(job_shape(found.job, result, in_order(plan, nodes)))
 
     async def cancel(self, request: Request) -> Response:
         """Stop a job."""

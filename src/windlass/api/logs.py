@@ -12,11 +12,11 @@ from starlette.types import ASGIApp
 from windlass.api.operations import EVENT_STREAM, Operation, answer, declare
 from windlass.api.policy import Policy
 from windlass.api.requests import Id, Limit, Number, id_of, query_of
-from windlass.api.shapes import has_ended
+from windlass.api.shapes import has_ended, log_shape
 from windlass.api.state import ApiState
 from windlass.api.stream import HEARTBEAT, HEARTBEAT_SECONDS, EventStream, StreamHeaders, begin_after, message, within
 from windlass.ports.store import StoredJob, StoredLog
-from windlass.wire import Log, Page, instant
+from windlass.wire import Log, Page
 
 TAG = "logs"
 PAGE = 500
@@ -29,18 +29,20 @@ _MICROSECONDS = 1_000_000
 
 
 class LogsQuery(Struct, forbid_unknown_fields=True):
-    """Lines after this number, of one node or attempt if wanted: `next_cursor` is the next page's."""
+    """Lines after this number, of one node, iteration or attempt if wanted: `next_cursor` is the next page's."""
 
     node: Id | UnsetType = UNSET
+    index: Number | UnsetType = UNSET
     attempt: Number | UnsetType = UNSET
     after: Number = 0
     limit: Limit = PAGE
 
 
 class TailQuery(Struct, forbid_unknown_fields=True):
-    """Where a tail begins, and of which node or attempt it tells."""
+    """Where a tail begins, and of which node, iteration or attempt it tells."""
 
     node: Id | UnsetType = UNSET
+    index: Number | UnsetType = UNSET
     attempt: Number | UnsetType = UNSET
     after: Number | UnsetType = UNSET
 
@@ -51,10 +53,11 @@ class Wanted(Struct, frozen=True):
     job_id: str
     node_id: str | None
     attempt: int | None
+    index: int | None
 
     async def after(self, state: ApiState, log_id: int, limit: int) -> list[StoredLog]:
         """Those after a number."""
-        return list(await state.store.logs(self.job_id, self.node_id, self.attempt, log_id, limit))
+        return list(await state.store.logs(self.job_id, self.node_id, self.attempt, log_id, limit, self.index))
 
 
 def router(state: ApiState) -> APIRouter:
@@ -111,18 +114,12 @@ async def tail(state: ApiState, wanted: Wanted, after: int) -> AsyncGenerator[by
                 yield HEARTBEAT
 
 
-def log_shape(stored: StoredLog) -> Log:
-    """A line as the API tells it."""
-    line = stored.line
-    at = instant(line.at) or ""
-    return Log(stored.log_id, line.job_id, line.node_id, line.index, line.attempt, at, line.level, line.message)
-
-
 def _wanted(request: Request, query: LogsQuery | TailQuery) -> Wanted:
     return Wanted(
         id_of(request, "job_id"),
         None if query.node is UNSET else query.node,
         None if query.attempt is UNSET else query.attempt,
+        None if query.index is UNSET else query.index,
     )
 
 

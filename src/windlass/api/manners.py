@@ -37,6 +37,7 @@ class Manners:
     def __init__(self, app: ASGIApp, state: ApiState, documents: frozenset[str]) -> None:
         self._app = app
         self._hosts = frozenset(host.lower() for host in state.allowed_hosts)
+        self._served_host: bytes | None = None
         self._body_bytes_max = state.body_bytes_max
         self._document_bytes_max = state.document_bytes_max
         # Paths whose bodies may be as large as a document.
@@ -88,17 +89,27 @@ class Manners:
             raise Refusal(400, "bad-request", "the content length is not a number")
         if int(length) > bytes_max:
             raise too_large(bytes_max)
-        host = headers.get(b"host", b"").decode("latin-1").lower()
-        if _name(host) not in self._hosts and "*" not in self._hosts:
-            served = ", ".join(sorted(self._hosts))
-            raise Refusal(421, "forbidden-host", f"the host {host!r} is not served here, only: {served}")
+        host = headers.get(b"host", b"")
+        if host != self._served_host:
+            self._check_host(host)
         if scope["method"] not in SAFE_METHODS:
-            _check_origin(headers, host)
+            if b"origin" in headers or b"sec-fetch-site" in headers:
+                _check_origin(headers, host)
+            if headers.get(b"content-type") in _TYPES:
+                return
             if (length.strip(b"0") or b"transfer-encoding" in headers) and _type(headers) not in _TYPES:
                 shown = _type(headers).decode("latin-1")
                 raise Refusal(
                     415, "unsupported-media-type", f"the content type {shown!r} is not taken; send {JSON}, or {YAML[0]}"
                 )
+
+    def _check_host(self, given: bytes) -> None:
+        host = given.decode("latin-1").lower()
+        if _name(host) not in self._hosts and "*" not in self._hosts:
+            served = ", ".join(sorted(self._hosts))
+            raise Refusal(421, "forbidden-host", f"the host {host!r} is not served here, only: {served}")
+        # Most requests name the same one as the request before.
+        self._served_host = given
 
 
 def too_large(bytes_max: int) -> Refusal:
@@ -126,11 +137,11 @@ def _type(headers: dict[bytes, bytes]) -> bytes:
     return headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
 
 
-def _check_origin(headers: dict[bytes, bytes], host: str) -> None:
+def _check_origin(headers: dict[bytes, bytes], host: bytes) -> None:
     """A browser tells where a request comes from. Programs that tell nothing are no other site's page."""
     site = headers.get(b"sec-fetch-site", b"none")
     origin = headers.get(b"origin")
-    own = origin is None or origin.decode("latin-1").lower().partition("://")[2] == host
+    own = origin is None or origin.lower().partition(b"://")[2] == host.lower()
     if not own or site not in (b"none", b"same-origin"):
         shown = (origin or site).decode("latin-1")
         raise Refusal(403, "forbidden-origin", f"a page of {shown!r} may not change anything here")

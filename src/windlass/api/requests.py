@@ -1,7 +1,7 @@
 """Reads requests: bodies, ids and parameters, strictly and within bounds."""
 
 import re
-from typing import Annotated, Any, Literal, TypeVar, cast
+from typing import Annotated, Literal, TypeVar, cast
 
 import msgspec
 from msgspec import Meta, Struct
@@ -136,5 +136,12 @@ def seconds_of(value: str, name: str, seconds_max: float) -> float:
 
 def media_type(request: Request) -> str:
     """The content type without its parameters, in small letters."""
-    given: Any = request.headers.get("content-type", "")
-    return str(given).partition(";")[0].strip().lower()
+    return (header_of(request, b"content-type") or "").partition(";")[0].strip().lower()
+
+
+def header_of(request: Request, name: bytes) -> str | None:
+    """A header by its name in small letters, the first of them; the framework would make a mapping of all."""
+    for given, value in request.scope["headers"]:
+        if given == name:
+            return value.decode("latin-1")
+    return None

@@ -11,6 +11,7 @@ from windlass.api.problems import Refusal, invalid
 from windlass.api.requests import Id, seconds_of, shown
 from windlass.core.json_values import DEPTH_MAX
 from windlass.core.messages import Failed, Succeeded, TaskError
+from windlass.core.sanitize import sanitized_context
 
 META_BYTES_MAX = 64 << 10
 MESSAGE_CHARS_MAX = 4096
@@ -26,6 +27,7 @@ NULL = Raw(b"null")
 WorkerId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.@-]{1,128}$", max_length=128)]
 TaskId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]+(\[[0-9]{1,9}\])?_[0-9]{1,9}$", max_length=TASK_ID_CHARS_MAX)]
 Attempt = Annotated[int, Meta(ge=0, le=10**9)]
+Index = Annotated[int, Meta(ge=0, le=10**9)]
 DurationMs = Annotated[float, Meta(ge=0, le=DURATION_MS_MAX)]
 
 _SUFFIX = re.compile(r"(?:\[([0-9]{1,9})\])?_([0-9]{1,9})")
@@ -55,7 +57,7 @@ class ResultBody(Struct, frozen=True):
     error: ErrorBody | str | None = None
     meta: Raw = field(default_factory=lambda: Raw(b"null"))
     execution_duration_ms: DurationMs | None = None
-    index: Attempt | None = None
+    index: Index | None = None
     attempt: Attempt | None = None
 
 
@@ -64,8 +66,9 @@ class EmittedData(Struct, frozen=True):
 
     result: Raw | UnsetType = UNSET
     error: ErrorBody | str | None = None
-    # The `attempt` of the claimed task.
+    # The `attempt` of the claimed task, and its `index` if its node is a loop.
     attempt_number: Attempt | None = None
+    iteration_index: Index | None = None
 
 
 class QueueMeta(Struct, frozen=True):
@@ -93,6 +96,8 @@ class EmitBody(Struct, frozen=True):
     error: ErrorBody | str | None = None
     data: EmittedData | None = None
     meta: EmittedMeta | None = None
+    # An object: the state of things as the worker sees it. It is stored with the event, without credentials.
+    context: Raw = field(default_factory=lambda: Raw(b"null"))
 
 
 def attempt_of(body: ResultBody) -> tuple[int | None, int]:
@@ -136,6 +141,16 @@ def error_of(given: ErrorBody | str | None) -> TaskError:
         _retry_after(given.retry_after),
         None if given.traceback is None else _cut(given.traceback, TRACEBACK_CHARS_MAX),
     )
+
+
+def context_of(given: Raw | UnsetType) -> Raw | None:
+    """What a worker says about the state of things, as it is stored; Refusal for what is no object."""
+    context = NULL if given is UNSET else json_of(given, "context")
+    if context == NULL:
+        return None
+    if not bytes(context).startswith(b"{"):
+        raise invalid("context", "it is no object", "send an object, or leave it out")
+    return sanitized_context(context)
 
 
 def json_of(value: Raw, path: str) -> Raw:

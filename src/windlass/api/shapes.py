@@ -1,23 +1,17 @@
-"""Rows of the store as shapes of the API."""
+"""Rows of the store as shapes of the API. Commands that read the embedded database use them too."""
 
-import base64
-import binascii
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
 
-from windlass.api.problems import invalid
-from windlass.api.requests import shown
 from windlass.core.changes import Event, NodeRow
 from windlass.core.errors import Problem
-from windlass.core.plan import Plan
 from windlass.core.states import JOB_FINAL, JOB_STATES
-from windlass.ports.store import AliasTarget, StoredJob, StoredWorkflow
+from windlass.ports.store import AliasTarget, StoredJob, StoredLog, StoredWorkflow
 from windlass.wire import AliasTarget as AliasTargetShape
 from windlass.wire import Event as EventShape
-from windlass.wire import Job, Node, Warned, Workflow, instant
+from windlass.wire import Job, Log, Loop, Node, Warned, Workflow, instant
 
 NULL = Raw(b"null")
 
@@ -36,11 +30,8 @@ def has_ended(job: StoredJob) -> bool:
     return JOB_STATES[job.status] in JOB_FINAL
 
 
-def job_shape(job: StoredJob, rows: Sequence[NodeRow] = (), nodes: list[Node] | None = None) -> Job:
-    """A job; its result is made of the rows once it has ended."""
-    result = NULL
-    if has_ended(job) and rows:
-        result = Raw(msgspec.json.encode({row.node_id: row.output for row in rows if row.output is not None}))
+def job_shape(job: StoredJob, result: Raw = NULL, nodes: list[Node] | None = None) -> Job:
+    """A job, with its result and its nodes where they are known."""
     return Job(
         job_id=job.job_id,
         workflow_id=job.workflow_id,
@@ -59,17 +50,18 @@ def job_shape(job: StoredJob, rows: Sequence[NodeRow] = (), nodes: list[Node] | 
     )
 
 
-def node_shape(row: NodeRow) -> Node:
+def node_shape(row: NodeRow, output: Raw, loop: Loop | None = None) -> Node:
     """A node that has begun."""
     return Node(
         row.node_id,
         row.status,
         row.attempt,
-        row.output or NULL,
+        output,
         row.error or NULL,
         row.meta or NULL,
         instant(row.started_at),
         instant(row.completed_at),
+        loop,
     )
 
 
@@ -78,17 +70,10 @@ def pending_node(node_id: str) -> Node:
     return Node(node_id, "pending", 0, NULL, NULL, NULL)
 
 
-def node_shapes(plan: Plan, rows: Iterable[NodeRow], first: int = 0, limit: int | None = None) -> list[Node]:
-    """The nodes of a job in the order of its plan, or a part of them."""
-    found = {row.node_id: row for row in rows}
-    wanted = plan.nodes[first:] if limit is None else plan.nodes[first : first + limit]
-    return [node_shape(found[node.id]) if node.id in found else pending_node(node.id) for node in wanted]
-
-
-def event_shape(job_id: str, event: Event) -> EventShape:
-    """An event of a job."""
+def event_shape(job_id: str, event: Event, meta: Raw | None, context: Raw | None) -> EventShape:
+    """An event of a job, with what is told about it besides what was stored."""
     return EventShape(
-        event_id=f"{job_id}:{event.seq}",
+        event_id=event_id(job_id, event.seq),
         seq=event.seq,
         event_type=event.type,
         job_id=job_id,
@@ -96,10 +81,22 @@ def event_shape(job_id: str, event: Event) -> EventShape:
         index=event.index,
         timestamp=instant(event.at) or "",
         data=event.data or NULL,
-        meta=event.meta or NULL,
-        context=event.context or NULL,
-        parent_event_id=None if event.parent_seq is None else f"{job_id}:{event.parent_seq}",
+        meta=meta or NULL,
+        context=context or NULL,
+        parent_event_id=None if event.parent_seq is None else event_id(job_id, event.parent_seq),
     )
+
+
+def event_id(job_id: str, seq: int) -> str:
+    """What an event is called among those of all jobs."""
+    return f"{job_id}:{seq}"
+
+
+def log_shape(stored: StoredLog) -> Log:
+    """A line of a log."""
+    line = stored.line
+    at = instant(line.at) or ""
+    return Log(stored.log_id, line.job_id, line.node_id, line.index, line.attempt, at, line.level, line.message)
 
 
 def workflow_shape(
@@ -128,17 +125,3 @@ def workflow_shape(
 def warned(problem: Problem) -> Warned:
     """A warning about a document."""
     return Warned(problem.path, problem.message, problem.hint, problem.line, problem.column)
-
-
-def cursor_of(place: Any) -> str:
-    """Where a list goes on, for its next call only: what is in it may change."""
-    return base64.urlsafe_b64encode(msgspec.json.encode(place)).decode().rstrip("=")
-
-
-def place_of(cursor: str, kind: Any) -> Any:
-    """What `cursor_of` was given; Refusal for a cursor that nobody here made."""
-    try:
-        padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
-        return msgspec.json.decode(base64.b64decode(padded, b"-_", validate=True), type=kind)
-    except (binascii.Error, UnicodeEncodeError, msgspec.DecodeError):
-        raise invalid("cursor", f"{shown(cursor)} is no cursor", "take it from `next_cursor` as it is") from None

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from msgspec import Struct, field
 
 from windlass.api.problems import Refusal
+from windlass.ports.artefacts import Artefacts
 from windlass.ports.broker import Broker
 from windlass.ports.clock import Clock
 from windlass.ports.control import Control
@@ -19,6 +20,7 @@ BODY_BYTES_MAX = 1 << 20
 # Workflow documents only: as much as their reader takes.
 DOCUMENT_BYTES_MAX = 32 << 20
 STREAMS_MAX = 1_000
+ARTEFACT_BYTES_MAX = 64 << 20
 
 
 class Slots:
@@ -45,6 +47,7 @@ class ApiState(Struct, frozen=True):
     """The running system, as the routes see it."""
 
     store: Store
+    artefacts: Artefacts
     broker: Broker
     control: Control
     clock: Clock
@@ -55,6 +58,8 @@ class ApiState(Struct, frozen=True):
     # A host with any port matches by its name.
     allowed_hosts: Sequence[str] = LOOPBACK_HOSTS
     body_bytes_max: int = BODY_BYTES_MAX
+    # The largest output that the artefact store takes.
+    artefact_bytes_max: int = ARTEFACT_BYTES_MAX
     document_bytes_max: int = DOCUMENT_BYTES_MAX
     # Event streams and log tails that may be open at once.
     streams: Slots = field(default_factory=lambda: Slots(STREAMS_MAX, "streams"))

@@ -15,9 +15,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from windlass.api.operations import EVENT_STREAM, Operation, declare, request_id_of
 from windlass.api.policy import Policy
 from windlass.api.problems import Refusal, invalid, logger, problem_of, problem_response
-from windlass.api.requests import Number, id_of, query_of, shown
-from windlass.api.shapes import event_shape, has_ended
+from windlass.api.requests import Flag, Number, id_of, query_of, shown
+from windlass.api.shapes import has_ended
 from windlass.api.state import ApiState
+from windlass.api.telling import Teller
 from windlass.ports.store import StoredJob
 from windlass.wire import Event
 
@@ -33,9 +34,10 @@ _encoder = msgspec.json.Encoder()
 
 
 class StreamQuery(Struct, forbid_unknown_fields=True):
-    """Where a stream begins: after the event of this number."""
+    """Where a stream begins: after the event of this number. The context may be left out."""
 
     after: Number | UnsetType = UNSET
+    context: Flag = "true"
 
 
 class StreamHeaders(Struct):
@@ -124,12 +126,13 @@ def router(state: ApiState) -> APIRouter:
 
     async def stream(request: Request) -> ASGIApp:
         job_id = id_of(request, "job_id")
-        after = begin_after(request, query_of(request, StreamQuery).after)
+        query = query_of(request, StreamQuery)
+        after = begin_after(request, query.after)
         job = await state.store.job(job_id)
         if has_ended(job) and not await state.store.events(job_id, after, 1):
             # Browsers come again and again after an end; this answer tells them not to.
             return Response(status_code=204)
-        return EventStream(state, job_events(state, job, after))
+        return EventStream(state, job_events(state, job, after, with_context=query.context == "true"))
 
     declare(
         routes,
@@ -150,8 +153,12 @@ def router(state: ApiState) -> APIRouter:
     return routes
 
 
-async def job_events(state: ApiState, job: StoredJob, after: int) -> AsyncGenerator[bytes]:
+async def job_events(
+    state: ApiState, job: StoredJob, after: int, *, with_context: bool = True
+) -> AsyncGenerator[bytes]:
     """Every event of a job after a number, each once and in order; ends with the job's last."""
+    plan = await state.control.plan(job.workflow_id, job.version)
+    teller = Teller(state.store, plan, job, with_context=with_context)
     with state.control.news(job.job_id) as news:
         while True:
             news.clear()
@@ -159,7 +166,7 @@ async def job_events(state: ApiState, job: StoredJob, after: int) -> AsyncGenera
             ended = has_ended(await state.store.job(job.job_id))
             while events := await state.store.events(job.job_id, after, EVENTS_PAGE):
                 after = events[-1].seq
-                yield b"".join([message(one.seq, one.type, event_shape(job.job_id, one)) for one in events])
+                yield b"".join([message(one.seq, one.event_type, one) for one in await teller.told(events)])
             if ended:
                 return
             if not await within(news, HEARTBEAT_SECONDS):

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp
 from windlass.api.operations import Operation, QuickAnswer, answer, declare, request_id_of
 from windlass.api.policy import Policy
 from windlass.api.problems import invalid, problem_of
-from windlass.api.requests import body_of, no_query, shown
+from windlass.api.requests import body_of, header_of, no_query, shown
 from windlass.api.state import ApiState
 from windlass.api.versions import Seen, Versions
 from windlass.core.errors import IdempotencyConflict, WindlassError
@@ -51,7 +51,7 @@ class Submits:
     async def submit(self, request: Request) -> ASGIApp:
         """Start a job."""
         no_query(request)
-        wanted = _with_header(await body_of(request, _one), request.headers.get("idempotency-key"))
+        wanted = _with_header(await body_of(request, _one), header_of(request, b"idempotency-key"))
         made = await self._made(wanted, {})
         if made.idempotency_key is None:
             job, created = await self._state.control.submit(made), True

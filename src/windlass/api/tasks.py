@@ -13,6 +13,8 @@ from msgspec import UNSET, Meta, Raw, Struct, field
 from starlette.requests import Request
 from starlette.responses import Response
 
+from windlass.api.claims import Claimed, prepared
+from windlass.api.loops import iteration, loop_place
 from windlass.api.operations import Operation, answer, declare
 from windlass.api.policy import Policy
 from windlass.api.problems import invalid
@@ -21,21 +23,24 @@ from windlass.api.results import (
     NULL,
     DurationMs,
     EmitBody,
+    EmittedData,
     ResultBody,
     TaskId,
     WorkerId,
     attempt_of,
+    context_of,
     error_of,
     json_of,
     outcome_of,
 )
 from windlass.api.state import ApiState, Slots
-from windlass.core.changes import NodeRow
-from windlass.core.errors import NodeNotFound, RequestRefused
+from windlass.core.artefacts import INLINE_BYTES_MAX, reference
+from windlass.core.changes import Task
+from windlass.core.errors import NodeNotFound, RequestRefused, WindlassError
 from windlass.core.messages import Failed, Message, Succeeded, TaskFinished, TaskStarted
 from windlass.ports.broker import Delivery, Report
 from windlass.ports.store import StoredJob, StoredResult
-from windlass.wire import ClaimAnswer, ClaimedTask, HeartbeatAnswer, ResultAnswer
+from windlass.wire import ClaimAnswer, HeartbeatAnswer, ResultAnswer
 
 TAG = "tasks"
 TASKS_MAX = 100
@@ -102,11 +107,18 @@ class Desk:
         seconds = seconds_of(wait, "wait", WAIT_SECONDS_MAX) if isinstance(wait, str) else float(wait)
         with self._claims.held():
             deliveries = await self._take(wanted, seconds, request)
-        if deliveries and await request.is_disconnected():
+        try:
+            claimed = await prepared(self._state, deliveries)
+        except WindlassError:
             await self._state.broker.give_back(wanted.worker_id, [one.task.task_id for one in deliveries])
-            deliveries = ()
-        await self._announce(wanted.worker_id, deliveries)
-        return answer(ClaimAnswer([_claimed(delivery) for delivery in deliveries]))
+            raise
+        await self._give_up(wanted.worker_id, claimed.failed)
+        if deliveries and await request.is_disconnected():
+            claimed = Claimed([], [], [], [*claimed.left, *(one.task.task_id for one in claimed.deliveries)])
+        if claimed.left:
+            await self._state.broker.give_back(wanted.worker_id, claimed.left)
+        await self._announce(wanted.worker_id, claimed.deliveries)
+        return answer(ClaimAnswer(claimed.tasks))
 
     async def _take(self, wanted: ClaimBody, seconds: float, request: Request) -> Sequence[Delivery]:
         time = asyncio.get_running_loop().time
@@ -122,6 +134,16 @@ class Desk:
                 if await request.is_disconnected():
                     return ()
                 look = time() + LOOK_SECONDS
+
+    async def _give_up(self, worker_id: str, failed: Sequence[tuple[Task, Failed]]) -> None:
+        """What can not be handed out as it should be has failed, as with a worker of our own."""
+        now = self._state.clock.now()
+        for task, outcome in failed:
+            seed = self._state.chance.getrandbits(32)
+            message = TaskFinished(
+                task.job_id, task.node_id, task.attempt, worker_id, now, now, outcome, task.index, seed
+            )
+            await self._state.broker.finish(worker_id, [Report(task.task_id, task.shard, message)])
 
     async def _announce(self, worker_id: str, deliveries: Sequence[Delivery]) -> None:
         """What was claimed counts as begun: from here on its timeout runs, whatever becomes of the worker."""
@@ -147,87 +169,115 @@ class Desk:
         body = await body_of(request, self._result_decoder)
         index, attempt = attempt_of(body)
         outcome = outcome_of(body)
-        job, row = await self._node(body.job_id, body.node_id)
-        if index is not None or row is None or attempt > row.attempt:
+        made = await self._made(body.job_id, body.node_id, index)
+        if made is None or attempt > made.attempt:
             raise RequestRefused(f"the task {body.task_id} was never handed out; report the task ids that were claimed")
-        milliseconds = body.execution_duration_ms
-        stored = await self._finish(job, body.node_id, attempt, body.worker_id, outcome, milliseconds)
+        stored = await self._finish(made, attempt, body.worker_id, outcome, body.execution_duration_ms)
         return answer(ResultAnswer(accepted=True, duplicate=not stored))
 
     async def take_event(self, request: Request) -> Response:
         """An event of a worker about the attempt that runs now: it began, completed or failed."""
         no_query(request)
         body = await body_of(request, self._event_decoder)
-        job, row = await self._node(_job_id(body), body.node_id)
-        attempt = body.data.attempt_number if body.data is not None else None
-        if row is None or (attempt is not None and attempt > row.attempt) or row.attempt == 0:
-            raise RequestRefused(f"node {body.node_id} of job {job.job_id} has no such attempt to report about")
-        attempt = row.attempt if attempt is None else attempt
-        worker_id = _worker_id(body, row)
+        data = body.data or EmittedData()
+        made = await self._made(_job_id(body), body.node_id, data.iteration_index)
+        attempt = data.attempt_number
+        if made is None or made.attempt == 0 or (attempt is not None and attempt > made.attempt):
+            raise RequestRefused(
+                f"node {body.node_id} of job {_job_id(body)} has no such attempt to report about; "
+                "name the attempt that was claimed, and the iteration if the node is a loop"
+            )
+        attempt = made.attempt if attempt is None else attempt
+        worker_id = _worker_id(body, made.worker_id)
         if body.event_type == "action_started":
-            started = TaskStarted(job.job_id, body.node_id, attempt, worker_id, self._state.clock.now())
+            job = made.job
+            now = self._state.clock.now()
+            started = TaskStarted(job.job_id, body.node_id, attempt, worker_id, now, made.index or 0)
             await self._state.broker.send(job.shard, [started])
             return answer(ResultAnswer(accepted=True))
         milliseconds = None if body.duration is None else body.duration * 1000
-        stored = await self._finish(job, body.node_id, attempt, worker_id, _emitted(body), milliseconds)
+        context = context_of(body.context)
+        stored = await self._finish(made, attempt, worker_id, _emitted(body), milliseconds, context)
         return answer(ResultAnswer(accepted=True, duplicate=not stored))
 
-    async def _node(self, job_id: str, node_id: str) -> tuple[StoredJob, NodeRow | None]:
-        """A job and its node as stored; JobNotFound, NodeNotFound."""
-        job = await self._state.store.job(job_id)
+    async def _made(self, job_id: str, node_id: str, index: int | None) -> "Made | None":
+        """The attempts made of a node, or of an iteration; None when there is none. JobNotFound, NodeNotFound."""
+        store = self._state.store
+        job = await store.job(job_id)
         plan = await self._state.control.plan(job.workflow_id, job.version)
         if node_id not in plan.index:
             raise NodeNotFound(f"workflow {job.workflow_id} has no node {node_id!r}")
-        rows = await self._state.store.nodes(job_id, node_id)
-        return job, rows[0] if rows else None
+        is_loop = plan.nodes[plan.index[node_id]].loop is not None
+        rows = await store.nodes(job_id, node_id)
+        if not rows or is_loop != (index is not None):
+            return None
+        row = rows[0]
+        if index is None:
+            return Made(job, node_id, None, row.attempt, row.worker_id)
+        place = loop_place(plan, row)
+        if place is None:
+            return None
+        found = await iteration(store, place, index)
+        if found is None:
+            # Begun, and nothing else happened to it yet: its first attempt is out.
+            return Made(job, node_id, index, place.first_attempt, None)
+        return Made(job, node_id, index, found.attempt, found.worker_id)
 
     async def _finish(
         self,
-        job: StoredJob,
-        node_id: str,
+        made: "Made",
         attempt: int,
         worker_id: str,
         outcome: Succeeded | Failed,
         milliseconds: DurationMs | None,
+        context: Raw | None = None,
     ) -> bool:
         """A row, then a message; false when the task has a result already, which then stands."""
         state = self._state
-        task_id = f"{job.job_id}_{node_id}_{attempt}"
+        shard = made.job.shard
+        task_id = made.task_id(attempt)
         now = state.clock.now()
         message = TaskFinished(
-            job.job_id,
-            node_id,
+            made.job.job_id,
+            made.node_id,
             attempt,
             worker_id,
             now - round((milliseconds or 0.0) * 1000),
             now,
-            outcome,
-            seed=state.chance.getrandbits(32),
-            result_id=task_id,
+            await self._put_away(made.job.job_id, outcome),
+            made.index or 0,
+            state.chance.getrandbits(32),
+            task_id,
+            context,
         )
-        if not await state.store.put_result(StoredResult(task_id, job.shard, message, now)):
+        if not await state.store.put_result(StoredResult(task_id, shard, message, now)):
             # Whoever still holds the task works for nothing.
             await state.broker.cancel([task_id])
             return False
-        await state.broker.finish(worker_id, [Report(task_id, job.shard, message)])
+        await state.broker.finish(worker_id, [Report(task_id, shard, message)])
         return True
 
+    async def _put_away(self, job_id: str, outcome: Succeeded | Failed) -> Succeeded | Failed:
+        """The outcome, its output in the artefact store if it is too large for a row; StoreUnavailable."""
+        if isinstance(outcome, Failed) or len(memoryview(outcome.output)) <= INLINE_BYTES_MAX:
+            return outcome
+        body = bytes(outcome.output)
+        return Succeeded(reference(await self._state.artefacts.put(job_id, body), len(body)), outcome.meta)
 
-def _claimed(delivery: Delivery) -> ClaimedTask:
-    task = delivery.task
-    return ClaimedTask(
-        task.task_id,
-        task.job_id,
-        task.node_id,
-        task.index,
-        task.attempt,
-        task.handler,
-        Raw(task.params),
-        task.queue,
-        task.timeout_seconds,
-        task.retry_count,
-        task.idempotency_key or task.task_id,
-    )
+
+class Made(Struct, frozen=True):
+    """What was handed out of a node, or of one iteration of it: the attempts up to the last one."""
+
+    job: StoredJob
+    node_id: str
+    index: int | None
+    attempt: int
+    worker_id: str | None
+
+    def task_id(self, attempt: int) -> str:
+        """What an attempt is called."""
+        place = "" if self.index is None else f"[{self.index}]"
+        return f"{self.job.job_id}_{self.node_id}{place}_{attempt}"
 
 
 def _job_id(body: EmitBody) -> str:
@@ -238,10 +288,10 @@ def _job_id(body: EmitBody) -> str:
     return str(body.execution_id)
 
 
-def _worker_id(body: EmitBody, row: NodeRow) -> str:
+def _worker_id(body: EmitBody, known: str | None) -> str:
     queue_meta = body.meta.queue_meta if body.meta is not None else None
     given = body.worker_id or (queue_meta.worker_id if queue_meta is not None else None)
-    return given or row.worker_id or NAMELESS_WORKER
+    return given or known or NAMELESS_WORKER
 
 
 def _emitted(body: EmitBody) -> Succeeded | Failed:
@@ -263,6 +313,33 @@ _CLAIM = Operation(
     body=ClaimBody,
     refusals=(400, 422),
     example={"worker_id": "node-1", "queues": ["node"], "max_tasks": 4, "wait": "30s"},
+    answer_example={
+        "tasks": [
+            {
+                "task_id": "0198c9d2b7f0_each[17]_1",
+                "job_id": "0198c9d2b7f0",
+                "node_id": "each",
+                "index": 17,
+                "attempt": 1,
+                "handler": "slugify",
+                "params": {"text": "Hello"},
+                "queue": "node",
+                "timeout_seconds": 300.0,
+                "retry_count": 0,
+                "idempotency_key": "0198c9d2b7f0_each[17]",
+                "sink": None,
+                "meta": {
+                    "iterator": {
+                        "parent_execution_id": "0198c9d2b7f0",
+                        "iteration_index": 17,
+                        "total_iterations": 100,
+                        "iterator_name": "title",
+                        "mode": "async",
+                    }
+                },
+            }
+        ]
+    },
 )
 _HEARTBEAT = Operation(
     policy=Policy.OPERATE,
@@ -303,6 +380,8 @@ _EMIT = Operation(
         "event_type": "action_completed",
         "duration": 1.234,
         "result": {"status": "success"},
+        "data": {"attempt_number": 1, "iteration_index": 17},
+        "context": {"workload": {"api_url": "https://api.example.com"}},
         "meta": {"queue_meta": {"worker_id": "worker-1"}},
     },
 )

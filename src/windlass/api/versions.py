@@ -35,7 +35,7 @@ class Versions:
     def __init__(self, store: Store, chance: Random) -> None:
         self._store = store
         self._chance = chance
-        self._running: dict[tuple[str, bool], asyncio.Task[Live]] = {}
+        self._running: dict[tuple[str, bool], asyncio.Future[None]] = {}
         self._next: dict[tuple[str, bool], asyncio.Task[Live]] = {}
 
     async def chosen(self, workflow_id: str, wanted: int | str | None, seen: Seen) -> int:
@@ -67,20 +67,25 @@ class Versions:
         look = self._next.get(key)
         if look is None:
             before = self._running.get(key)
-            look = asyncio.create_task(self._look(key, before))
-            (self._running if before is None else self._next)[key] = look
+            if before is None:
+                return await self._look(key)
+            look = self._next[key] = asyncio.create_task(self._look_after(before, key))
         return await asyncio.shield(look)
 
-    async def _look(self, key: tuple[str, bool], before: "asyncio.Task[Live] | None") -> Live:
-        if before is not None:
-            await asyncio.wait((before,))
-            self._running[key] = self._next.pop(key)
+    async def _look_after(self, before: "asyncio.Future[None]", key: tuple[str, bool]) -> Live:
+        await asyncio.wait((before,))
+        del self._next[key]
+        return await self._look(key)
+
+    async def _look(self, key: tuple[str, bool]) -> Live:
         workflow_id, with_aliases = key
+        ended = self._running[key] = asyncio.get_running_loop().create_future()
         try:
             newest = (await self._store.workflow(workflow_id)).version
             return Live(newest, await self._store.aliases(workflow_id) if with_aliases else {})
         finally:
             del self._running[key]
+            ended.set_result(None)
 
 
 def _no_alias(workflow_id: str, alias: str, live: Live) -> WorkflowNotFound:

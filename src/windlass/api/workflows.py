@@ -10,6 +10,7 @@ from msgspec import UNSET, Struct, UnsetType
 from starlette.requests import Request
 from starlette.responses import Response
 
+from windlass.api.cursors import cursor_of, place_of
 from windlass.api.operations import JSON, YAML, Operation, answer, declare
 from windlass.api.policy import Policy
 from windlass.api.problems import Refusal, invalid, item_of
@@ -25,7 +26,7 @@ from windlass.api.requests import (
     query_of,
     read_body,
 )
-from windlass.api.shapes import cursor_of, place_of, warned, workflow_shape
+from windlass.api.shapes import warned, workflow_shape
 from windlass.api.state import ApiState
 from windlass.api.versions import LATEST, check_alias
 from windlass.core.errors import DefinitionInvalid, NotFound, Problem

@@ -85,6 +85,9 @@ class MemoryBroker:
         self._work = Bell()
         self._stopping = Bell()
 
+    async def close(self) -> None:
+        """Nothing to let go of."""
+
     # Tasks
 
     async def publish(self, tasks: Sequence[Task]) -> None:

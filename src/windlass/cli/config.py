@@ -15,7 +15,7 @@ def command(as_json: bool) -> int:
     worker.threads); the later of these wins, and flags of a command win over all of them. Passwords are not shown.
     """
     effective = load_settings().effective
-    shown = {one.key: (masked(one.value), one.origin) for one in effective}
+    shown = {one.key: (masked(one.value, one.key), one.origin) for one in effective}
     if as_json:
         document = {key: {"value": value, "origin": origin} for key, (value, origin) in shown.items()}
         click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2))

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from windlass import __version__
+from windlass.adapters import registry_of
 from windlass.cli.folder import Deployer, Stamp, stamp
 from windlass.cli.following import follow_to_end
 from windlass.cli.loop import run_async, stop_signals, unless
@@ -19,7 +20,7 @@ from windlass.cli.user_code import import_again, import_modules, user_modules, w
 from windlass.client import Client
 from windlass.core.errors import WindlassError
 from windlass.settings import Settings, load_settings, masked
-from windlass.wiring import Server, registry_of
+from windlass.wiring import Server
 
 POLL_SECONDS = 1.0
 
@@ -120,7 +121,7 @@ class Modules:
         """Take changed modules over, all or none: the next task is run by the new code, running ones end in the old."""
         stamps = self._look()
         try:
-            handlers = import_again(self._names, self._folder, lambda: registry_of(self._settings))
+            handlers = import_again(self._names, self._folder, lambda: registry_of(self._settings, system.connections))
         except WindlassError as error:
             # Told once: the next look compares with the file that was broken.
             self._stamps = stamps

@@ -177,15 +177,21 @@ def listed(plan: Plan) -> Iterator[str]:
 
 
 def _kind(node: NodePlan) -> str:
-    return f"  ({node.handler})" if node.kind is NodeKind.TASK else ""
+    return f"  ({_work(node)})" if node.kind is NodeKind.TASK else ""
+
+
+def _work(node: NodePlan) -> str:
+    """What runs, and over what."""
+    return node.handler if node.loop is None else f"{node.handler}, each {node.loop.element}"
 
 
 def as_mermaid(plan: Plan) -> Iterator[str]:
     """Mermaid's flowchart. Nodes go by number: ids of ours may be words of theirs."""
     yield "flowchart TD"
     for number, node in enumerate(plan.nodes):
-        left, right = ("([", "])") if node.kind is not NodeKind.TASK else ("[", "]")
-        label = node.id if node.kind is not NodeKind.TASK else f"{node.id}<br/><small>{node.handler}</small>"
+        task = ("[", "]") if node.loop is None else ("[[", "]]")
+        left, right = ("([", "])") if node.kind is not NodeKind.TASK else task
+        label = node.id if node.kind is not NodeKind.TASK else f"{node.id}<br/><small>{_work(node)}</small>"
         yield f'    n{number}{left}"{label}"{right}'
     for number, children in enumerate(plan.children):
         yield from (f"    n{number} --> n{child}" for child in children)
@@ -197,7 +203,8 @@ def as_dot(plan: Plan) -> Iterator[str]:
     yield "    node [shape=box, style=rounded];"
     for node in plan.nodes:
         shape = "" if node.kind is NodeKind.TASK else ", shape=oval"
-        label = f"{node.id}\\n{node.handler}" if node.kind is NodeKind.TASK else node.id
+        shape = shape if node.loop is None else ", peripheries=2"
+        label = f"{node.id}\\n{_work(node)}" if node.kind is NodeKind.TASK else node.id
         yield f'    "{node.id}" [label="{label}"{shape}];'
     for number, children in enumerate(plan.children):
         yield from (f'    "{plan.nodes[number].id}" -> "{plan.nodes[child].id}";' for child in children)

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 
 from windlass.cli.progress import Progress
 from windlass.cli.shapes import told_event
+from windlass.cli.sources import with_outputs
 from windlass.cli.views import follow, print_outcome, viewing
 from windlass.client import Client
 from windlass.core.changes import Event
@@ -16,9 +17,9 @@ async def follow_to_end(client: Client, job_id: str, *, as_json: bool) -> int:
     if not as_json:
         job = await client.job(job_id)
         progress = Progress(await _plan(client, job.workflow_id, job.version), job_id)
-        with viewing(progress, as_json=False) as view:
+        with viewing(progress) as view:
             await follow(_told(client, job_id), view)
-    return print_outcome(await client.wait(job_id), as_json=as_json)
+    return print_outcome(await with_outputs(client, await client.wait(job_id)), as_json=as_json)
 
 
 async def _plan(client: Client, workflow_id: str, version: int) -> Plan:
@@ -27,5 +28,5 @@ async def _plan(client: Client, workflow_id: str, version: int) -> Plan:
 
 
 async def _told(client: Client, job_id: str) -> AsyncIterator[Event]:
-    async for event in client.watch(job_id):
+    async for event in client.watch(job_id, context=False):
         yield told_event(event)

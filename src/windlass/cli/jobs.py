@@ -8,7 +8,7 @@ import click
 from windlass.cli.following import follow_to_end
 from windlass.cli.loop import run_async
 from windlass.cli.remote import SERVER, ask, ask_until_stopped
-from windlass.cli.sources import Source, Wanted, opened
+from windlass.cli.sources import Source, Wanted, WantedLines, opened
 from windlass.cli.tables import (
     console,
     print_events,
@@ -17,11 +17,12 @@ from windlass.cli.tables import (
     print_json,
     print_json_line,
     print_log,
+    print_tasks,
 )
 from windlass.client import Client
 from windlass.core.errors import JobNotFound
-from windlass.core.states import JOB_STATES
-from windlass.wire import Event, Job, Log, Page
+from windlass.core.states import JOB_STATES, NODE_STATES
+from windlass.wire import Event, Job, Log, Page, Task
 
 Result = TypeVar("Result")
 Item = TypeVar("Item")
@@ -29,13 +30,18 @@ Item = TypeVar("Item")
 LIST_MAX = 1_000
 EVENTS_MAX = 100_000
 LINES_MAX = 1_000_000
+TASKS_MAX = 1_000_000
+# Nobody sees an iteration that is ready: it is dispatched in the same step.
+TASK_STATES = sorted(NODE_STATES.keys() - {"ready"})
 
 DATABASE = click.option("--database", metavar="URL", help="Where the jobs are (default: this folder's .windlass/).")
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 WAIT = click.option("--wait", is_flag=True, help="Follow the job to its end; exit 1 if it does not complete.")
 NODE = click.option("--node", metavar="NODE", help="Only lines of this node.")
 ATTEMPT = click.option("--attempt", type=click.IntRange(1), metavar="N", help="Only lines of this attempt.")
+INDEX = click.option("--index", type=click.IntRange(0), metavar="N", help="Only lines of this iteration of a loop.")
 STATUS = click.option("--status", type=click.Choice(sorted(JOB_STATES)), help="Only jobs in this state.")
+TASK_STATUS = click.option("--status", type=click.Choice(TASK_STATES), help="Only iterations in this state.")
 
 
 @click.group()
@@ -92,6 +98,36 @@ def show_job(job_id: str | None, server: str | None, database: str | None, as_js
     return 0
 
 
+@command.command("tasks")
+@click.argument("job_id")
+@click.argument("node_id")
+@SERVER
+@DATABASE
+@AS_JSON
+@TASK_STATUS
+@click.option("--limit", type=click.IntRange(1, TASKS_MAX), default=1_000, show_default=True)
+def show_tasks(
+    job_id: str,
+    node_id: str,
+    server: str | None,
+    database: str | None,
+    as_json: bool,
+    status: str | None,
+    limit: int,
+) -> int:
+    """Show the iterations of a loop, in their order, those not begun too."""
+
+    async def read(source: Source) -> list[Task]:
+        return await _some(source.tasks(job_id, node_id, status), limit)
+
+    tasks = _look(server, database, read)
+    if as_json:
+        print_json(Page(tasks))
+    else:
+        print_tasks(tasks)
+    return 0
+
+
 @command.command("events")
 @click.argument("job_id", required=False)
 @SERVER
@@ -105,7 +141,7 @@ def show_events(
     """Show a job's timeline (the newest job's, unless JOB_ID names another)."""
 
     async def read(source: Source) -> list[Event]:
-        return await _some(source.events(await _job_id(source, job_id), after), limit)
+        return await _some(source.events(await _job_id(source, job_id), after, context=as_json), limit)
 
     events = _look(server, database, read)
     if as_json:
@@ -121,6 +157,7 @@ def show_events(
 @DATABASE
 @AS_JSON
 @NODE
+@INDEX
 @ATTEMPT
 @click.option("--follow", "-f", is_flag=True, help="Go on until the job has ended (needs a server); JSON by lines.")
 @click.option("--limit", type=click.IntRange(1, LINES_MAX), default=10_000, show_default=True)
@@ -130,18 +167,20 @@ def show_logs(
     database: str | None,
     as_json: bool,
     node: str | None,
+    index: int | None,
     attempt: int | None,
     follow: bool,
     limit: int,
 ) -> int:
     """Show what a job's tasks wrote (the newest job's, unless JOB_ID names another)."""
+    wanted = WantedLines(node, attempt, index)
     if follow and database is not None:
         raise click.UsageError("--follow asks a server: leave --database out, and name one with --server")
     if follow:
-        return ask_until_stopped(server, lambda client: _tail(client, job_id, node, attempt, as_json))
+        return ask_until_stopped(server, lambda client: _tail(client, job_id, wanted, as_json))
 
     async def read(source: Source) -> list[Log]:
-        return await _some(source.logs(await _job_id(source, job_id), node, attempt), limit)
+        return await _some(source.logs(await _job_id(source, job_id), wanted), limit)
 
     lines = _look(server, database, read)
     if as_json:
@@ -251,9 +290,11 @@ async def _newest(client: Client) -> str:
     return page.items[0].job_id
 
 
-async def _tail(client: Client, job_id: str | None, node: str | None, attempt: int | None, as_json: bool) -> int:
+async def _tail(client: Client, job_id: str | None, wanted: WantedLines, as_json: bool) -> int:
     out = console()
-    async for line in client.follow_logs(job_id or await _newest(client), node=node, attempt=attempt):
+    async for line in client.follow_logs(
+        job_id or await _newest(client), node=wanted.node, attempt=wanted.attempt, index=wanted.index
+    ):
         if as_json:
             print_json_line(line)
         else:

@@ -1,6 +1,7 @@
 """Where the nodes of a drawn graph stand: layers, order within a layer, columns.
 
-Siblings that look alike (same parents, children and handler) are drawn as one box, so that wide fans stay readable.
+Siblings that look alike (same parents, children and handler, all or none in a loop) are drawn as one box, so that
+wide fans stay readable.
 """
 
 from msgspec import Struct
@@ -11,6 +12,8 @@ ALIKE_MIN = 4
 ORDER_SWEEPS = 4
 GAP_COLUMNS = 3
 BOX_PADDING = 4
+LOOP_MARK = "↻ "
+_MARKS = {NodeKind.START: "▶ ", NodeKind.END: "■ "}
 
 
 class Box(Struct):
@@ -42,7 +45,7 @@ def groups_of(plan: Plan) -> list[Group]:
     alike: dict[tuple[object, ...], list[int]] = {}
     for number, node in enumerate(plan.nodes):
         parents, children = tuple(sorted(plan.parents[number])), tuple(sorted(plan.children[number]))
-        alike.setdefault((parents, children, node.kind, node.handler), []).append(number)
+        alike.setdefault((parents, children, node.kind, node.handler, node.loop is None), []).append(number)
     merged = [members for members in alike.values() if len(members) >= ALIKE_MIN]
     merged += [[number] for members in alike.values() if len(members) < ALIKE_MIN for number in members]
     merged.sort()
@@ -75,10 +78,10 @@ def layers_of(groups: list[Group]) -> list[int]:
 def label_of(plan: Plan, group: Group) -> str:
     """What a box says."""
     first = plan.nodes[group.nodes[0]]
+    mark = _MARKS.get(first.kind, "") if first.loop is None else LOOP_MARK
     if len(group.nodes) > 1:
         last = plan.nodes[group.nodes[-1]]
-        return f"{first.id} … {last.id} ×{len(group.nodes)}"
-    mark = {NodeKind.START: "▶ ", NodeKind.END: "■ "}.get(first.kind, "")
+        return f"{mark}{first.id} … {last.id} ×{len(group.nodes)}"
     return f"{mark}{first.id}"
 
 

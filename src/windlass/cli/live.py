@@ -10,7 +10,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from windlass.cli.progress import ENDED, MICROSECONDS, NodeProgress, Progress, spell_seconds
+from windlass.cli.progress import ENDED, MICROSECONDS, NodeProgress, Progress, spell_loop, spell_seconds
 from windlass.core.changes import Event
 
 NODES_SHOWN_MAX = 40
@@ -112,16 +112,14 @@ class LiveView:
         seconds = self.progress.seconds_of(node, now)
         attempt = f"attempt {node.attempt}" if node.attempt > 1 else ""
         said = node.message if node.status in ENDED | {"waiting"} else ""
+        loop = spell_loop(node.loop) if node.loop is not None else ""
+        took = spell_seconds(seconds) if seconds is not None else ""
         table.add_row(
             Text(mark, colour),
             Text(node_id, "dim" if node.status == "pending" else ""),
             self.progress.handlers[node_id],
             Text(node.status, colour),
-            Text(
-                "  ".join(
-                    part for part in (spell_seconds(seconds) if seconds is not None else "", attempt, said) if part
-                )
-            ),
+            Text("  ".join(part for part in (loop, took, attempt, said) if part)),
         )
 
     def _look(self, status: str, now: int) -> tuple[str, str]:

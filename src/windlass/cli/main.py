@@ -24,14 +24,17 @@ COMMANDS = {
     "bench": "Measure this machine: jobs and tasks a second, latency.",
     "completion": "Print the completion script of a shell.",
     "config": "Show the settings in force and where each comes from.",
+    "db": "Bring a database up to date, or move to PostgreSQL.",
     "deploy": "Store workflows on a server.",
     "dev": "Start everything in one process, with the workflows of a folder.",
+    "engine": "Drive jobs on a shared database, beside other engines.",
     "graph": "Draw a workflow as text, Mermaid or DOT.",
     "jobs": "Look into jobs, stop them and run them again.",
     "run": "Run a workflow here, to its end.",
     "server": "Serve the API, with the engine and a worker behind it.",
     "trigger": "Start a job on a server.",
     "validate": "Check workflow documents and list every problem.",
+    "worker": "Run tasks of queues, beside other workers.",
     "workers": "List the workers of a server.",
 }
 

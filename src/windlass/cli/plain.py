@@ -4,7 +4,7 @@ from datetime import datetime
 
 import click
 
-from windlass.cli.progress import MICROSECONDS, NodeProgress, Progress, names, spell_seconds
+from windlass.cli.progress import MICROSECONDS, NodeProgress, Progress, names, spell_loop, spell_seconds
 from windlass.core.changes import Event
 
 # Above this many nodes, single steps drown what matters: ends of nodes become counts.
@@ -33,11 +33,15 @@ class PlainView:
         self.width = min(40, max((len(node_id) for node_id in progress.nodes), default=0))
         self.counted_at = 0
         self.failures_told = 0
+        # When each loop was last counted.
+        self.loops_told: dict[str, int] = {}
 
     def show(self, event: Event) -> None:
         """Take the event into account and print what it means."""
         self.progress.apply(event)
-        if event.node_id is None:
+        if event.index is not None:
+            self._show_loop(event)
+        elif event.node_id is None:
             self._show_job(event)
         elif event.type in TOLD and event.node_id in self.progress.nodes:
             self._show_node(event, event.node_id)
@@ -63,6 +67,16 @@ class PlainView:
         node = self.progress.nodes[node_id]
         self._say(event.at, f"{node_id:<{self.width}}  {TOLD[event.type]}{self._detail(node, event)}")
 
+    def _show_loop(self, event: Event) -> None:
+        """A loop's iterations are counted now and then, however many there are."""
+        node_id = event.node_id or ""
+        if event.at - self.loops_told.setdefault(node_id, event.at) < COUNT_EVERY_MICROSECONDS:
+            return
+        self.loops_told[node_id] = event.at
+        node = self.progress.nodes.get(node_id)
+        if node is not None and node.loop is not None:
+            self._say(event.at, f"{node_id:<{self.width}}  {spell_loop(node.loop)}")
+
     def _matters(self, event: Event) -> bool:
         self.failures_told += event.type in TOLD_ALWAYS
         return event.type in TOLD_ALWAYS and self.failures_told <= FAILURES_TOLD_MAX
@@ -71,7 +85,8 @@ class PlainView:
         attempt = f" (attempt {node.attempt})" if node.attempt > 1 else ""
         seconds = self.progress.seconds_of(node, event.at)
         took = f" in {spell_seconds(seconds)}" if event.type == "node_completed" and seconds is not None else ""
-        return f"{took}{attempt}" + (f": {node.message}" if node.message else "")
+        loop = f" {spell_loop(node.loop)}" if node.loop is not None and node.ended_at is not None else ""
+        return f"{loop}{took}{attempt}" + (f": {node.message}" if node.message else "")
 
     def _counts(self) -> str:
         progress = self.progress

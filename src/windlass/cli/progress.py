@@ -41,6 +41,33 @@ class NodeProgress(Struct):
     started_at: int | None = None
     ended_at: int | None = None
     message: str = ""
+    loop: "LoopCounts | None" = None
+
+
+class LoopCounts(Struct):
+    """How far a loop came."""
+
+    total: int = 0
+    completed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    cancelled: int = 0
+
+    def begin(self, total: int, left: int | None) -> None:
+        """The loop begins, or goes on after a retry with what is left of it."""
+        self.total = total
+        self.failed = self.cancelled = 0
+        if left is None:
+            self.completed = self.skipped = 0
+
+
+# What an event of an iteration adds to.
+COUNTED = {
+    "iteration_completed": "completed",
+    "iteration_failed": "failed",
+    "iteration_skipped": "skipped",
+    "iteration_cancelled": "cancelled",
+}
 
 
 class EventError(Struct):
@@ -65,6 +92,16 @@ class EventData(Struct):
     error: EventError | None = None
     reason: str | None = None
     delay_seconds: float | None = None
+    # Of loops and of series of calls.
+    total_iterations: int | None = None
+    left: int | None = None
+    successful: int | None = None
+    failed: int = 0
+    skipped: int = 0
+    concurrency: int | None = None
+    mode: str = ""
+    calls: int | None = None
+    total_attempts: int | None = None
 
 
 _decoder = msgspec.json.Decoder(EventData)
@@ -87,6 +124,29 @@ def reason_in(data: EventData) -> str:
         text = f"{data.error.type}: {data.error.message}" if data.error.type else data.error.message
     then = "" if data.delay_seconds is None else f", next attempt in {spell_seconds(data.delay_seconds)}"
     return one_line(text) + then
+
+
+def told_loop(data: EventData) -> str:
+    """What an event says about a loop or a series of calls, in one line."""
+    if data.total_attempts is not None:
+        return f"{data.total_attempts:,} calls"
+    if data.calls is not None:
+        return f"after call {data.calls:,}"
+    if data.total_iterations is None:
+        return ""
+    if data.successful is not None:
+        return spell_loop(LoopCounts(data.total_iterations, data.successful, data.failed, data.skipped))
+    left = "" if data.left is None else f", {data.left:,} left"
+    at_once = f", {data.concurrency:,} at once" if data.concurrency is not None else ""
+    return f"{data.total_iterations:,} iterations{left}, {data.mode}{at_once}"
+
+
+def spell_loop(loop: LoopCounts) -> str:
+    """How far a loop came: what has ended of all, and how much of that not well."""
+    ended = loop.completed + loop.failed + loop.skipped
+    others = {"failed": loop.failed, "skipped": loop.skipped, "cancelled": loop.cancelled}
+    counts = [f"{ended:,}/{loop.total:,}", *(f"{count:,} {name}" for name, count in others.items() if count)]
+    return ", ".join(counts)
 
 
 def told_error(error: Raw) -> str:
@@ -135,9 +195,12 @@ class Progress:
         if event.node_id is None:
             self._apply_to_job(event)
             return
+        if event.index is not None or event.type == "iterator_started":
+            self._apply_to_loop(event, event.node_id)
+            return
         status = STATUS_OF.get(event.type)
         node = self.nodes.get(event.node_id)
-        if status is None or node is None or event.index is not None:
+        if status is None or node is None:
             return
         data = told(event)
         node.attempt = data.attempt_number or node.attempt
@@ -146,6 +209,20 @@ class Progress:
             node.started_at = node.started_at or event.at
         node.ended_at = event.at if status in ENDED else None
         self._move(event.node_id, node, status)
+
+    def _apply_to_loop(self, event: Event, node_id: str) -> None:
+        node = self.nodes.get(node_id)
+        if node is None:
+            return
+        if node.loop is None:
+            node.loop = LoopCounts()
+        name = COUNTED.get(event.type)
+        # By far the most events are of iterations: nothing of them is decoded.
+        if name is not None:
+            setattr(node.loop, name, getattr(node.loop, name) + 1)
+        elif event.type == "iterator_started":
+            data = told(event)
+            node.loop.begin(data.total_iterations or 0, data.left)
 
     def seconds_of(self, node: NodeProgress, now: int) -> float | None:
         """How long a node has been at work, from its first attempt on."""

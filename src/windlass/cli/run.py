@@ -6,10 +6,11 @@ import click
 import msgspec
 from msgspec import Struct
 
+from windlass.adapters import compiled, registry_of
+from windlass.api.shapes import job_shape
 from windlass.cli.documents import read_input, read_workflow, report
 from windlass.cli.loop import run_async, stop_signals, unless
 from windlass.cli.progress import Progress
-from windlass.cli.shapes import result_shape
 from windlass.cli.user_code import import_modules
 from windlass.cli.views import follow, print_outcome, viewing
 from windlass.core.errors import DefinitionInvalid, InputInvalid
@@ -18,7 +19,7 @@ from windlass.ports.store import StoredJob
 from windlass.settings import Settings, load_settings
 from windlass.spec.compile import compile_plan
 from windlass.spec.model import Definition
-from windlass.wiring import Embedded, JobResult, compiled, open_embedded, registry_of
+from windlass.wiring import Embedded, JobResult, open_embedded
 
 UNUSABLE, INTERRUPTED = 2, 130
 NOTHING_YET: dict[str, object] = {"result_data": None, "error": None, "nodes": {}, "duration_seconds": None}
@@ -104,9 +105,12 @@ async def run_job(settings: Settings, request: Request) -> Outcome:
             job = await _begin(embedded, request)
             if job is None:
                 return Outcome()
-            progress = Progress(await _plan(embedded, request, job), job.job_id)
-            with viewing(progress, as_json=request.as_json) as view:
-                ended = await unless(stop, follow(embedded.watch(job.job_id), view))
+            if request.as_json:
+                ended = await unless(stop, embedded.wait_end(job.job_id))
+            else:
+                progress = Progress(await _plan(embedded, request, job), job.job_id)
+                with viewing(progress) as view:
+                    ended = await unless(stop, follow(embedded.watch(job.job_id), view))
             return Outcome(job.job_id, await embedded.result(job.job_id) if ended else None)
 
 
@@ -131,7 +135,9 @@ async def _plan(embedded: Embedded, request: Request, job: StoredJob) -> Plan:
 def conclude(request: Request, outcome: Outcome) -> int:
     """Print what came of it; the exit code."""
     if outcome.result is not None:
-        return print_outcome(result_shape(outcome.result), as_json=request.as_json)
+        result = outcome.result
+        job = job_shape(result.job, result.result_data, result.nodes)
+        return print_outcome(job, as_json=request.as_json)
     if outcome.job_id is None:
         click.echo(f"there is no unfinished job of {request.definition.workflow_id} to take up", err=True)
         return UNUSABLE

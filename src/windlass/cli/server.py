@@ -8,6 +8,7 @@ from windlass.cli.loop import run_async, stop_signals
 from windlass.cli.serving import log_to_stderr, serving
 from windlass.cli.user_code import import_modules
 from windlass.settings import Settings, load_settings
+from windlass.wiring import Roles
 
 
 @click.command()
@@ -15,8 +16,18 @@ from windlass.settings import Settings, load_settings
 @click.option("--port", type=click.IntRange(0, 65_535), help="Where to listen (default: server.port, 8470).")
 @click.option("--database", metavar="URL", help="Where jobs are kept (default: sqlite:///.windlass/windlass.db).")
 @click.option("--import", "imports", multiple=True, metavar="MODULE", help="A Python module that declares handlers.")
-def command(host: str | None, port: int | None, database: str | None, imports: tuple[str, ...]) -> int:
-    """Serve the API, with the engine and a worker behind it.
+@click.option("--with-engine", is_flag=True, help="Drive jobs in this process too (on SQLite it always does).")
+@click.option("--with-worker", is_flag=True, help="Run tasks in this process too (on SQLite it always does).")
+def command(
+    host: str | None,
+    port: int | None,
+    database: str | None,
+    imports: tuple[str, ...],
+    with_engine: bool,
+    with_worker: bool,
+) -> int:
+    """Serve the API. On SQLite the engine and a worker are in the same process; on PostgreSQL `windlass engine` and
+    `windlass worker` run beside it, as many of each as you like.
 
     Requests and troubles are logged to standard error, a JSON object a line. SIGTERM and Ctrl-C let requests finish,
     hand running tasks back and stop; a second signal ends the process at once. Nothing acknowledged is lost either way.
@@ -24,7 +35,7 @@ def command(host: str | None, port: int | None, database: str | None, imports: t
     settings = load_settings(flags_of(host, port, database, imports)).settings
     import_modules(settings.worker.imports)
     log_to_stderr(logging.INFO)
-    run_async(serve(settings))
+    run_async(serve(settings, Roles(engine=with_engine, worker=with_worker)))
     return 0
 
 
@@ -39,10 +50,10 @@ def flags_of(host: str | None, port: int | None, database: str | None, imports: 
     return {key: value for key, value in given.items() if value is not None}
 
 
-async def serve(settings: Settings) -> None:
+async def serve(settings: Settings, roles: Roles) -> None:
     """Serve until a signal."""
     with stop_signals() as stop:
-        async with serving(settings) as (_, url):
+        async with serving(settings, roles=roles) as (_, url):
             click.echo(f"Windlass listens at {url}")
             await stop.wait()
             click.echo("stopping", err=True)

@@ -15,7 +15,7 @@ import uvicorn
 from windlass.cli.remote import local_url
 from windlass.core.errors import Problem, SettingsInvalid
 from windlass.settings import Settings
-from windlass.wiring import Server, open_server, require_unowned
+from windlass.wiring import ALL_ROLES, Roles, Server, open_server, require_unowned
 
 BACKLOG = 2_048
 # Connections and requests at once; what comes beyond is answered with 503.
@@ -82,7 +82,7 @@ def is_loopback(host: str) -> bool:
 
 @asynccontextmanager
 async def serving(
-    settings: Settings, prepare: Callable[[Server], Awaitable[None]] | None = None
+    settings: Settings, prepare: Callable[[Server], Awaitable[None]] | None = None, *, roles: Roles = ALL_ROLES
 ) -> AsyncGenerator[tuple[Server, str]]:
     """The whole of it behind its API, and its URL; nobody is answered before it is prepared.
 
@@ -92,7 +92,7 @@ async def serving(
     require_unowned(settings)
     with _bound(settings.server.host, settings.server.port) as listening:
         url = local_url(settings.server.host, listening.getsockname()[1])
-        async with open_server(settings) as system:
+        async with open_server(settings, roles) as system:
             if prepare is not None:
                 await prepare(system)
             async with _listening(system, listening, settings.server.drain_seconds):

@@ -2,22 +2,31 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import click
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct, structs
 
+from windlass.api.loops import WantedTasks, tasks_of
+from windlass.api.outputs import Outputs
+from windlass.api.shapes import job_shape, log_shape
+from windlass.api.telling import Teller
 from windlass.cli.remote import server_url
-from windlass.cli.shapes import event_shape, job_shape, log_shape, result_shape
 from windlass.client import Client
-from windlass.ports.store import JobFilter, Store
+from windlass.core.errors import NodeNotFound
+from windlass.ports.store import JobFilter
 from windlass.settings import load_settings
-from windlass.wire import Event, Job, Log, Page
+from windlass.wire import Event, Job, Log, Node, Page, Task
+
+if TYPE_CHECKING:
+    from windlass.wiring import Reader
 
 ROWS_PAGE = 1_000
 # The most that a server gives at once.
 SERVER_PAGE = 100
+# What is printed of a job's outputs, all together; the rest by its size.
+RESULT_BYTES_MAX = 16 << 20
 
 
 class Wanted(Struct, frozen=True):
@@ -27,6 +36,14 @@ class Wanted(Struct, frozen=True):
     workflow_id: str | None = None
     status: str | None = None
     cursor: str | None = None
+
+
+class WantedLines(Struct, frozen=True):
+    """Which lines of a job's log."""
+
+    node: str | None = None
+    attempt: int | None = None
+    index: int | None = None
 
 
 class Source(Protocol):
@@ -40,20 +57,25 @@ class Source(Protocol):
         """A job with its nodes and outputs; JobNotFound."""
         ...
 
-    def events(self, job_id: str, after: int) -> AsyncIterator[Event]:
+    def tasks(self, job_id: str, node_id: str, status: str | None) -> AsyncIterator[Task]:
+        """The iterations of a loop by index, or those in one state; JobNotFound, NodeNotFound."""
+        ...
+
+    def events(self, job_id: str, after: int, *, context: bool) -> AsyncIterator[Event]:
         """Events in order, after a sequence number; JobNotFound."""
         ...
 
-    def logs(self, job_id: str, node: str | None, attempt: int | None) -> AsyncIterator[Log]:
+    def logs(self, job_id: str, wanted: WantedLines) -> AsyncIterator[Log]:
         """Lines of the log in order; JobNotFound."""
         ...
 
 
-class StoreSource:
+class ReaderSource:
     """The embedded database."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, reader: "Reader") -> None:
+        self._reader = reader
+        self._store = reader.store
 
     async def jobs(self, wanted: Wanted) -> Page[Job]:
         """A page of jobs; a cursor is the instant and the id of the last one seen."""
@@ -67,21 +89,38 @@ class StoreSource:
         # The parts of an engine take a fifth of a second to import; who asks a server needs none of them.
         from windlass.wiring import job_result
 
-        return result_shape(await job_result(self._store, job_id))
+        result = await job_result(self._reader, job_id, RESULT_BYTES_MAX)
+        return job_shape(result.job, result.result_data, result.nodes)
 
-    async def events(self, job_id: str, after: int) -> AsyncIterator[Event]:
+    async def tasks(self, job_id: str, node_id: str, status: str | None) -> AsyncIterator[Task]:
+        """The iterations of a loop."""
+        job = await self._store.job(job_id)
+        plan = await self._reader.plans.get(job.workflow_id, job.version)
+        if node_id not in plan.index:
+            raise NodeNotFound(f"workflow {job.workflow_id} version {job.version} has no node {node_id!r}")
+        rows = await self._store.nodes(job_id, node_id)
+        outputs = Outputs(self._reader.artefacts, RESULT_BYTES_MAX, RESULT_BYTES_MAX)
+        wanted = WantedTasks(status, limit=ROWS_PAGE)
+        while page := await tasks_of(self._store, outputs, plan, rows[0] if rows else None, wanted):
+            for task in page:
+                yield task
+            wanted = structs.replace(wanted, after=page[-1].index)
+
+    async def events(self, job_id: str, after: int, *, context: bool) -> AsyncIterator[Event]:
         """Events in order."""
-        await self._store.job(job_id)
+        job = await self._store.job(job_id)
+        plan = await self._reader.plans.get(job.workflow_id, job.version)
+        teller = Teller(self._store, plan, job, with_context=context)
         while page := await self._store.events(job_id, after, ROWS_PAGE):
-            for event in page:
-                yield event_shape(job_id, event)
+            for event in await teller.told(page):
+                yield event
             after = page[-1].seq
 
-    async def logs(self, job_id: str, node: str | None, attempt: int | None) -> AsyncIterator[Log]:
+    async def logs(self, job_id: str, wanted: WantedLines) -> AsyncIterator[Log]:
         """Lines in order."""
         await self._store.job(job_id)
         after = 0
-        while page := await self._store.logs(job_id, node, attempt, after, ROWS_PAGE):
+        while page := await self._store.logs(job_id, wanted.node, wanted.attempt, after, ROWS_PAGE, wanted.index):
             for stored in page:
                 yield log_shape(stored)
             after = page[-1].log_id
@@ -111,15 +150,58 @@ class ServerSource:
     async def job(self, job_id: str) -> Job:
         """A job with its nodes and outputs."""
         job = await self._client.job(job_id)
-        return msgspec.structs.replace(job, nodes=await self._client.nodes(job_id))
+        return await with_outputs(self._client, structs.replace(job, nodes=await self._client.nodes(job_id)))
 
-    def events(self, job_id: str, after: int) -> AsyncIterator[Event]:
+    def tasks(self, job_id: str, node_id: str, status: str | None) -> AsyncIterator[Task]:
+        """The iterations of a loop."""
+        return self._client.tasks(job_id, node_id, status=status)
+
+    def events(self, job_id: str, after: int, *, context: bool) -> AsyncIterator[Event]:
         """Events in order."""
-        return self._client.events(job_id, after=after)
+        return self._client.events(job_id, after=after, context=context)
 
-    def logs(self, job_id: str, node: str | None, attempt: int | None) -> AsyncIterator[Log]:
+    def logs(self, job_id: str, wanted: WantedLines) -> AsyncIterator[Log]:
         """Lines in order."""
-        return self._client.logs(job_id, node=node, attempt=attempt)
+        return self._client.logs(job_id, node=wanted.node, attempt=wanted.attempt, index=wanted.index)
+
+
+class _Marker(Struct, frozen=True):
+    """What a server shows in place of a large value."""
+
+    is_truncated: bool = msgspec.field(default=False, name="_truncated")
+    size: int = msgspec.field(default=0, name="_size")
+    is_missing: bool = msgspec.field(default=False, name="_missing")
+
+
+async def with_outputs(client: Client, job: Job) -> Job:
+    """The job with large outputs whole, as far as they have no more bytes together than commands print."""
+    nodes = {node.node_id: node for node in job.nodes or []}
+    cut = {node_id: size for node_id, node in nodes.items() if (size := _cut_size(node)) is not None}
+    left = RESULT_BYTES_MAX - sum(len(memoryview(node.output)) for node in nodes.values())
+    fetched: dict[str, Raw] = {}
+    for node_id, size in sorted(cut.items(), key=lambda one: (one[1], one[0])):
+        left -= size
+        if left < 0:
+            break
+        fetched[node_id] = Raw(await client.output(job.job_id, node_id))
+    if not fetched:
+        return job
+    shown = [structs.replace(node, output=fetched.get(node_id, node.output)) for node_id, node in nodes.items()]
+    result = msgspec.json.decode(job.result_data, type=dict[str, Raw] | None)
+    if result is not None:
+        result.update({node_id: output for node_id, output in fetched.items() if node_id in result})
+    return structs.replace(job, nodes=shown, result_data=Raw(msgspec.json.encode(result)))
+
+
+def _cut_size(node: Node) -> int | None:
+    """How large an output is that is shown by its size only; None for one that is shown, or can not be had."""
+    if not bytes(memoryview(node.output)[:13]).startswith(b'{"_truncated"'):
+        return None
+    try:
+        marker = msgspec.json.decode(node.output, type=_Marker)
+    except msgspec.ValidationError:
+        return None
+    return marker.size if marker.is_truncated and not marker.is_missing else None
 
 
 @asynccontextmanager
@@ -136,8 +218,8 @@ async def opened(server: str | None, database: str | None) -> AsyncGenerator[Sou
     # As above: only the embedded database needs it.
     from windlass.wiring import open_reader
 
-    async with open_reader(settings) as store:
-        yield StoreSource(store)
+    async with open_reader(settings) as reader:
+        yield ReaderSource(reader)
 
 
 def _before(cursor: str | None) -> tuple[int, str] | None:

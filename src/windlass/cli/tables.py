@@ -10,14 +10,24 @@ from rich.table import Table
 from rich.text import Text
 
 from windlass.cli.live import LOOKS
-from windlass.cli.progress import one_line, reason_in, spell_seconds, told, told_error
+from windlass.cli.progress import (
+    LoopCounts,
+    one_line,
+    reason_in,
+    spell_loop,
+    spell_seconds,
+    told,
+    told_error,
+    told_loop,
+)
 from windlass.cli.shapes import duration_seconds, is_null, told_event
-from windlass.wire import Event, Job, Log, Node, WorkerSeen
+from windlass.wire import Event, Job, Log, Loop, Node, Task, WorkerSeen
 
 NODES_LISTED_MAX = 100
 RESULT_CHARS_MAX = 10_000
+OUTPUT_CHARS_MAX = 100
 PIPE_COLUMNS = 200
-UNWRAPPED = frozenset({"job", "status", "time", "event", "took", "created", "worker", "seen"})
+UNWRAPPED = frozenset({"job", "status", "time", "event", "took", "created", "worker", "seen", "loop", "index"})
 LEVEL_COLOURS = {"debug": "dim", "warning": "yellow", "error": "red"}
 
 
@@ -51,13 +61,15 @@ def print_job(job: Job) -> None:
         (job.workflow_id, "bold"), f" version {job.version}  job {job.job_id}  ", _status(job.status)
     )
     out.print(heading.append(f"  created {when(job.created_at)}" + (f"  took {took}" if took else "")))
-    table = _table("node", "status", "attempt", "took", "error")
     nodes = job.nodes or []
+    has_loops = any(node.loop is not None for node in nodes)
+    table = _table("node", "status", "attempt", "took", *(["loop"] if has_loops else []), "error")
     long = len(nodes) > NODES_LISTED_MAX
     listed = sorted(nodes, key=_urgency if long else _order)
     for node in listed[:NODES_LISTED_MAX]:
         cells = (node.node_id, _status(node.status), str(node.attempt or ""), _took(node.started_at, node.completed_at))
-        table.add_row(*cells, Text("" if is_null(node.error) else told_error(node.error)))
+        loop = [_loop(node.loop)] if has_loops else []
+        table.add_row(*cells, *loop, Text("" if is_null(node.error) else told_error(node.error)))
     out.print(table)
     if long:
         out.print(f"and {len(listed) - NODES_LISTED_MAX:,} more nodes; --json has them all", style="dim")
@@ -69,6 +81,29 @@ def print_job(job: Job) -> None:
         click.echo(f"error: {told_error(job.error)}")
 
 
+def print_tasks(tasks: Sequence[Task]) -> None:
+    """A line an iteration."""
+    if not tasks:
+        click.echo("no such tasks")
+        return
+    table = _table("index", "status", "attempt", "took", "")
+    for task in tasks:
+        cells = (str(task.index), _status(task.status), str(task.attempt or ""))
+        table.add_row(*cells, _took(task.started_at, task.completed_at), Text(_brought(task)))
+    console().print(table)
+
+
+def _brought(task: Task) -> str:
+    """What came of an iteration, in one short line."""
+    if not is_null(task.error):
+        return told_error(task.error)
+    if is_null(task.output):
+        return ""
+    # A character has at most four bytes.
+    head = bytes(memoryview(task.output)[: 4 * OUTPUT_CHARS_MAX + 4]).decode(errors="replace")
+    return one_line(head, OUTPUT_CHARS_MAX)
+
+
 def print_events(events: Sequence[Event]) -> None:
     """A timeline."""
     table = _table("seq", "time", "event", "node", "attempt", "")
@@ -77,7 +112,7 @@ def print_events(events: Sequence[Event]) -> None:
         node = event.node_id or ""
         name = f"{node}[{event.index}]" if event.index is not None else node
         cells = (str(event.seq), when(event.timestamp, exact=True), event.event_type, name)
-        table.add_row(*cells, str(data.attempt_number or ""), Text(reason_in(data)))
+        table.add_row(*cells, str(data.attempt_number or ""), Text(reason_in(data) or told_loop(data)))
     console().print(table)
 
 
@@ -86,7 +121,7 @@ def print_log(line: Log, out: Console) -> None:
     attempt = f"#{line.attempt}" if line.attempt > 1 else ""
     text = Text.assemble(
         (f"{when(line.timestamp, exact=True)}  ", "dim"),
-        f"{line.node_id}{attempt}  ",
+        f"{line.node_id}{f'[{line.index}]' if line.index else ''}{attempt}  ",
         (f"{line.level:<7}  ", LEVEL_COLOURS.get(line.level, "")),
         one_line(line.message, len(line.message)),
     )
@@ -140,6 +175,14 @@ def _table(*columns: str) -> Table:
 
 def _status(status: str) -> Text:
     return Text(status, LOOKS[status][1])
+
+
+def _loop(loop: Loop | None) -> str:
+    if loop is None:
+        return ""
+    counts = LoopCounts(loop.total, loop.completed, loop.failed, loop.skipped, loop.cancelled)
+    waiting = f", {loop.waiting:,} waiting" if loop.waiting else ""
+    return spell_loop(counts) + waiting
 
 
 def _took(started_at: str | None, completed_at: str | None) -> str:

@@ -1,6 +1,7 @@
 """Imports the modules in which users declare handlers, and imports them again when they change."""
 
 import importlib
+import os
 import sys
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ Result = TypeVar("Result")
 # Never the user's, wherever it lies: what runs here, and what was installed.
 OWN_PACKAGE = "windlass"
 INSTALLED = frozenset({"site-packages", "dist-packages"})
+LIBRARY = str(Path(os.__file__).parent) + os.sep
 
 
 def import_modules(names: Iterable[str], folder: Path | None = None) -> None:
@@ -37,8 +39,12 @@ def user_modules(names: Sequence[str], folder: Path) -> dict[str, Path]:
     root = folder.resolve()
     found: dict[str, Path] = {}
     for name, module in list(sys.modules.items()):
-        file = _file(module)
-        if file is not None and name.partition(".")[0] != OWN_PACKAGE and (name in names or _within(file, root)):
+        text = _file(module)
+        # To resolve all the files of a program takes a twentieth of a second, and they are looked for every second.
+        if text is None or name.partition(".")[0] == OWN_PACKAGE or (name not in names and _is_installed(text, root)):
+            continue
+        file = Path(text).resolve()
+        if name in names or _within(file, root):
             found[name] = file
     return found
 
@@ -70,9 +76,14 @@ def without_bytecode() -> Generator[None]:
         sys.dont_write_bytecode = before
 
 
-def _file(module: ModuleType | None) -> Path | None:
+def _file(module: ModuleType | None) -> str | None:
     file: object = getattr(module, "__file__", None)
-    return Path(file).resolve() if isinstance(file, str) and getattr(module, "__name__", "") != "__main__" else None
+    return file if isinstance(file, str) and getattr(module, "__name__", "") != "__main__" else None
+
+
+def _is_installed(file: str, root: Path) -> bool:
+    below = file.removeprefix(str(root))
+    return file.startswith(LIBRARY) or any(f"{os.sep}{part}{os.sep}" in below for part in INSTALLED)
 
 
 def _within(file: Path, root: Path) -> bool:

@@ -6,11 +6,11 @@ from pathlib import Path
 import click
 import msgspec
 
+from windlass.adapters import registry_of
 from windlass.cli.documents import read_workflow, report
 from windlass.cli.user_code import import_modules
 from windlass.core.errors import DefinitionInvalid, Problem
 from windlass.settings import load_settings
-from windlass.wiring import registry_of
 
 
 @click.command()

@@ -1,4 +1,4 @@
-"""Shows a job while it runs, and what came of it: live on a terminal, as lines in a pipe, not at all for programs."""
+"""Shows a job while it runs, live on a terminal and as lines in a pipe, and what came of it."""
 
 import asyncio
 import sys
@@ -33,22 +33,10 @@ class View(Protocol):
         ...
 
 
-class Silence:
-    """Shows nothing."""
-
-    def show(self, event: Event) -> None:
-        """Nothing."""
-
-    def refresh(self) -> None:
-        """Nothing."""
-
-
 @contextmanager
-def viewing(progress: Progress, *, as_json: bool) -> Generator[View]:
+def viewing(progress: Progress) -> Generator[View]:
     """The view that fits standard output."""
-    if as_json:
-        yield Silence()
-    elif sys.stdout.isatty():
+    if sys.stdout.isatty():
         # rich is slow to import, and only a terminal needs it.
         from rich.console import Console
 

@@ -41,6 +41,69 @@ class NodeRow(Struct, frozen=True, array_like=True, gc=False):
     meta: Raw | None
     # The node's place in its plan. Nodes that run at one time have neighbouring numbers, and so neighbouring rows.
     number: int = 0
+    # How far a loop or a series of calls came, where there is one.
+    progress: Raw | None = None
+
+
+class TaskRow(Struct, frozen=True, array_like=True, gc=False):
+    """An iteration of a loop as stored. One that was begun and has no row is out with a worker for the first time."""
+
+    job_id: str
+    number: int
+    generation: int
+    index: int
+    status: str
+    attempt: int
+    attempts_before: int
+    losses: int
+    first_seq: int | None
+    dispatched_at: int | None
+    started_at: int | None
+    completed_at: int | None
+    due_at: int | None
+    worker_id: str | None
+    output: Raw | None = None
+    error: Raw | None = None
+    meta: Raw | None = None
+    progress: Raw | None = None
+
+
+class PageRow(Struct, frozen=True, array_like=True, gc=False):
+    """What one call of a series brought, until the series is over. The index is -1 outside of loops."""
+
+    job_id: str
+    number: int
+    generation: int
+    index: int
+    call: int
+    output: Raw
+
+
+class BlockRow(Struct, frozen=True, array_like=True, gc=False):
+    """Some elements of a recorded collection, as one JSON array."""
+
+    job_id: str
+    number: int
+    generation: int
+    block: int
+    body: bytes
+
+
+class Gather(Struct, frozen=True, gc=False):
+    """Outputs that lie in rows are to be put together, and their job told (`Gathered`)."""
+
+    job_id: str
+    node_id: str
+    number: int
+    generation: int
+    # None: the iterations of a loop. Else the calls of one iteration, or of the node itself (-1).
+    index: int | None
+    # How many iterations or calls there were.
+    count: int
+    # Whether each part is a list whose elements are meant, or one element itself.
+    spliced: bool
+    # The attempt that waits for it: what was asked for earlier, before a retry, is not what is wanted now.
+    attempt: int = 0
 
 
 class JobRow(Struct, frozen=True, array_like=True, gc=False):
@@ -106,11 +169,15 @@ class Changes:
     """All that a batch of messages brought about. Rows are keyed, so the last state of a batch wins."""
 
     __slots__ = (
+        "blocks",
         "cancels",
         "events",
         "finished",
+        "gathers",
+        "iterations",
         "jobs",
         "nodes",
+        "pages",
         "requests",
         "results",
         "tasks",
@@ -121,6 +188,10 @@ class Changes:
     def __init__(self) -> None:
         self.jobs: dict[str, JobRow] = {}
         self.nodes: dict[tuple[str, str], NodeRow] = {}
+        # By job, node and index.
+        self.iterations: dict[tuple[str, int, int], TaskRow] = {}
+        self.pages: list[PageRow] = []
+        self.blocks: list[BlockRow] = []
         self.events: dict[str, list[Event]] = {}
         self.tasks: list[Task] = []
         self.cancels: list[str] = []
@@ -129,6 +200,7 @@ class Changes:
         # Task ids of results that were rows already and are applied now.
         self.results: list[str] = []
         self.finished: list[str] = []
+        self.gathers: list[Gather] = []
         # Jobs whose ready nodes exceeded the bound of one turn; the shell sends them Proceeded.
         self.unfinished_turns: list[str] = []
 

@@ -1,11 +1,13 @@
 """How nodes fail and jobs end: failure, cancel, timeout, the end itself, and an operator's retry."""
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from msgspec import Raw
 
-from windlass.core.job import IN_FLIGHT, NULL, Job
+from windlass.core.iterations import IN_FLIGHT
+from windlass.core.job import NULL, Job
+from windlass.core.loop_moves import cancel_iterations, reset_iterations
 from windlass.core.messages import CancelRequested, RetryRequested, TaskError
 from windlass.core.retries import encoded
 from windlass.core.states import JobMove, JobState, NodeMove, NodeState
@@ -65,9 +67,12 @@ def _cancel_nodes(turn: Turn, reason: str) -> None:
     job = turn.job
     data = json_raw({"reason": reason})
     for node in job.unfinished_nodes():
-        if job.states[node] in IN_FLIGHT:
-            turn.changes.cancels.append(job.task_id(node))
-            job.late.add((node, job.flights[node].attempt))
+        if node in job.loops:
+            cancel_iterations(turn, node, reason)
+        elif job.states[node] in IN_FLIGHT:
+            flight = job.flights[node]
+            turn.changes.cancels.append(job.task_id(flight))
+            job.late.add((node, -1, flight.attempt))
         turn.move(node, NodeMove.CANCEL)
         flight = turn.land(node)
         turn.emit("node_cancelled", job.plan.nodes[node].id, data)
@@ -121,8 +126,9 @@ def retry_job(turn: Turn, message: RetryRequested) -> None:
     nodes = _nodes_to_reset(job, message.from_node)
     if not job.ended or not nodes:
         return
+    anew = _nodes_to_run_anew(job, nodes, message.from_node)
     for node in nodes:
-        _reset(turn, node)
+        _reset(turn, node, is_anew=node in anew)
     job.recount(nodes)
     job.round += 1
     job.completed_at = job.error = None
@@ -150,9 +156,21 @@ def _nodes_to_reset(job: Job, from_node: str | None) -> list[int]:
     return sorted(wanted)
 
 
-def _reset(turn: Turn, node: int) -> None:
+def _nodes_to_run_anew(job: Job, nodes: Sequence[int], from_node: str | None) -> set[int]:
+    """Those whose work is other work than before: what they read may change, or somebody asked for all of it."""
+    among = set(nodes)
+    start = job.plan.index.get(from_node, -1) if from_node is not None else -1
+    return {node for node in nodes if node == start or not among.isdisjoint(job.plan.parents[node])}
+
+
+def _reset(turn: Turn, node: int, *, is_anew: bool) -> None:
     job = turn.job
     attempt = job.attempt_of(node)
+    if job.states[node] == NodeState.COMPLETED or (is_anew and (attempt or node in job.parked)):
+        job.generations[node] = job.generations.get(node, 0) + 1
+        loop = job.parked.pop(node, None)
+        if loop is not None and loop.attempts_made:
+            job.attempts_start[node] = loop.attempts_made
     turn.move(node, NodeMove.RESET)
     job.unfinished += 1
     job.outputs[node] = None
@@ -160,4 +178,6 @@ def _reset(turn: Turn, node: int) -> None:
     job.remember_attempt(node, attempt)
     if attempt:
         job.attempts_before[node] = attempt
+    if node in job.parked:
+        reset_iterations(turn, node)
     turn.store(node, None)

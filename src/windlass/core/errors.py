@@ -17,6 +17,7 @@ WindlassError
 ├── StaleLease             the shard has another owner now; nothing was written
 ├── CommitUnknown          a commit failed, or its outcome can not be known
 ├── StoreUnavailable       the database can not be used (locked, full, damaged, too new)
+├── BrokerUnavailable      the queues can not be reached; what was asked may or may not have happened
 ├── DatabaseInUse          another process owns this embedded database
 ├── ApiError               a server refused a request, for a reason that no other class names
 ├── ServerUnreachable      no server answers at a URL
@@ -123,6 +124,10 @@ class CommitUnknown(WindlassError):
 
 class StoreUnavailable(WindlassError):
     """The database can not be used as it is."""
+
+
+class BrokerUnavailable(WindlassError):
+    """The queues can not be reached. What was asked may or may not have happened; rows know."""
 
 
 class DatabaseInUse(WindlassError):

@@ -17,6 +17,10 @@ class Scope(Protocol):
         """The JSON value of a name; KeyError when there is none."""
         ...
 
+    def whole(self, name: str) -> object | None:
+        """What stands for a node's whole output where that is too large to be rendered; mostly None."""
+        ...
+
     def names(self) -> Sequence[str]:
         """What could have been meant, for error messages."""
         ...

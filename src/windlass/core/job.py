@@ -2,38 +2,35 @@
 
 from array import array
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
 
-from windlass.core.changes import JobRow, NodeRow, Task
+from windlass.core.artefacts import GONE, MARKER, is_reference, read_reference
+from windlass.core.changes import JobRow, NodeRow, SinkOrder, Task
+from windlass.core.errors import TemplateFailed
+from windlass.core.iterations import (
+    IN_FLIGHT,
+    Collection,
+    Flight,
+    Loop,
+    LoopRows,
+    Progress,
+    decode_progress,
+)
+from windlass.core.json_values import merged
 from windlass.core.plan import NodePlan, Plan
 from windlass.core.states import JOB_FINAL, JOB_LABELS, NODE_FINAL, NODE_LABELS, NODE_STATES, JobState, NodeState
 from windlass.core.templates import Template
 
 # The output of a node that was allowed to fail. None means that there is no output.
 NULL = Raw(b"null")
-IN_FLIGHT = frozenset({NodeState.DISPATCHED, NodeState.RUNNING})
-UNFINISHED = frozenset(NodeState) - NODE_FINAL
 
 _FINAL_BYTES = frozenset(int(state) for state in NODE_FINAL)
 _COMPLETED, _SKIPPED, _FAILED = int(NodeState.COMPLETED), int(NodeState.SKIPPED), int(NodeState.FAILED)
-
-
-class Flight(Struct, gc=False):
-    """What is known of a node between its first dispatch and its end."""
-
-    attempt: int
-    attempts_before: int = 0
-    losses: int = 0
-    first_seq: int | None = None
-    dispatched_at: int | None = None
-    started_at: int | None = None
-    due_at: int | None = None
-    worker_id: str | None = None
 
 
 class JobHead(Struct, frozen=True):
@@ -60,17 +57,23 @@ class Job:
     __slots__ = (
         "attempts",
         "attempts_before",
+        "attempts_start",
         "completed_at",
         "created_at",
         "deadline_at",
         "error",
+        "filling",
         "flights",
+        "generations",
+        "has_large",
         "id",
         "input",
         "late",
         "live",
+        "loops",
         "metas",
         "outputs",
+        "parked",
         "plan",
         "priority",
         "ready",
@@ -79,11 +82,13 @@ class Job:
         "scheduled_at",
         "seq",
         "shard",
+        "stalled",
         "started_at",
         "states",
         "status",
         "unfinished",
         "values",
+        "wanted",
     )
 
     def __init__(self, plan: Plan, head: JobHead) -> None:
@@ -109,53 +114,86 @@ class Job:
         self.outputs: list[Raw | None] = [None] * count
         self.metas: dict[int, Raw] = {}
         self.flights: dict[int, Flight] = {}
+        # Loops under way, and those that ended without completing, which a retry takes up again.
+        self.loops: dict[int, Loop] = {}
+        self.parked: dict[int, Loop] = {}
+        # Loops that may have something to dispatch.
+        self.filling: dict[int, None] = {}
+        # Sparse: how often a node was run anew after it had completed. Its work is then other work than before.
+        self.generations: dict[int, int] = {}
         # Sparse: the last attempt of a node that is not in flight, where it is not 1, and those before the last retry.
         self.attempts: dict[int, int] = {}
         self.attempts_before: dict[int, int] = {}
+        # Sparse: attempts that the iterations of a loop had in earlier generations, at most.
+        self.attempts_start: dict[int, int] = {}
         # Attempts that were closed before their result came: a result of theirs is recorded as ignored.
-        self.late: set[tuple[int, int]] = set()
+        self.late: set[tuple[int, int, int]] = set()
         self.ready: deque[int] = deque()
         self.unfinished = count
         # Decoded views of finished nodes for templates; the shell empties it after each turn.
         self.values: dict[str, Any] = {}
+        # Whether some output is a reference to a large value.
+        self.has_large = False
+        # Large outputs that the shell must decode into `values` before these ready nodes and loops can go on.
+        self.wanted: dict[str, None] = {}
+        self.stalled: list[int] = []
 
     @classmethod
-    def restored(cls, plan: Plan, head: JobHead, rows: Iterable[NodeRow]) -> "Job":
+    def restored(cls, plan: Plan, head: JobHead, rows: Iterable[NodeRow], loops: Iterable[LoopRows] = ()) -> "Job":
         """The job as its rows tell it: equal to the memory that wrote them."""
         job = cls(plan, head)
         known = [(plan.index[row.node_id], row) for row in rows]
+        recorded = {(loop.number, loop.generation): loop for loop in loops}
         for node, row in known:
-            job._restore_node(node, row)
+            job._restore_node(node, row, recorded)
         job.recount({child for node, _ in known for child in plan.children[node]})
         if head.status is not JobState.PENDING and head.status not in JOB_FINAL:
             job.ready.extend(n for n in range(len(plan.nodes)) if not job.states[n] and not job.remaining[n])
         return job
 
-    def _restore_node(self, node: int, row: NodeRow) -> None:
+    def _restore_node(self, node: int, row: NodeRow, recorded: Mapping[tuple[int, int], LoopRows]) -> None:
         state = NODE_STATES[row.status]
         self.states[node] = state
         if state in NODE_FINAL:
             self.unfinished -= 1
         if row.attempts_before:
             self.attempts_before[node] = row.attempts_before
-        if state in IN_FLIGHT or state is NodeState.WAITING:
-            self.flights[node] = Flight(
-                attempt=row.attempt,
-                attempts_before=row.attempts_before,
-                losses=row.losses,
-                first_seq=row.first_seq,
-                dispatched_at=row.dispatched_at,
-                started_at=row.started_at,
-                due_at=row.due_at,
-                worker_id=row.worker_id,
-            )
+        progress = Progress() if row.progress is None else decode_progress(row.progress)
+        if progress.generation:
+            self.generations[node] = progress.generation
+        if progress.attempts:
+            self.attempts_start[node] = progress.attempts
+        if progress.total >= 0 and state is not NodeState.COMPLETED:
+            self._restore_loop(node, row, progress, recorded[node, progress.generation])
+        elif state in IN_FLIGHT or state is NodeState.WAITING:
+            self.flights[node] = _flight(node, row, progress)
+            return
+        if state in IN_FLIGHT:
             return
         self.remember_attempt(node, row.attempt)
-        self.outputs[node] = row.output
+        if row.output is not None:
+            self.put_output(node, row.output)
         if row.meta is not None:
             self.metas[node] = row.meta
-        if state is NodeState.CANCELLED and row.dispatched_at is not None:
-            self.late.add((node, row.attempt))
+        if state is NodeState.CANCELLED and row.dispatched_at is not None and progress.total < 0:
+            self.late.add((node, -1, row.attempt))
+
+    def _restore_loop(self, node: int, row: NodeRow, progress: Progress, recorded: LoopRows) -> None:
+        plan = self.plan.nodes[node].loop
+        if plan is None:
+            raise ValueError(f"node {row.node_id} has the rows of a loop, but no loop")
+        flight = _flight(node, row, Progress())
+        loop = Loop(plan, Collection(recorded.blocks), progress.generation, flight, progress.attempts)
+        loop.deadline_at = progress.deadline_at
+        loop.restore(recorded, progress.begun)
+        if self.states[node] not in IN_FLIGHT:
+            self.parked[node] = loop
+        else:
+            self.loops[node] = loop
+            if loop.wants_more:
+                self.filling[node] = None
+        cancelled = (one for one in recorded.others if one.status == "cancelled" and one.dispatched_at is not None)
+        self.late.update((node, one.index, one.attempt) for one in cancelled)
 
     def recount(self, nodes: Iterable[int]) -> None:
         """Derive the dependency counters of nodes from the states of their parents."""
@@ -182,6 +220,8 @@ class Job:
     def attempt_of(self, node: int) -> int:
         """The last attempt made of a node; 0 when there was none."""
         flight = self.flights.get(node)
+        if flight is None and self.loops and node in self.loops:
+            flight = self.loops[node].flight
         if flight is not None:
             return flight.attempt
         state = self.states[node]
@@ -193,44 +233,139 @@ class Job:
         if attempt != self.attempt_of(node):
             self.attempts[node] = attempt
 
-    def awaits(self, node: int, attempt: int) -> bool:
-        """Whether a result of this attempt is what the node is waiting for."""
-        flight = self.flights.get(node)
-        return flight is not None and flight.attempt == attempt and self.states[node] in IN_FLIGHT
+    def flight_of(self, node: int, index: int, attempt: int) -> Flight | None:
+        """What is in flight under this attempt; None when nobody waits for a result of it."""
+        loop = self.loops.get(node)
+        if loop is None:
+            flight = self.flights.get(node)
+            is_out = self.states[node] in IN_FLIGHT
+        else:
+            flight = loop.flights.get(index)
+            is_out = flight is not None and loop.states[index] in IN_FLIGHT
+        return flight if is_out and flight is not None and flight.attempt == attempt else None
 
-    def task(self, node: int, params: Raw) -> Task:
-        """The task of the node's present attempt."""
-        plan = self.plan.nodes[node]
-        flight = self.flights[node]
+    def out(self) -> Iterator[Flight]:
+        """Everything that is with workers, or on its way there."""
+        for node, flight in self.flights.items():
+            if self.states[node] in IN_FLIGHT:
+                yield flight
+        for loop in self.loops.values():
+            for index, flight in loop.flights.items():
+                if loop.states[index] in IN_FLIGHT:
+                    yield flight
+
+    def state_of(self, flight: Flight) -> int:
+        """Where a node or an iteration stands."""
+        return self.states[flight.node] if flight.index < 0 else self.loops[flight.node].states[flight.index]
+
+    def task(self, flight: Flight) -> Task:
+        """The task of a present attempt; TemplateFailed. The same each time: outputs never change once recorded."""
+        plan = self.plan.nodes[flight.node]
+        scope = None
+        params = plan.params
+        if params is None:
+            rendered = self.input
+        elif params.static is not None:
+            rendered = params.static
+        else:
+            scope = self.scope(params, **self._names(flight))
+            scope.spares = True
+            rendered = params.render(scope)
+        if flight.calls:
+            patched = merged(msgspec.json.decode(rendered), msgspec.json.decode(flight.patch) or {})
+            rendered = Raw(msgspec.json.encode(patched))
         return Task(
-            task_id=f"{self.id}_{plan.id}_{flight.attempt}",
+            task_id=self.task_id(flight),
             job_id=self.id,
             node_id=plan.id,
             attempt=flight.attempt,
             handler=plan.handler,
-            params=bytes(params),
+            params=bytes(rendered),
             queue=plan.queue,
             timeout_seconds=plan.timeout_seconds,
             priority=plan.priority + self.priority,
             shard=self.shard,
+            index=flight.index if flight.index >= 0 else 0,
             retry_count=flight.attempt - flight.attempts_before - 1,
-            idempotency_key=f"{self.id}_{plan.id}",
+            idempotency_key=self._identity(flight),
+            sink=None if plan.sink is None else self._order(flight, plan),
+            artefacts=() if scope is None else tuple(scope.spared),
         )
 
-    def task_id(self, node: int) -> str:
-        """The id of the node's present attempt."""
-        return f"{self.id}_{self.plan.nodes[node].id}_{self.flights[node].attempt}"
+    def task_id(self, flight: Flight) -> str:
+        """The id of a present attempt."""
+        node_id = self.plan.nodes[flight.node].id
+        if flight.index < 0:
+            return f"{self.id}_{node_id}_{flight.attempt}"
+        return f"{self.id}_{node_id}[{flight.index}]_{flight.attempt}"
 
-    def params_of(self, node: int) -> Raw:
-        """The node's params, rendered; TemplateFailed. The same each time: outputs never change once recorded."""
-        template = self.plan.nodes[node].params
-        if template is None:
-            return self.input
-        return template.static if template.static is not None else template.render(self.scope(template))
+    def _identity(self, flight: Flight) -> str:
+        """Names a piece of work over all its attempts: a node, an iteration, one call of a series."""
+        key = f"{self.id}_{self.plan.nodes[flight.node].id}"
+        if flight.index >= 0:
+            key += f"[{flight.index}]"
+        if flight.calls:
+            key += f"#{flight.calls + 1}"
+        generation = self.generations.get(flight.node) if self.generations else 0
+        return f"{key}~{generation}" if generation else key
+
+    def _order(self, flight: Flight, plan: NodePlan) -> SinkOrder:
+        assert plan.sink is not None
+        options = plan.sink.options
+        rendered = options.static
+        if rendered is None:
+            rendered = options.render(self.scope(options, **self._names(flight)))
+        path = plan.on_success.merge_path if plan.on_success is not None else ()
+        run_key = f"{self.id}_{plan.id}~{self.generations.get(flight.node, 0)}"
+        return SinkOrder(plan.sink.tool, bytes(rendered), path, run_key)
+
+    def _names(self, flight: Flight) -> dict[str, object]:
+        """The names that templates of an iteration know besides those of the job."""
+        if flight.index < 0:
+            return {}
+        loop = self.loops[flight.node]
+        return {loop.plan.element: loop.element(flight.index), "index": flight.index}
+
+    def scope_of(self, template: Template, flight: Flight, **extra: object) -> "Scope":
+        """The names that a rule about an attempt may read."""
+        return Scope(self, template, {**self._names(flight), **extra} if flight.index >= 0 else extra)
 
     def scope(self, template: Template, **extra: object) -> "Scope":
         """The names that a template of this job may read."""
         return Scope(self, template, extra)
+
+    def put_output(self, node: int, output: Raw) -> None:
+        """Keep what a node brought."""
+        self.outputs[node] = output
+        if is_reference(output):
+            self.has_large = True
+
+    def large_output(self, node_id: str) -> Raw | None:
+        """The reference to a node's output, if that is what it has."""
+        node = self.plan.index.get(node_id)
+        output = None if node is None else self.outputs[node]
+        return output if output is not None and is_reference(output) else None
+
+    def value_of(self, output: Raw) -> Any:
+        """An output, decoded; TemplateFailed for a large one that could not be read."""
+        if not is_reference(output):
+            return msgspec.json.decode(output)
+        key = read_reference(output).key
+        found = self.values.get(key, GONE)
+        if found is GONE:
+            raise TemplateFailed(f"the large value {key} can not be read; was it removed from the artefact store?")
+        return found
+
+    def lacks(self, template: Template, *, spares: bool = False) -> bool:
+        """Whether rendering must wait for large outputs; they are then among those wanted."""
+        found = False
+        for name in template.names_looked_into(spares=spares):
+            output = self.large_output(name)
+            key = None if output is None else read_reference(output).key
+            if key is not None and key not in self.values:
+                self.wanted[key] = None
+                found = True
+        return found
 
     def row(self) -> JobRow:
         """The job's row as it is now."""
@@ -244,6 +379,20 @@ class Job:
             self.error,
         )
 
+    def progress_of(self, node: int, flight: Flight | None) -> Raw | None:
+        """What the node's row says of its loop or its series of calls."""
+        loop = self.loops.get(node) or self.parked.get(node)
+        generation, attempts = self.generations.get(node, 0), self.attempts_start.get(node, 0)
+        if loop is not None:
+            return encoded_progress(
+                Progress(loop.generation, loop.total, loop.begun, loop.attempts_start, loop.deadline_at)
+            )
+        if flight is not None and (flight.calls or flight.is_gathering):
+            return encoded_progress(
+                Progress(generation, calls=flight.calls, is_gathering=flight.is_gathering, patch=flight.patch)
+            )
+        return encoded_progress(Progress(generation, attempts=attempts)) if generation or attempts else None
+
     def unfinished_nodes(self) -> Sequence[int]:
         """The nodes that have not ended, in topological order."""
         return [node for node, state in enumerate(self.states) if state not in _FINAL_BYTES]
@@ -252,12 +401,15 @@ class Job:
 class Scope:
     """The names of one rendering, resolved lazily: only what a template reads is decoded."""
 
-    __slots__ = ("extra", "job", "template")
+    __slots__ = ("extra", "job", "spared", "spares", "template")
 
     def __init__(self, job: Job, template: Template, extra: dict[str, object]) -> None:
         self.job = job
         self.template = template
         self.extra = extra
+        # Whether a large output that is passed on whole may stay where it is, and the keys of those that do.
+        self.spares = False
+        self.spared: list[str] = []
 
     def lookup(self, name: str) -> object:
         """The value of a name; KeyError when there is none."""
@@ -275,6 +427,18 @@ class Scope:
             return self._node(name)
         return self._input()[name]
 
+    def whole(self, name: str) -> object | None:
+        """What stands for the output of a node that is too large to be looked into and need not be; else None."""
+        if not self.spares or name in self.extra:
+            return None
+        output = self.job.large_output(name)
+        if output is None:
+            return None
+        key = read_reference(output).key
+        if key not in self.spared:
+            self.spared.append(key)
+        return {MARKER: key}
+
     def names(self) -> Sequence[str]:
         """What could have been named, for messages."""
         upstream = sorted({reference.name for reference in self.template.references} & self.job.plan.index.keys())
@@ -288,10 +452,12 @@ class Scope:
         return values[" input"]
 
     def _node(self, node_id: str) -> dict[str, Any]:
-        values = self.job.values
-        if node_id not in values:
-            values[node_id] = _node_view(self.job, self.job.plan.index[node_id])
-        return values[node_id]
+        job, node = self.job, self.job.plan.index[node_id]
+        view = job.values.get(node_id) or _node_view(job, node)
+        # One that has not ended yet looks different tomorrow.
+        if job.is_final(node):
+            job.values[node_id] = view
+        return view
 
     def _referenced_nodes(self) -> dict[str, Any]:
         index = self.job.plan.index
@@ -301,7 +467,7 @@ class Scope:
 
 def _node_view(job: Job, node: int) -> dict[str, Any]:
     output = job.outputs[node]
-    value = None if output is None else msgspec.json.decode(output)
+    value = None if output is None else job.value_of(output)
     meta = job.metas.get(node)
     return {
         "output": value,
@@ -311,18 +477,22 @@ def _node_view(job: Job, node: int) -> dict[str, Any]:
     }
 
 
-def node_row(job: Job, node: int, plan: NodePlan, flight: Flight | None, completed_at: int | None = None,
-             error: Raw | None = None) -> NodeRow:  # fmt: skip
-    """The node's row as it is now; `flight` tells of the attempt that brought it here."""
-    status = NODE_LABELS[job.states[node]]
-    if flight is None:
-        before = job.attempts_before.get(node, 0)
-        return NodeRow(
-            job.id, plan.id, status, job.attempt_of(node), before, 0, None, None, None, completed_at, None, None,
-            job.outputs[node], error, job.metas.get(node), node,
-        )  # fmt: skip
-    return NodeRow(
-        job.id, plan.id, status, flight.attempt, flight.attempts_before, flight.losses, flight.first_seq,
-        flight.dispatched_at, flight.started_at, completed_at, flight.due_at, flight.worker_id,
-        job.outputs[node], error, job.metas.get(node), node,
-    )  # fmt: skip
+def encoded_progress(progress: Progress) -> Raw:
+    return Raw(msgspec.json.encode(progress))
+
+
+def _flight(node: int, row: NodeRow, progress: Progress) -> Flight:
+    return Flight(
+        node=node,
+        attempt=row.attempt,
+        attempts_before=row.attempts_before,
+        losses=row.losses,
+        first_seq=row.first_seq,
+        dispatched_at=row.dispatched_at,
+        started_at=row.started_at,
+        due_at=row.due_at,
+        worker_id=row.worker_id,
+        calls=progress.calls,
+        patch=progress.patch,
+        is_gathering=progress.is_gathering,
+    )

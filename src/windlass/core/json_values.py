@@ -382,3 +382,13 @@ def member(fuel: Fuel, value: object, key: object, label: str) -> object:
             raise Undefined(f"{label} has no element {key}; it has {len(value)}")
         raise Undefined(f"{label} is {kind_of(value)}; it has no {shown(key)}, only numbers as [0]")
     raise Undefined(f"{label} is {kind_of(value)}; it has no {shown(key)}")
+
+
+def merged(value: object, patch: object) -> object:
+    """The value with a patch laid over it: objects key by key, to any depth; anything else is replaced."""
+    if not is_mapping(value) or not is_mapping(patch):
+        return patch
+    made = dict(value)
+    for key, inner in patch.items():
+        made[key] = merged(made[key], inner) if key in made else inner
+    return made

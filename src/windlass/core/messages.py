@@ -17,6 +17,8 @@ class TaskError(Struct, frozen=True, omit_defaults=True):
     status: int | None = None
     retry_after_seconds: float | None = None
     traceback: str | None = None
+    # app, timeout, infra, rate_limited or cancelled; told by the core, whoever reports the error.
+    failure_class: str | None = None
 
 
 class Succeeded(Struct, frozen=True, tag="succeeded", gc=False):
@@ -70,6 +72,8 @@ class TaskFinished(Struct, frozen=True, tag="task_finished", gc=False):
     seed: int = 0
     # The id of the row that holds this result, when it was stored before it was sent.
     result_id: str | None = None
+    # What the worker said about the state of things, for the event that tells of this end.
+    context: Raw | None = None
 
 
 class TaskLost(Struct, frozen=True, tag="task_lost", gc=False):
@@ -84,7 +88,8 @@ class TaskLost(Struct, frozen=True, tag="task_lost", gc=False):
 
 
 class TimerDue(Struct, frozen=True, tag="timer_due", gc=False):
-    """A wait is over: `kind` is 'retry' or 'node_timeout' (with node, attempt), 'job_timeout' (with round), 'begin'."""
+    """A wait is over: `kind` is 'retry', 'node_timeout', 'loop_timeout' (with node, attempt, and index in a loop),
+    'job_timeout' (with round) or 'begin'."""
 
     job_id: str
     kind: str
@@ -92,6 +97,18 @@ class TimerDue(Struct, frozen=True, tag="timer_due", gc=False):
     attempt: int = 0
     index: int = 0
     round: int = 0
+
+
+class Gathered(Struct, frozen=True, tag="gathered", gc=False):
+    """Outputs that lay in rows were put together; `error` when they can not be. The index is as in what was asked."""
+
+    job_id: str
+    node_id: str
+    generation: int
+    index: int | None
+    output: Raw
+    error: TaskError | None = None
+    attempt: int = 0
 
 
 class CancelRequested(Struct, frozen=True, tag="cancel_requested"):
@@ -110,4 +127,14 @@ class RetryRequested(Struct, frozen=True, tag="retry_requested"):
     from_node: str | None = None
 
 
-Message = Submitted | Proceeded | TaskStarted | TaskFinished | TaskLost | TimerDue | CancelRequested | RetryRequested
+Message = (
+    Submitted
+    | Proceeded
+    | TaskStarted
+    | TaskFinished
+    | TaskLost
+    | TimerDue
+    | Gathered
+    | CancelRequested
+    | RetryRequested
+)

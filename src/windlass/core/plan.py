@@ -109,6 +109,8 @@ class NodePlan(Struct, frozen=True, gc=False):
     on_success: RetryOnSuccess | None = None
     loop: LoopPlan | None = None
     sink: SinkPlan | None = None
+    # Losses of infrastructure have a budget of their own and never use up the author's attempts.
+    redeliveries_max: int = 5
 
 
 class Plan(Struct, frozen=True):

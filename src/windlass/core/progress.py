@@ -1,10 +1,10 @@
 """How a job goes on: nodes become ready, are skipped, complete by themselves or are dispatched."""
 
-from windlass.core import endings
+from windlass.core import endings, loops
 from windlass.core.errors import TemplateFailed
-from windlass.core.job import Flight
-from windlass.core.messages import TaskError
+from windlass.core.iterations import Flight
 from windlass.core.plan import NodeKind, NodePlan
+from windlass.core.retries import template_error
 from windlass.core.states import JobState, NodeMove, NodeState
 from windlass.core.templates import is_true
 from windlass.core.turn import Turn, dispatch_data, json_raw
@@ -17,7 +17,7 @@ _PENDING = int(NodeState.PENDING)
 
 
 def go_on(turn: Turn) -> None:
-    """Let ready nodes enter, up to the bound of a turn; end the job when nothing is left."""
+    """Let ready nodes enter and loops fill their windows, within a turn's bound; end the job when nothing is left."""
     job = turn.job
     budget = TURN_READY_MAX
     tasks = turn.changes.tasks
@@ -26,27 +26,39 @@ def go_on(turn: Turn) -> None:
         node = job.ready.popleft()
         if job.states[node] == _PENDING:
             _enter(turn, node)
-    if job.ready:
+    if job.filling:
+        for node in list(job.filling):
+            if node in job.filling and len(tasks) < BATCH_TASKS_MAX and budget:
+                budget = loops.fill(turn, node, budget, BATCH_TASKS_MAX)
+    if job.stalled:
+        job.ready.extendleft(reversed(job.stalled))
+        job.stalled.clear()
+    if job.ready or job.filling:
         turn.changes.unfinished_turns.append(job.id)
     elif not job.unfinished and not job.ended:
         endings.end_job(turn)
 
 
-def dispatch_again(turn: Turn, node: int) -> None:
-    """The next attempt of a node that waits."""
+def dispatch_again(turn: Turn, flight: Flight) -> None:
+    """The next attempt of a node or an iteration that waits, at once."""
     job = turn.job
-    flight = job.flights[node]
-    turn.move(node, NodeMove.READY)
-    turn.emit("node_ready", job.plan.nodes[node].id, parent_seq=flight.first_seq)
+    turn.shift(flight, NodeMove.READY)
     flight.attempt += 1
     flight.started_at = flight.due_at = flight.worker_id = None
-    _dispatch(turn, node, flight)
+    if flight.index >= 0:
+        loops.dispatch(turn, flight, is_first=False)
+        return
+    turn.emit("node_ready", job.plan.nodes[flight.node].id, parent_seq=flight.first_seq)
+    _dispatch(turn, flight.node, flight)
 
 
 def _enter(turn: Turn, node: int) -> None:
     """A node whose dependencies are all met."""
     job = turn.job
     plan = job.plan.nodes[node]
+    if job.has_large and _lacks(turn, plan):
+        job.stalled.append(node)
+        return
     if plan.kind is NodeKind.START:
         turn.move(node, NodeMove.READY)
         _complete_here(turn, node)
@@ -64,20 +76,32 @@ def _enter(turn: Turn, node: int) -> None:
         _complete_here(turn, node)
         return
     before = job.attempts_before.get(node, 0)
-    job.flights[node] = flight = Flight(job.attempts.pop(node, 0) + 1, before)
+    flight = Flight(node, job.attempts.pop(node, 0) + 1, before)
+    if plan.loop is not None:
+        loops.begin(turn, node, flight)
+        return
+    job.flights[node] = flight
     _dispatch(turn, node, flight)
+
+
+def _lacks(turn: Turn, plan: NodePlan) -> bool:
+    """Whether large outputs must be read before the node can enter."""
+    job = turn.job
+    templates = (plan.when, None if plan.loop is None else plan.loop.collection)
+    lacking = [job.lacks(template) for template in templates if template is not None]
+    return any(lacking) or loops.lacks(turn, plan)
 
 
 def _skip_reason(turn: Turn, node: int, plan: NodePlan) -> str | None:
     job = turn.job
     if job.plan.parents[node] and not job.live[node] and not plan.run_if_skipped:
         return "every dependency was skipped"
-    if plan.when is None:
+    if plan.when is None or loops.condition_of(plan) is not None:
         return None
     try:
         return None if is_true(plan.when.value(job.scope(plan.when))) else "its condition is false"
     except TemplateFailed as failure:
-        endings.fail_node(turn, node, _template_error("when", failure))
+        endings.fail_node(turn, node, template_error("when", failure))
         return None
 
 
@@ -102,9 +126,9 @@ def _dispatch(turn: Turn, node: int, flight: Flight) -> None:
     job = turn.job
     plan = job.plan.nodes[node]
     try:
-        params = job.params_of(node)
+        task = job.task(flight)
     except TemplateFailed as failure:
-        endings.fail_node(turn, node, _template_error("params", failure))
+        endings.fail_node(turn, node, template_error("params", failure))
         return
     turn.move(node, NodeMove.DISPATCH)
     flight.dispatched_at = turn.now
@@ -113,10 +137,6 @@ def _dispatch(turn: Turn, node: int, flight: Flight) -> None:
     if flight.first_seq is None:
         flight.first_seq = seq
     turn.store(node, flight)
-    turn.changes.tasks.append(job.task(node, params))
+    turn.changes.tasks.append(task)
     if job.status is JobState.PENDING:
         turn.start_job()
-
-
-def _template_error(place: str, failure: TemplateFailed) -> TaskError:
-    return TaskError(type="template_failed", message=f"{place}: {failure}", retryable=False)

@@ -1,22 +1,62 @@
 """Whether a failed attempt is made again, and after how long. Chance comes in as a seed."""
 
+from collections.abc import Mapping
+
 import msgspec
 
 from windlass.core.errors import TemplateFailed
+from windlass.core.iterations import Flight
 from windlass.core.job import Job
 from windlass.core.messages import TaskError
-from windlass.core.plan import Backoff, RetryOnError
+from windlass.core.plan import Backoff, NodePlan, RetryOnError
 from windlass.core.templates import is_true
 
-# Losses of infrastructure have a budget of their own and never use up the author's attempts.
-REDELIVERIES_MAX = 5
 WORKER_LOST = "worker_lost"
 
 _SEED_SPAN = 1 << 32
 _EXPONENT_MAX = 64
 
 
-def wants_retry(job: Job, rule: RetryOnError, error: TaskError, attempts_made: int) -> bool:
+# What is to blame for an error, by its type or its status; any other is the application's own.
+FAILURE_CLASSES: Mapping[str | int | None, str] = {
+    WORKER_LOST: "infra",
+    "artefacts_unavailable": "infra",
+    "timeout": "timeout",
+    "cancelled": "cancelled",
+    "rate_limited": "rate_limited",
+    429: "rate_limited",
+}
+
+
+def classified(error: TaskError) -> TaskError:
+    """The error with its class, whoever reported it."""
+    found = FAILURE_CLASSES.get(error.type) or FAILURE_CLASSES.get(error.status) or "app"
+    return error if error.failure_class == found else msgspec.structs.replace(error, failure_class=found)
+
+
+def template_error(place: str, failure: TemplateFailed) -> TaskError:
+    """A template that could not be rendered: never worth another attempt."""
+    return classified(TaskError(type="template_failed", message=f"{place}: {failure}", retryable=False))
+
+
+def retry_meta(plan: NodePlan, attempts_made: int, will_retry: bool | None) -> dict[str, object] | None:
+    """What an attempt's event says about the author's rules; None when there are none."""
+    if plan.on_error.attempts_max == 1 and plan.on_success is None:
+        return None
+    kind = "on_error" if will_retry is not None or plan.on_success is None else "on_success"
+    attempts_max = plan.on_error.attempts_max
+    if kind == "on_success" and plan.on_success is not None:
+        attempts_max = plan.on_success.calls_max
+    meta: dict[str, object] = {
+        "has_config": True,
+        "attempt_number": attempts_made,
+        "max_attempts": attempts_max,
+        "retry_type": kind,
+    }
+    return meta if will_retry is None else {**meta, "will_retry": will_retry}
+
+
+def wants_retry(job: Job, flight: Flight, rule: RetryOnError, error: TaskError, attempts_made: int) -> bool:
     """Whether the author's rule asks for another attempt; a `when` decides alone, else the error's own nature does."""
     if attempts_made >= rule.attempts_max:
         return False
@@ -27,9 +67,10 @@ def wants_retry(job: Job, rule: RetryOnError, error: TaskError, attempts_made: i
         "message": error.message,
         "status": error.status,
         "retryable": error.retryable,
+        "failure_class": error.failure_class,
     }
     try:
-        return is_true(rule.when.value(job.scope(rule.when, error=described, attempt=attempts_made)))
+        return is_true(rule.when.value(job.scope_of(rule.when, flight, error=described, attempt=attempts_made)))
     except TemplateFailed:
         # A broken rule can not ask for anything: the attempt's own error is what the author must see.
         return False

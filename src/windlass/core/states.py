@@ -59,7 +59,7 @@ class NodeMove(Enum):
     DISPATCH  = (frozenset({N.READY}),                                       N.DISPATCHED)
     START     = (frozenset({N.DISPATCHED}),                                  N.RUNNING)
     BACK_OFF  = (frozenset({N.DISPATCHED, N.RUNNING}),                       N.WAITING)
-    COMPLETE  = (frozenset({N.READY, N.DISPATCHED, N.RUNNING}),              N.COMPLETED)
+    COMPLETE  = (frozenset({N.READY, N.DISPATCHED, N.RUNNING, N.WAITING}),   N.COMPLETED)
     FAIL      = (_UNFINISHED,                                                N.FAILED)
     SKIP      = (frozenset({N.PENDING}),                                     N.SKIPPED)
     CANCEL    = (_UNFINISHED,                                                N.CANCELLED)

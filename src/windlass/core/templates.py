@@ -39,13 +39,15 @@ COMPILED_CACHE_SIZE = 4_096
 PARSED_IN_VALUE_MAX = 5_000
 STATEMENT_DEPTH_MAX = 20
 BRACKET_DEPTH_MAX = 60
+# What follows a node's name in a reference to its whole output.
+WHOLE = (("output",), ("result",))
 
 _KEYWORDS = frozenset({"true", "false", "none", "True", "False", "None", "not", "and", "or", "is", "in", "if", "else"})
 _PLAIN = re.compile(
     r"\s*\{\{\s*([A-Za-z_][A-Za-z0-9_]*)"
     r"((?:\.[A-Za-z_][A-Za-z0-9_]*|\[(?:0|[1-9][0-9]{0,8}|'[^'\\\n{}]*'|\"[^\"\\\n{}]*\")\])*)\s*\}\}\s*"
 )
-_DOTTED = re.compile(r"\{\{ *([A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*) *\}\}")
+_DOTTED = re.compile(r"\{\{ *+([A-Za-z_][A-Za-z0-9_]*+(?:\.[A-Za-z_][A-Za-z0-9_]*+)*+) *+\}\}")
 _STEP = re.compile(r"\.([A-Za-z_][A-Za-z0-9_]*)|\[([0-9]+)\]|\['([^']*)'\]|\[\"([^\"]*)\"\]")
 
 INSTEAD_OF_STATEMENTS: Mapping[type[nodes.Node], str] = {
@@ -78,6 +80,24 @@ class Template(Struct, frozen=True, eq=False, gc=False):
     def __hash__(self) -> int:
         return hash(self.references)
 
+    def names_looked_into(self, *, spares: bool) -> set[str]:
+        """Names whose values a rendering reads; with `spares`, not those of outputs that are only passed on whole."""
+        found: set[str] = set()
+        waiting: list[object] = [self.evaluate]
+        while waiting:
+            part = waiting.pop()
+            match part:
+                case _Mapping() | _Sequence():
+                    waiting.extend(inner for _, inner in part.moving)
+                case _Plain():
+                    if not (spares and part.path in WHOLE):
+                        found.add(_name_read(part.name, part.path))
+                case _Computed():
+                    found.update(_name_read(reference.name, reference.path) for reference in part.references)
+                case _:
+                    pass
+        return found
+
     def value(self, scope: Scope) -> object:
         """The rendered JSON value, to be read and not changed; TemplateFailed."""
         if self.evaluate is None:
@@ -104,10 +124,28 @@ class _Plain(Struct, frozen=True, eq=False, gc=False):
     source: str
 
     def __call__(self, frame: Frame) -> object:
+        if self.path in WHOLE and (stand_in := frame.scope.whole(self.name)) is not None:
+            return stand_in
         try:
             return follow(frame, self.name, self.path)
         except TemplateFailed as error:
             raise TemplateFailed(f"{excerpt(self.source)}: {error}") from None
+
+
+class _Computed(Struct, frozen=True, eq=False, gc=False):
+    """Evaluates anything else; its errors name the template they come from."""
+
+    evaluate: Evaluate
+    references: tuple[Reference, ...]
+    source: str
+
+    def __call__(self, frame: Frame) -> object:
+        try:
+            return self.evaluate(frame)
+        except TemplateFailed as error:
+            raise TemplateFailed(f"{excerpt(self.source)}: {error}") from None
+        finally:
+            frame.locals = {}
 
 
 class _Mapping(Struct, frozen=True, eq=False, gc=False):
@@ -136,6 +174,11 @@ class _Sequence(Struct, frozen=True, eq=False, gc=False):
         return made
 
 
+def _name_read(name: str, path: tuple[str | int, ...]) -> str:
+    """The node that a reference is about, however it is written."""
+    return str(path[0]) if name == "nodes" and path else name
+
+
 def is_template(text: str) -> bool:
     """Whether a string has anything to render."""
     return "{{" in text or "{%" in text
@@ -150,14 +193,15 @@ def compile_template(value: object) -> Template:
     """Compile a JSON value; TemplateInvalid when a string in it is no acceptable template."""
     if isinstance(value, str) and is_template(value):
         return _compiled_string(value)
-    references: dict[Reference, None] = {}
-    evaluate = _compiled_value(value, references, 0, [])
+    references: list[Reference] = []
+    evaluate = _compiled_parts(value, references, 0, [])
     if evaluate is None:
         try:
             return Template(Raw(msgspec.json.encode(value)), (), value)
         except (UnicodeEncodeError, RecursionError, ValueError, TypeError, msgspec.MsgspecError) as error:
             raise TemplateInvalid(f"the value is not JSON: {error}") from None
-    return Template(None, tuple(references), value, evaluate)
+    found = tuple(dict.fromkeys(references)) if len(references) > 1 else tuple(references)
+    return Template(None, found, value, evaluate)
 
 
 def templates_parsed() -> int:
@@ -165,35 +209,40 @@ def templates_parsed() -> int:
     return _parsed_string.cache_info().misses
 
 
-def _compiled_value(value: object, references: dict[Reference, None], depth: int, parsed: list[str]) -> Evaluate | None:
-    """The function that renders a value, or None when there is nothing in it to render."""
-    if depth > DEPTH_MAX:
+def _compiled_parts(value: object, references: list[Reference], depth: int, parsed: list[str]) -> Evaluate | None:
+    """The function that renders an object or a list, or None when there is nothing in it to render."""
+    moving: list[Any] = []
+    if is_mapping(value):
+        for key, inner in value.items():
+            part = _compiled_part(inner, references, depth, parsed)
+            if part is not None:
+                moving.append((key, part))
+        return _Mapping(value, tuple(moving)) if moving else None
+    if is_list(value):
+        for place, inner in enumerate(value):
+            part = _compiled_part(inner, references, depth, parsed)
+            if part is not None:
+                moving.append((place, part))
+        return _Sequence(value, tuple(moving)) if moving else None
+    return None
+
+
+def _compiled_part(value: object, references: list[Reference], depth: int, parsed: list[str]) -> Evaluate | None:
+    """The function that renders what is in an object or a list, or None when there is nothing to render."""
+    if depth >= DEPTH_MAX:
         raise TemplateInvalid(f"the value is nested deeper than {DEPTH_MAX} levels; flatten it")
-    if isinstance(value, str):
-        if not is_template(value):
-            return None
-        template = _compiled_string(value)
-        if not isinstance(template.evaluate, _Plain):
-            parsed.append(value)
+    if not isinstance(value, str):
+        return _compiled_parts(value, references, depth + 1, parsed)
+    if "{{" not in value and "{%" not in value:
+        return None
+    template = _compiled_string(value)
+    evaluate = template.evaluate
+    if type(evaluate) is not _Plain:
+        parsed.append(value)
         if len(parsed) > PARSED_IN_VALUE_MAX:
             raise TemplateInvalid(f"one value has more than {PARSED_IN_VALUE_MAX} templates; split it over nodes")
-        references.update(dict.fromkeys(template.references))
-        return template.evaluate
-    if is_mapping(value):
-        named = [
-            (key, part)
-            for key, inner in value.items()
-            if (part := _compiled_value(inner, references, depth + 1, parsed))
-        ]
-        return _Mapping(value, tuple(named)) if named else None
-    if is_list(value):
-        placed = [
-            (at, part)
-            for at, inner in enumerate(value)
-            if (part := _compiled_value(inner, references, depth + 1, parsed))
-        ]
-        return _Sequence(value, tuple(placed)) if placed else None
-    return None
+    references.extend(template.references)
+    return evaluate
 
 
 @lru_cache(maxsize=COMPILED_CACHE_SIZE)
@@ -235,7 +284,8 @@ def _parsed_string(source: str) -> Template:
         if stripped != source:
             body = _parse(source)
         evaluate = _text(_statements(body, reading, 0))
-    return Template(None, tuple(dict.fromkeys(reading.references)), source, _naming(evaluate, source))
+    references = tuple(dict.fromkeys(reading.references))
+    return Template(None, references, source, _Computed(evaluate, references, source))
 
 
 def _check_brackets(source: str) -> None:
@@ -274,20 +324,6 @@ def _only_expression(body: Sequence[nodes.Node]) -> nodes.Expr | None:
         return None
     only = body[0].nodes[0]
     return None if isinstance(only, nodes.TemplateData) else only
-
-
-def _naming(evaluate: Evaluate, source: str) -> Evaluate:
-    """Errors name the template they come from."""
-
-    def named(frame: Frame) -> object:
-        try:
-            return evaluate(frame)
-        except TemplateFailed as error:
-            raise TemplateFailed(f"{excerpt(source)}: {error}") from None
-        finally:
-            frame.locals = {}
-
-    return named
 
 
 Write = Callable[[Frame, list[str]], None]

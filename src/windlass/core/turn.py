@@ -1,4 +1,4 @@
-"""The vocabulary of one turn: how the rules move a job and its nodes, and record it.
+"""The vocabulary of one turn: how the rules move a job, its nodes and their iterations, and record it.
 
 Nothing else writes a job's state. Every move is checked against the tables.
 """
@@ -10,11 +10,21 @@ import msgspec
 from msgspec import Raw
 
 from windlass.core.changes import Changes, Event, Timer
-from windlass.core.job import Flight, Job, node_row
-from windlass.core.states import JobMove, NodeMove, job_after, node_after
+from windlass.core.iterations import IS_OUT, Flight, Loop
+from windlass.core.job import Job
+from windlass.core.rows import iteration_row, node_row
+from windlass.core.states import JobMove, NodeMove, NodeState, job_after, node_after
 
 _encoder = msgspec.json.Encoder()
 MICROSECONDS = 1_000_000
+
+# What an event about an attempt is called: of a node, and of an iteration.
+DISPATCHED = ("node_dispatched", "iteration_dispatched")
+STARTED = ("node_started", "iteration_started")
+COMPLETED = ("node_completed", "iteration_completed")
+RETRYING = ("node_retrying", "iteration_retrying")
+SEQUENCE_COMPLETED = ("retry_sequence_completed", "retry_sequence_completed")
+LOST = ("worker_lost", "worker_lost")
 
 
 def json_raw(value: Any) -> Raw:
@@ -46,31 +56,55 @@ def start_data(attempt: int, worker_id: str) -> Raw:
 class Turn:
     """One message's worth of moves on one job, written into the batch's changes."""
 
-    __slots__ = ("changes", "job", "now", "page")
+    __slots__ = ("changes", "context", "job", "now", "page")
 
     def __init__(self, job: Job, changes: Changes, now: int) -> None:
         self.job = job
         self.changes = changes
         self.now = now
+        # Goes with the next event.
+        self.context: Raw | None = None
         page = changes.events.get(job.id)
         if page is None:
             page = changes.events[job.id] = []
         self.page: list[Event] = page
 
     def emit(self, kind: str, node_id: str | None = None, data: Raw | None = None, *, at: int | None = None,
-             meta: Raw | None = None, parent_seq: int | None = None) -> int:  # fmt: skip
+             meta: Raw | None = None, parent_seq: int | None = None, index: int | None = None) -> int:  # fmt: skip
         """Record an event under the job's next sequence number, which it returns."""
         job = self.job
         job.seq += 1
         when = self.now if at is None else at
-        self.page.append(Event(job.seq, kind, node_id, None, when, data, meta, None, parent_seq))
+        self.page.append(Event(job.seq, kind, node_id, index, when, data, meta, self.context, parent_seq))
+        self.context = None
         return job.seq
+
+    def tell(self, flight: Flight, kinds: tuple[str, str], data: Raw | None, *, at: int | None = None,
+             meta: Raw | None = None, parent_seq: int | None = None) -> int:  # fmt: skip
+        """Record an event about an attempt, by the name that fits what it is an attempt of."""
+        node_id = self.job.plan.nodes[flight.node].id
+        if flight.index < 0:
+            return self.emit(kinds[0], node_id, data, at=at, meta=meta, parent_seq=parent_seq)
+        return self.emit(kinds[1], node_id, data, at=at, meta=meta, parent_seq=parent_seq, index=flight.index)
 
     def move(self, node: int, move: NodeMove) -> None:
         """Change a node's state, as far as the table allows."""
         states = self.job.states
         target = move.after[states[node]]
         states[node] = target if target >= 0 else node_after(states[node], move)
+
+    def shift(self, flight: Flight, move: NodeMove) -> None:
+        """Change the state of what is in flight, a node or an iteration, as far as the table allows."""
+        if flight.index < 0:
+            self.move(flight.node, move)
+            return
+        loop = self.job.loops[flight.node]
+        before = loop.states[flight.index]
+        after = move.after[before]
+        loop.states[flight.index] = after if after >= 0 else node_after(before, move)
+        loop.busy += IS_OUT[after] - IS_OUT[before]
+        if IS_OUT[before] and not IS_OUT[after]:
+            self.job.filling[flight.node] = None
 
     def move_job(self, move: JobMove) -> None:
         """Change the job's state, as far as the table allows, and have its row written."""
@@ -84,20 +118,47 @@ class Turn:
         plan = self.job.plan.nodes[node]
         self.changes.nodes[self.job.id, plan.id] = node_row(self.job, node, plan, flight, completed_at, error)
 
+    def keep(self, flight: Flight, completed_at: int | None = None, error: Raw | None = None,
+             output: Raw | None = None, meta: Raw | None = None) -> None:  # fmt: skip
+        """Have the row of what is in flight written as it is now; a node's output is already with its job."""
+        if flight.index < 0:
+            self.store(flight.node, flight, completed_at, error)
+            return
+        job = self.job
+        row = iteration_row(job, job.loops[flight.node], flight, completed_at, error, output, meta)
+        self.changes.iterations[job.id, flight.node, flight.index] = row
+
+    def keep_parked(self, loop: Loop, flight: Flight) -> None:
+        """Have the row of an iteration written whose loop is not under way."""
+        self.changes.iterations[self.job.id, flight.node, flight.index] = iteration_row(self.job, loop, flight)
+
     def land(self, node: int) -> Flight | None:
         """Take a node that ends out of the air; what was known of its attempt, if there was one."""
         job = self.job
         flight = job.flights.pop(node, None)
+        if job.loops and node in job.loops:
+            flight = self._park(node)
         job.unfinished -= 1
         if flight is not None:
             flight.due_at = None
             job.remember_attempt(node, flight.attempt)
         return flight
 
-    def wake(self, due_at: int, kind: str, node_id: str | None = None, attempt: int = 0) -> None:
+    def _park(self, node: int) -> Flight:
+        """End a loop; one that did not complete is kept, for a retry that runs only what is missing."""
+        job = self.job
+        loop = job.loops.pop(node)
+        job.filling.pop(node, None)
+        if job.states[node] != NodeState.COMPLETED:
+            job.parked[node] = loop
+        elif loop.attempts_made:
+            job.attempts_start[node] = loop.attempts_made
+        return loop.flight
+
+    def wake(self, due_at: int, kind: str, node_id: str | None = None, attempt: int = 0, index: int = 0) -> None:
         """Have the job woken later."""
         job = self.job
-        self.changes.timers.append(Timer(due_at, job.id, kind, node_id, attempt, round=job.round))
+        self.changes.timers.append(Timer(due_at, job.id, kind, node_id, attempt, index, job.round))
 
     def start_job(self) -> None:
         """The job's first dispatch, or its end when nothing had to be dispatched."""

@@ -1,40 +1,76 @@
 """The engine: owns shards, runs the duties around them, and is where jobs are submitted, stopped and waited for."""
 
 import asyncio
+import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from random import Random
 
+from msgspec import Struct
+
 from windlass.core.changes import Changes
-from windlass.core.errors import IdempotencyConflict, NodeNotFound, RequestRefused
+from windlass.core.errors import BrokerUnavailable, IdempotencyConflict, NodeNotFound, RequestRefused, StaleLease
 from windlass.core.messages import CancelRequested, Message, RetryRequested, Submitted
 from windlass.core.plan import Plan
+from windlass.core.shards import shard_of
 from windlass.core.states import JOB_FINAL, JOB_STATES, JobState
 from windlass.engine.duties import every, kept
 from windlass.engine.ids import Ids
 from windlass.engine.intake import Intake
+from windlass.engine.leases import Leases
 from windlass.engine.plans import Plans
 from windlass.engine.pruner import PRUNE_EVERY_SECONDS, Pruner
 from windlass.engine.shard import Shard
-from windlass.engine.sweeper import Sweeper
+from windlass.engine.sweeper import FLIGHT_SECONDS, Sweeper
+from windlass.engine.values import Values
+from windlass.engine.watcher import WATCH_SECONDS, Watcher
+from windlass.ports.artefacts import Artefacts
 from windlass.ports.broker import Broker
 from windlass.ports.clock import Clock
 from windlass.ports.control import Submit
-from windlass.ports.store import NewJob, Request, Store, StoredJob, Submission
+from windlass.ports.store import NewJob, Request, Standing, Store, StoredJob, Submission
 
 # A worker that was silent for so long is dead: its tasks go to another.
 SILENT_SECONDS = 15.0
 REAP_SECONDS = 5.0
-SHARD = 0
 ENDED_MAX = 10_000
+ARTEFACT_BYTES_MAX = 64 * 1024 * 1024
 MICROSECONDS = 1_000_000
 # A request is durable before it is applied. When the shard is busy recovering, its caller need not wait for all of it.
 APPLIED_SECONDS_MAX = 5.0
+log = logging.getLogger("windlass.engine")
+
+
+class Sharing(Struct, frozen=True):
+    """How the jobs are spread over engines: the number of shards, and how long an engine keeps one without a word."""
+
+    shards: int
+    lease_seconds: float
+    # Whether this process owns shards, or only submits and waits.
+    owns: bool = True
+
+
+class Duties(Struct, frozen=True):
+    """How often the safety nets look."""
+
+    sweep_seconds: float = 1.0
+    retention_days: float = 7.0
+    silent_seconds: float = SILENT_SECONDS
+    reap_seconds: float = REAP_SECONDS
+    flight_seconds: float = FLIGHT_SECONDS
+
+
+class _Holding(Struct, frozen=True):
+    """A shard that this process owns, and what runs for it."""
+
+    shard: Shard
+    running: "asyncio.Task[None]"
+    sweeping: "asyncio.Task[None]"
 
 
 class Engine:
-    """Runs jobs durably on a store and a broker."""
+    """Runs jobs durably on a store and a broker; alone, or sharing the work with other engines."""
 
     def __init__(
         self,
@@ -42,28 +78,32 @@ class Engine:
         broker: Broker,
         clock: Clock,
         plans: Plans,
+        artefacts: Artefacts,
         chance: Random,
         *,
         owner: str,
-        sweep_seconds: float = 1.0,
-        retention_days: float = 7.0,
+        artefact_bytes_max: int = ARTEFACT_BYTES_MAX,
+        duties: Duties | None = None,
         only_new_jobs: bool = False,
+        sharing: Sharing | None = None,
     ) -> None:
         self._store = store
         self._broker = broker
         self._clock = clock
         self._plans = plans
+        self._owner = owner
+        self._settings = duties or Duties()
+        self._sharing = sharing
+        self._total = 1 if sharing is None else sharing.shards
+        self._only_new_jobs = only_new_jobs
         self._ids = Ids(chance)
-        self._intake = Intake(store)
-        self._shard = Shard(SHARD, owner, store, broker, clock, plans, self._listen)
-        if only_new_jobs:
-            self._shard.admitted = set()
-        self._sweeper = Sweeper(self._shard, store, broker, clock)
-        self._pruner = Pruner(store, clock, retention_days)
-        self._sweep_seconds = sweep_seconds
+        self._intake = Intake(self._stored)
+        self._values = Values(store, artefacts, artefact_bytes_max)
+        self._held: dict[int, _Holding] = {}
+        self._pruner = Pruner(store, artefacts, clock, self._settings.retention_days)
         self._reaped_at = clock.now()
         self._duties: list[asyncio.Task[None]] = []
-        self._running: asyncio.Task[None] | None = None
+        self._watcher = Watcher(store, self._news_of)
         self._ends: dict[str, list[asyncio.Future[None]]] = {}
         # Jobs that ended lately: those who ask for them need no look at the database.
         self._ended: OrderedDict[str, None] = OrderedDict()
@@ -72,20 +112,79 @@ class Engine:
 
     @property
     def shard(self) -> Shard:
-        """The shard this engine owns."""
-        return self._shard
+        """The only shard of an engine that runs alone."""
+        return self._held[0].shard
 
     async def start(self) -> None:
-        """Take the shard over and recover what was unfinished; ready for work when it returns."""
-        self._running = asyncio.create_task(self._shard.run())
-        ready = asyncio.create_task(self._shard.ready.wait())
-        await asyncio.wait((ready, self._running), return_when=asyncio.FIRST_COMPLETED)
-        if self._running.done():
+        """Begin: alone, take the shard over and recover what was unfinished, ready for work when it returns."""
+        sharing = self._sharing
+        if sharing is None:
+            await self._hold_alone()
+        elif sharing.owns:
+            leases = Leases(self._store, self._owner, sharing.shards, sharing.lease_seconds, self)
+            await leases.look()
+            self._keep("the leases", leases.look_seconds, leases.look)
+        if sharing is None or sharing.owns:
+            self._keep("the reaper", self._settings.reap_seconds, self._reap)
+            self._keep("the pruner", PRUNE_EVERY_SECONDS, self._prune)
+        if sharing is not None:
+            self._keep("the watcher", WATCH_SECONDS, self._watch)
+
+    async def _hold_alone(self) -> None:
+        self.hold(0)
+        holding = self._held[0]
+        ready = asyncio.create_task(holding.shard.ready.wait())
+        await asyncio.wait((ready, holding.running), return_when=asyncio.FIRST_COMPLETED)
+        if holding.running.done():
             ready.cancel()
-            await self._running
-        self._keep("the sweeper", self._sweep_seconds, self._sweeper.sweep)
-        self._keep("the reaper", REAP_SECONDS, self._reap)
-        self._keep("the pruner", PRUNE_EVERY_SECONDS, self._pruner.prune)
+            await holding.running
+
+    def hold(self, number: int) -> None:
+        """Begin to own a shard, as far as nobody else does."""
+        ttl = None if self._sharing is None else self._sharing.lease_seconds
+        parts = (self._store, self._broker, self._clock, self._plans, self._values)
+        shard = Shard(number, self._owner, *parts, self._listen, ttl_seconds=ttl)
+        if self._only_new_jobs:
+            shard.admitted = set()
+        sweeper = Sweeper(shard, self._store, self._broker, self._clock, self._settings.flight_seconds)
+        sweeping = kept(f"the sweeper of shard {number}", lambda: self._sweep(sweeper), self._clock)
+        running = asyncio.create_task(shard.run())
+        self._held[number] = _Holding(shard, running, asyncio.create_task(sweeping))
+        if self._sharing is not None:
+            running.add_done_callback(lambda _: self._let_go(number, shard))
+
+    async def _sweep(self, sweeper: Sweeper) -> None:
+        await every(self._settings.sweep_seconds, sweeper.sweep, self._clock)
+
+    def _let_go(self, number: int, shard: Shard) -> None:
+        """A shard has ended: another engine has it, or it was given back."""
+        holding = self._held.get(number)
+        if holding is None or holding.shard is not shard:
+            return
+        del self._held[number]
+        holding.sweeping.cancel()
+        failure = None if holding.running.cancelled() else holding.running.exception()
+        if isinstance(failure, StaleLease):
+            log.info("shard %d is another engine's: %s", number, failure)
+        elif failure is not None:
+            log.error("shard %d ended", number, exc_info=failure)
+
+    async def give_back(self, number: int) -> None:
+        """Finish the batch at hand and let another engine have the shard."""
+        holding = self._held.get(number)
+        if holding is None:
+            return
+        holding.sweeping.cancel()
+        await holding.shard.stop()
+        try:
+            await holding.running
+        except StaleLease:
+            return
+        await holding.shard.release()
+
+    def holds(self) -> Mapping[int, int]:
+        """The shards that this process has or is about to have, and the epochs under which it writes."""
+        return {number: holding.shard.epoch for number, holding in self._held.items()}
 
     def _keep(self, name: str, seconds: float, duty: Callable[[], Awaitable[object]]) -> None:
         self._duties.append(asyncio.create_task(kept(name, lambda: every(seconds, duty, self._clock), self._clock)))
@@ -93,30 +192,40 @@ class Engine:
     async def _reap(self) -> None:
         """Take back what silent workers hold, unless it is this process that was stopped for a while."""
         now = self._clock.now()
-        stalled = now - self._reaped_at > 2 * REAP_SECONDS * MICROSECONDS
+        stalled = now - self._reaped_at > 2 * self._settings.reap_seconds * MICROSECONDS
         self._reaped_at = now
         if not stalled:
-            await self._broker.reclaim(SILENT_SECONDS)
+            await self._broker.reclaim(self._settings.silent_seconds)
+
+    async def _prune(self) -> None:
+        # One engine is enough, and whoever has the first shard is one.
+        if 0 in self._held:
+            await self._pruner.prune()
 
     async def stop(self) -> None:
-        """End after the batch at hand and give the shard back. Workers must have stopped before."""
+        """End after the batches at hand and give the shards back. Workers must have stopped before."""
         for duty in self._duties:
             duty.cancel()
         await asyncio.gather(*self._duties, return_exceptions=True)
-        if self._running is not None:
-            await self._shard.stop()
-            await self._running
-            await self._shard.release()
+        await asyncio.gather(*(self.give_back(number) for number in list(self._held)))
+        self._held.clear()
+        if self._sharing is not None and self._sharing.owns:
+            await self._store.leave(self._owner)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other processes run shards of the same jobs."""
+        return self._sharing is not None
 
     @property
     def shards(self) -> Sequence[int]:
         """The shards that this process runs now."""
-        return [SHARD] if self._shard.ready.is_set() else []
+        return sorted(number for number, holding in self._held.items() if holding.shard.ready.is_set())
 
     @property
     def lost(self) -> asyncio.Task[None] | None:
-        """The task that ends early only when the shard was lost to another owner."""
-        return self._running
+        """Of an engine that runs alone, the task that ends early only when its shard was lost to another owner."""
+        return self._held[0].running if 0 in self._held else None
 
     # What people ask for
 
@@ -126,22 +235,20 @@ class Engine:
 
     async def submit(self, wanted: Submit) -> StoredJob:
         """Store a job and let it begin; once this returns, the job is never lost. IdempotencyConflict."""
-        job = self._new_job(wanted)
-        with self._shard.expecting([job]):
-            answer = await self._intake.submit(job)
-            self._admit([answer])
+        answer = await self._intake.submit(self._new_job(wanted))
         if answer.conflict:
             raise IdempotencyConflict(
                 f"the idempotency key {wanted.idempotency_key!r} was used for job {answer.job.job_id} with another "
                 "input or version; send the same request again, or use a new key"
             )
-        await self._begin([answer])
         return answer.job
 
     async def submit_all(self, wanted: Sequence[Submit]) -> Sequence[Submission]:
         """Store many jobs in one transaction; an answer for each, conflicts among them."""
-        jobs = [self._new_job(one) for one in wanted]
-        with self._shard.expecting(jobs):
+        return await self._stored([self._new_job(one) for one in wanted])
+
+    async def _stored(self, jobs: Sequence[NewJob]) -> Sequence[Submission]:
+        with self._expecting(jobs):
             answers = await self._store.submit(jobs)
             self._admit(answers)
         await self._begin(answers)
@@ -149,35 +256,59 @@ class Engine:
 
     def _new_job(self, wanted: Submit) -> NewJob:
         now = self._clock.now()
+        job_id = self._ids.new(now)
         return NewJob(
-            job_id=self._ids.new(now),
+            job_id=job_id,
             workflow_id=wanted.workflow_id,
             version=wanted.version,
             input=wanted.input,
             created_at=now,
-            shard=SHARD,
+            shard=shard_of(job_id, self._total),
             priority=wanted.priority,
             idempotency_key=wanted.idempotency_key,
             body_digest=wanted.body_digest,
             scheduled_at=wanted.scheduled_at,
         )
 
+    @contextmanager
+    def _expecting(self, jobs: Sequence[NewJob]) -> Generator[None]:
+        """Inside the block this process stores jobs; the shards that it owns itself may begin with them at once."""
+        by_shard: dict[int, list[NewJob]] = {}
+        for job in jobs:
+            if job.shard in self._held:
+                by_shard.setdefault(job.shard, []).append(job)
+        with ExitStack() as stack:
+            for number, own in by_shard.items():
+                stack.enter_context(self._held[number].shard.expecting(own))
+            yield
+
     def _admit(self, answers: Sequence[Submission]) -> None:
         for answer in answers:
-            if answer.created:
-                self._shard.admit(answer.job)
+            holding = self._held.get(answer.job.shard)
+            if answer.created and holding is not None:
+                holding.shard.admit(answer.job)
 
     async def _begin(self, answers: Sequence[Submission]) -> None:
-        hints = [Submitted(answer.job.job_id) for answer in answers if answer.created]
-        if hints:
-            await self._broker.send(SHARD, hints)
+        hints: dict[int, list[Message]] = {}
+        for answer in answers:
+            if answer.created:
+                hints.setdefault(answer.job.shard, []).append(Submitted(answer.job.job_id))
+        for number, messages in hints.items():
+            await self._hint(number, messages)
+
+    async def _hint(self, shard: int, messages: Sequence[Message]) -> None:
+        """Tell a shard of rows. Where that fails, its sweeper finds them: whoever asked need not hear of it."""
+        try:
+            await self._broker.send(shard, messages)
+        except BrokerUnavailable as error:
+            log.warning("shard %d was not told of %d messages: %s", shard, len(messages), error)
 
     async def resume(self, job_id: str) -> StoredJob:
         """Take up one unfinished job, in an engine that otherwise leaves old jobs alone."""
         job = await self._store.job(job_id)
         if JOB_STATES[job.status] in JOB_FINAL:
             raise RequestRefused(f"job {job_id} is {job.status}: there is nothing left to resume")
-        await self._shard.take_up(job_id)
+        await self.shard.take_up(job_id)
         return job
 
     async def cancel(self, job_id: str, reason: str | None = None) -> None:
@@ -205,8 +336,8 @@ class Engine:
         applied: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._asked[request.request_id] = applied
         try:
-            await self._store.request(request)
-            await self._broker.send(SHARD, [message])
+            shard = await self._store.request(request)
+            await self._hint(shard, [message])
             await asyncio.wait((applied,), timeout=APPLIED_SECONDS_MAX)
         finally:
             del self._asked[request.request_id]
@@ -220,7 +351,7 @@ class Engine:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._ends.setdefault(job_id, []).append(future)
         try:
-            if job_id not in self._shard.jobs and job_id not in self._shard.fresh:
+            if not self._is_here(job_id):
                 job = await self._store.job(job_id)
                 if JOB_STATES[job.status] in JOB_FINAL:
                     return
@@ -231,6 +362,37 @@ class Engine:
                 waiting.remove(future)
                 if not waiting:
                     del self._ends[job_id]
+
+    def _is_here(self, job_id: str) -> bool:
+        """Whether a shard of this process has the job in memory, and so tells of its end."""
+        holding = self._held.get(shard_of(job_id, self._total))
+        return holding is not None and (job_id in holding.shard.jobs or job_id in holding.shard.fresh)
+
+    async def _watch(self) -> None:
+        """Look after the jobs that somebody here waits for and another process runs."""
+        elsewhere = [job_id for job_id in {*self._ends, *self._watched} if not self._is_here(job_id)]
+        await self._watcher.look(elsewhere, list(self._asked))
+
+    def _news_of(self, standing: Standing | None, request_id: str | None = None) -> None:
+        """What a look into the database found to have changed."""
+        if request_id is not None:
+            self._settle(request_id)
+        if standing is None:
+            return
+        for event in self._watched.get(standing.job_id, ()):
+            event.set()
+        if JOB_STATES[standing.status] in JOB_FINAL:
+            self._tell_end(standing.job_id)
+
+    def _settle(self, request_id: str) -> None:
+        applied = self._asked.get(request_id)
+        if applied is not None and not applied.done():
+            applied.set_result(None)
+
+    def _tell_end(self, job_id: str) -> None:
+        for future in self._ends.pop(job_id, ()):
+            if not future.done():
+                future.set_result(None)
 
     @contextmanager
     def news(self, job_id: str) -> Generator[asyncio.Event]:
@@ -251,16 +413,12 @@ class Engine:
                 for event in self._watched[job_id]:
                     event.set()
         for request_id in changes.requests:
-            applied = self._asked.get(request_id)
-            if applied is not None and not applied.done():
-                applied.set_result(None)
+            self._settle(request_id)
         for job_id, row in changes.jobs.items():
             if row.status == "running":
                 self._ended.pop(job_id, None)
         for job_id in changes.finished:
             self._ended[job_id] = None
-            for future in self._ends.pop(job_id, ()):
-                if not future.done():
-                    future.set_result(None)
+            self._tell_end(job_id)
         while len(self._ended) > ENDED_MAX:
             self._ended.popitem(last=False)

@@ -1,5 +1,6 @@
 """Retention: finished jobs are removed with all their rows, in small batches."""
 
+from windlass.ports.artefacts import Artefacts
 from windlass.ports.clock import Clock
 from windlass.ports.store import Store
 
@@ -15,8 +16,9 @@ _DAY_MICROSECONDS = 86_400_000_000
 class Pruner:
     """Removes jobs that ended more than `retention_days` ago."""
 
-    def __init__(self, store: Store, clock: Clock, retention_days: float) -> None:
+    def __init__(self, store: Store, artefacts: Artefacts, clock: Clock, retention_days: float) -> None:
         self._store = store
+        self._artefacts = artefacts
         self._clock = clock
         self._retention_days = retention_days
 
@@ -25,9 +27,12 @@ class Pruner:
         before = self._clock.now() - round(self._retention_days * _DAY_MICROSECONDS)
         total = 0
         for _ in range(PRUNE_BATCHES_MAX):
-            count = await self._store.prune(before, PRUNE_JOBS_MAX)
-            total += count
-            if count < PRUNE_JOBS_MAX:
+            gone = await self._store.prune(before, PRUNE_JOBS_MAX)
+            if gone:
+                # After the rows: a job that somebody retried at this very moment keeps what it needs.
+                await self._artefacts.remove(gone)
+            total += len(gone)
+            if len(gone) < PRUNE_JOBS_MAX:
                 break
             await self._clock.sleep(PAUSE_SECONDS)
         return total

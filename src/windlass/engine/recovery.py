@@ -6,14 +6,17 @@ from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
 
-from windlass.core.advance import NODE_TIMEOUT_GRACE_SECONDS
+from windlass.core.attempts import NODE_TIMEOUT_GRACE_SECONDS
 from windlass.core.changes import NodeRow, Task, Timer
 from windlass.core.errors import StoreUnavailable, TemplateFailed
-from windlass.core.job import IN_FLIGHT, Job, JobHead
+from windlass.core.iterations import Flight, LoopRows
+from windlass.core.job import Job, JobHead
 from windlass.core.messages import Message, Proceeded, Submitted, TaskLost
+from windlass.core.needs import want_node
 from windlass.core.plan import Plan
 from windlass.core.states import JOB_STATES, JobState, NodeState
 from windlass.engine.plans import Plans
+from windlass.engine.values import Values
 from windlass.ports.broker import Broker
 from windlass.ports.store import Store, StoredJob
 
@@ -26,7 +29,7 @@ _MICROSECONDS = 1_000_000
 log = logging.getLogger("windlass.engine")
 
 
-def rebuild(plan: Plan, stored: StoredJob, rows: Iterable[NodeRow]) -> Job:
+def rebuild(plan: Plan, stored: StoredJob, rows: Iterable[NodeRow], loops: Iterable[LoopRows] = ()) -> Job:
     """A job in memory from its rows."""
     head = JobHead(
         job_id=stored.job_id,
@@ -43,11 +46,12 @@ def rebuild(plan: Plan, stored: StoredJob, rows: Iterable[NodeRow]) -> Job:
         priority=stored.priority,
         scheduled_at=stored.scheduled_at,
     )
-    return Job.restored(plan, head, rows)
+    return Job.restored(plan, head, rows, loops)
 
 
-# A job's id, the number of a node, and the attempt that is meant: by the time it matters the node may be at another.
-Place = tuple[str, int, int]
+# A job's id, the number of a node, the iteration (or -1), and the attempt that is meant: by the time it matters it may
+# be at another.
+Place = tuple[str, int, int, int]
 
 
 class Lost(Struct, frozen=True):
@@ -60,9 +64,10 @@ class Lost(Struct, frozen=True):
 class Recovery:
     """The steps of taking a shard over. One bad row sets its job aside and stops nothing else."""
 
-    def __init__(self, store: Store, plans: Plans, quarantined: set[str]) -> None:
+    def __init__(self, store: Store, plans: Plans, values: Values, quarantined: set[str]) -> None:
         self._store = store
         self._plans = plans
+        self._values = values
         self._quarantined = quarantined
 
     async def load(self, shard: int, admitted: AbstractSet[str] | None) -> dict[str, Job]:
@@ -71,10 +76,11 @@ class Recovery:
         for job_id in await self._store.unfinished(shard):
             if job_id in self._quarantined or (admitted is not None and job_id not in admitted):
                 continue
-            stored, rows = await self._store.restore(job_id)
+            restored = await self._store.restore(job_id)
+            stored = restored.job
             try:
                 plan = await self._plans.get(stored.workflow_id, stored.version)
-                jobs[stored.job_id] = rebuild(plan, stored, rows)
+                jobs[stored.job_id] = rebuild(plan, stored, restored.nodes, restored.loops)
             except StoreUnavailable:
                 raise
             except Exception:
@@ -88,13 +94,13 @@ class Recovery:
         for job in jobs:
             if job.deadline_at is not None:
                 found.append(Timer(job.deadline_at, job.id, "job_timeout", round=job.round))
-            for node, flight in job.flights.items():
-                plan = job.plan.nodes[node]
-                if flight.due_at is not None:
-                    found.append(Timer(flight.due_at, job.id, "retry", plan.id, flight.attempt))
-                elif flight.started_at is not None:
-                    limit = round((plan.timeout_seconds + NODE_TIMEOUT_GRACE_SECONDS) * _MICROSECONDS)
-                    found.append(Timer(flight.started_at + limit, job.id, "node_timeout", plan.id, flight.attempt))
+            found.extend(timer for flight in job.flights.values() if (timer := _timer_of(job, flight)) is not None)
+            for node, loop in job.loops.items():
+                if loop.deadline_at is not None:
+                    node_id = job.plan.nodes[node].id
+                    found.append(Timer(loop.deadline_at, job.id, "loop_timeout", node_id, loop.flight.attempt))
+                timers = (_timer_of(job, flight) for flight in loop.flights.values())
+                found.extend(timer for timer in timers if timer is not None)
         return found
 
     def hints(self, jobs: Iterable[Job]) -> list[Message]:
@@ -103,7 +109,7 @@ class Recovery:
         for job in jobs:
             if job.status is JobState.PENDING:
                 found.append(Submitted(job.id))
-            elif job.ready or not job.unfinished:
+            elif job.ready or job.filling or not job.unfinished:
                 found.append(Proceeded(job.id))
         return found
 
@@ -114,37 +120,64 @@ class Recovery:
 
     async def lost(self, jobs: Iterable[Job], broker: Broker) -> Lost:
         """What is in flight by the rows and unknown to the broker; what ran there counts as lost with its worker."""
-        places: dict[str, tuple[Job, int]] = {}
+        places: dict[str, tuple[Job, Flight]] = {}
         for job in jobs:
-            for node in job.flights:
-                if job.states[node] in IN_FLIGHT:
-                    places[job.task_id(node)] = (job, node)
+            for flight in job.out():
+                places[job.task_id(flight)] = (job, flight)
         lost = Lost([], [])
         for task_id in await missing(broker, list(places)):
-            job, node = places[task_id]
-            flight = job.flights[node]
-            lost.places.append((job.id, node, flight.attempt))
-            if job.states[node] == NodeState.RUNNING:
-                lost.messages.append(
-                    TaskLost(job.id, job.plan.nodes[node].id, flight.attempt, flight.worker_id or "", flight.losses + 1)
-                )
+            job, flight = places[task_id]
+            lost.places.append((job.id, flight.node, flight.index, flight.attempt))
+            if job.state_of(flight) == NodeState.RUNNING:
+                node_id, index = job.plan.nodes[flight.node].id, max(flight.index, 0)
+                losses, worker_id = flight.losses + 1, flight.worker_id or ""
+                lost.messages.append(TaskLost(job.id, node_id, flight.attempt, worker_id, losses, index))
         return lost
 
-    def tasks(self, jobs: Mapping[str, Job], places: Sequence[Place]) -> list[Task]:
+    async def tasks(self, jobs: Mapping[str, Job], places: Sequence[Place]) -> list[Task]:
         """The tasks of attempts that are still in flight, rendered again: the same as the first time."""
         found: list[Task] = []
-        for job_id, node, attempt in places:
+        for job_id, node, index, attempt in places:
             job = jobs.get(job_id)
-            if job is None or not job.awaits(node, attempt):
+            if job is None:
                 continue
+            # Fetched beside the job: its shard may be deciding about it, on values of its own.
+            values = {key: await self._values.value(key) for key in _lacking(job, node)}
+            flight = job.flight_of(node, max(index, 0), attempt)
+            if flight is None or jobs.get(job_id) is not job:
+                continue
+            held, job.values = job.values, {**job.values, **values}
             try:
-                found.append(job.task(node, job.params_of(node)))
+                found.append(job.task(flight))
             except TemplateFailed:
                 # It rendered once, from the same values: only a changed Windlass can get here.
                 self._quarantined.add(job_id)
                 log.exception("job %s can not be taken up and is set aside", job_id)
-            job.values.clear()
+            finally:
+                job.values = held
         return found
+
+
+def _lacking(job: Job, node: int) -> list[str]:
+    """The keys of large values that an attempt of a node needs and its job does not have in memory."""
+    if not job.has_large:
+        return []
+    wanted, job.wanted = job.wanted, {}
+    want_node(job, job.plan.nodes[node])
+    lacking, job.wanted = job.wanted, wanted
+    return list(lacking)
+
+
+def _timer_of(job: Job, flight: Flight) -> Timer | None:
+    """The wait that an attempt's row tells of."""
+    plan = job.plan.nodes[flight.node]
+    index = max(flight.index, 0)
+    if flight.due_at is not None:
+        return Timer(flight.due_at, job.id, "retry", plan.id, flight.attempt, index)
+    if flight.started_at is None or flight.is_gathering:
+        return None
+    limit = round((plan.timeout_seconds + NODE_TIMEOUT_GRACE_SECONDS) * _MICROSECONDS)
+    return Timer(flight.started_at + limit, job.id, "node_timeout", plan.id, flight.attempt, index)
 
 
 async def missing(broker: Broker, task_ids: Sequence[str]) -> list[str]:

@@ -13,17 +13,20 @@ from contextlib import contextmanager
 from msgspec import Struct
 
 from windlass.core.advance import advance
-from windlass.core.changes import Changes
+from windlass.core.calls import asked_for
+from windlass.core.changes import Changes, Gather
 from windlass.core.errors import JobNotFound, RequestRefused, StaleLease, StoreUnavailable
 from windlass.core.job import Job
 from windlass.core.messages import Message, Proceeded, TaskFinished
+from windlass.core.needs import want_for
 from windlass.engine.duties import kept
 from windlass.engine.plans import Plans
 from windlass.engine.recovery import Lost, Recovery, rebuild
 from windlass.engine.timers import Timers
+from windlass.engine.values import Values
 from windlass.ports.broker import Broker
 from windlass.ports.clock import Clock
-from windlass.ports.store import Lease, NewJob, Store, StoredJob
+from windlass.ports.store import Lease, NewJob, Restored, Store, StoredJob
 
 # Messages that one commit covers at most. Batches grow with load by themselves; this bounds their memory.
 BATCH_MAX = 500
@@ -49,7 +52,17 @@ class Shard:
     """Owns the jobs of one shard while its lease lasts."""
 
     def __init__(
-        self, number: int, owner: str, store: Store, broker: Broker, clock: Clock, plans: Plans, listener: Listener
+        self,
+        number: int,
+        owner: str,
+        store: Store,
+        broker: Broker,
+        clock: Clock,
+        plans: Plans,
+        values: Values,
+        listener: Listener,
+        *,
+        ttl_seconds: float | None = None,
     ) -> None:
         self.number = number
         self.owner = owner
@@ -64,8 +77,11 @@ class Shard:
         self._broker = broker
         self._clock = clock
         self._plans = plans
+        self._values = values
         self._listener = listener
         self._lease = Lease(0, abandoned=False)
+        # None: this owner is the only one there is, and takes the shard whoever had it before.
+        self._ttl_seconds = ttl_seconds
         self._timers = Timers(number, broker, clock)
         self._carried: list[Message] = []
         self._expected: set[str] = set()
@@ -78,7 +94,10 @@ class Shard:
         self._lost: StaleLease | None = None
         self._failures = 0
         self.ready = asyncio.Event()
-        self.recovery = Recovery(store, plans, self.quarantined)
+        # Outputs being put together, beside everything else.
+        self._gathering: set[asyncio.Future[None]] = set()
+        self._gather_failure: Exception | None = None
+        self.recovery = Recovery(store, plans, values, self.quarantined)
 
     async def run(self) -> None:
         """Own the shard until `stop` or until the lease is lost (StaleLease)."""
@@ -130,6 +149,8 @@ class Shard:
                     await underway.popleft().task
                 if self._lost is not None:
                     raise self._lost
+                if self._gather_failure is not None:
+                    raise self._gather_failure
                 carried, self._carried = self._carried, []
                 gathered = await self._broker.gather(self.number, BATCH_MAX, 0.0 if carried else GATHER_SECONDS)
                 if not gathered and not carried:
@@ -165,14 +186,24 @@ class Shard:
                 if job is None:
                     self._dismiss(message, changes)
                     continue
+            # One that has ended needs nothing, and must not be dropped from memory while something is fetched for it.
+            if (job.has_large or isinstance(message, TaskFinished)) and not job.ended:
+                want_for(job, message)
+                if job.wanted:
+                    await self._values.provide(job)
             try:
                 advance(job, message, now, changes)
+                while job.wanted:
+                    await self._values.provide(job)
+                    advance(job, Proceeded(job.id), now, changes)
+            except StoreUnavailable:
+                raise
             except Exception:
                 # The job is half moved: it is set aside, and the rest of the batch starts over from the rows.
                 self.quarantined.add(message.job_id)
                 raise
             if job.values:
-                job.values.clear()
+                self._values.let_go(job)
         self._carried.extend(Proceeded(job_id) for job_id in dict.fromkeys(changes.unfinished_turns))
         return changes
 
@@ -184,13 +215,14 @@ class Shard:
     async def _load(self, job_id: str) -> Job | None:
         if job_id in self.quarantined:
             return None
-        stored, rows = self.fresh.pop(job_id, None), ()
+        fresh = self.fresh.pop(job_id, None)
+        restored = None if fresh is None else Restored(fresh)
         try:
-            if stored is None:
+            if restored is None:
                 self._expected.discard(job_id)
-                stored, rows = await self._store.restore(job_id)
-            plan = await self._plans.get(stored.workflow_id, stored.version)
-            job = self.jobs[job_id] = rebuild(plan, stored, rows)
+                restored = await self._store.restore(job_id)
+            plan = await self._plans.get(restored.job.workflow_id, restored.job.version)
+            job = self.jobs[job_id] = rebuild(plan, restored.job, restored.nodes, restored.loops)
         except JobNotFound:
             return None
         except StoreUnavailable:
@@ -241,11 +273,29 @@ class Shard:
         if changes.cancels:
             await self._broker.cancel(changes.cancels)
         self._timers.set(changes.timers)
+        self._gather(changes.gathers)
         if gathered:
             await self._broker.acknowledge(self.number, gathered)
         self._leaving.update(changes.finished)
         if self._leaving:
             self._forget_ended()
+
+    def _gather(self, wanted: Sequence[Gather]) -> None:
+        """Have outputs put together; the job is told with the next batch."""
+        for one in wanted:
+            task = asyncio.ensure_future(self._tell_gathered(one))
+            self._gathering.add(task)
+            task.add_done_callback(self._gathering.discard)
+
+    async def _tell_gathered(self, wanted: Gather) -> None:
+        try:
+            gathered = await self._values.gather(wanted)
+            # Only now: the list is another one after each batch.
+            self._carried.append(gathered)
+        except Exception as failure:
+            # The shard starts over from the rows, which tell that this is still to be done.
+            self._gather_failure = failure
+        await self._broker.send(self.number, [])
 
     def _forget_ended(self) -> None:
         """Drop ended jobs from memory, but not before all that was decided about them is stored."""
@@ -259,7 +309,10 @@ class Shard:
 
     async def _recover(self) -> None:
         """Take the lease and rebuild the memory; results that wait are applied before tasks go out again."""
-        self._lease = await self._store.take_lease(self.number, self.owner)
+        for task in self._gathering:
+            task.cancel()
+        self._gather_failure = None
+        self._lease = await self._taken()
         self._is_next_decided = False
         self.jobs.clear()
         self.fresh.clear()
@@ -272,6 +325,8 @@ class Shard:
         self.jobs.update(await self.recovery.load(self.number, self.admitted))
         self._timers.set(self.recovery.timers(self.jobs.values()))
         self._carried.extend(self.recovery.hints(self.jobs.values()))
+        for job in self.jobs.values():
+            self._gather(asked_for(job))
         self._carried.extend(await self.recovery.results(self.number, self.jobs))
         # Asked before the inbox is emptied: a result that comes in between is then not taken for a lost task.
         lost = await self.recovery.lost(self.jobs.values(), self._broker)
@@ -280,6 +335,14 @@ class Shard:
             await self._commit(await self.decide(lost.messages), 0)
         await self._publish_again(lost)
         self.ready.set()
+
+    async def _taken(self) -> Lease:
+        if self._ttl_seconds is None:
+            return await self._store.take_lease(self.number, self.owner)
+        lease = await self._store.claim_lease(self.number, self.owner, self._ttl_seconds)
+        if lease is None:
+            raise StaleLease(f"shard {self.number} has another owner")
+        return lease
 
     @property
     def epoch(self) -> int:
@@ -314,6 +377,7 @@ class Shard:
         self._timers.set(self.recovery.timers([job]))
         lost = await self.recovery.lost([job], self._broker)
         hints = self.recovery.hints([job])
+        self._gather(asked_for(job))
         await self._broker.send(self.number, [*hints, *lost.messages] if self._lease.abandoned else hints)
         await self._publish_again(lost)
 
@@ -327,7 +391,8 @@ class Shard:
 
     async def _publish_again(self, lost: Lost) -> None:
         for start in range(0, len(lost.places), BATCH_MAX):
-            await self._broker.publish(self.recovery.tasks(self.jobs, lost.places[start : start + BATCH_MAX]))
+            places = lost.places[start : start + BATCH_MAX]
+            await self._broker.publish(await self.recovery.tasks(self.jobs, places))
 
 
 async def _settled(tasks: Sequence["asyncio.Future[None]"]) -> None:

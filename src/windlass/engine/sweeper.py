@@ -5,7 +5,6 @@ Nothing waits for it in ordinary operation.
 
 import asyncio
 
-from windlass.core.job import IN_FLIGHT
 from windlass.core.messages import CancelRequested, Message, RetryRequested, Submitted
 from windlass.engine.recovery import Place, missing
 from windlass.engine.shard import Shard
@@ -27,7 +26,10 @@ _MICROSECONDS = 1_000_000
 class Sweeper:
     """Looks after one shard."""
 
-    def __init__(self, shard: Shard, store: Store, broker: Broker, clock: Clock) -> None:
+    def __init__(
+        self, shard: Shard, store: Store, broker: Broker, clock: Clock, flight_seconds: float = FLIGHT_SECONDS
+    ) -> None:
+        self._flight = round(flight_seconds * _MICROSECONDS)
         self._shard = shard
         self._store = store
         self._broker = broker
@@ -42,7 +44,7 @@ class Sweeper:
         await self._shard.check_lease()
         await self._find_rows()
         now = self._clock.now()
-        if now - self._asked_at >= FLIGHT_SECONDS * _MICROSECONDS:
+        if now - self._asked_at >= self._flight:
             self._asked_at = now
             await self._find_lost_tasks(now)
 
@@ -64,13 +66,13 @@ class Sweeper:
 
         A wait that is long over was lost on its way to the inbox: the job is told of it again.
         """
-        before = now - round(FLIGHT_SECONDS * _MICROSECONDS)
+        before = now - self._flight
         places: dict[str, Place] = {}
         overdue: list[Message] = []
         for count, job in enumerate(list(self._shard.jobs.values()), 1):
-            for node, flight in job.flights.items():
-                if job.states[node] in IN_FLIGHT and (flight.dispatched_at or 0) < before:
-                    places[job.task_id(node)] = (job.id, node, flight.attempt)
+            for flight in job.out():
+                if (flight.dispatched_at or 0) < before:
+                    places[job.task_id(flight)] = (job.id, flight.node, flight.index, flight.attempt)
             overdue += [told(timer) for timer in self._shard.recovery.timers([job]) if timer.due_at < before]
             if count % YIELD_JOBS == 0:
                 await asyncio.sleep(0)
@@ -80,7 +82,8 @@ class Sweeper:
         lost = [places[task_id] for task_id in unknown if task_id in self._suspects]
         self._suspects = set(unknown)
         for start in range(0, len(lost), SWEEP_MAX):
-            await self._broker.publish(self._shard.recovery.tasks(self._shard.jobs, lost[start : start + SWEEP_MAX]))
+            tasks = await self._shard.recovery.tasks(self._shard.jobs, lost[start : start + SWEEP_MAX])
+            await self._broker.publish(tasks)
 
 
 def _message(request: Request) -> Message:

@@ -1,17 +1,31 @@
 """The handlers that come with Windlass."""
 
 from collections.abc import Mapping
+from pathlib import Path
 
+from windlass.connections.folder import Folder
+from windlass.connections.named import Connections
 from windlass.handlers import echo, fail, python, sleep
 from windlass.handlers.http import http_handler
+from windlass.handlers.llm import LlmDefaults, llm_handler
+from windlass.handlers.postgres import postgres_handler
 from windlass.handlers.shell import shell_handler
+from windlass.handlers.sqlite import sqlite_handler
 from windlass.ports.declare import collect
 from windlass.ports.handler import Handler
 
 
-def builtin(*, allow_private: bool = False, environment: Mapping[str, str] | None = None) -> dict[str, Handler]:
+def builtin(
+    *,
+    allow_private: bool = False,
+    environment: Mapping[str, str] | None = None,
+    llm: LlmDefaults | None = None,
+    connections: Connections | None = None,
+) -> dict[str, Handler]:
     """All of them, by name. `environment` is the worker's own, of which commands see the harmless part."""
     http = http_handler(allow_private)
+    model = llm_handler(allow_private, llm or LlmDefaults())
+    databases = connections or Connections({}, Folder(Path()))
     return {
         **collect(echo),
         **collect(sleep),
@@ -19,5 +33,9 @@ def builtin(*, allow_private: bool = False, environment: Mapping[str, str] | Non
         **collect(python),
         "http": http,
         "call_external_service": http,
+        "llm": model,
+        "llm_service": model,
+        "postgres": postgres_handler(databases),
         "shell": shell_handler(environment or {}),
+        "sqlite": sqlite_handler(databases),
     }

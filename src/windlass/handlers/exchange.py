@@ -2,6 +2,8 @@
 
 import base64
 import re
+from collections.abc import Generator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http.cookiejar import CookieJar, DefaultCookiePolicy
@@ -68,30 +70,55 @@ class AnswerRefused(FatalError):
 
 async def exchange(ctx: Context, wanted: Wanted, allow_private: bool) -> Any:
     """Make the request and return what the body says; `ctx.meta` gets the status, headers and time taken."""
-    client = ctx.resource(f"http_client private={allow_private}", lambda: _client(allow_private))
+    client = shared_client(ctx, allow_private)
     began = perf_counter()
-    try:
-        response, body = await _answer(client, _request(client, wanted))
-    except (httpx2.InvalidURL, httpx2.UnsupportedProtocol, httpx2.LocalProtocolError) as error:
-        raise ParamsInvalid(f"the request to {_shown(wanted.url)} can not be sent: {error}") from None
-    except httpx2.DecodingError as error:
-        raise BodyInvalid(f"{wanted.method} {_shown(wanted.url)}: {error}") from None
-    except httpx2.TransportError as error:
-        what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        raise Unreachable(f"{wanted.method} {_shown(wanted.url)} got no answer ({what})") from None
+    with translated(wanted):
+        response, body = await _answer(client, request_of(client, wanted))
     ctx.meta.update(
         status=response.status_code,
         headers=_kept(response.headers),
         elapsed_seconds=round(perf_counter() - began, 6),
-        url=_shown(str(response.url)),
+        url=shown(str(response.url)),
     )
-    text = _text(response, body)
+    text = text_of(response, body)
     if not (response.status_code in wanted.expected if wanted.expected else response.is_success):
         raise _status_error(wanted, response, text)
     return _value(wanted, response, body, text)
 
 
-def _client(allow_private: bool) -> httpx2.AsyncClient:
+def shared_client(ctx: Context, allow_private: bool) -> httpx2.AsyncClient:
+    """The client of all attempts of a worker; every request of it is guarded."""
+    return ctx.resource(f"http_client private={allow_private}", lambda: guarded_client(allow_private))
+
+
+@contextmanager
+def translated(wanted: Wanted) -> Generator[None]:
+    """The client's errors as those of the handler: what can not be sent, what got no answer, what can not be read."""
+    try:
+        yield
+    except (httpx2.InvalidURL, httpx2.UnsupportedProtocol, httpx2.LocalProtocolError) as error:
+        raise ParamsInvalid(f"the request to {shown(wanted.url)} can not be sent: {error}") from None
+    except httpx2.DecodingError as error:
+        raise BodyInvalid(f"{wanted.method} {shown(wanted.url)}: {error}") from None
+    except httpx2.TransportError as error:
+        what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        raise Unreachable(f"{wanted.method} {shown(wanted.url)} got no answer ({what})") from None
+
+
+async def deliver(client: httpx2.AsyncClient, wanted: Wanted) -> None:
+    """Make a request whose answer matters only by its status. A redirect is none: it would lose the body on its way."""
+    with translated(wanted):
+        response = await client.send(request_of(client, wanted), stream=True)
+        try:
+            body = await body_of(response)
+        finally:
+            await response.aclose()
+    if not response.is_success:
+        raise _status_error(wanted, response, text_of(response, body))
+
+
+def guarded_client(allow_private: bool) -> httpx2.AsyncClient:
+    """A client that checks the address of every request."""
     return httpx2.AsyncClient(
         transport=GuardedTransport(allow_private, httpx2.create_ssl_context(trust_env=False)),
         trust_env=False,
@@ -102,14 +129,15 @@ def _client(allow_private: bool) -> httpx2.AsyncClient:
     )
 
 
-def _request(client: httpx2.AsyncClient, wanted: Wanted) -> httpx2.Request:
+def request_of(client: httpx2.AsyncClient, wanted: Wanted) -> httpx2.Request:
+    """The request that the author described; ParamsInvalid when there is none such."""
     if not _METHOD.fullmatch(wanted.method):
         raise ParamsInvalid(f"method {wanted.method!r} is none: use GET, POST, PUT, PATCH, DELETE or the like")
     url = httpx2.URL(wanted.url)
     if url.scheme not in SCHEMES or not url.host:
-        raise ParamsInvalid(f"url {_shown(wanted.url)!r} can not be requested: it must start with http:// or https://")
+        raise ParamsInvalid(f"url {shown(wanted.url)!r} can not be requested: it must start with http:// or https://")
     if url.port is not None and not 0 < url.port <= PORT_MAX:
-        raise ParamsInvalid(f"url {_shown(wanted.url)!r} has the port {url.port}: {PORT_MAX} is the greatest")
+        raise ParamsInvalid(f"url {shown(wanted.url)!r} has the port {url.port}: {PORT_MAX} is the greatest")
     for name, value in wanted.headers.items():
         if not _HEADER_NAME.fullmatch(name) or _HEADER_FORBIDDEN.search(value):
             raise ParamsInvalid(f"header {name!r} can not be sent: its name or value has characters that no header has")
@@ -133,7 +161,7 @@ def _request(client: httpx2.AsyncClient, wanted: Wanted) -> httpx2.Request:
             timeout=wanted.timeout_seconds,
         )
     except (TypeError, ValueError) as error:
-        raise ParamsInvalid(f"the request to {_shown(wanted.url)} can not be built: {error}") from None
+        raise ParamsInvalid(f"the request to {shown(wanted.url)} can not be built: {error}") from None
 
 
 async def _answer(client: httpx2.AsyncClient, request: httpx2.Request) -> tuple[httpx2.Response, bytes]:
@@ -142,16 +170,16 @@ async def _answer(client: httpx2.AsyncClient, request: httpx2.Request) -> tuple[
         response = await client.send(request, stream=True)
         try:
             if response.next_request is None:
-                return response, await _body(response)
+                return response, await body_of(response)
         finally:
             await response.aclose()
         request = _followed(request, response.next_request)
-    raise AnswerRefused(f"{_shown(str(request.url))}: more than {REDIRECTS_MAX} redirects")
+    raise AnswerRefused(f"{shown(str(request.url))}: more than {REDIRECTS_MAX} redirects")
 
 
 def _followed(request: httpx2.Request, following: httpx2.Request) -> httpx2.Request:
     if following.url.scheme not in SCHEMES:
-        raise AnswerRefused(f"{_shown(str(request.url))} redirects to {_shown(str(following.url))}, which is not HTTP")
+        raise AnswerRefused(f"{shown(str(request.url))} redirects to {shown(str(following.url))}, which is not HTTP")
     was, now = request.url, following.url
     if (was.scheme, was.host, was.port) != (now.scheme, now.host, now.port):
         for name in [name for name in following.headers if name.lower() not in HEADERS_FOLLOWING]:
@@ -160,12 +188,13 @@ def _followed(request: httpx2.Request, following: httpx2.Request) -> httpx2.Requ
     return following
 
 
-async def _body(response: httpx2.Response) -> bytes:
+async def body_of(response: httpx2.Response) -> bytes:
+    """The whole body, up to a bound."""
     parts = bytearray()
     async for part in response.aiter_bytes():
         parts += part
         if len(parts) > BODY_BYTES_MAX:
-            raise AnswerRefused(f"{_shown(str(response.url))}: the body exceeds {BODY_BYTES_MAX} bytes")
+            raise AnswerRefused(f"{shown(str(response.url))}: the body exceeds {BODY_BYTES_MAX} bytes")
     return bytes(parts)
 
 
@@ -177,14 +206,14 @@ def _value(wanted: Wanted, response: httpx2.Response, body: bytes, text: str) ->
     try:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise BodyInvalid(f"{wanted.method} {_shown(wanted.url)}: the body is no JSON: {error}") from None
+        raise BodyInvalid(f"{wanted.method} {shown(wanted.url)}: the body is no JSON: {error}") from None
 
 
 def _status_error(wanted: Wanted, response: httpx2.Response, text: str) -> RetryableError | FatalError:
     status = response.status_code
-    shown = text.strip()[:BODY_SHOWN_CHARS]
-    message = f"{wanted.method} {_shown(wanted.url)} answered {status} {response.reason_phrase}".rstrip()
-    message += f": {shown}" if shown else ""
+    said = text.strip()[:BODY_SHOWN_CHARS]
+    message = f"{wanted.method} {shown(wanted.url)} answered {status} {response.reason_phrase}".rstrip()
+    message += f": {said}" if said else ""
     if status in RETRYABLE or status >= 500:
         return StatusRetryable(message, status=status, retry_after=retry_after(response.headers))
     return StatusFinal(message, status=status)
@@ -215,14 +244,15 @@ def _kept(headers: httpx2.Headers) -> dict[str, str]:
     return dict([(name, value) for name, value in kept if name not in HEADERS_DROPPED][:HEADERS_KEPT_MAX])
 
 
-def _text(response: httpx2.Response, body: bytes) -> str:
+def text_of(response: httpx2.Response, body: bytes) -> str:
+    """The body as text, in whatever charset it claims."""
     try:
         return body.decode(response.charset_encoding or "utf-8", "replace")
     except LookupError:  # a charset that nobody knows
         return body.decode("utf-8", "replace")
 
 
-def _shown(url: str) -> str:
+def shown(url: str) -> str:
     """A URL without what may be secret in it: user, password, query."""
     plain = re.sub(r"//[^/@?#]*@", "//", url)
     return re.split(r"[?#]", plain, maxsplit=1)[0][:BODY_SHOWN_CHARS]

@@ -43,6 +43,10 @@ class WorkerSeen(Struct, frozen=True):
 class Broker(Protocol):
     """Queues of tasks and one inbox a shard."""
 
+    async def close(self) -> None:
+        """Let go of connections; what is queued and held stays where it is."""
+        ...
+
     async def publish(self, tasks: Sequence[Task]) -> None:
         """Queue tasks. One that is already queued or held, by its task id, is dropped."""
         ...
@@ -90,7 +94,9 @@ class Broker(Protocol):
         ...
 
     async def gather(self, shard: int, limit: int, wait_seconds: float) -> Sequence[Message]:
-        """Messages of a shard in order, up to `limit`, waiting for the first. They stay until acknowledged."""
+        """Messages of a shard in order, up to `limit`, waiting for the first. They stay until acknowledged.
+
+        One process gathers for tens of shards at a time: they share one connection that waits."""
         ...
 
     async def acknowledge(self, shard: int, count: int) -> None:

@@ -1,8 +1,11 @@
 """Messages as JSON, for rows and brokers that keep them outside the process."""
 
-import msgspec
-from msgspec import Raw, Struct
+from typing import cast
 
+import msgspec
+from msgspec import Raw, Struct, structs
+
+from windlass.core.artefacts import Reference, is_reference, read_reference, reference
 from windlass.core.messages import (
     CancelRequested,
     Failed,
@@ -26,6 +29,8 @@ class _Succeeded(Struct, frozen=True, tag="succeeded"):
 
     output: Raw
     meta: Raw = _NULL
+    # Where the output lies: a reference itself is no JSON.
+    large: Reference | None = None
 
 
 class _Failed(Struct, frozen=True, tag="failed"):
@@ -44,6 +49,7 @@ class _TaskFinished(Struct, frozen=True, tag="task_finished"):
     index: int = 0
     seed: int = 0
     result_id: str | None = None
+    context: Raw = _NULL
 
 
 _Known = _TaskFinished | Submitted | Proceeded | TaskStarted | TaskLost | TimerDue | CancelRequested | RetryRequested
@@ -53,6 +59,11 @@ _decoder = msgspec.json.Decoder(_Known)
 
 def encode_message(message: Message) -> bytes:
     """A message as JSON."""
+    if isinstance(message, TaskFinished) and isinstance(message.outcome, Succeeded):
+        outcome = message.outcome
+        if is_reference(outcome.output):
+            large = _Succeeded(_NULL, outcome.meta or _NULL, read_reference(outcome.output))
+            return _encoder.encode(structs.replace(message, outcome=cast("Succeeded", large)))
     return _encoder.encode(message)
 
 
@@ -64,8 +75,6 @@ def decode_message(encoded: bytes | str) -> Message:
 
 def _finished(found: _TaskFinished) -> TaskFinished:
     outcome = found.outcome
-    # Copied, or a small value would keep the whole buffer it was decoded from.
-    meta = None if bytes(outcome.meta) == b"null" else outcome.meta.copy()
     return TaskFinished(
         found.job_id,
         found.node_id,
@@ -73,8 +82,20 @@ def _finished(found: _TaskFinished) -> TaskFinished:
         found.worker_id,
         found.started_at,
         found.finished_at,
-        Succeeded(outcome.output.copy(), meta) if isinstance(outcome, _Succeeded) else Failed(outcome.error, meta),
+        _succeeded(outcome) if isinstance(outcome, _Succeeded) else Failed(outcome.error, _copied(outcome.meta)),
         found.index,
         found.seed,
         found.result_id,
+        _copied(found.context),
     )
+
+
+def _succeeded(found: _Succeeded) -> Succeeded:
+    large = found.large
+    output = found.output.copy() if large is None else reference(large.key, large.size)
+    return Succeeded(output, _copied(found.meta))
+
+
+def _copied(value: Raw) -> Raw | None:
+    # Copied, or a small value would keep the whole buffer it was decoded from.
+    return None if bytes(value) == b"null" else value.copy()

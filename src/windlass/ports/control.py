@@ -55,6 +55,11 @@ class Control(Protocol):
         ...
 
     @property
+    def is_shared(self) -> bool:
+        """Whether other processes run shards of the same jobs."""
+        ...
+
+    @property
     def shards(self) -> Sequence[int]:
         """The shards that this process runs now."""
         ...

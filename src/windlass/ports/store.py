@@ -5,7 +5,8 @@ from typing import Protocol
 
 from msgspec import Raw, Struct
 
-from windlass.core.changes import Changes, Event, NodeRow
+from windlass.core.changes import Changes, Event, Gather, NodeRow, TaskRow
+from windlass.core.iterations import LoopRows
 from windlass.core.messages import TaskFinished
 from windlass.ports.handler import LogLine
 
@@ -90,6 +91,37 @@ class StoredJob(Struct, frozen=True):
     scheduled_at: int | None = None
 
 
+class Restored(Struct, frozen=True):
+    """A job as its rows have it, at one moment. Of the loops only those that did not complete."""
+
+    job: StoredJob
+    nodes: Sequence[NodeRow] = ()
+    loops: Sequence[LoopRows] = ()
+
+
+class IterationFilter(Struct, frozen=True):
+    """Which iterations of a loop a list shows, by index."""
+
+    job_id: str
+    number: int
+    generation: int
+    status: str | None = None
+    after: int = -1
+    limit: int = 50
+
+
+class NodeBrief(Struct, frozen=True):
+    """What can be told of a node without reading its output."""
+
+    number: int
+    status: str
+    completed_at: int | None = None
+    # The first characters of the output; None without one.
+    head: str | None = None
+    meta: Raw | None = None
+    progress: Raw | None = None
+
+
 class Submission(Struct, frozen=True):
     """What became of a submit. A known idempotency key gives its job back, with `conflict` if the body differs."""
 
@@ -114,6 +146,31 @@ class Lease(Struct, frozen=True):
 
     epoch: int
     abandoned: bool
+
+
+class LeaseRow(Struct, frozen=True):
+    """Who owns a shard, by the database's own clock."""
+
+    shard: int
+    owner: str | None
+    epoch: int
+    # Whether the owner did not renew it in time: anybody may take it.
+    expired: bool
+
+
+class Ownership(Struct, frozen=True):
+    """How the shards are spread at this moment: every engine that lives, and every shard that ever had an owner."""
+
+    engines: Sequence[str]
+    leases: Sequence[LeaseRow]
+
+
+class Standing(Struct, frozen=True):
+    """How far a job is: the number of its last event, and its state."""
+
+    job_id: str
+    seq: int
+    status: str
 
 
 class JobFilter(Struct, frozen=True):
@@ -166,8 +223,12 @@ class Store(Protocol):
         """Store jobs as pending, each with its first event (job_created); an answer for each, in order."""
         ...
 
-    async def request(self, request: Request) -> None:
-        """Store something asked of a job; JobNotFound."""
+    async def request(self, request: Request) -> int:
+        """Store something asked of a job, and tell the job's shard; JobNotFound."""
+        ...
+
+    async def unapplied(self, request_ids: Sequence[str]) -> Sequence[str]:
+        """Those of the requests that were not applied yet."""
         ...
 
     async def take_lease(self, shard: int, owner: str) -> Lease:
@@ -182,6 +243,28 @@ class Store(Protocol):
         """The epoch of the shard's newest lease; 0 when there was none."""
         ...
 
+    async def beat(self, owner: str, leases: Mapping[int, int], ttl_seconds: float) -> Ownership:
+        """Say that an engine lives and renew its leases (shard -> epoch) as far as they are still its own. What was not
+        renewed for `ttl_seconds` is expired; instants are the database's."""
+        ...
+
+    async def ownership(self) -> Ownership:
+        """How the shards are spread at this moment, for those who only look."""
+        ...
+
+    async def claim_lease(self, shard: int, owner: str, ttl_seconds: float) -> Lease | None:
+        """Become the shard's owner under a new epoch, if it has none, if its lease is expired, or if it is the caller's
+        own already (who then leaves what it wrote under the old epoch behind); else None."""
+        ...
+
+    async def leave(self, owner: str) -> None:
+        """Forget that an engine lives: it stops in good order, and has released its leases."""
+        ...
+
+    async def standings(self, job_ids: Sequence[str]) -> Sequence[Standing]:
+        """How far each of the jobs is that exist: what those poll who wait for many jobs at once."""
+        ...
+
     async def commit(self, shard: int, epoch: int, changes: Changes) -> None:
         """Store everything or nothing. StaleLease when the epoch is not the shard's; CommitUnknown on any failure."""
         ...
@@ -190,8 +273,28 @@ class Store(Protocol):
         """Ids of the shard's unfinished jobs, oldest first."""
         ...
 
-    async def restore(self, job_id: str) -> tuple[StoredJob, Sequence[NodeRow]]:
-        """One job, finished or not, with its node rows; JobNotFound."""
+    async def restore(self, job_id: str) -> Restored:
+        """One job, finished or not, with the rows of its nodes and loops; JobNotFound."""
+        ...
+
+    async def iteration_outputs(self, wanted: Gather, start: int, stop: int) -> Sequence[Raw | None]:
+        """Outputs of a loop's iterations from one index to before another, in order; None where there is none."""
+        ...
+
+    async def page_outputs(self, wanted: Gather) -> Sequence[Raw]:
+        """What the calls of a series brought, in order."""
+        ...
+
+    async def iterations(self, wanted: IterationFilter) -> Sequence[TaskRow]:
+        """A page of the iterations of a loop that have a row."""
+        ...
+
+    async def iteration_counts(self, job_id: str, number: int, generation: int) -> Mapping[str, int]:
+        """How many iterations of a loop have a row, by status."""
+        ...
+
+    async def unrecorded(self, wanted: IterationFilter, begun: int) -> Sequence[int]:
+        """Indexes below `begun` without a row, in order: what is out with workers for the first time."""
         ...
 
     async def pending(self, shard: int, created_before: int, limit: int) -> Sequence[str]:
@@ -215,7 +318,13 @@ class Store(Protocol):
         ...
 
     async def logs(
-        self, job_id: str, node_id: str | None = None, attempt: int | None = None, after: int = 0, limit: int = 1000
+        self,
+        job_id: str,
+        node_id: str | None = None,
+        attempt: int | None = None,
+        after: int = 0,
+        limit: int = 1000,
+        index: int | None = None,
     ) -> Sequence[StoredLog]:
         """Lines of a job in order, after a number."""
         ...
@@ -232,10 +341,22 @@ class Store(Protocol):
         """The nodes of a job that left PENDING (or the one named)."""
         ...
 
+    async def snapshot(self, job_id: str) -> Restored:
+        """As `restore`, without the loops: what is shown of a job."""
+        ...
+
+    async def node_page(self, job_id: str, first: int, limit: int) -> Sequence[NodeRow]:
+        """The rows of the nodes with these numbers, from `first` on, in their order; a node may have none."""
+        ...
+
+    async def node_briefs(self, job_id: str, numbers: Sequence[int]) -> Sequence[NodeBrief]:
+        """What the rows of these nodes tell, without their outputs; a node may have none."""
+        ...
+
     async def events(self, job_id: str, after_seq: int = 0, limit: int = 1000) -> Sequence[Event]:
         """Events of a job in order, after a sequence number."""
         ...
 
-    async def prune(self, finished_before: int, limit: int) -> int:
-        """Remove jobs that ended before an instant, with all their rows, at most `limit` of them; how many."""
+    async def prune(self, finished_before: int, limit: int) -> Sequence[str]:
+        """Remove jobs that ended before an instant, with all their rows, at most `limit` of them; which."""
         ...

@@ -37,6 +37,8 @@ def read_definition(
     with collections_paused():
         document = read_value(text, found) if isinstance(text, dict) else read_document(text, format, found)
         definition = None if found.refused else check_tree(document.tree, found, handlers, strict)
+        # Nothing to look through for the collector, which starts again with all that is there.
+        document.tree = None
     problems = found.settle(document.locate)
     assert definition is not None, "a definition without problems exists"
     return definition, problems

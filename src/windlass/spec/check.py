@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
+from operator import attrgetter
 from typing import Any, cast
 
 from windlass.core.json_values import kind_of
@@ -20,7 +21,8 @@ from windlass.spec.fields import (
 )
 from windlass.spec.findings import Findings, Path, Unreadable
 from windlass.spec.graph import children_of, find_cycle, reachable_from, topological_order
-from windlass.spec.model import Definition, Node
+from windlass.spec.loops import RESERVED, Elements
+from windlass.spec.model import Definition, Node, OnSuccess
 from windlass.spec.nodes import DEFAULTS, SPELLINGS, RawNode, ReadNode, finish_node, raw_nodes, read_node
 from windlass.spec.references import check_references
 from windlass.spec.schemas import schema_fault
@@ -31,7 +33,6 @@ EDGES_MAX = 2_000_000
 PARSED_TEMPLATES_MAX = 50_000
 NODES_BETWEEN_COUNTS = 4
 CYCLE_SHOWN_MAX = 12
-RESERVED = frozenset({"input", "workload", "job", "nodes", "secrets", "error", "attempt", "response", "index", "loop"})
 
 
 def input_schema(found: Findings, path: Path, value: object) -> dict[str, Any] | None:
@@ -112,13 +113,14 @@ def _checked_nodes(
     handlers: Collection[str] | None,
     strict: bool,
 ) -> list[Node] | None:
-    raws = sorted(raw_nodes(found, fields), key=lambda raw: raw.id)
+    raws = sorted(raw_nodes(found, fields), key=attrgetter("id"))
     written = raws if "nodes" in fields else sorted(raws, key=lambda raw: raw.path[-1])
     fallback: Mapping[str, Any] = top.get("defaults") or {}
     nodes = _read_nodes(found, raws, fallback)
     if handlers is not None:
         _check_handlers(found, nodes, handlers, strict)
     index = {node.raw.id: number for number, node in enumerate(nodes)}
+    _settle_repeats(found, nodes, index)
     parents = _edges(found, nodes, index)
     if "nodes" not in fields and not any(node.dependencies or node.following for node in nodes):
         chain = [index[raw.id] for raw in written]
@@ -132,12 +134,12 @@ def _checked_nodes(
     if len(order) < len(nodes):
         _note_cycle(found, nodes, find_cycle(parents, order))
         return None
-    _check_shape(found, nodes, children)
-    check_references(found, nodes, parents, order, top.get("input"))
+    _check_shape(found, nodes, index, children)
+    check_references(found, nodes, index, parents, order, top.get("input"))
     if found.refused:
         return None
     names = [node.raw.id for node in nodes]
-    return [finish_node(nodes[at], [names[parent] for parent in parents[at]]) for at in order]
+    return [finish_node(nodes[at], tuple([names[parent] for parent in parents[at]])) for at in order]
 
 
 def _read_nodes(found: Findings, raws: Sequence[RawNode], fallback: Mapping[str, Any]) -> list[ReadNode]:
@@ -150,6 +152,22 @@ def _read_nodes(found: Findings, raws: Sequence[RawNode], fallback: Mapping[str,
             found.add(raw.path, message, "pass plain references such as {{ a.output.x }}, and compute in handlers")
             raise Unreadable
     return nodes
+
+
+def _settle_repeats(found: Findings, nodes: Sequence[ReadNode], index: Mapping[str, int]) -> None:
+    """What loops and pages mean beside the other nodes and the other keys of their node."""
+    elements = Elements(found, index)
+    for node in nodes:
+        values = node.values
+        if "loop" in values:
+            elements.settle(node.raw.path, values)
+        if "retry" in values:
+            further: OnSuccess | None = values["retry"].get("on_success")
+            # A sink takes its rows from there too.
+            if further and further.merge_path and further.collect != "append" and "sink" not in values:
+                message = f"merge_path is not used: with collect: {further.collect} nothing is merged"
+                place = (*node.raw.path, "retry", "on_success", "merge_path")
+                found.warn(place, message, "write collect: append, or remove merge_path", at_key=True)
 
 
 def _edges(found: Findings, nodes: Sequence[ReadNode], index: Mapping[str, int]) -> list[list[int]]:
@@ -197,9 +215,12 @@ def _edge_path(node: ReadNode, name: str, other: str) -> tuple[Path, Path]:
 
 def _check_markers(found: Findings, nodes: Sequence[ReadNode], parents: Sequence[Sequence[int]]) -> None:
     """Nothing comes before START or after END, whichever end of the edge says so."""
-    ends = {number for number, node in enumerate(nodes) if node.values["type"] == "end"}
+    kinds = [node.values["type"] for node in nodes]
+    if "start" not in kinds and "end" not in kinds:
+        return
+    ends = {number for number, kind in enumerate(kinds) if kind == "end"}
     for number, node in enumerate(nodes):
-        if node.values["type"] == "start" and parents[number] and not node.dependencies:
+        if kinds[number] == "start" and parents[number] and not node.dependencies:
             before = nodes[parents[number][0]].raw.id
             found.add(node.raw.path, f"'{node.raw.id}' is a start node, but '{before}' leads to it", "remove that edge")
         for parent in ends.intersection(parents[number]) if ends else ():
@@ -220,7 +241,9 @@ def _note_cycle(found: Findings, nodes: Sequence[ReadNode], cycle: Sequence[int]
     )
 
 
-def _check_shape(found: Findings, nodes: Sequence[ReadNode], children: Sequence[Sequence[int]]) -> None:
+def _check_shape(
+    found: Findings, nodes: Sequence[ReadNode], index: Mapping[str, int], children: Sequence[Sequence[int]]
+) -> None:
     starts = [number for number, node in enumerate(nodes) if node.values["type"] == "start"]
     if starts:
         reached = reachable_from(starts, children)
@@ -228,10 +251,9 @@ def _check_shape(found: Findings, nodes: Sequence[ReadNode], children: Sequence[
             if not reached[number]:
                 message = f"no path leads from the start node to '{node.raw.id}'"
                 found.add(node.raw.path, message, "connect it, or remove the start node", at_key=True)
-    for node in nodes:
-        if node.raw.id in RESERVED:
-            message = f"templates can not name the node '{node.raw.id}' alone: that word means something else"
-            found.warn(node.raw.path, message, f"write nodes['{node.raw.id}'], or rename it", at_key=True)
+    for name in sorted(RESERVED & index.keys()):
+        message = f"templates can not name the node '{name}' alone: that word means something else"
+        found.warn(nodes[index[name]].raw.path, message, f"write nodes['{name}'], or rename it", at_key=True)
 
 
 def _check_handlers(found: Findings, nodes: Sequence[ReadNode], handlers: Collection[str], strict: bool) -> None:

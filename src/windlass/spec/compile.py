@@ -8,7 +8,18 @@ from typing import Any, cast
 import msgspec
 from msgspec import Raw, Struct
 
-from windlass.core.plan import NO_RETRY, Backoff, NodeKind, NodePlan, Plan, RetryOnError
+from windlass.core.plan import (
+    NO_RETRY,
+    Backoff,
+    Collect,
+    LoopPlan,
+    NodeKind,
+    NodePlan,
+    Plan,
+    RetryOnError,
+    RetryOnSuccess,
+    SinkPlan,
+)
 from windlass.core.templates import Template, compile_template
 from windlass.spec.collector import collections_paused
 from windlass.spec.model import (
@@ -29,6 +40,7 @@ FORMAT = 1
 
 _KINDS = {"task": NodeKind.TASK, "start": NodeKind.START, "end": NodeKind.END}
 _BACKOFFS = {"fixed": Backoff.FIXED, "linear": Backoff.LINEAR, "exponential": Backoff.EXPONENTIAL}
+_COLLECTS = {"append": Collect.APPEND, "replace": Collect.REPLACE, "collect": Collect.COLLECT}
 
 
 @collections_paused()
@@ -68,6 +80,10 @@ def _node_plan(node: Node) -> NodePlan:
         node.allow_failure,
         node.run_if_skipped,
         NO_RETRY if node.on_error is None else _rule(node.on_error),
+        None if node.on_success is None else _further_calls(node.on_success),
+        None if node.loop is None else _loop_plan(node.loop),
+        None if node.sink is None else SinkPlan(node.sink.tool, node.sink.options),
+        node.max_redeliveries,
     )
 
 
@@ -80,6 +96,29 @@ def _rule(rule: OnError) -> RetryOnError:
         max_delay_seconds=rule.max_delay,
         jitter=rule.jitter,
         when=rule.when,
+    )
+
+
+def _further_calls(rule: OnSuccess) -> RetryOnSuccess:
+    return RetryOnSuccess(
+        condition=rule.condition,
+        next_call=rule.next_call,
+        collect=_COLLECTS[rule.collect],
+        merge_path=() if rule.merge_path is None else tuple(rule.merge_path.split(".")),
+        calls_max=rule.max_attempts,
+        delay_seconds=rule.delay,
+    )
+
+
+def _loop_plan(loop: Loop) -> LoopPlan:
+    return LoopPlan(
+        collection=loop.collection,
+        element=loop.element,
+        window=loop.concurrency,
+        chunk_size=loop.chunk_size,
+        tolerant=loop.on_failure == "continue",
+        timeout_seconds=loop.timeout_seconds,
+        mode=loop.mode,
     )
 
 

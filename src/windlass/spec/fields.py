@@ -24,6 +24,8 @@ DURATION_RULE = "write a number of seconds, or 500ms, 10s, 5m, 2h, 1d"
 DAY_SECONDS = 86400.0
 DURATION_SECONDS_MAX = 365 * DAY_SECONDS
 TEXT_MAX = 10_000
+DOTTED_KEYS_MAX = 32
+_DOTTED_KEY = re.compile(r"(?!\$?\Z)[^.\[\]{}\s]{1,128}")
 
 # A reader takes the findings, the path and the value; it gives back None when it noted a problem.
 Read = Callable[[Findings, Path, object], Any]
@@ -34,6 +36,8 @@ class Section(Struct, frozen=True):
 
     keys: Mapping[str, Read]
     required: tuple[str, ...] = ()
+    # Keys of other systems, and what they are called here.
+    meant: Mapping[str, str] = {}
 
 
 def read_section(found: Findings, path: Path, value: object, section: Section) -> dict[str, Any] | None:
@@ -46,9 +50,8 @@ def read_section(found: Findings, path: Path, value: object, section: Section) -
     for key, inner in value.items():
         reader = section.keys.get(key)
         if reader is None:
-            found.add(
-                (*path, key), f"there is no key '{key}' here", found.unknown_key(key, list(section.keys)), at_key=True
-            )
+            hint = found.unknown_key(key, list(section.keys), section.meant)
+            found.add((*path, key), f"there is no key '{key}' here", hint, at_key=True)
             continue
         result = reader(found, (*path, key), inner)
         if result is not None:
@@ -91,6 +94,17 @@ def matching(pattern: re.Pattern[str], what: str, rule: str) -> Read:
         return None
 
     return read
+
+
+def dotted(found: Findings, path: Path, value: object) -> str | None:
+    """Keys with dots between them: where in a value something is."""
+    if isinstance(value, str):
+        keys = value.split(".", DOTTED_KEYS_MAX)
+        if len(keys) <= DOTTED_KEYS_MAX and all(_DOTTED_KEY.fullmatch(key) for key in keys):
+            return value
+    hint = f"write up to {DOTTED_KEYS_MAX} keys with dots between them, as in data.items"
+    found.add(path, f"{shown(value)} is no path of keys", hint)
+    return None
 
 
 def choice(*options: str) -> Read:
@@ -195,12 +209,16 @@ def condition(found: Findings, path: Path, value: object) -> Template | None:
     return None
 
 
-def object_template(found: Findings, path: Path, value: object) -> Template | None:
+def object_template(what: str) -> Read:
     """An object with templates in it, or one template that gives an object."""
-    if is_object(value) or (isinstance(value, str) and is_template(value)):
-        return template(found, path, value)
-    found.add(path, f"params are an object, not {kind_of(value)}", "write {name: value, …}")
-    return None
+
+    def read(found: Findings, path: Path, value: object) -> Template | None:
+        if is_object(value) or (isinstance(value, str) and is_template(value)):
+            return template(found, path, value)
+        found.add(path, f"{what} an object, not {kind_of(value)}", "write {name: value, …}")
+        return None
+
+    return read
 
 
 def anything(found: Findings, path: Path, value: object) -> object:
@@ -213,13 +231,12 @@ def ids(found: Findings, path: Path, value: object) -> list[str] | None:
     if isinstance(value, str):
         return [value]
     if is_array(value):
-        items = value
-        if all(type(item) is str for item in items):
-            return cast("list[str]", items)
-        for place, item in enumerate(items):
-            if not isinstance(item, str):
+        usable = True
+        for place, item in enumerate(value):
+            if type(item) is not str:
+                usable = False
                 found.add((*path, place), f"a node is named by its id, not by {kind_of(item)}", "write the id")
-        return None
+        return cast("list[str]", value) if usable else None
     found.add(path, f"this is a list of node ids, not {kind_of(value)}", "write [id, id]")
     return None
 

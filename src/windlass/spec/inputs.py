@@ -17,6 +17,7 @@ INPUT_DEPTH_MAX = 64
 INPUT_INTEGER_MAX = (1 << 63) - 1
 INPUT_PROBLEMS_MAX = 50
 VALIDATORS_KEPT = 256
+_PLAIN = frozenset({str, float, bool, type(None)})
 
 
 @lru_cache(maxsize=VALIDATORS_KEPT)
@@ -32,17 +33,12 @@ def check_input(plan_schema: Raw | None, value: object) -> Raw:
         raise InputInvalid(
             [Problem(path="", message=f"the input is a JSON object, not {kind}", hint='send {"key": …}')]
         )
-    checked = value
-    if depth_over(checked, INPUT_DEPTH_MAX):
-        message = f"the input is nested deeper than {INPUT_DEPTH_MAX} levels"
-        raise InputInvalid([Problem(path="", message=message, hint="flatten it")])
-    if (large := integer_over(checked, INPUT_INTEGER_MAX)) is not None:
-        message = f"the input has the integer {str(large)[:40]}, which does not fit into 64 bits"
-        raise InputInvalid([Problem(path="", message=message, hint="send it as a string")])
+    if not _is_small(value):
+        _check_bounds(value)
     if plan_schema is None:
-        return _encoded(checked)
+        return _encoded(value)
     schema, validator = _loaded(bytes(plan_schema))
-    filled = fill(schema, checked)
+    filled = fill(schema, value)
     encoded = _encoded(filled)
     problems: list[Problem] = []
     # What the encoder turned into JSON (dates, sets) is checked as that JSON.
@@ -54,6 +50,27 @@ def check_input(plan_schema: Raw | None, value: object) -> Raw:
     if problems:
         raise InputInvalid(problems)
     return encoded
+
+
+def _is_small(value: dict[str, object]) -> bool:
+    """Whether all values are plain and no integer is large: so are most inputs, and this is soon seen."""
+    for item in value.values():
+        kind = type(item)
+        if kind is int:
+            if not -INPUT_INTEGER_MAX <= item <= INPUT_INTEGER_MAX:  # pyright: ignore[reportOperatorIssue]
+                return False
+        elif kind not in _PLAIN:
+            return False
+    return True
+
+
+def _check_bounds(value: dict[str, object]) -> None:
+    if depth_over(value, INPUT_DEPTH_MAX):
+        message = f"the input is nested deeper than {INPUT_DEPTH_MAX} levels"
+        raise InputInvalid([Problem(path="", message=message, hint="flatten it")])
+    if (large := integer_over(value, INPUT_INTEGER_MAX)) is not None:
+        message = f"the input has the integer {str(large)[:40]}, which does not fit into 64 bits"
+        raise InputInvalid([Problem(path="", message=message, hint="send it as a string")])
 
 
 def fill(schema: object, value: object) -> object:

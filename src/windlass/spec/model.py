@@ -9,7 +9,9 @@ from windlass.core.templates import Template
 KINDS = ("task", "start", "end")
 BACKOFFS = ("fixed", "linear", "exponential")
 DEFAULT_QUEUE = "default"
+DEFAULT_ELEMENT = "item"
 DEFAULT_TIMEOUT_SECONDS = 300.0
+DEFAULT_REDELIVERIES = 5
 
 
 class OnError(Struct, frozen=True, kw_only=True):
@@ -30,6 +32,7 @@ class OnSuccess(Struct, frozen=True, kw_only=True):
     condition: Template
     next_call: Template | None = None
     collect: str = "replace"
+    # Keys with dots between them; None: the response itself.
     merge_path: str | None = None
     max_attempts: int = 100
     delay: float = 0.0
@@ -39,11 +42,13 @@ class Loop(Struct, frozen=True, kw_only=True):
     """One task for each element of a collection."""
 
     collection: Template
-    element: str = "item"
+    element: str = DEFAULT_ELEMENT
     mode: str = "sequential"
     concurrency: int = 1
     chunk_size: int | None = None
     on_failure: str = "fail"
+    # Bounds the loop as a whole.
+    timeout_seconds: float | None = None
 
 
 class Sink(Struct, frozen=True, kw_only=True):
@@ -53,7 +58,7 @@ class Sink(Struct, frozen=True, kw_only=True):
     options: Template
 
 
-class Node(Struct, frozen=True, kw_only=True):
+class Node(Struct, frozen=True, kw_only=True, gc=False):
     """One node. `dependencies` is the union of everything the document says about its edges, sorted."""
 
     id: str
@@ -70,6 +75,8 @@ class Node(Struct, frozen=True, kw_only=True):
     run_if_skipped: bool = False
     on_error: OnError | None = None
     on_success: OnSuccess | None = None
+    # How often a task is handed out again after its worker was lost; the author's attempts are not used up by that.
+    max_redeliveries: int = DEFAULT_REDELIVERIES
     loop: Loop | None = None
     sink: Sink | None = None
 

@@ -11,7 +11,6 @@ from windlass.spec.fields import (
     DAY_SECONDS,
     ID,
     ID_RULE,
-    NAME,
     QUEUE,
     Read,
     Section,
@@ -19,6 +18,7 @@ from windlass.spec.fields import (
     boolean,
     choice,
     condition,
+    dotted,
     duration,
     ids,
     matching,
@@ -30,19 +30,16 @@ from windlass.spec.fields import (
     whole,
 )
 from windlass.spec.findings import Findings, Path
-from windlass.spec.model import BACKOFFS, KINDS, Loop, Node, OnError, OnSuccess, Sink
+from windlass.spec.loops import loop
+from windlass.spec.model import BACKOFFS, KINDS, Node, OnError, OnSuccess
+from windlass.spec.sinks import sink
 from windlass.spec.trees import is_array, is_object
 
 NODES_MAX = 250_000
 ATTEMPTS_MAX = 1_000
+REDELIVERIES_MAX = 100
+CALLS_MAX = 1_000_000
 PRIORITY_MAX = 1_000
-
-# Parts of the language that are read and checked, but that this version can not run.
-UNSUPPORTED: Mapping[str, str] = {
-    "loop": "loops",
-    "on_success": "retry.on_success (pages and polling)",
-    "sink": "sinks",
-}
 
 SPELLINGS: Mapping[str, str] = {
     "tool": "handler",
@@ -64,6 +61,10 @@ MEANT: Mapping[str, str] = {
     "with": "params",
     "condition": "when",
     "uses": "handler",
+    "for_each": "loop",
+    "foreach": "loop",
+    "with_items": "loop",
+    "save": "sink",
 }
 
 
@@ -99,27 +100,15 @@ _ON_ERROR = Section(
 _ON_SUCCESS = Section(
     {
         "while": condition,
-        "next_call": object_template,
+        "next_call": object_template("a next_call is"),
         "collect": choice("append", "replace", "collect"),
-        "merge_path": text,
-        "max_attempts": whole(1, 1_000_000),
+        "merge_path": dotted,
+        "max_attempts": whole(1, CALLS_MAX),
         "delay": duration(0, 7 * DAY_SECONDS),
     },
     ("while",),
+    {"when": "while", "next": "next_call", "interval": "delay", "path": "merge_path"},
 )
-_LOOP = Section(
-    {
-        "collection": template,
-        "element": matching(NAME, "name", "use letters, digits and _"),
-        "mode": choice("async", "sequential"),
-        "concurrency": whole(1, 100_000),
-        "chunk_size": whole(1, 100_000),
-        "on_failure": choice("fail", "continue"),
-    },
-    ("collection",),
-)
-SINK_TOOLS = ("postgres", "sqlite", "file", "http")
-SINK_MODES = ("append", "upsert", "replace")
 
 
 def on_error(found: Findings, path: Path, value: object) -> OnError | None:
@@ -146,48 +135,19 @@ def on_success(found: Findings, path: Path, value: object) -> OnSuccess | None:
     return None if read is None else OnSuccess(condition=read.pop("while"), **read)
 
 
+_RETRY = Section({"on_error": on_error, "on_success": on_success, "max_redeliveries": whole(0, REDELIVERIES_MAX)})
+
+
 def retry(found: Findings, path: Path, value: object) -> dict[str, Any] | None:
-    """Both retry rules of a node."""
+    """The retry rules of a node."""
     if isinstance(value, int) and not isinstance(value, bool):
         return {"on_error": on_error(found, path, value)}
-    if is_object(value) and value and not ({"on_error", "on_success"} & value.keys()):
+    if is_object(value) and value and not (_RETRY.keys.keys() & value.keys()):
         known = [key for key in value if key in _ON_ERROR.keys]
         if known:
             found.add(path, f"'{known[0]}' belongs under on_error", "write retry: {on_error: {…}}, or retry: 3")
             return None
-    read = read_section(found, path, value, Section({"on_error": on_error, "on_success": on_success}))
-    if read is not None and "on_success" in read:
-        unsupported(found, (*path, "on_success"), "on_success")
-    return read
-
-
-def loop(found: Findings, path: Path, value: object) -> Loop | None:
-    """One task for each element."""
-    unsupported(found, path, "loop")
-    read = read_section(found, path, value, _LOOP)
-    return None if read is None else Loop(**read)
-
-
-def sink(found: Findings, path: Path, value: object) -> Sink | None:
-    """Where results are written."""
-    unsupported(found, path, "sink")
-    if not is_object(value):
-        found.add(path, f"a sink is an object, not {kind_of(value)}", "write {tool: postgres, table: …}")
-        return None
-    options = dict(value)
-    tool = choice(*SINK_TOOLS)(found, (*path, "tool"), options.pop("tool", None))
-    if "mode" in options:
-        choice(*SINK_MODES)(found, (*path, "mode"), options["mode"])
-    if options.get("mode") == "upsert" and "key" not in options:
-        found.add(path, "mode upsert needs a 'key'", "add key: [column, …]")
-    compiled = template(found, path, options)
-    return Sink(tool=tool, options=compiled) if tool is not None and compiled is not None else None
-
-
-def unsupported(found: Findings, path: Path, what: str) -> None:
-    """Refuse a part of the language that this version can not run."""
-    if what in UNSUPPORTED:
-        found.add(path, f"{UNSUPPORTED[what]} are not available in this version", f"remove '{path[-1]}'", at_key=True)
+    return read_section(found, path, value, _RETRY)
 
 
 # What a node and the workflow-wide `defaults` may both say.
@@ -203,7 +163,7 @@ NODE: Mapping[str, Read] = {
     "id": anything,
     "type": choice(*KINDS),
     "handler": matching(ID, "handler name", ID_RULE),
-    "params": object_template,
+    "params": object_template("params are"),
     "when": condition,
     "dependencies": ids,
     "next": ids,
@@ -215,6 +175,9 @@ NODE: Mapping[str, Read] = {
 }
 STEP_KEYS = frozenset({"step", *NODE, *SPELLINGS}) - {"params", "config", "id"}
 ALL_KEYS = (*NODE, *SPELLINGS)
+_READERS: Mapping[str, tuple[str, Read]] = {
+    key: (name, NODE[name]) for key in ALL_KEYS for name in (SPELLINGS.get(key, key),)
+}
 FOR_TASKS_ONLY = ("handler", "params", "loop", "sink", "retry", "queue", "timeout_seconds")
 
 
@@ -243,7 +206,8 @@ def raw_nodes(found: Findings, tree: Mapping[str, object]) -> list[RawNode]:
     if len(nodes) > NODES_MAX:
         found.add((where,), f"there are {len(nodes)} nodes, over the limit of {NODES_MAX}", "split the workflow")
         return []
-    return _without_twins(found, [node for node in nodes if node is not None])
+    usable = [node for node in nodes if node is not None]
+    return _without_twins(found, usable) if is_array(listed) else usable
 
 
 def raw_node(found: Findings, key: object, value: object, path: Path, *, listed: bool = False) -> RawNode | None:
@@ -294,12 +258,12 @@ def read_node(found: Findings, raw: RawNode, defaults: Mapping[str, Any]) -> Rea
         if is_step and key not in STEP_KEYS:
             extra[key] = inner
             continue
-        name = SPELLINGS.get(key, key)
-        reader = NODE.get(name)
-        if reader is None:
+        known = _READERS.get(key)
+        if known is None:
             if key != "step":
                 _note_unknown(found, raw, key)
             continue
+        name, reader = known
         result = reader(found, (*path, key), inner)
         if name in values:
             _note_spellings(found, raw, name, key)
@@ -307,7 +271,9 @@ def read_node(found: Findings, raw: RawNode, defaults: Mapping[str, Any]) -> Rea
             values[name] = result
     if extra:
         values["params"] = _step_params(found, raw, extra)
-    kind = values.setdefault("type", _implied_kind(raw, values))
+    if "type" not in values:
+        values["type"] = _implied_kind(raw, values) if is_step else "task"
+    kind: str = values["type"]
     if kind != "task":
         _check_marker(found, raw, kind, values)
     else:
@@ -339,7 +305,7 @@ def _step_params(found: Findings, raw: RawNode, extra: dict[str, object]) -> Tem
 
 def _implied_kind(raw: RawNode, values: Mapping[str, Any]) -> str:
     """Steps called start and end need no `type` when they do nothing."""
-    if raw.is_step and raw.id in {"start", "end"} and "handler" not in values:
+    if raw.id in {"start", "end"} and "handler" not in values:
         return raw.id
     return "task"
 
@@ -358,12 +324,13 @@ def _check_marker(found: Findings, raw: RawNode, kind: str, values: Mapping[str,
             found.add((*raw.path, key), f"a node of type {kind} {place} the workflow", f"remove '{key}'", at_key=True)
 
 
-def finish_node(node: ReadNode, dependencies: Sequence[str]) -> Node:
+def finish_node(node: ReadNode, dependencies: tuple[str, ...]) -> Node:
     """The node as it is stored, once all edges are known."""
     values = node.values
     values["kind"] = values.pop("type")
-    for name in ("id", "description"):
-        values.pop(name, None)
+    values["id"] = node.raw.id
+    values["dependencies"] = dependencies
+    values.pop("description", None)
     if "retry" in values:
         values.update(values.pop("retry"))
-    return Node(id=node.raw.id, dependencies=tuple(dependencies), **values)
+    return Node(**values)

@@ -6,24 +6,33 @@ from typing import Any
 from windlass.core.templates import Reference, Template
 from windlass.spec.findings import Findings, Path
 from windlass.spec.graph import not_upstream
-from windlass.spec.model import Loop, OnError, OnSuccess
+from windlass.spec.model import Loop, OnError, OnSuccess, Sink
 from windlass.spec.nodes import SPELLINGS, ReadNode
 from windlass.spec.trees import is_array, is_object
 
 ALWAYS = frozenset({"input", "workload", "job", "nodes"})
 _SPECIAL = ALWAYS | {"secrets"}
 JOB_KEYS = ("id", "workflow_id", "created_at")
-_TEMPLATED = frozenset({"params", "when", "retry", "loop"})
+# What else than params has templates.
+_FURTHER = frozenset({"when", "retry", "loop", "sink"})
+# Names that only some templates know.
+_KNOWN_ELSEWHERE: Mapping[str, str] = {
+    "response": "retry.on_success",
+    "error": "retry.on_error.when",
+    "attempt": "the rules under retry",
+    "index": "nodes with a loop",
+}
 NODE_KEYS = ("output", "result", "status", "meta")
 
 
 class _Names:
     """What the whole workflow knows."""
 
-    def __init__(self, nodes: Sequence[ReadNode], schema: Mapping[str, Any] | None) -> None:
-        self.index = {node.raw.id: number for number, node in enumerate(nodes)}
+    def __init__(self, index: Mapping[str, int], schema: Mapping[str, Any] | None) -> None:
+        self.index = index
         properties: object = (schema or {}).get("properties")
         closed = (schema or {}).get("additionalProperties") is False
+        self.declared: Mapping[str, object] = properties if is_object(properties) else {}
         # The only input keys there can be, or None when any may come.
         self.input_keys: list[str] | None = list(properties) if is_object(properties) and closed else None
 
@@ -38,8 +47,11 @@ def templates_of(node: ReadNode) -> Iterator[tuple[Path, Template, frozenset[str
         if (template := values.get(name)) is not None:
             key = name if name in node.raw.fields else _written(node, name)
             yield (*node.raw.path, key), template, inside
-    if not ("retry" in values or loop):
+    if not (loop or "retry" in values or "sink" in values):
         return
+    sink = values.get("sink")
+    if isinstance(sink, Sink):
+        yield (*node.raw.path, "sink"), sink.options, inside
     rules: Mapping[str, object] = values.get("retry") or {}
     rule = rules.get("on_error")
     if isinstance(rule, OnError) and rule.when is not None:
@@ -60,17 +72,18 @@ def _written(node: ReadNode, name: str) -> str:
 def check_references(
     found: Findings,
     nodes: Sequence[ReadNode],
+    index: Mapping[str, int],
     parents: Sequence[Sequence[int]],
     order: Sequence[int],
     schema: Mapping[str, Any] | None,
 ) -> None:
     """Note every reference to something that can not be there."""
-    names = _Names(nodes, schema)
+    names = _Names(index, schema)
     queries: dict[tuple[int, int], tuple[Path, str]] = {}
     for number, node in enumerate(nodes):
-        if _TEMPLATED.isdisjoint(node.values):
-            continue
         above = parents[number]
+        if _FURTHER.isdisjoint(node.values) and _reads_above(node.values.get("params"), above, index):
+            continue
         for path, template, extra in templates_of(node):
             for reference in template.references:
                 target = _check(found, path, template, reference, names, extra)
@@ -84,6 +97,19 @@ def check_references(
         node = nodes[query[1]].raw.id
         message = f"the template reads '{name}', which does not run before '{node}'"
         found.add(_inside(path, nodes[query[1]], name), message, f"add '{name}' to the dependencies of '{node}'")
+
+
+def _reads_above(template: Template | None, above: Sequence[int], index: Mapping[str, int]) -> bool:
+    """Whether a template reads nothing but the nodes just above: so most do, and then its place does not matter."""
+    if template is None:
+        return True
+    for reference in template.references:
+        keys = reference.path
+        if not keys or keys[0] not in NODE_KEYS or reference.name in _SPECIAL:
+            return False
+        if index.get(reference.name) not in above:
+            return False
+    return True
 
 
 def _check(
@@ -114,7 +140,9 @@ def _check(
         return None
     target = names.index.get(name)
     if target is None:
-        if names.input_keys is not None and name not in names.input_keys:
+        if name in _KNOWN_ELSEWHERE and name not in names.declared:
+            _note_elsewhere(found, place_in(path, template.source, name), name, names.input_keys is not None)
+        elif names.input_keys is not None and name not in names.input_keys:
             known = [*names.input_keys, *names.index, *sorted(ALWAYS)]
             _note_input(found, place_in(path, template.source, name), name, known)
         return None
@@ -126,6 +154,13 @@ def _check(
 def _note_input(found: Findings, path: Path, name: str, known: Sequence[str]) -> None:
     hint = found.like(name, known, "declare it in `input`")
     found.add(path, f"the template reads '{name}', which is neither a node nor an input", hint)
+
+
+def _note_elsewhere(found: Findings, path: Path, name: str, closed: bool) -> None:
+    """Such a name is a mistake for sure only when no input can have it."""
+    note = found.add if closed else found.warn
+    hint = f"if it is an input, write input.{name} and declare it in `input`"
+    note(path, f"the template reads '{name}', which is known only in {_KNOWN_ELSEWHERE[name]}", hint)
 
 
 def _note_key(found: Findings, path: Path, name: str, key: str, known: Sequence[str]) -> None:

@@ -1,6 +1,8 @@
 """SQLite connections as the store uses them, and the little of apsw that it relies on."""
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol, cast
 
 import apsw
@@ -8,8 +10,11 @@ import apsw
 BUSY_TIMEOUT_MS = 10_000
 # The log starts at this size and is then written over: a flush is twice as fast when the file does not grow.
 CHECKPOINT_PAGES = 1_000
+# Statements that stay prepared: all that there are, those of many rows in all their sizes.
+STATEMENTS_MAX = 256
 
 _CACHE_KIB = 65_536
+_LOG_FRAME_BYTES = 4_120
 
 
 class Rows(Protocol):
@@ -36,7 +41,7 @@ class Connection(Protocol):
 def connect(path: str, *, synchronous: str = "full", read_only: bool = False) -> Connection:
     """A connection as every part of the store wants it."""
     flags = apsw.SQLITE_OPEN_READWRITE | (0 if read_only else apsw.SQLITE_OPEN_CREATE)
-    opened = apsw.Connection(path, flags=flags)
+    opened = apsw.Connection(path, flags=flags, statementcachesize=STATEMENTS_MAX)
     opened.set_busy_timeout(BUSY_TIMEOUT_MS)
     connection = cast("Connection", opened)
     if read_only:
@@ -47,3 +52,29 @@ def connect(path: str, *, synchronous: str = "full", read_only: bool = False) ->
         connection.execute(f"pragma wal_autocheckpoint = {CHECKPOINT_PAGES}")
     connection.execute(f"pragma cache_size = -{_CACHE_KIB}")
     return connection
+
+
+def grow_log(log: Path) -> None:
+    """Fill the write-ahead log up with zeros, which SQLite reads as its end, like the remains of an older log."""
+    with log.open("r+b") as file:
+        missing = CHECKPOINT_PAGES * _LOG_FRAME_BYTES - file.seek(0, os.SEEK_END)
+        if missing > 0:
+            file.write(bytes(missing))
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def as_dicts(cursor: Rows) -> list[dict[str, Any]]:
+    """The rows of an answer, by the names of their columns."""
+    found: list[dict[str, Any]] = []
+    names: list[str] = []
+    for values in cursor:
+        names = names or [column[0] for column in cursor.get_description()]
+        found.append(dict(zip(names, values, strict=True)))
+    return found
+
+
+def first_dict(cursor: Rows) -> dict[str, Any] | None:
+    """The first row of an answer, if there is one."""
+    rows = as_dicts(cursor)
+    return rows[0] if rows else None

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 # Rows of one statement, largest first. apsw keeps prepared statements of up to 16 kB of text.
-SIZES = (256, 128, 64, 32, 16, 8, 4, 2, 1)
+SIZES = (256, 192, 128, 96, 64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)
 
 
 _ROW = re.compile(r"(?<=values )\((?:\?, )*\?(?:, [^()?]+)*\)")

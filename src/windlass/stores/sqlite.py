@@ -1,10 +1,10 @@
 """The embedded store: SQLite through apsw, one writer thread, readers on connections of their own."""
 
 import asyncio
-import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain, islice
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -12,18 +12,24 @@ import apsw
 import msgspec
 from msgspec import Raw
 
-from windlass.core.changes import Changes, Event, NodeRow
+from windlass.core.changes import Changes, Event, Gather, NodeRow, TaskRow
 from windlass.core.errors import RequestRefused, StaleLease, StoreUnavailable, WorkflowNotFound
+from windlass.core.iterations import LoopRows
 from windlass.core.messages import TaskFinished
 from windlass.ports.clock import Clock
 from windlass.ports.codec import decode_message, encode_message
 from windlass.ports.handler import LogLine
 from windlass.ports.store import (
     AliasTarget,
+    IterationFilter,
     JobFilter,
     Lease,
     NewJob,
+    NodeBrief,
+    Ownership,
     Request,
+    Restored,
+    Standing,
     StoredJob,
     StoredLog,
     StoredResult,
@@ -31,59 +37,63 @@ from windlass.ports.store import (
     Submission,
     WorkflowFilter,
 )
-from windlass.stores.connection import CHECKPOINT_PAGES, Connection, connect
+from windlass.stores import sqlite_leases
+from windlass.stores.connection import Connection, as_dicts, connect, first_dict, grow_log
 from windlass.stores.migrate import migrate_sqlite
+from windlass.stores.newest import Newest
 from windlass.stores.queries import queries
-from windlass.stores.spread import Spread
-from windlass.stores.sqlite_rows import (
-    as_dicts,
+from windlass.stores.rows import (
+    block_values,
+    brief_of,
     decode_page,
     encoded_text,
     event_of,
     event_pages,
-    first_dict,
-    first_page,
     job_of,
     job_row_values,
-    job_values,
+    loop_of,
+    loops_to_restore,
     no_job,
     node_of,
     node_values,
-    pending_job,
+    page_values,
+    task_of,
+    task_values,
     workflow_of,
 )
+from windlass.stores.spread import Spread
+from windlass.stores.sqlite_submits import Submits
 from windlass.stores.sqlite_writer import SqliteWriter
 
 READERS_MAX = 2
 # Every table that has rows of a job, the job's own last.
-PRUNED = ("delete_events", "delete_nodes", "delete_requests", "delete_results", "delete_logs", "delete_jobs")
-_LOG_FRAME_BYTES = 4_120
+PRUNED = (
+    "delete_events", "delete_tasks", "delete_pages", "delete_collections", "delete_nodes", "delete_requests",
+    "delete_results", "delete_logs", "delete_jobs",
+)  # fmt: skip
 
 _decode_targets = msgspec.json.Decoder(list[AliasTarget]).decode
 T = TypeVar("T")
 
 
-def _grow_log(log: Path) -> None:
-    """Fill the write-ahead log up with zeros, which SQLite reads as its end, like the remains of an older log."""
-    with log.open("r+b") as file:
-        missing = CHECKPOINT_PAGES * _LOG_FRAME_BYTES - file.seek(0, os.SEEK_END)
-        if missing > 0:
-            file.write(bytes(missing))
-            file.flush()
-            os.fsync(file.fileno())
-
-
 class SqliteStore:
     """The Store contract on one SQLite file."""
 
-    def __init__(self, path: str, writer: SqliteWriter | None, connection: Connection | None) -> None:
+    def __init__(
+        self, path: str, writer: SqliteWriter | None, connection: Connection | None, clock: Clock | None, newest: Newest
+    ) -> None:
         self._path = path
+        self._newest = newest
+        self._clock = clock
         self._writer = writer
         self._connection = connection
         self._sql = queries("sqlite")
-        self._insert_jobs = Spread(self._sql["insert_jobs"])
         self._insert_events = Spread(self._sql["insert_events"])
+        self._submits = Submits(self._sql, self._insert_events)
         self._put_nodes = Spread(self._sql["put_nodes"])
+        self._put_tasks = Spread(self._sql["put_tasks"])
+        self._put_pages = Spread(self._sql["put_pages"])
+        self._put_blocks = Spread(self._sql["put_blocks"])
         self._insert_logs = Spread(self._sql["insert_logs"])
         self._update_jobs = Spread(self._sql["update_jobs"])
         self._readers = ThreadPoolExecutor(READERS_MAX, thread_name_prefix="windlass-sqlite-reader")
@@ -91,23 +101,26 @@ class SqliteStore:
         self._reading: list[Connection] = []
 
     @classmethod
-    async def open(cls, path: str, clock: Clock, *, synchronous: str = "full") -> "SqliteStore":
-        """Open for writing, making the file and bringing its schema up to date. StoreUnavailable."""
+    async def open(cls, path: str, clock: Clock, *, synchronous: str = "full", alone: bool = False) -> "SqliteStore":
+        """Open for writing, making the file and bringing its schema up to date. StoreUnavailable.
+
+        One that is `alone`, the only one that writes to the file, remembers what it read of the newest versions.
+        """
         try:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
             connection = await asyncio.to_thread(connect, path, synchronous=synchronous)
             await asyncio.to_thread(migrate_sqlite, connection, clock.now())
-            await asyncio.to_thread(_grow_log, Path(f"{path}-wal"))
+            await asyncio.to_thread(grow_log, Path(f"{path}-wal"))
         except (apsw.Error, OSError) as error:
             raise StoreUnavailable(f"can not use the database {path}: {error}") from error
-        return cls(path, SqliteWriter(connection), connection)
+        return cls(path, SqliteWriter(connection), connection, clock, Newest(kept=alone))
 
     @classmethod
     async def open_reader(cls, path: str) -> "SqliteStore":
         """Open for looking only. StoreUnavailable when there is nothing to look at."""
         if not await asyncio.to_thread(Path(path).exists):
             raise StoreUnavailable(f"there is no database at {path}; run a workflow here first, or name another")
-        return cls(path, None, None)
+        return cls(path, None, None, None, Newest(kept=False))
 
     async def close(self) -> None:
         if self._writer is not None:
@@ -131,7 +144,7 @@ class SqliteStore:
             connection.execute(self._sql["insert_workflow"], (workflow_id, version, digest, text, now))
             return StoredWorkflow(workflow_id, version, definition, digest, now, is_new=True)
 
-        return await self._write(put)
+        return await self._change(workflow_id, put)
 
     async def delete_workflow(self, workflow_id: str, now: int, *, force: bool) -> None:
         def delete(connection: Connection) -> None:
@@ -144,7 +157,13 @@ class SqliteStore:
             if connection.execute(self._sql["delete_workflow"], (now, workflow_id)).fetchone() is None:
                 raise _no_workflow(workflow_id)
 
-        await self._write(delete)
+        await self._change(workflow_id, delete)
+
+    async def _change(self, workflow_id: str, operation: Callable[[Connection], T]) -> T:
+        changed = self._required_writer().write(operation)
+        changed.add_done_callback(lambda _: self._newest.forget(workflow_id))
+        # One who gives up does not stop the change: its end is still to be heard.
+        return await asyncio.shield(changed)
 
     async def put_alias(self, workflow_id: str, alias: str, targets: Sequence[AliasTarget], now: int) -> None:
         def put(connection: Connection) -> None:
@@ -176,61 +195,40 @@ class SqliteStore:
         await self._write(lambda connection: self._insert_logs(connection.execute, values))
 
     async def submit(self, jobs: Sequence[NewJob]) -> Sequence[Submission]:
-        def insert(connection: Connection) -> list[Submission]:
-            answers: list[Submission] = []
-            made: dict[tuple[str, str], StoredJob] = {}
-            fresh: list[NewJob] = []
-            for job in jobs:
-                known = self._known(connection, job, made)
-                if known is not None:
-                    answers.append(Submission(known, created=False, conflict=known.body_digest != job.body_digest))
-                    continue
-                stored = pending_job(job)
-                if job.idempotency_key is not None:
-                    made[job.workflow_id, job.idempotency_key] = stored
-                fresh.append(job)
-                answers.append(Submission(stored))
-            if fresh:
-                self._insert_jobs(connection.execute, [value for job in fresh for value in job_values(job)])
-                self._insert_events(connection.execute, [value for job in fresh for value in first_page(job)])
-            return answers
+        writer = self._required_writer()
+        return await self._submits.submit(jobs, lambda together: writer.write(together, undo=False))
 
-        return await self._write(insert)
-
-    def _known(self, connection: Connection, job: NewJob, made: dict[tuple[str, str], StoredJob]) -> StoredJob | None:
-        if job.idempotency_key is None:
-            return None
-        key = (job.workflow_id, job.idempotency_key)
-        if key in made:
-            return made[key]
-        row = first_dict(connection.execute(self._sql["job_by_idempotency_key"], key))
-        return None if row is None else job_of(row)
-
-    async def request(self, request: Request) -> None:
-        def insert(connection: Connection) -> None:
+    async def request(self, request: Request) -> int:
+        def insert(connection: Connection) -> int:
             job = first_dict(connection.execute(self._sql["job"], (request.job_id,)))
             if job is None:
                 raise no_job(request.job_id)
             values = (request.request_id, request.job_id, job["shard"], request.kind, request.created_at,
                       request.reason, request.from_node)  # fmt: skip
             connection.execute(self._sql["insert_request"], values)
+            return job["shard"]
 
-        await self._write(insert)
+        return await self._write(insert)
 
     async def take_lease(self, shard: int, owner: str) -> Lease:
-        def take(connection: Connection) -> Lease:
-            before = connection.execute(self._sql["lease"], (shard,)).fetchone()
-            taken = connection.execute(self._sql["take_lease"], (shard, owner)).fetchone()
-            assert taken is not None
-            return Lease(taken[0], abandoned=before is not None and before[1] is not None)
+        return await self._write(lambda connection: sqlite_leases.take(connection, shard, owner))
 
-        return await self._write(take)
+    async def claim_lease(self, shard: int, owner: str, ttl_seconds: float) -> Lease | None:
+        now = self._now()
+        return await self._write(lambda connection: sqlite_leases.claim(connection, shard, owner, ttl_seconds, now))
+
+    async def beat(self, owner: str, leases: Mapping[int, int], ttl_seconds: float) -> Ownership:
+        now = self._now()
+        return await self._write(lambda connection: sqlite_leases.beat(connection, owner, leases, ttl_seconds, now))
+
+    async def ownership(self) -> Ownership:
+        return await self._read(lambda connection: sqlite_leases.ownership(connection, self._now()))
+
+    async def leave(self, owner: str) -> None:
+        await self._write(lambda connection: connection.execute(self._sql["leave"], (owner,)))
 
     async def release_lease(self, shard: int, epoch: int) -> None:
-        def release(connection: Connection) -> None:
-            connection.execute(self._sql["release_lease"], (shard, epoch))
-
-        await self._write(release)
+        await self._write(lambda connection: connection.execute(self._sql["release_lease"], (shard, epoch)))
 
     async def epoch(self, shard: int) -> int:
         row = await self._read(lambda connection: connection.execute(self._sql["lease"], (shard,)).fetchone())
@@ -240,6 +238,11 @@ class SqliteStore:
         nodes: list[object] = []
         for row in changes.nodes.values():
             nodes += node_values(row)
+        tasks: list[object] = []
+        for row in changes.iterations.values():
+            tasks += task_values(row)
+        pages = [value for row in changes.pages for value in page_values(row)]
+        blocks = [value for row in changes.blocks for value in block_values(row)]
         events = event_pages(changes)
         jobs = [value for row in changes.jobs.values() for value in job_row_values(row)]
         requests = encoded_text(changes.requests) if changes.requests else None
@@ -250,6 +253,9 @@ class SqliteStore:
             if row is None or row[0] != epoch:
                 raise StaleLease(f"shard {shard} has a new owner (epoch {row and row[0]}, not {epoch})")
             self._put_nodes(connection.execute, nodes)
+            self._put_tasks(connection.execute, tasks)
+            self._put_pages(connection.execute, pages)
+            self._put_blocks(connection.execute, blocks)
             self._insert_events(connection.execute, events)
             self._update_jobs(connection.execute, jobs)
             if requests is not None:
@@ -257,28 +263,35 @@ class SqliteStore:
             if results is not None:
                 connection.execute(self._sql["apply_results"], (results,))
 
-        await self._write(store)
+        # The only refusal comes before anything is written.
+        await self._required_writer().write(store, undo=False)
 
-    async def prune(self, finished_before: int, limit: int) -> int:
-        def delete(connection: Connection) -> int:
+    async def prune(self, finished_before: int, limit: int) -> Sequence[str]:
+        def delete(connection: Connection) -> list[str]:
             ids = [row[0] for row in connection.execute(self._sql["ended_jobs"], (finished_before, limit))]
             if ids:
                 for name in PRUNED:
                     connection.execute(self._sql[name], (encoded_text(ids),))
-            return len(ids)
+            return ids
 
         return await self._write(delete)
 
     # Reading
 
     async def workflow(self, workflow_id: str, version: int | None = None) -> StoredWorkflow:
+        if version is None and (newest := self._newest.get(workflow_id)) is not None:
+            return newest
+        changes = self._newest.changes
         name, values = ("live_workflow", (workflow_id,))
         if version is not None:
             name, values = ("workflow_version", (workflow_id, version))
         row = await self._read(lambda connection: connection.execute(self._sql[name], values).fetchone())
         if row is None:
             raise _no_workflow(workflow_id if version is None else f"{workflow_id} version {version}")
-        return workflow_of(row)
+        found = workflow_of(row)
+        if version is None:
+            self._newest.keep(found, changes)
+        return found
 
     async def workflows(self, wanted: WorkflowFilter) -> Sequence[StoredWorkflow]:
         values = (wanted.after or "", wanted.limit)
@@ -308,10 +321,11 @@ class SqliteStore:
             for task_id, at, message, made in rows
         ]
 
-    async def logs(
-        self, job_id: str, node_id: str | None = None, attempt: int | None = None, after: int = 0, limit: int = 1000
-    ) -> Sequence[StoredLog]:
-        values = {"job_id": job_id, "node_id": node_id, "attempt": attempt, "after": after, "limit": limit}
+    async def logs(self, job_id: str, node_id: str | None = None, attempt: int | None = None, after: int = 0,
+                   limit: int = 1000, index: int | None = None) -> Sequence[StoredLog]:  # fmt: skip
+        values = {
+            "job_id": job_id, "node_id": node_id, "attempt": attempt, "after": after, "limit": limit, "index": index,
+        }  # fmt: skip
         rows = await self._read(lambda connection: list(connection.execute(self._sql["logs_of_job"], values)))
         return [StoredLog(log_id, LogLine(*line)) for *line, log_id in rows]
 
@@ -320,24 +334,75 @@ class SqliteStore:
             lambda connection: [row[0] for row in connection.execute(self._sql["unfinished_jobs"], (shard,))]
         )
 
-    async def restore(self, job_id: str) -> tuple[StoredJob, Sequence[NodeRow]]:
-        def read(connection: Connection) -> tuple[StoredJob, list[NodeRow]]:
+    async def restore(self, job_id: str) -> Restored:
+        return await self._restored(job_id, with_loops=True)
+
+    async def snapshot(self, job_id: str) -> Restored:
+        return await self._restored(job_id, with_loops=False)
+
+    async def _restored(self, job_id: str, *, with_loops: bool) -> Restored:
+        def read(connection: Connection) -> Restored:
             # One transaction: the job's row and its nodes' rows must tell of the same moment.
             connection.execute("begin")
             try:
                 row = first_dict(connection.execute(self._sql["job"], (job_id,)))
                 if row is None:
                     raise no_job(job_id)
-                return job_of(row), [node_of(r) for r in connection.execute(self._sql["nodes_of_job"], (job_id,))]
+                nodes = [node_of(r) for r in connection.execute(self._sql["nodes_of_job"], (job_id,))]
+                found = loops_to_restore(nodes) if with_loops else ()
+                loops = [self._loop(connection, job_id, *at) for at in found]
+                return Restored(job_of(row), nodes, loops)
             finally:
                 connection.execute("rollback")
 
         return await self._read(read)
 
+    def _loop(self, connection: Connection, job_id: str, number: int, generation: int) -> LoopRows:
+        key = (job_id, number, generation)
+        blocks = list(connection.execute(self._sql["blocks_of_loop"], key))
+        return loop_of(number, generation, blocks, connection.execute(self._sql["tasks_of_loop"], key))
+
+    async def iteration_outputs(self, wanted: Gather, start: int, stop: int) -> Sequence[Raw | None]:
+        values = (wanted.job_id, wanted.number, wanted.generation, start, stop)
+        rows = await self._read(lambda connection: list(connection.execute(self._sql["outputs_of_loop"], values)))
+        outputs: list[Raw | None] = [None] * (stop - start)
+        for index, output in rows:
+            outputs[index - start] = Raw(output.encode())
+        return outputs
+
+    async def page_outputs(self, wanted: Gather) -> Sequence[Raw]:
+        values = (wanted.job_id, wanted.number, wanted.generation, wanted.index, wanted.count)
+        rows = await self._read(lambda connection: list(connection.execute(self._sql["outputs_of_calls"], values)))
+        return [Raw(output.encode()) for (output,) in rows]
+
+    async def iterations(self, wanted: IterationFilter) -> Sequence[TaskRow]:
+        values = msgspec.structs.asdict(wanted)
+        rows = await self._read(lambda connection: list(connection.execute(self._sql["iterations_of_loop"], values)))
+        return [task_of(row) for row in rows]
+
+    async def iteration_counts(self, job_id: str, number: int, generation: int) -> Mapping[str, int]:
+        sql, values = self._sql["count_iterations"], (job_id, number, generation)
+        return dict(await self._read(lambda connection: list(connection.execute(sql, values))))
+
+    async def unrecorded(self, wanted: IterationFilter, begun: int) -> Sequence[int]:
+        values = {**msgspec.structs.asdict(wanted), "begun": begun}
+        gaps = await self._read(lambda connection: list(connection.execute(self._sql["gaps_of_loop"], values)))
+        return list(islice(chain.from_iterable(range(*gap) for gap in gaps), wanted.limit))
+
     async def pending(self, shard: int, created_before: int, limit: int) -> Sequence[str]:
         values = (shard, created_before, limit)
         return await self._read(
             lambda connection: [row[0] for row in connection.execute(self._sql["pending_jobs"], values)]
+        )
+
+    async def standings(self, job_ids: Sequence[str]) -> Sequence[Standing]:
+        sql, values = self._sql["standings"], (encoded_text(job_ids),)
+        return await self._read(lambda connection: [Standing(*row) for row in connection.execute(sql, values)])
+
+    async def unapplied(self, request_ids: Sequence[str]) -> Sequence[str]:
+        wanted = encoded_text(request_ids)
+        return await self._read(
+            lambda connection: [row[0] for row in connection.execute(self._sql["unapplied_requests"], (wanted,))]
         )
 
     async def requests(self, shard: int, limit: int) -> Sequence[Request]:
@@ -372,6 +437,14 @@ class SqliteStore:
             lambda connection: [node_of(row) for row in connection.execute(self._sql[name], values)]
         )
 
+    async def node_page(self, job_id: str, first: int, limit: int) -> Sequence[NodeRow]:
+        sql, values = self._sql["nodes_by_number"], (job_id, first, first + limit)
+        return await self._read(lambda connection: [node_of(row) for row in connection.execute(sql, values)])
+
+    async def node_briefs(self, job_id: str, numbers: Sequence[int]) -> Sequence[NodeBrief]:
+        sql, values = self._sql["node_briefs"], (job_id, encoded_text(numbers))
+        return await self._read(lambda connection: [brief_of(row) for row in connection.execute(sql, values)])
+
     async def events(self, job_id: str, after_seq: int = 0, limit: int = 1000) -> Sequence[Event]:
         def read(connection: Connection) -> list[Event]:
             found: list[Event] = []
@@ -386,10 +459,16 @@ class SqliteStore:
 
     # Threads
 
+    def _now(self) -> int:
+        return 0 if self._clock is None else self._clock.now()
+
     async def _write(self, operation: Callable[[Connection], T]) -> T:
+        return await self._required_writer().write(operation)
+
+    def _required_writer(self) -> SqliteWriter:
         if self._writer is None:
             raise StoreUnavailable(f"the database {self._path} was opened for reading only")
-        return await self._writer.write(operation)
+        return self._writer
 
     async def _read(self, operation: Callable[[Connection], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._readers, self._with_reader, operation)

@@ -15,7 +15,8 @@ from windlass.stores.connection import Connection
 GROUP_MAX = 256
 
 Operation = Callable[[Connection], Any]
-_Item = tuple[Operation, "asyncio.Future[Any]"]
+# Whether it may refuse after it has written something, too.
+_Item = tuple[Operation, "asyncio.Future[Any]", bool]
 
 
 class SqliteWriter:
@@ -33,13 +34,16 @@ class SqliteWriter:
         self._closed = False
         self._thread.start()
 
-    def write(self, operation: Operation) -> "asyncio.Future[Any]":
-        """A future of the operation's result, done once it is durable."""
+    def write(self, operation: Operation, *, undo: bool = True) -> "asyncio.Future[Any]":
+        """A future of the operation's result, done once it is durable.
+
+        One that writes nothing before it refuses, or never refuses, needs no `undo`: it spares two statements.
+        """
         future: asyncio.Future[Any] = self._loop.create_future()
         if self._closed:
             future.set_exception(CommitUnknown("the store is closed"))
         else:
-            self._items.put((operation, future))
+            self._items.put((operation, future, undo))
         return future
 
     async def close(self) -> None:
@@ -79,8 +83,8 @@ class SqliteWriter:
         outcomes: list[Any] = []
         try:
             connection.execute("begin immediate")
-            for operation, _ in group:
-                outcomes.append(_attempt(connection, operation, alone=len(group) == 1))
+            for operation, _, undo in group:
+                outcomes.append(_attempt(connection, operation, undo=undo and len(group) > 1))
             connection.execute("commit")
         except apsw.Error as error:
             _roll_back(connection)
@@ -89,7 +93,7 @@ class SqliteWriter:
 
     def _tell(self, group: list[_Item], outcomes: list[Any]) -> None:
         def resolve() -> None:
-            for (_, future), outcome in zip(group, outcomes, strict=True):
+            for (_, future, _), outcome in zip(group, outcomes, strict=True):
                 if future.done():
                     continue
                 if isinstance(outcome, Exception):
@@ -103,18 +107,18 @@ class SqliteWriter:
             return
 
 
-def _attempt(connection: Connection, operation: Operation, *, alone: bool) -> Any:
+def _attempt(connection: Connection, operation: Operation, *, undo: bool) -> Any:
     """Run one operation; a WindlassError is its outcome and undoes only what it did."""
-    if not alone:
+    if undo:
         connection.execute("savepoint operation")
     try:
         outcome = operation(connection)
     except WindlassError as error:
         # Alone, an operation that refuses must not have written before it refused: the transaction is committed.
-        if not alone:
+        if undo:
             connection.execute("rollback to operation")
         outcome = error
-    if not alone:
+    if undo:
         connection.execute("release operation")
     return outcome
 

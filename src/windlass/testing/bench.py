@@ -24,6 +24,7 @@ REPEATS = 5
 IDLE_SECONDS = 5.0
 LARGE_LANES, LARGE_DEPTH = 1_000, 100
 SMALL_LANES, SMALL_DEPTH = 100, 10
+LOOP_WINDOW, LOOP_FAN, LOOP_SMALL = 1_000, 10_000, 1_000
 
 Document = dict[str, Any]
 T = TypeVar("T")
@@ -160,6 +161,63 @@ async def large_figures() -> list[Figure]:
     ]
 
 
+def loop(window: int) -> Document:
+    """One node that loops over the input's items."""
+    looping = {"collection": "{{ input.items }}", "element": "item", "concurrency": window}
+    return {
+        "workflow_id": "loop",
+        "nodes": {"each": {"handler": "echo", "loop": looping, "params": {"item": "{{ item }}"}}},
+    }
+
+
+async def run_loop(engine: Embedded, workflow_id: str, items: int) -> tuple[str, float]:
+    """Run a loop over so many items: the job, and the seconds for each item."""
+    began = time.perf_counter()
+    job = await engine.submit(workflow_id, {"items": list(range(items))})
+    await engine.wait_end(job.job_id)
+    return job.job_id, (time.perf_counter() - began) / items
+
+
+async def check_loop(engine: Embedded, job_id: str, items: int) -> None:
+    """All results of a loop are there, in order, and so are its events."""
+    results = json.loads(bytes((await engine.result(job_id)).result_data))["each"]
+    assert [one["echoed_params"]["item"] for one in results] == list(range(items))
+    # Three for each item; the others tell of the job, its node and the loop.
+    assert (await engine.store.job(job_id)).seq == 3 * items + 9
+
+
+async def loops(items: int) -> None:
+    """One large loop beside a fan-out and a small loop, for `--loop-child`."""
+
+    async def act(engine: Embedded) -> None:
+        workflow_id = await deployed(engine, loop(LOOP_WINDOW))
+        fan_id = await deployed(engine, fan(LOOP_FAN))
+        fans = [LOOP_FAN / await run_once(engine, fan_id, LOOP_FAN + 2) for _ in range(REPEATS)]
+        small = [(await run_loop(engine, workflow_id, LOOP_SMALL))[1] for _ in range(REPEATS)]
+        job_id, large = await run_loop(engine, workflow_id, items)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        await check_loop(engine, job_id, items)
+        told = {"fan": statistics.median(fans), "small": statistics.median(small), "large": large, "peak_mb": peak}
+        print(json.dumps(told))
+
+    await with_engine(act)
+
+
+def loop_figures(items: int, *, with_goals: bool) -> list[Figure]:
+    """A large loop, measured in a process of its own: beside a fan-out, against a small loop, and its memory."""
+    command = [sys.executable, "-m", "windlass.testing.bench", "--loop-child", str(items)]
+    told = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+    name = f"loop of {items:,}"
+    speed, share, growth = 1 / told["large"], 1 / told["large"] / told["fan"] * 100, told["large"] / told["small"]
+    goals = (">= 60", "<= 1.2", "< 400") if with_goals else ("", "", "")
+    return [
+        Figure(f"{name}: run", "items/s", speed, speed, 1),
+        Figure(f"{name}: of the speed of a fan of {LOOP_FAN:,}", "%", share, share, 1, goals[0]),
+        Figure(f"{name}: cost an item, against {LOOP_SMALL:,}", "x", growth, growth, 1, goals[1]),
+        Figure(f"{name}: peak memory", "MB", told["peak_mb"], told["peak_mb"], 1, goals[2]),
+    ]
+
+
 async def idle() -> None:
     """An engine with nothing to do, for `--idle-child`: tells its CPU time over a few seconds and its memory."""
 
@@ -224,8 +282,12 @@ def measure(names: Sequence[str], repeats: int) -> list[Figure]:
         "idle": idle_figures,
         "cold": lambda: [cold_start_figure(repeats)],
         "large": lambda: run_async(large_figures()),
+        "loop": lambda: loop_figures(100_000, with_goals=True),
+        "million": lambda: loop_figures(1_000_000, with_goals=False),
     }
-    return [one for name, make in makers.items() if not names or name in names for one in make()]
+    # A loop of a million takes minutes: only for those who ask for it.
+    chosen = names or [name for name in makers if name != "million"]
+    return [one for name, make in makers.items() if name in chosen for one in make()]
 
 
 def table(figures: Sequence[Figure]) -> str:
@@ -242,13 +304,17 @@ def table(figures: Sequence[Figure]) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure what is asked for; a table for people, then the same as JSON."""
     parser = argparse.ArgumentParser(prog="windlass bench", description=__doc__)
-    parser.add_argument("groups", nargs="*", help="chain, fan, jobs, bigfan, idle, cold, large; all by default")
+    parser.add_argument("groups", nargs="*", help="chain, fan, jobs, bigfan, idle, cold, large, loop; all by default")
     parser.add_argument("--repeats", type=int, default=REPEATS)
     parser.add_argument("--json", action="store_true", help="print only the JSON")
     parser.add_argument("--idle-child", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--loop-child", type=int, help=argparse.SUPPRESS)
     wanted = parser.parse_args(arguments)
     if wanted.idle_child:
         run_async(idle())
+        return 0
+    if wanted.loop_child:
+        run_async(loops(wanted.loop_child))
         return 0
     figures = measure(wanted.groups, wanted.repeats)
     if not wanted.json:

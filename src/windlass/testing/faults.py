@@ -8,7 +8,7 @@ from enum import Enum, unique
 from random import Random
 from typing import Any, Protocol
 
-from windlass.core.errors import CommitUnknown, StaleLease, StoreUnavailable
+from windlass.core.errors import CommitUnknown, RetryableError, StaleLease, StoreUnavailable
 
 DELAY_SECONDS_MAX = 3.0
 LATENCY_SECONDS_MAX = 0.02
@@ -293,4 +293,6 @@ class Wire:
     def _failure(self, call: str) -> Exception:
         if self.name == "broker":
             return ConnectionError(f"simulated failure of {call}")
+        if self.name == "sink":
+            return RetryableError(f"simulated failure of {call}")
         return CommitUnknown("simulated failure") if call in WRITES else StoreUnavailable("simulated failure")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Raw, Struct
 
-from windlass.core.changes import Event, NodeRow
+from windlass.core.changes import Event, NodeRow, TaskRow
 from windlass.core.plan import Plan
 from windlass.ports.store import Request, StoredJob
 
@@ -21,6 +21,7 @@ class Execution(Struct):
     worker_id: str
     idempotency_key: str
     started_at: int
+    # When it ended, or was asked to stop.
     finished_at: int | None = None
     # 'succeeded', 'failed', or 'stopped' when it was cancelled; None when nobody knows.
     outcome: str | None = None
@@ -29,6 +30,11 @@ class Execution(Struct):
     reads: Mapping[str, Raw] | None = None
     # Whether the dispatch was durable when the handler began; None where that can not be known.
     dispatch_was_durable: bool | None = None
+    # The iteration, in a loop, and the element or the chunk that it was given.
+    index: int | None = None
+    element: Raw | None = None
+    # All its params, where a call changes those of the next.
+    params: Raw | None = None
 
 
 class Acknowledged(Struct, frozen=True):
@@ -40,6 +46,22 @@ class Acknowledged(Struct, frozen=True):
     body_digest: str | None = None
 
 
+class Sunk(Struct, frozen=True):
+    """What one write added to the table of a sink, and under which identity."""
+
+    identity: str
+    output: Raw
+
+
+class LoopRecords(Struct, frozen=True):
+    """What a job's rows tell of its loops and its series of calls, of all generations."""
+
+    iterations: Sequence[TaskRow] = ()
+    # By the node's number and its generation; pages also by index (-1 outside of loops) and call.
+    collections: Mapping[tuple[int, int], Sequence[bytes]] = {}
+    pages: Mapping[tuple[int, int, int, int], Raw] = {}
+
+
 class JobHistory(Struct, frozen=True):
     """All there is to know about one job."""
 
@@ -49,6 +71,11 @@ class JobHistory(Struct, frozen=True):
     events: Sequence[Event]
     requests: Sequence[tuple[Request, bool]] = ()
     executions: Sequence[Execution] = ()
+    loops: LoopRecords = LoopRecords()
+    # Large values by their key.
+    artefacts: Mapping[str, bytes] = {}
+    # What the job's tasks wrote to sinks; None where that is not known.
+    sunk: Sequence[Sunk] | None = None
 
 
 class History(Struct, frozen=True):

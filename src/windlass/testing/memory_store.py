@@ -3,20 +3,31 @@
 Every call takes effect in one step, without threads and without waiting.
 """
 
+from array import array
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 from msgspec import Raw
 
-from windlass.core.changes import Changes, Event, JobRow, NodeRow
+from windlass.clock import SystemClock
+from windlass.core.changes import Changes, Event, Gather, JobRow, NodeRow, TaskRow
 from windlass.core.errors import CommitUnknown, JobNotFound, RequestRefused, StaleLease, WorkflowNotFound
+from windlass.core.iterations import LoopRows, decode_progress
+from windlass.ports.clock import Clock
 from windlass.ports.handler import LogLine
 from windlass.ports.store import (
     AliasTarget,
+    IterationFilter,
     JobFilter,
     Lease,
+    LeaseRow,
     NewJob,
+    NodeBrief,
+    Ownership,
     Request,
+    Restored,
+    Standing,
     StoredJob,
     StoredLog,
     StoredResult,
@@ -24,25 +35,32 @@ from windlass.ports.store import (
     Submission,
     WorkflowFilter,
 )
+from windlass.testing.history import LoopRecords
 
 _UNFINISHED = ("pending", "running")
+_MICROSECONDS = 1_000_000
 
 
 class _Kept:
     """All rows of one job."""
 
-    __slots__ = ("events", "nodes", "row")
+    __slots__ = ("blocks", "events", "nodes", "pages", "row", "tasks")
 
     def __init__(self, row: StoredJob, first: Event) -> None:
         self.row = row
         self.nodes: dict[str, NodeRow] = {}
+        # By number, generation, and then by what the rows of each kind are told apart with.
+        self.tasks: dict[tuple[int, int, int], TaskRow] = {}
+        self.pages: dict[tuple[int, int, int, int], Raw] = {}
+        self.blocks: dict[tuple[int, int, int], bytes] = {}
         self.events: list[Event] = [first]
 
 
 class MemoryStore:
     """The Store contract in the memory of one process."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
         self._workflows: dict[str, list[StoredWorkflow]] = {}
         self._jobs: dict[str, _Kept] = {}
         self._keys: dict[tuple[str, str], str] = {}
@@ -56,7 +74,12 @@ class MemoryStore:
         self._logs: list[StoredLog] = []
         self._epochs: dict[int, int] = {}
         self._owners: dict[int, str] = {}
+        # When leases end by themselves, and engines count as dead.
+        self._lease_ends: dict[int, int] = {}
+        self._engines: dict[str, int] = {}
         self._closed = False
+        # Jobs whose recorded collections were replaced by others, which must not happen.
+        self.rewritten: list[str] = []
 
     # Looking, without a call: what checkers read
 
@@ -64,10 +87,22 @@ class MemoryStore:
         """Every job there is."""
         return list(self._jobs)
 
-    def rows(self, job_id: str) -> tuple[StoredJob, Sequence[NodeRow]]:
-        """A job's row and those of its nodes."""
+    def rows(self, job_id: str) -> Restored:
+        """A job's row and those of its nodes and loops."""
         kept = self._kept(job_id)
-        return _with_seq(kept), list(kept.nodes.values())
+        return Restored(_with_seq(kept), list(kept.nodes.values()), _loops(kept))
+
+    def records(self, job_id: str) -> LoopRecords:
+        """What a job's rows tell of its loops and its series of calls."""
+        kept = self._kept(job_id)
+        collections: dict[tuple[int, int], list[bytes]] = {}
+        for (number, generation, _), body in sorted(kept.blocks.items()):
+            collections.setdefault((number, generation), []).append(body)
+        return LoopRecords(list(kept.tasks.values()), collections, dict(kept.pages))
+
+    def iteration_row(self, job_id: str, number: int, generation: int, index: int) -> TaskRow | None:
+        """The row of one iteration, if it has one."""
+        return self._kept(job_id).tasks.get((number, generation, index))
 
     def node_row(self, job_id: str, node_id: str) -> NodeRow | None:
         """The row of one node, if it has one."""
@@ -161,17 +196,57 @@ class MemoryStore:
             self._keys[key] = job.job_id
         return Submission(row)
 
-    async def request(self, request: Request) -> None:
+    async def request(self, request: Request) -> int:
         self._check_open()
-        self._kept(request.job_id)
+        kept = self._kept(request.job_id)
         self._requests.setdefault(request.request_id, (request, False))
+        return kept.row.shard
 
     async def take_lease(self, shard: int, owner: str) -> Lease:
         self._check_open()
+        return self._own(shard, owner)
+
+    async def claim_lease(self, shard: int, owner: str, ttl_seconds: float) -> Lease | None:
+        self._check_open()
+        now = self._clock.now()
+        if self._owners.get(shard, owner) != owner and not self._is_expired(shard, now):
+            return None
+        lease = self._own(shard, owner)
+        self._lease_ends[shard] = now + round(ttl_seconds * _MICROSECONDS)
+        return lease
+
+    def _own(self, shard: int, owner: str) -> Lease:
         abandoned = shard in self._owners
         self._owners[shard] = owner
+        self._lease_ends.pop(shard, None)
         epoch = self._epochs[shard] = self._epochs.get(shard, 0) + 1
         return Lease(epoch, abandoned=abandoned)
+
+    def _is_expired(self, shard: int, now: int) -> bool:
+        return shard in self._owners and self._lease_ends.get(shard, now + 1) <= now
+
+    async def beat(self, owner: str, leases: Mapping[int, int], ttl_seconds: float) -> Ownership:
+        self._check_open()
+        now = self._clock.now()
+        ends_at = now + round(ttl_seconds * _MICROSECONDS)
+        self._engines = {name: at for name, at in self._engines.items() if at > now} | {owner: ends_at}
+        for shard, epoch in leases.items():
+            if self._owners.get(shard) == owner and self._epochs.get(shard) == epoch:
+                self._lease_ends[shard] = ends_at
+        return await self.ownership()
+
+    async def ownership(self) -> Ownership:
+        self._check_open()
+        now = self._clock.now()
+        rows = [
+            LeaseRow(shard, self._owners.get(shard), epoch, expired=self._is_expired(shard, now))
+            for shard, epoch in sorted(self._epochs.items())
+        ]
+        return Ownership(sorted(self._engines), rows)
+
+    async def leave(self, owner: str) -> None:
+        self._check_open()
+        self._engines.pop(owner, None)
 
     async def epoch(self, shard: int) -> int:
         return self.owner_epoch(shard)
@@ -180,6 +255,7 @@ class MemoryStore:
         self._check_open()
         if self._epochs.get(shard) == epoch:
             self._owners.pop(shard, None)
+            self._lease_ends.pop(shard, None)
 
     async def commit(self, shard: int, epoch: int, changes: Changes) -> None:
         self._check_open()
@@ -194,6 +270,7 @@ class MemoryStore:
                 raise CommitUnknown(f"job {job_id} has an event {events[0].seq} already")
         for row in changes.nodes.values():
             self._kept(row.job_id).nodes[row.node_id] = row
+        self._put_loops(changes)
         for row in changes.jobs.values():
             self._update(row)
         for job_id, events in changes.events.items():
@@ -204,6 +281,17 @@ class MemoryStore:
         for task_id in changes.results:
             if task_id in self._results:
                 self._results[task_id] = (self._results[task_id][0], True)
+
+    def _put_loops(self, changes: Changes) -> None:
+        for row in changes.iterations.values():
+            self._kept(row.job_id).tasks[row.number, row.generation, row.index] = row
+        for page in changes.pages:
+            self._kept(page.job_id).pages[page.number, page.generation, page.index, page.call] = page.output
+        for block in changes.blocks:
+            known = self._kept(block.job_id).blocks
+            if known.setdefault((block.number, block.generation, block.block), block.body) != block.body:
+                self.rewritten.append(block.job_id)
+                known[block.number, block.generation, block.block] = block.body
 
     def _update(self, row: JobRow) -> None:
         kept = self._kept(row.job_id)
@@ -217,7 +305,7 @@ class MemoryStore:
             error=row.error,
         )
 
-    async def prune(self, finished_before: int, limit: int) -> int:
+    async def prune(self, finished_before: int, limit: int) -> Sequence[str]:
         self._check_open()
         ended = [
             (kept.row.completed_at, job_id)
@@ -226,7 +314,7 @@ class MemoryStore:
             and kept.row.completed_at is not None
             and kept.row.completed_at < finished_before
         ]
-        gone = {job_id for _, job_id in sorted(ended)[:limit]}
+        gone = [job_id for _, job_id in sorted(ended)[:limit]]
         for job_id in gone:
             row = self._jobs.pop(job_id).row
             if row.idempotency_key is not None:
@@ -234,7 +322,7 @@ class MemoryStore:
         self._requests = {key: held for key, held in self._requests.items() if held[0].job_id not in gone}
         self._results = {key: held for key, held in self._results.items() if held[0].message.job_id not in gone}
         self._logs = [stored for stored in self._logs if stored.line.job_id not in gone]
-        return len(gone)
+        return gone
 
     # Reading
 
@@ -261,15 +349,15 @@ class MemoryStore:
         waiting = [result for result, applied in self._results.values() if not applied and result.shard == shard]
         return sorted(waiting, key=lambda result: (result.created_at, result.task_id))[:limit]
 
-    async def logs(
-        self, job_id: str, node_id: str | None = None, attempt: int | None = None, after: int = 0, limit: int = 1000
-    ) -> Sequence[StoredLog]:
+    async def logs(self, job_id: str, node_id: str | None = None, attempt: int | None = None, after: int = 0,
+                   limit: int = 1000, index: int | None = None) -> Sequence[StoredLog]:  # fmt: skip
         found = [
             stored
             for stored in self._logs
             if stored.line.job_id == job_id
             and node_id in (None, stored.line.node_id)
             and attempt in (None, stored.line.attempt)
+            and index in (None, stored.line.index)
             and stored.log_id > after
         ]
         return found[:limit]
@@ -286,8 +374,46 @@ class MemoryStore:
         found = sorted((kept.row.created_at, job_id) for job_id, kept in self._jobs.items() if wanted(kept.row))
         return [job_id for _, job_id in found]
 
-    async def restore(self, job_id: str) -> tuple[StoredJob, Sequence[NodeRow]]:
+    async def restore(self, job_id: str) -> Restored:
         return self.rows(job_id)
+
+    async def iteration_outputs(self, wanted: Gather, start: int, stop: int) -> Sequence[Raw | None]:
+        tasks = self._kept(wanted.job_id).tasks
+        rows = (tasks.get((wanted.number, wanted.generation, index)) for index in range(start, stop))
+        return [None if row is None else row.output for row in rows]
+
+    async def page_outputs(self, wanted: Gather) -> Sequence[Raw]:
+        pages = self._kept(wanted.job_id).pages
+        assert wanted.index is not None
+        keys = [(wanted.number, wanted.generation, wanted.index, call) for call in range(1, wanted.count + 1)]
+        return [pages[key] for key in keys if key in pages]
+
+    async def iterations(self, wanted: IterationFilter) -> Sequence[TaskRow]:
+        found = [
+            row
+            for (number, generation, index), row in sorted(self._kept(wanted.job_id).tasks.items())
+            if (number, generation) == (wanted.number, wanted.generation)
+            and index > wanted.after
+            and wanted.status in (None, row.status)
+        ]
+        return found[: wanted.limit]
+
+    async def iteration_counts(self, job_id: str, number: int, generation: int) -> Mapping[str, int]:
+        rows = self._kept(job_id).tasks.values()
+        return Counter(row.status for row in rows if (row.number, row.generation) == (number, generation))
+
+    async def unrecorded(self, wanted: IterationFilter, begun: int) -> Sequence[int]:
+        tasks = self._kept(wanted.job_id).tasks
+        places = range(wanted.after + 1, begun)
+        found = [index for index in places if (wanted.number, wanted.generation, index) not in tasks]
+        return found[: wanted.limit]
+
+    async def standings(self, job_ids: Sequence[str]) -> Sequence[Standing]:
+        found = (_with_seq(self._jobs[job_id]) for job_id in job_ids if job_id in self._jobs)
+        return [Standing(row.job_id, row.seq, row.status) for row in found]
+
+    async def unapplied(self, request_ids: Sequence[str]) -> Sequence[str]:
+        return [request_id for request_id in request_ids if not self._requests.get(request_id, (None, True))[1]]
 
     async def requests(self, shard: int, limit: int) -> Sequence[Request]:
         waiting = [
@@ -314,6 +440,18 @@ class MemoryStore:
         kept = self._jobs.get(job_id)
         return [] if kept is None else [row for row in kept.nodes.values() if node_id in (None, row.node_id)]
 
+    async def snapshot(self, job_id: str) -> Restored:
+        kept = self._kept(job_id)
+        return Restored(_with_seq(kept), list(kept.nodes.values()))
+
+    async def node_page(self, job_id: str, first: int, limit: int) -> Sequence[NodeRow]:
+        wanted = range(first, first + limit)
+        found = [row for row in await self.nodes(job_id) if row.number in wanted]
+        return sorted(found, key=lambda row: row.number)
+
+    async def node_briefs(self, job_id: str, numbers: Sequence[int]) -> Sequence[NodeBrief]:
+        return [_brief(row) for row in await self.nodes(job_id) if row.number in numbers]
+
     async def events(self, job_id: str, after_seq: int = 0, limit: int = 1000) -> Sequence[Event]:
         kept = self._jobs.get(job_id)
         return [] if kept is None else [event for event in kept.events if event.seq > after_seq][:limit]
@@ -327,3 +465,28 @@ class MemoryStore:
 
 def _with_seq(kept: _Kept) -> StoredJob:
     return msgspec.structs.replace(kept.row, seq=kept.events[-1].seq)
+
+
+def _brief(row: NodeRow) -> NodeBrief:
+    head = None if row.output is None else str(row.output, "utf-8")[:32]
+    return NodeBrief(row.number, row.status, row.completed_at, head, row.meta, row.progress)
+
+
+def _loops(kept: _Kept) -> list[LoopRows]:
+    found: list[LoopRows] = []
+    for node in kept.nodes.values():
+        if node.progress is None or node.status == "completed":
+            continue
+        progress = decode_progress(node.progress)
+        key = (node.number, progress.generation)
+        blocks = [body for at, body in sorted(kept.blocks.items()) if at[:2] == key]
+        rows = [row for at, row in kept.tasks.items() if at[:2] == key]
+        if progress.total >= 0:
+            found.append(_loop(key, blocks, rows))
+    return found
+
+
+def _loop(key: tuple[int, int], blocks: list[bytes], rows: list[TaskRow]) -> LoopRows:
+    plain = [row for row in rows if row.status == "completed" and row.attempt == 1]
+    others = [msgspec.structs.replace(row, output=None, error=None, meta=None) for row in rows if row not in plain]
+    return LoopRows(*key, blocks, array("l", [row.index for row in plain]), others)

@@ -1,29 +1,17 @@
-"""Scenarios for the simulator: what a seed makes of itself, and the reference workflow of the crash points."""
+"""Scenarios for the simulator: what a seed makes of itself."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from random import Random
 
-import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 
-from windlass.core.plan import NodeKind, Plan, RetryOnError
-from windlass.core.progress import TURN_READY_MAX
+from windlass.core.plan import Plan
 from windlass.ports.control import Submit
-from windlass.testing.faults import Fault, FaultAt, RandomFaults, can_happen
+from windlass.testing.bounds import LARGE_BYTES
+from windlass.testing.faults import Fault, RandomFaults
 from windlass.testing.simulator import Report, Setting, Simulation
-from windlass.testing.workload import (
-    DIES,
-    ERROR,
-    FATAL,
-    FLAKY,
-    OK,
-    NodeDraft,
-    Script,
-    compiled,
-    random_input,
-    random_plan,
-)
+from windlass.testing.workload import random_input, random_plan
 
 FAULT_SECONDS_MAX = 12.0
 JOBS_MAX = 6
@@ -59,7 +47,7 @@ def prepare_seed(seed: int) -> "tuple[Simulation, Scenario]":
     chance = Random(seed)
     embedded = chance.random() < 0.5
     setting = Setting(
-        turn_ready_max=2 if seed % 3 == 0 else TURN_READY_MAX,
+        tight=seed % 3 == 0,
         embedded=embedded,
         workers=chance.choice([1, 1, 2, 3]),
         concurrency=chance.choice([1, 4, 16]),
@@ -112,7 +100,7 @@ class Scenario:
         """The whole course of events."""
         chance, simulation = self._chance, self._simulation
         for number in range(chance.randint(1, 3)):
-            plan = random_plan(f"flow{number}", chance)
+            plan = random_plan(f"flow{number}", chance, LARGE_BYTES if simulation.setting.tight else 0)
             self._plans.append(plan)
             await simulation.deploy(plan)
         acts = [self._submit() for _ in range(chance.randint(1, JOBS_MAX))]
@@ -171,7 +159,7 @@ class Scenario:
         if not self._job_ids:
             return
         job_id = chance.choice(self._job_ids)
-        job = self._simulation.store.rows(job_id)[0]
+        job = self._simulation.store.rows(job_id).job
         nodes = self._simulation.plans[job.workflow_id, job.version].nodes
         from_node = chance.choice(nodes).id if chance.random() < 0.4 else None
         await self._simulation.retry(job_id, from_node)
@@ -196,66 +184,3 @@ class Scenario:
         if life is not None:
             for zombie in self._simulation.zombies:
                 zombie.resume()
-
-
-def reference_plan() -> Plan:
-    """Thirty nodes with everything a workflow may have: fans, a join, skips, retries, failures that are allowed."""
-    quick = RetryOnError(attempts_max=3, initial_delay_seconds=0.1, jitter=0.0)
-    drafts = [NodeDraft("start", [], NodeKind.START), NodeDraft("first", ["start"], reads=[])]
-    drafts += [NodeDraft(f"wide{n}", ["first"], reads=["first"]) for n in range(12)]
-    drafts[2].script, drafts[2].on_error = Script((FLAKY, ERROR, OK)), quick
-    drafts[3].script, drafts[3].on_error = Script((DIES, OK)), quick
-    drafts[4].script, drafts[4].allow_failure = Script((FATAL,)), True
-    drafts[5].script = Script(work_seconds=0.5)
-    drafts[6].script, drafts[6].allow_failure = Script((ERROR,)), True
-    drafts[6].on_error = RetryOnError(attempts_max=2, initial_delay_seconds=0.0, jitter=0.0)
-    wide = [f"wide{n}" for n in range(12)]
-    drafts += [NodeDraft("join", wide, reads=wide)]
-    drafts += [NodeDraft("never", ["join"], when="{{ input.off }}"), NodeDraft("nor_this", ["never"])]
-    drafts += [NodeDraft("anyway", ["nor_this"], run_if_skipped=True, reads=["nor_this"])]
-    drafts += [NodeDraft("left", ["join"], reads=["join"]), NodeDraft("right", ["join"], reads=["join"])]
-    drafts += [NodeDraft("diamond", ["left", "right"], reads=["left", "right"])]
-    drafts += [NodeDraft(f"chain{n}", [f"chain{n - 1}" if n else "diamond"], priority=n % 2) for n in range(7)]
-    drafts += [NodeDraft("last", ["chain6", "anyway", "nor_this"], when="{{ join.output.flag }}", reads=["anyway"])]
-    drafts += [NodeDraft("end", ["last"], NodeKind.END)]
-    return compiled("reference", drafts, fail_fast=False)
-
-
-def run_reference(chooser: FaultAt, setting: Setting, *, flush: bool = False) -> Report:
-    """The reference workflow, once, with a fault at one call, or with the broker losing everything just before it."""
-    simulation = Simulation(setting, chooser, Random(1))
-    if flush:
-        chooser.disaster = simulation.flush_broker
-    plan = reference_plan()
-
-    async def play() -> None:
-        await simulation.deploy(plan)
-        body = Raw(msgspec.json.encode({"off": False}))
-        await simulation.submit(Submit(plan.workflow_id, plan.version, body, 0, "the key", "the digest"))
-        await simulation.settle()
-
-    return simulation.run(play)
-
-
-# How the reference workflow is run to enumerate its crash points.
-REFERENCE_SETTINGS = {
-    "the broker dies with the engine": Setting(embedded=True),
-    "the broker survives the engine": Setting(embedded=False, workers=2, concurrency=4),
-}
-
-
-def crash_points(setting: Setting, fault: Fault) -> Iterator[tuple[str, Report]]:
-    """The reference run once for each call it makes, with the fault at that call; which call, and what came of it."""
-    counter = FaultAt()
-    run_reference(counter, setting)
-    for number, call in enumerate(counter.calls):
-        if can_happen(fault, call.partition(".")[2]):
-            yield f"call {number} ({call})", run_reference(FaultAt(number, fault), setting)
-
-
-def flush_points(setting: Setting) -> Iterator[tuple[str, Report]]:
-    """The reference run once for each call it makes, with the broker losing everything just before that call."""
-    counter = FaultAt()
-    run_reference(counter, setting)
-    for number, call in enumerate(counter.calls):
-        yield f"call {number} ({call})", run_reference(FaultAt(number), setting, flush=True)

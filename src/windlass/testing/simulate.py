@@ -76,11 +76,12 @@ def show_job(simulation: Simulation, job_id: str) -> None:
     """Print what happened to a job."""
     if job_id not in simulation.store.job_ids():
         return
-    job = simulation.store.rows(job_id)[0]
+    job = simulation.store.rows(job_id).job
     print(f"\njob {job_id} of {job.workflow_id}: {job.status}")
     for event in simulation.store.log(job_id):
         data = "" if event.data is None else bytes(event.data).decode()[:160]
-        print(f"  {event.seq:4} {event.at} {event.type:16} {event.node_id or '':10} {data}")
+        place = (event.node_id or "") + ("" if event.index is None else f"[{event.index}]")
+        print(f"  {event.seq:4} {event.at} {event.type:24} {place:10} {data}")
 
 
 def main(arguments: Sequence[str]) -> int:

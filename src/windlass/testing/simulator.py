@@ -5,7 +5,7 @@ A seed decides everything: the workflows, what is asked of them, what goes wrong
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from random import Random
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Raw, Struct
 
 from windlass.brokers.memory import MemoryBroker
-from windlass.core import progress
+from windlass.core.changes import Task
 from windlass.core.errors import (
     CommitUnknown,
     IdempotencyConflict,
@@ -22,17 +22,21 @@ from windlass.core.errors import (
     StaleLease,
     StoreUnavailable,
 )
-from windlass.core.job import IN_FLIGHT, Job
 from windlass.core.plan import Plan
-from windlass.engine.engine import Engine
+from windlass.engine.engine import Duties, Engine
 from windlass.engine.plans import Plans
 from windlass.ports.control import Submit
 from windlass.ports.store import StoredWorkflow
-from windlass.testing import workload
-from windlass.testing.checker import check, check_job, check_memory
+from windlass.testing import drafts
+from windlass.testing.bounds import tightened
+from windlass.testing.checker import check, check_job
+from windlass.testing.checking_memory import check_memory, check_room
 from windlass.testing.faults import Chooser, Life, Wire, adopt_tasks
 from windlass.testing.history import Acknowledged, Execution, History, JobHistory, Violation
 from windlass.testing.ledger import Ledger
+from windlass.testing.looking import late_loops, lost_tasks, lost_waits
+from windlass.testing.memory_artefacts import MemoryArtefacts
+from windlass.testing.memory_sink import MemorySink
 from windlass.testing.memory_store import MemoryStore
 from windlass.testing.virtual import VirtualClock, close, virtual_loop
 from windlass.worker.worker import Worker
@@ -44,7 +48,6 @@ RUN_SECONDS_MAX = 3_000.0
 RESTART_SECONDS_MAX = 3.0
 # Looks at memory and rows: one in so many idle moments.
 LOOK_EVERY = 4
-LATE_MICROSECONDS = 6_000_000
 ASK_SECONDS_MAX = 20.0
 ASKS_MAX = 5
 
@@ -90,8 +93,8 @@ class Setting(Struct, frozen=True):
     concurrency: int = 16
     sweep_seconds: float = 1.0
     shuffled: bool = False
-    # How many ready nodes a turn lets in: small, so that small workflows need several turns too.
-    turn_ready_max: int = progress.TURN_READY_MAX
+    # Whether the engine's bounds are so small that small workflows reach them.
+    tight: bool = False
 
 
 class Simulation:
@@ -105,6 +108,8 @@ class Simulation:
         adopt_tasks(self.loop)
         self.clock = VirtualClock(self.loop)
         self.store = MemoryStore()
+        self.artefacts = MemoryArtefacts()
+        self.sink = MemorySink()
         self.plans: dict[tuple[str, int], Plan] = {}
         self.ledger = Ledger(self.store, self.clock)
         self.acknowledged: list[Acknowledged] = []
@@ -128,7 +133,8 @@ class Simulation:
         self._started = asyncio.Event()
         self._looks = 0
         self._named = 0
-        self._registry = {workload.HANDLER: self.ledger.handler()}
+        self._published: list[Task] = []
+        self._registry = {drafts.HANDLER: self.ledger.handler()}
 
     # Running
 
@@ -140,11 +146,10 @@ class Simulation:
         logger.addHandler(complaints)
         logger.propagate = False
         self.loop.set_exception_handler(lambda loop, context: None)
-        ready_max, progress.TURN_READY_MAX = progress.TURN_READY_MAX, self.setting.turn_ready_max
         try:
-            self.loop.run_until_complete(self._play(main))
+            with tightened(tight=self.setting.tight):
+                self.loop.run_until_complete(self._play(main))
         finally:
-            progress.TURN_READY_MAX = ready_max
             logger.removeHandler(complaints)
             logger.propagate = before[0]
             self._end_processes()
@@ -213,9 +218,17 @@ class Simulation:
             chance = Random(self.chance.random())
             plans = Plans(store, self._compile)
             engine = Engine(
-                store, broker, self.clock, plans, chance, owner=life.name, sweep_seconds=self.setting.sweep_seconds
+                store,
+                broker,
+                self.clock,
+                plans,
+                self._wire("artefacts", lambda: self.artefacts, life),
+                chance,
+                owner=life.name,
+                duties=Duties(sweep_seconds=self.setting.sweep_seconds),
             )
             self._engine_wires = (store, broker)
+            broker.on_done = self._note_published
             starting = life.spawn(engine.start())
             died = asyncio.ensure_future(life.died.wait())
             await asyncio.wait([starting, died], return_when=asyncio.FIRST_COMPLETED)
@@ -264,6 +277,8 @@ class Simulation:
                 worker_id=life.name,
                 concurrency=self.setting.concurrency,
                 random=Random(self.chance.random()),
+                artefacts=self._wire("artefacts", lambda: self.artefacts, life),
+                sinks={drafts.SINK: self._wire("sink", lambda: self.sink, life)},
             )
             life.spawn(worker.run())
             await life.died.wait()
@@ -275,6 +290,15 @@ class Simulation:
         if call == "finish":
             for report in arguments[1]:
                 self.ledger.accepted.setdefault(report.task_id, self.loop.time())
+
+    def _note_published(self, call: str, arguments: tuple[Any, ...]) -> None:
+        if call == "publish":
+            self._published.extend(arguments[0])
+
+    async def publish_again(self) -> None:
+        """Everything that was ever published is published once more."""
+        assert self._broker is not None
+        await self._broker.publish(self._published)
 
     def usurp(self) -> Life | None:
         """Pause the embedded process; another one takes its place. The paused one is given back, to be resumed."""
@@ -339,7 +363,7 @@ class Simulation:
 
     def _check_conflict(self, wanted: Submit) -> None:
         key = (wanted.workflow_id, wanted.idempotency_key)
-        rows = [self.store.rows(job_id)[0] for job_id in self.store.job_ids()]
+        rows = [self.store.rows(job_id).job for job_id in self.store.job_ids()]
         if not any((r.workflow_id, r.idempotency_key) == key and r.body_digest != wanted.body_digest for r in rows):
             self.blame("I25", "-", f"the key {wanted.idempotency_key!r} was called a conflict without one")
 
@@ -369,7 +393,7 @@ class Simulation:
             self.blame("I33", "-", f"all jobs have ended, and still there is: {left}")
 
     def _ended(self) -> bool:
-        if any(self.store.rows(job_id)[0].status in ("pending", "running") for job_id in self.store.job_ids()):
+        if any(self.store.rows(job_id).job.status in ("pending", "running") for job_id in self.store.job_ids()):
             return False
         return all(applied for _, applied in self.store.asked())
 
@@ -378,8 +402,8 @@ class Simulation:
         if self.engine is not None and self.engine.shard.jobs:
             left.append(f"jobs {sorted(self.engine.shard.jobs)} in memory")
         if self._broker is not None:
-            tasks = {f"{run.job_id}_{run.node_id}_{run.attempt}" for run in self.ledger.executions}
-            left += sorted(tasks - set(await self._broker.missing(sorted(tasks))))
+            tasks = list(self.ledger.task_ids)
+            left += sorted(set(tasks) - set(await self._broker.missing(tasks)))
         return left
 
     def _look(self) -> None:
@@ -399,41 +423,39 @@ class Simulation:
         shard = self.engine.shard
         if self.store.owner_epoch(shard.number) != shard.epoch:
             return  # the shard was taken over, and its old owner has had no occasion to notice
-        for job_id, job in shard.jobs.items():
-            self.violations += check_memory(job, *self.store.rows(job_id))
+        jobs = list(shard.jobs.values())
+        for job in jobs:
+            self.violations += check_memory(job, self.store.rows(job.id))
+            self.violations += check_room(job)
         if not self._flushed:
-            self._look_for_lost_tasks(shard.jobs.values())
-            self._look_for_lost_waits(shard.jobs.values())
+            assert self._broker is not None
+            self.violations += lost_tasks(jobs, self._broker)
+            # A clock that was set makes waits longer or shorter.
+            if self.clocks_steady:
+                now = self.clock.now()
+                self.violations += [*lost_waits(jobs, now), *late_loops(jobs, now)]
         for job_id in shard.quarantined:
             self.blame("quarantine", job_id, "was set aside")
         if not self._looks % (LOOK_EVERY * 16):
             for job_id in shard.jobs:
                 self.violations += check_job(self._job_history(job_id, []), clocks_steady=self.clocks_steady)
 
-    def _look_for_lost_tasks(self, jobs: Iterable[Job]) -> None:
-        """With nothing left to gather, whatever is in flight must be queued or held."""
-        assert self._broker is not None
-        places = {job.task_id(node): job for job in jobs for node in job.flights if job.states[node] in IN_FLIGHT}
-        asking = self._broker.missing(list(places))
-        try:
-            asking.send(None)
-        except StopIteration as answer:  # it never waits, so its first step is its last
-            for task_id in answer.value:
-                self.blame("I15", places[task_id].id, f"{task_id} is in flight by the rows, and the broker has lost it")
-
-    def _look_for_lost_waits(self, jobs: Iterable[Job]) -> None:
-        """A wait that is over was told of, unless a clock was set or a failed call is being repeated."""
-        late = self.clock.now() - LATE_MICROSECONDS
-        for job in jobs if self.clocks_steady else ():
-            for node, flight in job.flights.items():
-                if flight.due_at is not None and flight.due_at < late:
-                    self.blame("I15", job.id, f"{job.task_id(node)} waits on, though its wait is over")
-
     def _job_history(self, job_id: str, executions: list[Execution]) -> JobHistory:
-        job, nodes = self.store.rows(job_id)
+        restored = self.store.rows(job_id)
+        job, nodes = restored.job, restored.nodes
         plan = self.plans[job.workflow_id, job.version]
         requests = [held for held in self.store.asked() if held[0].job_id == job_id]
-        return JobHistory(job, plan, nodes, self.store.log(job_id), requests, executions)
+        return JobHistory(
+            job,
+            plan,
+            nodes,
+            self.store.log(job_id),
+            requests,
+            executions,
+            self.store.records(job_id),
+            {key: body for key, body in self.artefacts.kept.items() if key.startswith(job_id)},
+            [one for one in self.sink.table if one.identity.startswith(job_id)],
+        )
 
     def history(self) -> History:
         """Everything that happened, as the checker wants it."""
@@ -441,13 +463,14 @@ class Simulation:
         for execution in self.ledger.executions:
             by_job.setdefault(execution.job_id, []).append(execution)
         jobs = [self._job_history(job_id, by_job.get(job_id, [])) for job_id in self.store.job_ids()]
-        return History(
-            jobs, self.acknowledged, settled=True, undisturbed=self.undisturbed, clocks_steady=self.clocks_steady
-        )
+        undisturbed = self.undisturbed and not self.ledger.has_killed
+        return History(jobs, self.acknowledged, settled=True, undisturbed=undisturbed, clocks_steady=self.clocks_steady)
 
     def _report(self) -> Report:
         history = self.history()
         self.violations += check(history)
+        for job_id in self.store.rewritten:
+            self.blame("I10", job_id, "a collection was recorded a second time, and differently")
         if self.results_last:
             self.violations += [Violation("I6", "-", f"{task_id} ran again, though its result was accepted")
                                 for task_id in self.ledger.repeated]  # fmt: skip

@@ -1,108 +1,67 @@
-"""Random work for simulations: workflows of every shape, and nodes whose handlers follow a script."""
+"""Random work for simulations: workflows of every shape, with loops, series of calls and sinks among their nodes."""
 
-from array import array
-from collections.abc import Sequence
 from random import Random
-from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
 
-from windlass.core.plan import NO_RETRY, Backoff, NodeKind, NodePlan, Plan, RetryOnError
-from windlass.core.templates import compile_template
+from windlass.core.plan import Backoff, Collect, LoopPlan, NodeKind, Plan, RetryOnError, RetryOnSuccess
+from windlass.testing.drafts import (
+    DIES,
+    ELEMENT,
+    ERROR,
+    FATAL,
+    FLAKY,
+    KILLS,
+    LATER,
+    NULL,
+    OK,
+    SLOW,
+    STUBBORN,
+    NodeDraft,
+    Script,
+    compiled,
+    loop_over,
+    paging,
+    polling,
+)
 
 NODES_MAX = 14
-HANDLER = "scripted"
-
-# How one attempt of a scripted node goes.
-OK, NULL, ERROR, FLAKY, LATER, FATAL, SLOW, STUBBORN, DIES = (
-    "ok", "null", "error", "flaky", "later", "fatal", "slow", "stubborn", "dies",
-)  # fmt: skip
+ITERATIONS_MAX = 7
 
 
-class Script(Struct, frozen=True):
-    """What a node's handler does: attempt n follows the n-th act, and those beyond the last one follow the last."""
+class Taste(Struct, frozen=True):
+    """What the nodes of one workflow are like."""
 
-    acts: tuple[str, ...] = (OK,)
-    work_seconds: float = 0.0
-    # What the output says in `flag`, which conditions read.
-    flag: bool = True
-
-    def act(self, attempt: int) -> str:
-        """What this attempt does."""
-        return self.acts[min(attempt, len(self.acts)) - 1]
-
-
-class NodeDraft(Struct):
-    """A node before it is compiled: its id, what it depends on, and all that an author may say about it."""
-
-    id: str
-    parents: list[str]
-    kind: NodeKind = NodeKind.TASK
-    script: Script = Script()
-    reads: list[str] = []
-    when: str | None = None
-    timeout_seconds: float = 300.0
-    priority: int = 0
-    allow_failure: bool = False
-    run_if_skipped: bool = False
-    on_error: RetryOnError = NO_RETRY
-    bad_template: bool = False
+    # Little goes wrong in handlers.
+    calm: bool
+    # The share of nodes with loops, with series of calls, and with sinks.
+    loops: float
+    calls: float
+    sinks: float
+    # The size from which outputs are large here, or 0 when none are to be.
+    large_bytes: int = 0
 
 
-def compiled(workflow_id: str, drafts: Sequence[NodeDraft], *, fail_fast: bool = True,
-             timeout_seconds: float | None = None, version: int = 1) -> Plan:  # fmt: skip
-    """The plan of drafts that stand in topological order."""
-    index = {draft.id: number for number, draft in enumerate(drafts)}
-    parents = [tuple(index[parent] for parent in draft.parents) for draft in drafts]
-    children: list[list[int]] = [[] for _ in drafts]
-    for child, numbers in enumerate(parents):
-        for parent in numbers:
-            children[parent].append(child)
-    return Plan(
-        workflow_id=workflow_id,
-        version=version,
-        nodes=[_node(draft) for draft in drafts],
-        index=index,
-        parents=parents,
-        children=[tuple(numbers) for numbers in children],
-        dependency_counts=array("l", [len(numbers) for numbers in parents]),
-        fail_fast=fail_fast,
-        timeout_seconds=timeout_seconds,
-    )
-
-
-def _node(draft: NodeDraft) -> NodePlan:
-    if draft.kind is not NodeKind.TASK:
-        return NodePlan(id=draft.id, kind=draft.kind)
-    params: dict[str, Any] = {
-        "script": msgspec.to_builtins(draft.script),
-        "reads": {parent: f"{{{{ {parent}.output }}}}" for parent in draft.reads},
-    }
-    if draft.bad_template:
-        params["broken"] = "{{ input.nothing_of_this_name }}"
-    return NodePlan(
-        id=draft.id,
-        handler=HANDLER,
-        params=compile_template(params),
-        when=None if draft.when is None else compile_template(draft.when),
-        timeout_seconds=draft.timeout_seconds,
-        priority=draft.priority,
-        allow_failure=draft.allow_failure,
-        run_if_skipped=draft.run_if_skipped,
-        on_error=draft.on_error,
-    )
-
-
-def random_plan(workflow_id: str, chance: Random) -> Plan:
+def random_plan(workflow_id: str, chance: Random, large_bytes: int = 0) -> Plan:
     """A workflow of a random shape whose nodes have random rules and scripts."""
-    edges = _shape(chance)
-    calm = chance.random() < 0.4
-    drafts = [_draft(name, parents, chance, calm=calm) for name, parents in edges.items()]
+    looping = chance.random() < 0.6
+    taste = Taste(
+        calm=chance.random() < 0.4,
+        loops=chance.choice([0.15, 0.4]) if looping else 0.0,
+        calls=chance.choice([0.0, 0.2, 0.4]) if looping else 0.0,
+        sinks=chance.choice([0.0, 0.4]),
+        large_bytes=large_bytes if chance.random() < 0.7 else 0,
+    )
+    edges = _shape(chance, NODES_MAX if not looping else NODES_MAX // 2)
+    drafts: dict[str, NodeDraft] = {}
+    for name, parents in edges.items():
+        drafts[name] = _draft(name, parents, chance, taste, drafts)
+    nodes = list(drafts.values())
     if chance.random() < 0.7:
-        drafts = _framed(drafts)
+        nodes = _framed(nodes)
     timeout = chance.choice([2.0, 8.0, 30.0]) if chance.random() < 0.15 else None
-    return compiled(workflow_id, drafts, fail_fast=chance.random() < 0.5, timeout_seconds=timeout)
+    return compiled(workflow_id, nodes, fail_fast=chance.random() < 0.5, timeout_seconds=timeout)
 
 
 def _framed(drafts: list[NodeDraft]) -> list[NodeDraft]:
@@ -119,8 +78,8 @@ def _framed(drafts: list[NodeDraft]) -> list[NodeDraft]:
     ]
 
 
-def _shape(chance: Random) -> dict[str, list[str]]:
-    count = chance.randint(1, NODES_MAX)
+def _shape(chance: Random, nodes_max: int) -> dict[str, list[str]]:
+    count = chance.randint(1, nodes_max)
     names = [f"n{number}" for number in range(count)]
     match chance.choice(["chain", "fan", "diamond", "random", "random", "random"]):
         case "chain":
@@ -137,21 +96,38 @@ def _shape(chance: Random) -> dict[str, list[str]]:
             }
 
 
-def _draft(name: str, parents: list[str], chance: Random, *, calm: bool) -> NodeDraft:
+def _draft(name: str, parents: list[str], chance: Random, taste: Taste, known: dict[str, NodeDraft]) -> NodeDraft:
+    calm = taste.calm
     draft = NodeDraft(name, list(parents))
     draft.reads = [parent for parent in parents if chance.random() < 0.6]
-    work_seconds = chance.choice([0.0, 0.0, 0.01, 0.1, 0.4, 2.0])
-    draft.script = Script(_acts(chance, calm=calm), work_seconds, chance.random() < 0.7)
+    draft.glances = [parent for parent in parents if chance.random() < 0.3]
+    script = Script(
+        acts=_acts(chance, calm=calm),
+        work_seconds=chance.choice([0.0, 0.0, 0.01, 0.1, 0.4, 2.0]),
+        flag=chance.random() < 0.7,
+        width=chance.choice([0, 1, 3, 5]),
+        bulk=taste.large_bytes if taste.large_bytes and chance.random() < 0.5 else 0,
+    )
     draft.priority = chance.randint(-1, 1)
     if chance.random() < 0.25:
-        draft.when = _condition(parents, chance)
+        draft.when = _condition(parents, chance, known)
     draft.allow_failure = chance.random() < 0.15
     draft.run_if_skipped = chance.random() < 0.2
     draft.bad_template = not calm and chance.random() < 0.02
-    if SLOW in draft.script.acts or STUBBORN in draft.script.acts:
-        draft.timeout_seconds = chance.choice([0.2, 1.0, 3.0])
     if chance.random() < (0.3 if calm else 0.6):
         draft.on_error = _rule(chance)
+    if chance.random() < taste.loops:
+        draft.loop = _loop(parents, chance, known)
+        draft.when = _condition_of_iterations(chance) if chance.random() < 0.3 else draft.when
+        others = tuple(_acts(chance, calm=calm) for _ in range(chance.randint(1, 4)))
+        script = msgspec.structs.replace(script, others=others, work_seconds=min(script.work_seconds, 0.4))
+    if chance.random() < taste.calls:
+        draft.calls = _calls(chance, chunked=draft.loop is not None and draft.loop.chunk_size is not None)
+        script = msgspec.structs.replace(script, pages=chance.choice([0, 1, 2, 3, 4]))
+    draft.sinks = chance.random() < taste.sinks
+    draft.script = script
+    if not {SLOW, STUBBORN}.isdisjoint(act for acts in (script.acts, *script.others) for act in acts):
+        draft.timeout_seconds = chance.choice([0.2, 1.0, 3.0])
     return draft
 
 
@@ -159,18 +135,75 @@ def _acts(chance: Random, *, calm: bool) -> tuple[str, ...]:
     if chance.random() < (0.9 if calm else 0.6):
         return (NULL,) if chance.random() < 0.05 else (OK,)
     bad = [ERROR, ERROR, FLAKY, FLAKY, LATER, FATAL, SLOW, STUBBORN, DIES]
+    if not calm and chance.random() < 0.1:
+        bad = [KILLS]
     failures = tuple(chance.choice(bad) for _ in range(chance.randint(1, 3)))
+    if chance.random() < 0.3:
+        failures = (OK, *failures)
     return failures if chance.random() < 0.2 else (*failures, OK)
 
 
-def _condition(parents: list[str], chance: Random) -> str:
+def _condition(parents: list[str], chance: Random, known: dict[str, NodeDraft]) -> str:
     if parents and chance.random() < 0.5:
         # A parent that was skipped or failed has no output, and then the condition fails: that is a case too.
         parent = chance.choice(parents)
+        if _brings_list(known[parent]):
+            return f"{{{{ {parent}.output | length > 1 }}}}"
         if chance.random() < 0.2:
             return f"{{{{ {parent}.output.flag }}}}"
         return f"{{{{ {parent}.output and {parent}.output.flag }}}}"
     return "{{ input.flag }}" if chance.random() < 0.7 else "{{ not input.flag }}"
+
+
+def _condition_of_iterations(chance: Random) -> str:
+    text = [
+        "{{ index != 1 }}",
+        "{{ index % 2 == 0 }}",
+        f"{{{{ {ELEMENT} and input.flag }}}}",
+        f"{{{{ {ELEMENT} != 2 and index < 3 }}}}",
+        f"{{{{ {ELEMENT}.nothing_of_this_name }}}}",
+    ]
+    return chance.choices(text, [4, 4, 4, 4, 1])[0]
+
+
+def _brings_list(draft: NodeDraft) -> bool:
+    return draft.loop is not None or (draft.calls is not None and draft.calls.collect is not Collect.REPLACE)
+
+
+def _loop(parents: list[str], chance: Random, known: dict[str, NodeDraft]) -> LoopPlan:
+    mode = chance.choice(["async", "async", "sequential"])
+    return loop_over(
+        _collection(parents, chance, known),
+        window=1 if mode == "sequential" else chance.choice([1, 2, 3, 20]),
+        chunk_size=chance.choice([None, None, None, 2, 3]),
+        tolerant=chance.random() < 0.4,
+        timeout_seconds=chance.choice([1.0, 5.0]) if chance.random() < 0.1 else None,
+        mode=mode,
+    )
+
+
+def _collection(parents: list[str], chance: Random, known: dict[str, NodeDraft]) -> object:
+    roll = chance.random()
+    if parents and roll < 0.5:
+        parent = chance.choice(parents)
+        if _brings_list(known[parent]):
+            return f"{{{{ {parent}.output or [] }}}}"
+        return f"{{{{ {parent}.output.list if {parent}.output else [7] }}}}"
+    if roll < 0.75:
+        return "{{ input.items }}"
+    if roll < 0.8:
+        return "{{ input.n }}"
+    if roll < 0.9 and known:
+        # What other branches have come to differs from one moment to the next, and must be asked once.
+        return [f"{{{{ nodes.{name}.status }}}}" for name in known]
+    return [*range(chance.randint(0, ITERATIONS_MAX)), "{{ input.n }}"]
+
+
+def _calls(chance: Random, *, chunked: bool) -> RetryOnSuccess:
+    make = chance.choice([paging, paging, polling])
+    # What a chunk returns must be a list.
+    collect = chance.choice([Collect.APPEND, Collect.COLLECT] if chunked else list(Collect))
+    return make(collect, calls_max=chance.choice([1, 2, 3, 10]), delay_seconds=chance.choice([0.0, 0.0, 0.05, 0.7]))
 
 
 def _rule(chance: Random) -> RetryOnError:
@@ -186,4 +219,5 @@ def _rule(chance: Random) -> RetryOnError:
 
 def random_input(chance: Random) -> Raw:
     """A job's input."""
-    return Raw(msgspec.json.encode({"flag": chance.random() < 0.7, "n": chance.randint(0, 9)}))
+    items = [chance.randint(0, 9) for _ in range(chance.randint(0, ITERATIONS_MAX))]
+    return Raw(msgspec.json.encode({"flag": chance.random() < 0.7, "n": chance.randint(0, 9), "items": items}))

@@ -23,7 +23,7 @@ from windlass.core.errors import HandlerInvalid
 from windlass.core.messages import Failed, Succeeded
 from windlass.ports.declare import declared
 from windlass.ports.handler import Handler
-from windlass.worker.frames import FRAME_BYTES_MAX, HEADER, Ready, Run, Said, ended, frame
+from windlass.worker.frames import HEADER, Ready, Run, Said, ended, frame
 from windlass.worker.outcomes import failed, succeeded
 
 PR_SET_PDEATHSIG = 1
@@ -97,7 +97,7 @@ def _run(run: Run, line: socket.socket) -> Succeeded | Failed:
         output = handler.call(context, **params) if handler.takes_context else handler.call(**params)
         if inspect.iscoroutine(output):
             output = asyncio.run(output)
-        return succeeded(output, context.meta)
+        return succeeded(output, context.meta, run.output_bytes_max)
     except BaseException as error:  # user code: sys.exit() in it is an error of the attempt, not of the process
         if context.cancelled:
             raise
@@ -139,7 +139,7 @@ def _receive(line: socket.socket) -> Run | None:
     if header is None:
         return None
     (size,) = HEADER.unpack(header)
-    body = _read(line, size) if size <= FRAME_BYTES_MAX else None
+    body = _read(line, size)
     return msgspec.msgpack.decode(body, type=Run) if body is not None else None
 
 

@@ -16,8 +16,11 @@ from windlass.core.messages import Failed, Succeeded, TaskError, TaskFinished, T
 from windlass.ports.broker import Report
 from windlass.ports.clock import Clock
 from windlass.ports.handler import Handler, Mode, Registry
+from windlass.ports.sink import Sinks
 from windlass.worker.context import AttemptContext, AttemptLog, LogSink, Resources
-from windlass.worker.outcomes import CANCELLED, TIMEOUT, failed, handler_not_found, succeeded
+from windlass.worker.large_values import LargeValues
+from windlass.worker.outcomes import CANCELLED, OUTPUT_BYTES_MAX, TIMEOUT, failed, handler_not_found, succeeded
+from windlass.worker.sinking import sink_failed, written
 from windlass.worker.threads import Threads
 
 # A loop that answers so late is blocked by a handler, and the worker's heartbeat with it.
@@ -69,6 +72,9 @@ class Surroundings(Struct, frozen=True):
     on_finished: Callable[[Report], None]
     on_started: Callable[[list[tuple[int, TaskStarted]]], None]
     on_handed_back: Callable[[str], None]
+    large_values: LargeValues
+    sinks: Sinks
+    output_bytes_max: int = OUTPUT_BYTES_MAX
     log_sink: LogSink | None = None
     threads_max: int = 64
     started_after_seconds: float = 0.25
@@ -118,6 +124,7 @@ class Executor:
     def __init__(self, around: Surroundings) -> None:
         self.running: dict[str, Attempt] = {}
         self._around = around
+        self._inline_bytes_max = around.large_values.inline_bytes_max
         self._loop = asyncio.get_running_loop()
         self._threads: Threads | None = None
         self._abandoned: set[asyncio.Task[None]] = set()
@@ -135,14 +142,41 @@ class Executor:
             outcome = handler_not_found(task.handler, self._around.registry)
             self._around.on_finished(self._report(task, started_at, outcome))
             return
-        if handler.mode is Mode.ASYNC and not (handler.suspends or handler.takes_context):
-            report = self._report(task, started_at, _run_in_one_step(task, handler))
-            if report.message.finished_at - started_at > LOOP_BLOCKED_SECONDS * 1_000_000:
-                self._warn_of_blocked_loop((report.message.finished_at - started_at) / 1_000_000, handler.name)
-            self._around.on_finished(report)
+        if handler.mode is Mode.ASYNC and not (handler.suspends or handler.takes_context or task.artefacts):
+            self._start_at_once(task, handler, started_at)
             return
         attempt = self.running[task.task_id] = Attempt(task, handler, started_at)
-        match handler.mode:
+        if task.artefacts:
+            attempt.runner = self._loop.create_task(self._prepare(attempt))
+        else:
+            self._launch(attempt)
+
+    def _start_at_once(self, task: Task, handler: Handler, started_at: int) -> None:
+        outcome = _run_in_one_step(task, handler, self._around.output_bytes_max)
+        if self._is_unsettled(task, outcome):
+            attempt = self.running[task.task_id] = Attempt(task, handler, started_at)
+            self._begin(attempt)
+            self._settle_later(attempt, outcome)
+            return
+        report = self._report(task, started_at, outcome)
+        if report.message.finished_at - started_at > LOOP_BLOCKED_SECONDS * 1_000_000:
+            self._warn_of_blocked_loop((report.message.finished_at - started_at) / 1_000_000, handler.name)
+        self._around.on_finished(report)
+
+    async def _prepare(self, attempt: Attempt) -> None:
+        """Fetch the large values of the params; the handler's own time starts later."""
+        try:
+            fetched = await self._around.large_values.fetch(attempt.task)
+        except asyncio.CancelledError as error:
+            fetched = failed(error)
+        if isinstance(fetched, Failed):
+            self._finish(attempt, fetched)
+            return
+        attempt.task, attempt.runner = fetched, None
+        self._launch(attempt)
+
+    def _launch(self, attempt: Attempt) -> None:
+        match attempt.handler.mode:
             case Mode.ASYNC:
                 attempt.runner = self._loop.create_task(self._run_here(attempt))
             case Mode.THREAD:
@@ -192,19 +226,23 @@ class Executor:
             if handler.takes_context:
                 context = self._context(attempt, self._around.log_sink)
                 meta = context.meta
-                outcome = succeeded(await call(context, **params), context.meta)
+                outcome = succeeded(await call(context, **params), context.meta, self._around.output_bytes_max)
             else:
-                outcome = succeeded(await call(**params))
+                outcome = succeeded(await call(**params), None, self._around.output_bytes_max)
         except GeneratorExit:
             raise
         except BaseException as error:  # user code: not even SystemExit may end the worker
             outcome = failed(error, meta)
-        self._finish(attempt, outcome)
+        if self._is_unsettled(attempt.task, outcome):
+            await self._settle(attempt, outcome)
+        else:
+            self._finish(attempt, outcome)
 
     def _run_in_thread(self, attempt: Attempt) -> None:
         if self._threads is None:
             self._threads = Threads(self._around.threads_max)
         handler, loop, sink = attempt.handler, self._loop, self._around.log_sink
+        bytes_max = self._around.output_bytes_max
         # The sink belongs to the loop; lines of a thread go there in their order.
         context = self._context(attempt, (lambda line: _tell(loop, sink, line)) if sink is not None else None)
 
@@ -216,7 +254,7 @@ class Executor:
                 try:
                     params = handler.check(attempt.task.params)
                     output = handler.call(context, **params) if handler.takes_context else handler.call(**params)
-                    outcome = succeeded(output, context.meta)
+                    outcome = succeeded(output, context.meta, bytes_max)
                 except BaseException as error:  # user code
                     outcome = failed(error, context.meta)
             _tell(loop, self._end_of_thread, attempt, outcome)
@@ -228,7 +266,10 @@ class Executor:
     def _end_of_thread(self, attempt: Attempt, outcome: Outcome) -> None:
         if self._threads is not None and not attempt.abandoned:
             self._threads.release()
-        self._finish(attempt, outcome)
+        if self._is_unsettled(attempt.task, outcome) and not attempt.abandoned:
+            self._settle_later(attempt, outcome)
+        else:
+            self._finish(attempt, outcome)
 
     async def _run_isolated(self, attempt: Attempt) -> None:
         attempt.log = AttemptLog(attempt.task, self._around.clock, self._around.log_sink)
@@ -240,7 +281,47 @@ class Executor:
             outcome = failed(error)
         except OSError as error:
             outcome = Failed(TaskError(TaskError.WORKER_LOST, f"no child process could be used: {error}"))
+        await self._settle(attempt, outcome)
+
+    def _is_unsettled(self, task: Task, outcome: Outcome) -> bool:
+        """Whether something is left to do before the outcome can be reported."""
+        return isinstance(outcome, Succeeded) and (
+            task.sink is not None or len(memoryview(outcome.output)) > self._inline_bytes_max
+        )
+
+    def _settle_later(self, attempt: Attempt, outcome: Outcome) -> None:
+        attempt.runner = runner = self._loop.create_task(self._settle(attempt, outcome))
+        # Cancelled before its first step, it would run no code and end nothing.
+        runner.add_done_callback(lambda _: self._finish(attempt, Failed(attempt.stop_error or _cancelled())))
+
+    async def _settle(self, attempt: Attempt, outcome: Outcome) -> None:
+        """Do what is left to do, within the attempt's own time, and end it."""
+        # What was stopped meanwhile is reported as stopped, whatever came of it.
+        is_stopped = attempt.stop_error is not None and attempt.afterwards is Afterwards.REPORT
+        if isinstance(outcome, Succeeded) and not is_stopped and attempt.task.sink is not None:
+            outcome = await self._written(attempt, outcome)
+        if (
+            isinstance(outcome, Succeeded)
+            and not is_stopped
+            and len(memoryview(outcome.output)) > self._inline_bytes_max
+        ):
+            try:
+                outcome = await self._around.large_values.put_away(attempt.task.job_id, outcome)
+            except asyncio.CancelledError as error:
+                outcome = failed(error)
         self._finish(attempt, outcome)
+
+    async def _written(self, attempt: Attempt, outcome: Succeeded) -> Outcome:
+        """The outcome once its output is in the task's sink; without that the attempt did not succeed."""
+        if attempt.stop_error is not None:
+            # A handler that went on to its end while its task was handed back: the next worker writes.
+            return Failed(attempt.stop_error, outcome.meta)
+        try:
+            return await written(self._around.sinks, attempt.task, outcome)
+        except GeneratorExit:
+            raise
+        except BaseException as error:  # a sink's surprise must end the attempt, not the worker
+            return sink_failed(error, outcome.meta)
 
     def _context(self, attempt: Attempt, sink: LogSink | None) -> AttemptContext:
         around, task = self._around, attempt.task
@@ -390,14 +471,14 @@ class Executor:
         )
 
 
-def _run_in_one_step(task: Task, handler: Handler) -> Outcome:
+def _run_in_one_step(task: Task, handler: Handler, output_bytes_max: int) -> Outcome:
     """The outcome of a coroutine that has no await and therefore ends at its first step."""
     call = cast("Callable[..., Coroutine[Any, Any, object]]", handler.call)
     try:
         coroutine = call(**handler.check(task.params))
         coroutine.send(None)
     except StopIteration as end:
-        return succeeded(end.value)
+        return succeeded(end.value, None, output_bytes_max)
     except BaseException as error:  # user code: not even SystemExit may end the worker
         return failed(error)
     coroutine.close()

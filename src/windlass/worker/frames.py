@@ -7,8 +7,8 @@ from msgspec import Raw, Struct
 
 from windlass.core.messages import Failed, Succeeded, TaskError
 
-# An output of the greatest size, its meta, and room for the rest.
-FRAME_BYTES_MAX = 20 * 1024 * 1024
+# A frame from the child holds an output of the greatest size, its meta, and so much of the rest at most.
+FRAME_ROOM_BYTES = 4 * 1024 * 1024
 HEADER = struct.Struct(">I")
 
 
@@ -26,6 +26,7 @@ class Run(Struct, frozen=True, tag="run"):
     idempotency_key: str
     worker_id: str
     timeout_seconds: float
+    output_bytes_max: int
 
 
 class Ready(Struct, frozen=True, tag="ready"):

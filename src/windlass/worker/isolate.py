@@ -16,7 +16,8 @@ from windlass.core.messages import Failed, Succeeded, TaskError
 from windlass.ports.handler import ENVIRONMENT_PASSED
 from windlass.worker.context import AttemptLog
 from windlass.worker.execute import Attempt
-from windlass.worker.frames import FRAME_BYTES_MAX, HEADER, Ended, Ready, Run, Said, frame, outcome_of
+from windlass.worker.frames import FRAME_ROOM_BYTES, HEADER, Ended, Ready, Run, Said, frame, outcome_of
+from windlass.worker.outcomes import OUTPUT_BYTES_MAX
 from windlass.worker.warden import Warden
 
 # A new process after so many attempts: what handlers leak does not add up.
@@ -92,8 +93,9 @@ class Pump:
 class Child:
     """One child process, the leader of its own session and group."""
 
-    def __init__(self, process: subprocess.Popen[bytes], line: socket.socket) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], line: socket.socket, frame_bytes_max: int) -> None:
         self.process = process
+        self._frame_bytes_max = frame_bytes_max
         self._socket = line
         self.served = 0
         self.spoiled = False
@@ -149,8 +151,8 @@ class Child:
         try:
             await writer.drain()
             (size,) = HEADER.unpack(await reader.readexactly(HEADER.size))
-            if size > FRAME_BYTES_MAX:
-                raise ChildLost(f"sent {size} bytes at once, {FRAME_BYTES_MAX} is the most")
+            if size > self._frame_bytes_max:
+                raise ChildLost(f"sent {size} bytes at once, {self._frame_bytes_max} is the most")
             return _decode(await reader.readexactly(size))
         except (asyncio.IncompleteReadError, ConnectionError, msgspec.DecodeError) as error:
             raise ChildLost("broke off the conversation") from error
@@ -240,10 +242,18 @@ class Child:
 class Children:
     """The child processes of a worker. None is started before the first attempt needs it."""
 
-    def __init__(self, limit: int, grace_seconds: float, worker_id: str, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        limit: int,
+        grace_seconds: float,
+        worker_id: str,
+        environment: Mapping[str, str],
+        output_bytes_max: int = OUTPUT_BYTES_MAX,
+    ) -> None:
         self._seats = asyncio.Semaphore(limit)
         self._grace_seconds = grace_seconds
         self._worker_id = worker_id
+        self._output_bytes_max = output_bytes_max
         self._environment = {name: environment[name] for name in ENVIRONMENT_PASSED if name in environment}
         self._idle: list[Child] = []
         self._all: set[Child] = set()
@@ -257,7 +267,7 @@ class Children:
             try:
                 await child.ready()
                 begin()
-                answer = await child.run(_message(attempt, self._worker_id), attempt.log)
+                answer = await child.run(_message(attempt, self._worker_id, self._output_bytes_max), attempt.log)
             except (ChildLost, OSError) as lost:
                 message = await child.epitaph(lost)
                 child.destroy()
@@ -311,7 +321,7 @@ class Children:
                 ours.close()
                 raise
         ours.setblocking(False)
-        child = Child(process, ours)
+        child = Child(process, ours, self._output_bytes_max + FRAME_ROOM_BYTES)
         self._all.add(child)
         self._warden.watch(process.pid)
         return child
@@ -341,7 +351,7 @@ def _spawn(descriptor: int, environment: Mapping[str, str]) -> "subprocess.Popen
     )
 
 
-def _message(attempt: Attempt, worker_id: str) -> Run:
+def _message(attempt: Attempt, worker_id: str, output_bytes_max: int) -> Run:
     task, call = attempt.task, attempt.handler.call
     return Run(
         module=call.__module__,
@@ -355,4 +365,5 @@ def _message(attempt: Attempt, worker_id: str) -> Run:
         idempotency_key=task.idempotency_key or task.task_id,
         worker_id=worker_id,
         timeout_seconds=task.timeout_seconds,
+        output_bytes_max=output_bytes_max,
     )

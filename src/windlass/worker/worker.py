@@ -9,12 +9,17 @@ from contextlib import suppress
 from random import Random
 
 from windlass.core.messages import Message, Succeeded, TaskStarted
+from windlass.ports.artefacts import Artefacts
 from windlass.ports.broker import Broker, Delivery, Report
 from windlass.ports.clock import Clock
 from windlass.ports.handler import Registry
+from windlass.ports.sink import Sinks
 from windlass.worker.context import LogSink, Resources
 from windlass.worker.execute import KILL_SECONDS_MAX, Executor, Surroundings
 from windlass.worker.isolate import Children
+from windlass.worker.large_values import LargeValues
+from windlass.worker.outcomes import OUTPUT_BYTES_MAX
+from windlass.worker.pulse import Pulse
 
 CONSUME_WAIT_SECONDS = 5.0
 CANCELLED_WAIT_SECONDS = 5.0
@@ -36,24 +41,30 @@ log = logging.getLogger(__name__)
 
 
 class Remembered:
-    """The latest reports by task id, bounded in number and in bytes."""
+    """The latest reports by task id: at least as many as the bounds say, at most twice as many.
+
+    Two halves, of which the older is dropped when the newer is full: dropping one after the other takes longer than
+    all else that is done with a report here.
+    """
 
     def __init__(self) -> None:
-        self._reports: OrderedDict[str, tuple[Report, int]] = OrderedDict()
-        self._bytes = 0
+        self._newer: dict[str, Report] = {}
+        self._older: dict[str, Report] = {}
+        self._newer_bytes = 0
 
     def add(self, report: Report) -> None:
-        """Remember a report, and forget the oldest ones beyond the bounds."""
-        size = _size(report)
-        self._reports[report.task_id] = (report, size)
-        self._bytes += size
-        while len(self._reports) > REMEMBERED_MAX or self._bytes > REMEMBERED_BYTES_MAX:
-            self._bytes -= self._reports.popitem(last=False)[1][1]
+        """Remember a report, and forget old ones beyond the bounds."""
+        newer = self._newer
+        newer[report.task_id] = report
+        outcome = report.message.outcome
+        if isinstance(outcome, Succeeded):
+            self._newer_bytes += len(outcome.output)
+        if len(newer) >= REMEMBERED_MAX or self._newer_bytes >= REMEMBERED_BYTES_MAX:
+            self._older, self._newer, self._newer_bytes = newer, {}, 0
 
     def get(self, task_id: str) -> Report | None:
         """The report of a task that ended here lately."""
-        found = self._reports.get(task_id)
-        return found[0] if found is not None else None
+        return self._newer.get(task_id) or self._older.get(task_id)
 
 
 class Worker:
@@ -76,8 +87,14 @@ class Worker:
         log_sink: LogSink | None = None,
         random: Random | None = None,
         environment: Mapping[str, str] | None = None,
+        artefacts: Artefacts | None = None,
+        output_bytes_max: int = OUTPUT_BYTES_MAX,
+        sinks: Sinks | None = None,
+        pulse: Pulse | None = None,
     ) -> None:
         self._broker = broker
+        # None: the worker's own loop says that it lives.
+        self._pulse = pulse
         self._clock = clock
         self._worker_id = worker_id
         self._queues = tuple(queues)
@@ -85,7 +102,9 @@ class Worker:
         self._heartbeat_seconds = heartbeat_seconds
         self._grace_seconds = grace_seconds
         self._resources = Resources()
-        self._children = Children(processes, grace_seconds, worker_id, environment or {"PATH": os.defpath})
+        self._children = Children(
+            processes, grace_seconds, worker_id, environment or {"PATH": os.defpath}, output_bytes_max
+        )
         self._around = Surroundings(
             worker_id=worker_id,
             registry=registry,
@@ -96,7 +115,10 @@ class Worker:
             on_finished=self._finished,
             on_started=self._started,
             on_handed_back=self._handed_back,
+            large_values=LargeValues(artefacts, output_bytes_max),
+            output_bytes_max=output_bytes_max,
             log_sink=log_sink,
+            sinks=sinks or {},
             threads_max=threads,
             started_after_seconds=started_after_seconds,
             grace_seconds=grace_seconds,
@@ -108,6 +130,8 @@ class Worker:
         self._reporting: list[Report] = []
         self._announcements: list[tuple[int, TaskStarted]] = []
         self._returned: list[str] = []
+        # Handed out to this worker and not begun yet.
+        self._in_hand: Sequence[str] = ()
         self._cancelled_early: OrderedDict[str, None] = OrderedDict()
         self._news = asyncio.Event()
         self._slot = asyncio.Event()
@@ -127,6 +151,8 @@ class Worker:
         self._executor = Executor(self._around)
         duties = {"take": self._take, "report": self._report, "beat": self._beat, "listen": self._listen}
         self._duties = [asyncio.create_task(self._lasting(duty), name=name) for name, duty in duties.items()]
+        if self._pulse is not None:
+            self._pulse.start(self._worker_id, self._to_extend, self._give_up)
         try:
             await self._ended.wait()
         finally:
@@ -167,6 +193,8 @@ class Worker:
     async def _close(self, duties: Sequence[asyncio.Task[None]]) -> None:
         for duty in duties:
             await _ended(duty)
+        if self._pulse is not None:
+            await self._pulse.stop()
         if self._executor is not None:
             self._executor.close()
         await self._children.aclose()
@@ -194,10 +222,14 @@ class Worker:
         taken, wait_seconds = 0, CONSUME_WAIT_SECONDS
         while free > 0 and taken < TAKE_MAX:
             deliveries = await self._broker.consume(self._worker_id, self._queues, free, wait_seconds)
+            self._in_hand = [delivery.task.task_id for delivery in deliveries]
             for delivery in deliveries:
                 self._start(delivery)
+            self._in_hand = ()
             if not deliveries:
                 break
+            # Handlers that keep the loop busy do so now, not while tasks that nobody extends yet are on their way here.
+            await asyncio.sleep(0)
             # Handlers that end at once have freed their slots: what waits is taken too, and reported with the rest.
             taken, wait_seconds = taken + len(deliveries), 0.0
             free = self._concurrency - self.running
@@ -240,11 +272,21 @@ class Worker:
             await self._broker.send(shard, messages)
 
     async def _beat(self) -> None:
-        held = [*self._held(), *(report.task_id for report in (*self._reporting, *self._reports))]
-        for task_id in await self._broker.extend(self._worker_id, held):
+        if self._pulse is None:
+            self._give_up(await self._broker.extend(self._worker_id, self._to_extend()))
+        else:
+            self._pulse.moved()
+        await self._clock.sleep(self._heartbeat_seconds)
+
+    def _to_extend(self) -> list[str]:
+        """All that this worker has; also asked by another thread, so each part is copied at once."""
+        unreported = [report.task_id for report in (*self._reporting, *self._reports)]
+        return [*self._held(), *self._in_hand, *unreported]
+
+    def _give_up(self, task_ids: Sequence[str]) -> None:
+        for task_id in task_ids:
             if self._executor is not None:
                 self._executor.hand_back(task_id)
-        await self._clock.sleep(self._heartbeat_seconds)
 
     async def _listen(self) -> None:
         for task_id in await self._broker.cancelled(self._worker_id, CANCELLED_WAIT_SECONDS):
@@ -285,11 +327,6 @@ class Worker:
         self._returned.append(task_id)
         self._news.set()
         self._slot.set()
-
-
-def _size(report: Report) -> int:
-    outcome = report.message.outcome
-    return len(memoryview(outcome.output)) if isinstance(outcome, Succeeded) else 0
 
 
 async def _ended(duty: asyncio.Task[None]) -> None:

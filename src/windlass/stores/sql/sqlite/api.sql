@@ -52,4 +52,33 @@ select job_id, node_id, "index", attempt, at, level, message, log_id from logs
  where job_id = :job_id and log_id > :after
    and (:node_id is null or node_id = :node_id)
    and (:attempt is null or attempt = :attempt)
+   and (:index is null or "index" = :index)
  order by log_id limit :limit;
+
+-- name: nodes_by_number
+-- Numbers begin the key after the job: a page is read in one piece.
+select * from nodes where job_id = ? and number >= ? and number < ? order by number;
+
+-- name: node_briefs
+-- Enough of an output to tell what kind of value it is.
+select number, status, completed_at, substr(output, 1, 32), meta, progress from nodes
+ where job_id = ? and number in (select value from json_each(?));
+
+-- name: count_iterations
+-- The status comes before the output in a row: large outputs are not read.
+select status, count(*) from tasks where job_id = ? and number = ? and generation = ? group by status;
+
+-- name: gaps_of_loop
+-- Where indexes are missing between two rows, or before the first, or after the last.
+with found as (
+    select :after as "index"
+    union all
+    select "index" from tasks
+     where job_id = :job_id and number = :number and generation = :generation
+       and "index" > :after and "index" < :begun
+    union all
+    select :begun
+)
+select "index" + 1, following
+  from (select "index", lead("index") over (order by "index") as following from found)
+ where following > "index" + 1 order by "index" limit :limit;

@@ -29,8 +29,19 @@ insert into events (job_id, first_seq, last_seq, body) values (?, ?, ?, ?);
 -- name: put_nodes
 -- The whole row each time: a node's row is what the engine knows of it, and nothing else writes it.
 insert or replace into nodes (job_id, node_id, status, attempt, attempts_before, losses, first_seq, dispatched_at,
-                              started_at, completed_at, due_at, worker_id, output, error, meta, number)
-values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+                              started_at, completed_at, due_at, worker_id, output, error, meta, number, progress)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: put_tasks
+insert or replace into tasks (job_id, number, generation, "index", status, attempt, attempts_before, losses, first_seq,
+                              dispatched_at, started_at, completed_at, due_at, worker_id, output, error, meta, progress)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: put_pages
+insert or replace into pages (job_id, number, generation, "index", call, output) values (?, ?, ?, ?, ?, ?);
+
+-- name: put_blocks
+insert or replace into collections (job_id, number, generation, block, body) values (?, ?, ?, ?, ?);
 
 -- name: update_jobs
 with change (job_id, status, round, started_at, completed_at, deadline_at, error) as (
@@ -49,20 +60,12 @@ update requests set applied = 1 where request_id in (select value from json_each
 insert or ignore into requests (request_id, job_id, shard, kind, created_at, reason, from_node)
 values (?, ?, ?, ?, ?, ?, ?);
 
+-- name: unapplied_requests
+select request_id from requests where applied = 0 and request_id in (select value from json_each(?));
+
 -- name: waiting_requests
 select request_id, job_id, kind, created_at, reason, from_node from requests
  where shard = ? and applied = 0 order by created_at, request_id limit ?;
-
--- name: take_lease
-insert into shards (shard, owner, epoch) values (?, ?, 1)
-    on conflict (shard) do update set owner = excluded.owner, epoch = epoch + 1
-returning epoch;
-
--- name: release_lease
-update shards set owner = null where shard = ? and epoch = ?;
-
--- name: lease
-select epoch, owner from shards where shard = ?;
 
 -- name: unfinished_jobs
 select job_id from jobs where shard = ? and status in ('pending', 'running') order by created_at, job_id;
@@ -78,6 +81,10 @@ select job_id from jobs
 select jobs.*, coalesce((select max(last_seq) from events where events.job_id = jobs.job_id), 0) as seq
   from jobs where job_id = ?;
 
+-- name: standings
+select job_id, coalesce((select max(last_seq) from events where events.job_id = jobs.job_id), 0), status
+  from jobs where job_id in (select value from json_each(?));
+
 -- name: jobs_newest
 select *, 0 as seq from jobs
  where (:workflow_id is null or workflow_id = :workflow_id)
@@ -91,8 +98,37 @@ select * from nodes where job_id = ?;
 -- name: node_of_job
 select * from nodes where job_id = ? and node_id = ?;
 
+-- name: blocks_of_loop
+select body from collections where job_id = ? and number = ? and generation = ? order by block;
+
+-- name: tasks_of_loop
+-- Outputs are not needed to go on with a loop, and may be large.
+select job_id, number, generation, "index", status, attempt, attempts_before, losses, first_seq, dispatched_at,
+       started_at, completed_at, due_at, worker_id, null, null, null, progress
+  from tasks where job_id = ? and number = ? and generation = ?;
+
+-- name: iterations_of_loop
+select * from tasks
+ where job_id = :job_id and number = :number and generation = :generation and "index" > :after
+   and (:status is null or status = :status)
+ order by "index" limit :limit;
+
+-- name: outputs_of_loop
+select "index", output from tasks
+ where job_id = ? and number = ? and generation = ? and "index" >= ? and "index" < ? and output is not null
+ order by "index";
+
+-- name: outputs_of_calls
+select output from pages
+ where job_id = ? and number = ? and generation = ? and "index" = ? and call <= ? order by call;
+
 -- name: events_of_job
-select body from events where job_id = ? and last_seq > ? order by first_seq limit ?;
+-- The first page that is wanted is the last one that begins at or before the first number: found by the index, however
+-- many pages come before it.
+select body from events
+ where job_id = ?1 and last_seq > ?2
+   and first_seq >= coalesce((select max(first_seq) from events where job_id = ?1 and first_seq <= ?2 + 1), 0)
+ order by first_seq limit ?3;
 
 -- name: ended_jobs
 select job_id from jobs where completed_at < ? and status in ('completed', 'failed', 'cancelled')
@@ -115,3 +151,12 @@ delete from logs where job_id in (select value from json_each(?));
 
 -- name: delete_results
 delete from results where job_id in (select value from json_each(?));
+
+-- name: delete_tasks
+delete from tasks where job_id in (select value from json_each(?));
+
+-- name: delete_pages
+delete from pages where job_id in (select value from json_each(?));
+
+-- name: delete_collections
+delete from collections where job_id in (select value from json_each(?));

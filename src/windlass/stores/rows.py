@@ -1,15 +1,17 @@
-"""How the values of the store's contract become SQLite's, and back."""
+"""How the values of the store's contract become columns, and back. JSON is text, in every dialect."""
 
+from array import array
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct, structs
 
-from windlass.core.changes import Changes, Event, JobRow, NodeRow
+from windlass.core.changes import BlockRow, Changes, Event, JobRow, NodeRow, PageRow, TaskRow
 from windlass.core.errors import JobNotFound
-from windlass.ports.store import NewJob, StoredJob, StoredWorkflow
-from windlass.stores.connection import Rows
+from windlass.core.iterations import LoopRows, decode_progress
+from windlass.ports.store import NewJob, NodeBrief, StoredJob, StoredWorkflow
 
 # Events of one page at most: what a reader decodes to see one of them.
 PAGE_EVENTS_MAX = 500
@@ -30,6 +32,8 @@ class _PageEvent(Struct, array_like=True):
     context: Raw
     parent_seq: int | None
 
+
+_NULL = Raw(b"null")
 
 decode_page = msgspec.json.Decoder(list[_PageEvent]).decode
 
@@ -73,10 +77,40 @@ def job_row_values(row: JobRow) -> tuple[Any, ...]:
 def node_values(row: NodeRow) -> tuple[Any, ...]:
     values = structs.astuple(row)
     # Most rows are of nodes just dispatched, which have none of these yet.
-    if row.output is None and row.error is None and row.meta is None:
+    if row.output is None and row.error is None and row.meta is None and row.progress is None:
         return values
-    output, error, meta = (None if raw is None else str(raw, "utf-8") for raw in (row.output, row.error, row.meta))
-    return (*values[:12], output, error, meta, row.number)
+    return (*values[:12], text_of(row.output), text_of(row.error), text_of(row.meta), row.number, text_of(row.progress))
+
+
+def task_values(row: TaskRow) -> tuple[Any, ...]:
+    values = structs.astuple(row)
+    return (*values[:14], *map(text_of, values[14:]))
+
+
+def page_values(row: PageRow) -> tuple[Any, ...]:
+    return (row.job_id, row.number, row.generation, row.index, row.call, text_of(row.output))
+
+
+def block_values(row: BlockRow) -> tuple[Any, ...]:
+    return (row.job_id, row.number, row.generation, row.block, row.body.decode())
+
+
+def task_of(row: tuple[Any, ...]) -> TaskRow:
+    return TaskRow(*row[:14], *map(raw_of, row[14:]))
+
+
+def loop_of(
+    number: int, generation: int, blocks: Iterable[tuple[Any, ...]], rows: Iterable[tuple[Any, ...]]
+) -> LoopRows:
+    """The rows of a loop: those that completed at the first attempt as numbers only, for there may be a million."""
+    completed = array("l")
+    others: list[TaskRow] = []
+    for row in rows:
+        if row[4] == "completed" and row[5] == 1:
+            completed.append(row[3])
+        else:
+            others.append(task_of(row))
+    return LoopRows(number, generation, [body.encode() for (body,) in blocks], completed, others)
 
 
 def pending_job(job: NewJob) -> StoredJob:
@@ -88,39 +122,54 @@ def pending_job(job: NewJob) -> StoredJob:
     )  # fmt: skip
 
 
-def as_dicts(cursor: Rows) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    names: list[str] = []
-    for values in cursor:
-        names = names or [column[0] for column in cursor.get_description()]
-        found.append(dict(zip(names, values, strict=True)))
-    return found
-
-
-def first_dict(cursor: Rows) -> dict[str, Any] | None:
-    rows = as_dicts(cursor)
-    return rows[0] if rows else None
-
-
 def job_of(row: dict[str, Any]) -> StoredJob:
     row = {"seq": 1, **row, "input": raw_of(row["input"]), "error": raw_of(row["error"])}
     return StoredJob(**row)
 
 
 def node_of(row: tuple[Any, ...]) -> NodeRow:
-    *plain, output, error, meta, number = row
-    return NodeRow(*plain, output=raw_of(output), error=raw_of(error), meta=raw_of(meta), number=number)
+    *plain, output, error, meta, number, progress = row
+    return NodeRow(
+        *plain,
+        output=raw_of(output),
+        error=raw_of(error),
+        meta=raw_of(meta),
+        number=number,
+        progress=raw_of(progress),
+    )
+
+
+def brief_of(row: tuple[Any, ...]) -> NodeBrief:
+    number, status, completed_at, head, meta, progress = row
+    return NodeBrief(number, status, completed_at, head, raw_of(meta), raw_of(progress))
 
 
 def event_of(event: _PageEvent) -> Event:
-    data, meta, context = (None if bytes(raw) == b"null" else raw for raw in (event.data, event.meta, event.context))
+    # A loop has some hundred thousand of them, and readers wait: no copies, no loop.
+    data, meta, context = event.data, event.meta, event.context
     return Event(
-        event.seq, event.type, event.node_id, event.index, event.at, data, meta, context, event.parent_seq
+        event.seq, event.type, event.node_id, event.index, event.at, None if data == _NULL else data,
+        None if meta == _NULL else meta, None if context == _NULL else context, event.parent_seq,
     )  # fmt: skip
+
+
+def loops_to_restore(nodes: Iterable[NodeRow]) -> list[tuple[int, int]]:
+    """Number and generation of the loops that did not complete."""
+    found: list[tuple[int, int]] = []
+    for row in nodes:
+        if row.progress is not None and row.status != "completed":
+            progress = decode_progress(row.progress)
+            if progress.total >= 0:
+                found.append((row.number, progress.generation))
+    return found
 
 
 def workflow_of(row: tuple[Any, ...]) -> StoredWorkflow:
     return StoredWorkflow(row[0], row[1], Raw(row[2].encode()), row[3], row[4])
+
+
+def text_of(raw: Raw | None) -> str | None:
+    return None if raw is None else str(raw, "utf-8")
 
 
 def raw_of(text: str | None) -> Any:

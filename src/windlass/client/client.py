@@ -1,9 +1,7 @@
 """A server's HTTP API for Python programs: answers are the shapes of `windlass.wire`, refusals our own errors."""
 
-import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from time import monotonic
 from typing import Any, Literal, Self, TypeVar
 from urllib.parse import quote
 
@@ -12,20 +10,16 @@ import msgspec
 from msgspec import Struct
 
 from windlass import wire
+from windlass.client.refusals import Refusals, refusal_of
+from windlass.client.streams import Patience, messages
 from windlass.core.errors import (
     AnswerLost,
     ApiError,
     DefinitionInvalid,
-    IdempotencyConflict,
     InputInvalid,
     JobNotFound,
-    NotFound,
-    Problem,
-    ProblemsFound,
-    RequestRefused,
     ServerUnreachable,
     StoreUnavailable,
-    WindlassError,
     WorkflowNotFound,
 )
 
@@ -34,16 +28,15 @@ API = "/api/v1"
 JSON, YAML = "application/json", "application/yaml"
 CONNECT_SECONDS_MAX = 5.0
 ANSWER_SECONDS_MAX = 30.0
+# Large outputs come from afar and have many megabytes.
+OUTPUT_SECONDS_MAX = 300.0
 # A server holds a question about a job's end open for so long at most; `wait` asks again.
 POLL_SECONDS_MAX = 30.0
 # A living stream says something every 15 seconds.
 STREAM_SILENT_SECONDS_MAX = 45.0
 # How long a stream or a wait that has begun looks for a server that went away.
 AWAY_SECONDS_MAX = 60.0
-PAUSE_SECONDS_MIN = 0.05
-PAUSE_SECONDS_MAX = 2.0
 CONNECTIONS_MAX = 100
-STREAMED_BYTES_MAX = 64 << 20
 
 ENDED = frozenset({"completed", "failed", "cancelled"})
 ENDS = frozenset({"job_completed", "job_failed", "job_cancelled"})
@@ -57,13 +50,6 @@ class Deployed(Struct, frozen=True):
 
     workflow: wire.Workflow
     is_new: bool
-
-
-class Refusals(Struct, frozen=True):
-    """Which errors a refusal means, where the status alone does not say."""
-
-    missing: type[NotFound] = NotFound
-    unfit: type[ProblemsFound] | None = None
 
 
 _WORKFLOW = Refusals(missing=WorkflowNotFound)
@@ -206,7 +192,7 @@ class Client:
 
     async def wait(self, job_id: str) -> wire.Job:
         """The job with its nodes, once it has ended; a server that goes away for a while is waited for. JobNotFound."""
-        patience = _Patience(self._away_seconds_max)
+        patience = Patience(self._away_seconds_max)
         while True:
             try:
                 job = await self.job(job_id, wait_seconds=POLL_SECONDS_MAX)
@@ -222,7 +208,17 @@ class Client:
 
     async def node(self, job_id: str, node_id: str) -> wire.Node:
         """One node of a job; NotFound."""
-        return _read(await self._send("GET", f"{_job(job_id)}/nodes/{_part(node_id)}", _ANY), wire.Node)
+        return _read(await self._send("GET", _node(job_id, node_id), _ANY), wire.Node)
+
+    def tasks(self, job_id: str, node_id: str, *, status: str | None = None) -> AsyncIterator[wire.Task]:
+        """The iterations of a node's loop by index, those not begun too; or those in one state. NotFound."""
+        return self._pages(wire.Page[wire.Task], f"{_node(job_id, node_id)}/tasks", _given(status=status), _ANY)
+
+    async def output(self, job_id: str, node_id: str, *, index: int | None = None) -> bytes:
+        """The whole output of a node, or of one iteration of it, as JSON; NotFound when there is none."""
+        seconds_max = OUTPUT_SECONDS_MAX
+        path, params = f"{_node(job_id, node_id)}/output", _given(index=index)
+        return (await self._send("GET", path, _ANY, params=params, seconds_max=seconds_max)).content
 
     async def cancel(self, job_id: str, reason: str | None = None) -> wire.Job:
         """Stop a job; one that has ended stays as it is. JobNotFound."""
@@ -243,30 +239,46 @@ class Client:
 
     # What happened
 
-    def events(self, job_id: str, *, after: int = 0) -> AsyncIterator[wire.Event]:
-        """The events of a job that are stored now, in order, after a sequence number; JobNotFound."""
-        params = _given(after=after or None)
+    def events(self, job_id: str, *, after: int = 0, context: bool = True) -> AsyncIterator[wire.Event]:
+        """The events of a job that are stored now, in order, after a sequence number; JobNotFound.
+
+        Their context may be left out: it is the larger part of them.
+        """
+        params = _given(after=after or None, context=None if context else "false")
         return self._pages(wire.Page[wire.Event], f"{_job(job_id)}/events", params, _JOB, cursor="after")
 
-    def watch(self, job_id: str, *, after: int = 0) -> AsyncIterator[wire.Event]:
+    def watch(self, job_id: str, *, after: int = 0, context: bool = True) -> AsyncIterator[wire.Event]:
         """Every event of a job, stored ones and then live, each once; ends with the job.
 
         When the server goes away, the stream goes on where it was once it is back. JobNotFound, ServerUnreachable.
         """
-        return self._follow(wire.Event, job_id, f"{_job(job_id)}/events/stream", {}, after)
+        params = _given(context=None if context else "false")
+        return self._follow(wire.Event, job_id, f"{_job(job_id)}/events/stream", params, after)
 
     def logs(
-        self, job_id: str, *, node: str | None = None, attempt: int | None = None, after: int = 0
+        self,
+        job_id: str,
+        *,
+        node: str | None = None,
+        attempt: int | None = None,
+        index: int | None = None,
+        after: int = 0,
     ) -> AsyncIterator[wire.Log]:
         """The lines of a job's log that are stored now, in order; JobNotFound."""
-        params = _given(node=node, attempt=attempt, after=after or None)
+        params = _given(node=node, attempt=attempt, index=index, after=after or None)
         return self._pages(wire.Page[wire.Log], f"{_job(job_id)}/logs", params, _JOB, cursor="after")
 
     def follow_logs(
-        self, job_id: str, *, node: str | None = None, attempt: int | None = None, after: int = 0
+        self,
+        job_id: str,
+        *,
+        node: str | None = None,
+        attempt: int | None = None,
+        index: int | None = None,
+        after: int = 0,
     ) -> AsyncIterator[wire.Log]:
         """Every line of a job's log, stored ones and then live, each once; ends with the job. As `watch`."""
-        params = _given(node=node, attempt=attempt)
+        params = _given(node=node, attempt=attempt, index=index)
         return self._follow(wire.Log, job_id, f"{_job(job_id)}/logs/stream", params, after)
 
     # The server
@@ -280,7 +292,7 @@ class Client:
         answer = await self._exchange("GET", "/health")
         if answer.is_success or answer.headers.get("content-type", "").startswith(JSON):
             return _read(answer, wire.Health)
-        raise _refusal(answer, _ANY)
+        raise refusal_of(answer, _ANY)
 
     # How it is asked
 
@@ -301,7 +313,7 @@ class Client:
             content = msgspec.json.encode(body)
         answer = await self._exchange(method, API + path, params, content, media_type, seconds_max)
         if not answer.is_success:
-            raise _refusal(answer, refusals)
+            raise refusal_of(answer, refusals)
         return answer
 
     async def _exchange(
@@ -350,7 +362,7 @@ class Client:
         self, kind: type[Streamed], job_id: str, path: str, params: Mapping[str, str], after: int
     ) -> AsyncIterator[Streamed]:
         """Read a stream to its end, over as many connections as it takes."""
-        patience = _Patience(self._away_seconds_max)
+        patience = Patience(self._away_seconds_max)
         begun = has_ended = False
         last: Streamed | None = None
         while True:
@@ -385,83 +397,10 @@ class Client:
             ) as answer:
                 if not answer.is_success:
                     await answer.aread()
-                    raise _refusal(answer, _JOB)
-                yield _messages(answer.aiter_bytes())
+                    raise refusal_of(answer, _JOB)
+                yield messages(answer.aiter_bytes())
         except httpx2.TransportError as error:
             raise self._lost(error) from error
-
-
-class _Patience:
-    """Pauses between attempts to reach a server, longer each time, until it has been away for too long."""
-
-    def __init__(self, seconds_max: float) -> None:
-        self._seconds_max = seconds_max
-        self.renew()
-
-    def renew(self) -> None:
-        """The server is there."""
-        self._since = monotonic()
-        self._pause = PAUSE_SECONDS_MIN
-
-    async def pause(self, error: WindlassError) -> None:
-        """Wait before the next attempt; raises the error once there was none for too long."""
-        if monotonic() - self._since + self._pause > self._seconds_max:
-            raise error
-        await asyncio.sleep(self._pause)
-        self._pause = min(2 * self._pause, PAUSE_SECONDS_MAX)
-
-
-async def _messages(chunks: AsyncIterator[bytes]) -> AsyncIterator[tuple[int, bytes]]:
-    """Server-sent events as their number and their data; comments and what came without a number are left out."""
-    rest = bytearray()
-    number: int | None = None
-    data: list[bytes] = []
-    async for chunk in chunks:
-        rest += chunk
-        if len(rest) > STREAMED_BYTES_MAX:
-            raise ApiError(f"the server sent an event of more than {STREAMED_BYTES_MAX} bytes", status=200)
-        if b"\n" not in chunk:
-            continue
-        # By bytes: a text would also be split where JSON holds U+2028 and its like.
-        *lines, last = bytes(rest).split(b"\n")
-        rest = bytearray(last)
-        for line in lines:
-            name, _, value = line.rstrip(b"\r").partition(b":")
-            value = value.removeprefix(b" ")
-            if name == b"id" and value.isdigit():
-                number = int(value)
-            elif name == b"data":
-                data.append(value)
-            elif not name and not value and number is not None and data:
-                yield number, b"\n".join(data)
-                number, data = None, []
-
-
-def _refusal(answer: httpx2.Response, refusals: Refusals) -> WindlassError:
-    """The error that a refusal stands for."""
-    try:
-        told = msgspec.json.decode(answer.content, type=wire.ProblemDetails)
-    except msgspec.MsgspecError:
-        return ApiError(f"the server answered {answer.status_code} {answer.reason_phrase}", status=answer.status_code)
-    problems = [
-        Problem(path=one.path, message=one.message, hint=one.hint, line=one.line, column=one.column)
-        for one in told.errors
-    ]
-    match told.status, told.type.rpartition(":")[2]:
-        case 404, "not-found":
-            return refusals.missing(told.detail)
-        case 422, _ if refusals.unfit is not None and problems:
-            return refusals.unfit(problems)
-        case 409, "idempotency-conflict":
-            return IdempotencyConflict(told.detail)
-        case 409, _:
-            return RequestRefused(told.detail)
-        case 503, _:
-            return StoreUnavailable(told.detail)
-        case _:
-            return ApiError(
-                f"{told.title}: {told.detail}", status=told.status, problems=problems, request_id=told.request_id
-            )
 
 
 def _read(answer: httpx2.Response, kind: type[T]) -> T:
@@ -493,3 +432,7 @@ def _part(name: str) -> str:
 
 def _job(job_id: str) -> str:
     return f"/jobs/{_part(job_id)}"
+
+
+def _node(job_id: str, node_id: str) -> str:
+    return f"{_job(job_id)}/nodes/{_part(node_id)}"

@@ -1,0 +1,55 @@
+"""Serves users page by page on a free local port, refusing one page once, and runs the workflow beside it on them."""
+
+import json
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+WORKFLOW = Path(__file__).with_name("workflow.yaml")
+TEAMS = ("blue", "green", "red")
+USERS = [{"id": number, "name": f"user {number}", "team": TEAMS[number % len(TEAMS)]} for number in range(1, 96)]
+REFUSED_PAGE = 4
+
+
+class Users(BaseHTTPRequestHandler):
+    """Answers with one page of users, and whether there are more."""
+
+    refused = threading.Event()
+
+    def do_GET(self) -> None:
+        """One page. One of them is refused the first time, so that a retry between pages can be seen."""
+        query = parse_qs(urlsplit(self.path).query)
+        page, size = int(query["page"][0]), int(query["size"][0])
+        refuse = page == REFUSED_PAGE and not self.refused.is_set()
+        if refuse:
+            self.refused.set()
+        found = USERS[(page - 1) * size : page * size]
+        answer = {"data": found, "paging": {"page": page, "hasMore": page * size < len(USERS)}}
+        body = json.dumps({} if refuse else answer).encode()
+        self.send_response(503 if refuse else 200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """The workflow's own output is what matters here."""
+
+
+def main() -> int:
+    """Run the workflow against the server; its exit code. Arguments go on to `windlass run`."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Users) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/users"
+        command = [sys.executable, "-m", "windlass", "run", str(WORKFLOW), "-i", f"url={url}", *sys.argv[1:]]
+        try:
+            return subprocess.run(command, check=False).returncode
+        finally:
+            server.shutdown()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,58 @@
+"""A bakery on a free local port that needs to be asked a few times, and the workflow that orders from it."""
+
+import json
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
+from pathlib import Path
+
+WORKFLOW = Path(__file__).with_name("workflow.yaml")
+BAKED_AFTER = 4
+
+
+class Bakery(BaseHTTPRequestHandler):
+    """Takes one order, and has it ready when it was asked for often enough."""
+
+    asked = count(1)
+
+    def do_POST(self) -> None:
+        """An order."""
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self._answer(201, {"id": "loaf-1"})
+
+    def do_GET(self) -> None:
+        """How the order stands."""
+        times = next(self.asked)
+        if times < BAKED_AFTER:
+            self._answer(200, {"status": "in the oven"})
+        else:
+            self._answer(200, {"status": "ready", "bread": "rye", "asked": times})
+
+    def _answer(self, status: int, value: dict[str, object]) -> None:
+        body = json.dumps(value).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """The workflow's own output is what matters here."""
+
+
+def main() -> int:
+    """Run the workflow against the server; its exit code. Arguments go on to `windlass run`."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Bakery) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        command = [sys.executable, "-m", "windlass", "run", str(WORKFLOW), "-i", f"url={url}", *sys.argv[1:]]
+        try:
+            return subprocess.run(command, check=False).returncode
+        finally:
+            server.shutdown()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

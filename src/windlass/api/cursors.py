@@ -1,0 +1,24 @@
+"""Where lists go on: a place in one, as a text that only the server reads."""
+
+import base64
+import binascii
+from typing import Any
+
+import msgspec
+
+from windlass.api.problems import invalid
+from windlass.api.requests import shown
+
+
+def cursor_of(place: Any) -> str:
+    """Where a list goes on, for its next call only: what is in it may change."""
+    return base64.urlsafe_b64encode(msgspec.json.encode(place)).decode().rstrip("=")
+
+
+def place_of(cursor: str, kind: Any) -> Any:
+    """What `cursor_of` was given; Refusal for a cursor that nobody here made."""
+    try:
+        padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
+        return msgspec.json.decode(base64.b64decode(padded, b"-_", validate=True), type=kind)
+    except (binascii.Error, UnicodeEncodeError, msgspec.DecodeError):
+        raise invalid("cursor", f"{shown(cursor)} is no cursor", "take it from `next_cursor` as it is") from None

@@ -1,0 +1,287 @@
+"""The broker on Redis: queues as sorted sets, held tasks as leases, inboxes as streams; every step is one Lua script.
+
+It keeps nothing that the rows do not know. A server that was emptied or restarted is used as it is found.
+"""
+
+import logging
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from windlass.brokers.bells import Ear
+from windlass.brokers.redis_bells import Subscription
+from windlass.brokers.redis_link import Argument, Dial, Link, scripts
+from windlass.core.changes import Task
+from windlass.core.messages import Message
+from windlass.ports.broker import Delivery, Report, WorkerSeen
+from windlass.ports.codec import decode_message, encode_message
+
+PREFIX = "windlass:"
+# What one script handles at most, so that no call keeps the server from the others for more than some milliseconds.
+BATCH_MAX = 500
+BATCH_BYTES_MAX = 4 * 1024 * 1024
+ASK_MAX = 5_000
+WORKERS_MAX = 10_000
+STOPS_MAX = 1_000
+# How many waiting parties a process remembers; each worker id and each shard is one.
+EARS_MAX = 1_000
+_MICROSECONDS = 1_000_000
+_START = b"0-0"
+
+log = logging.getLogger("windlass.brokers")
+_tasks = msgspec.msgpack.Decoder(Task)
+_json = msgspec.json.Encoder()
+_msgpack = msgspec.msgpack.Encoder()
+
+
+class _Place(Struct, gc=False):
+    """What the server's scripts know of a task: they can not read MessagePack that holds bytes."""
+
+    queue: str
+    priority: int
+    shard: int
+    job_id: str
+    node_id: str
+    attempt: int
+    index: int
+
+
+class _Inbox:
+    """How far this process has read a shard's inbox."""
+
+    __slots__ = ("connection", "ear", "gathered", "last", "reading")
+
+    def __init__(self, ear: Ear) -> None:
+        self.ear = ear
+        self.last = _START
+        # Which connection to the server it was read over, counted.
+        self.connection = 0
+        # The ids of messages that were gathered and not acknowledged: one message's, and those of unreadable ones.
+        self.gathered: deque[list[bytes]] = deque()
+        # Counts rewinds: an answer that was under way meanwhile is not used.
+        self.reading = 0
+
+
+class RedisBroker:
+    """The Broker contract on one Redis server, >= 6.2."""
+
+    def __init__(self, url: str, prefix: str = PREFIX) -> None:
+        dial = Dial(url)
+        self._prefix = prefix
+        self._scripts = scripts()
+        self._link = Link(dial)
+        self._subscription = Subscription(dial, prefix)
+        self._bells = self._subscription.bells
+        self._ears: OrderedDict[tuple[str, ...], Ear] = OrderedDict()
+        self._inboxes: dict[int, _Inbox] = {}
+
+    @classmethod
+    async def open(cls, url: str, prefix: str = PREFIX) -> "RedisBroker":
+        """A broker whose server answers. BrokerUnavailable."""
+        broker = cls(url, prefix)
+        try:
+            await broker._link.call("PING")
+        except BaseException:
+            await broker.close()
+            raise
+        return broker
+
+    async def close(self) -> None:
+        """End the connections. What is queued and held stays with the server."""
+        await self._subscription.aclose()
+        await self._link.aclose()
+
+    async def _run(self, name: str, arguments: Sequence[Argument]) -> Any:
+        return await self._link.run(self._scripts[name], self._prefix, arguments)
+
+    async def _run_all(self, name: str, first: Sequence[Argument], batches: Iterable[Sequence[Argument]]) -> list[Any]:
+        """Run a script for each batch, one after the other. Without a batch, once all the same."""
+        answers = [await self._run(name, [*first, *batch]) for batch in batches]
+        return answers or [await self._run(name, first)]
+
+    def _ear(self, *channels: str, key: tuple[str, ...]) -> Ear:
+        ear = self._ears.get(key)
+        if ear is None:
+            ear = self._ears[key] = self._subscription.listen(channels)
+            if len(self._ears) > EARS_MAX:
+                self._subscription.forget(self._ears.popitem(last=False)[1])
+        else:
+            self._ears.move_to_end(key)
+        return ear
+
+    # Tasks
+
+    async def publish(self, tasks: Sequence[Task]) -> None:
+        if tasks:
+            parts = ((task.task_id, task.queue, task.priority, _body(task)) for task in tasks)
+            await self._run_all("publish", (), _batches(parts))
+
+    async def consume(
+        self, worker_id: str, queues: Sequence[str], limit: int, wait_seconds: float
+    ) -> Sequence[Delivery]:
+        if wait_seconds <= 0:
+            return await self._take(worker_id, queues, limit)
+        ear = self._ear(*(f"work:{queue}" for queue in queues), key=("work", worker_id, *queues))
+        limit = min(limit, BATCH_MAX)
+        return await self._bells.awaited(ear, lambda: self._take(worker_id, queues, limit), limit, wait_seconds)
+
+    async def _take(self, worker_id: str, queues: Sequence[str], limit: int) -> Sequence[Delivery]:
+        async def give_back(found: Sequence[Any]) -> None:
+            await self.give_back(worker_id, [delivery.task.task_id for delivery in _deliveries(found)])
+
+        serves = msgspec.json.encode(queues)
+        arguments: list[Argument] = [worker_id, min(limit, BATCH_MAX), serves, *queues]
+        found = await self._link.run(self._scripts["take"], self._prefix, arguments, give_back)
+        return _deliveries(found)
+
+    async def extend(self, worker_id: str, task_ids: Sequence[str]) -> Sequence[str]:
+        answers = await self._run_all("extend", [worker_id], _portions(task_ids))
+        return [task_id.decode() for answer in answers for task_id in answer]
+
+    async def finish(self, worker_id: str, reports: Sequence[Report]) -> None:
+        parts = ((report.task_id, report.shard, encode_message(report.message)) for report in reports)
+        await self._run_all("finish", [worker_id], _batches(parts))
+
+    async def give_back(self, worker_id: str, task_ids: Sequence[str]) -> None:
+        for part in _portions(task_ids):
+            await self._run("give_back", [worker_id, *part])
+
+    async def reclaim(self, silent_seconds: float) -> int:
+        count = 0
+        while True:
+            ended, queued = await self._run("reclaim", [round(silent_seconds * _MICROSECONDS), BATCH_MAX])
+            count += queued
+            # Every round ends the leases it finds, so there is a last one.
+            if ended < BATCH_MAX:
+                return count
+
+    async def cancel(self, task_ids: Sequence[str]) -> None:
+        for part in _portions(task_ids):
+            await self._run("cancel", part)
+
+    async def cancelled(self, worker_id: str, wait_seconds: float) -> Sequence[str]:
+        if wait_seconds <= 0:
+            return await self._stops(worker_id)
+        ear = self._ear(f"stop:{worker_id}", key=("stop", worker_id))
+        return await self._bells.awaited(ear, lambda: self._stops(worker_id), STOPS_MAX, wait_seconds)
+
+    async def _stops(self, worker_id: str) -> Sequence[str]:
+        found = await self._link.call("LPOP", f"{self._prefix}stops:{worker_id}", STOPS_MAX)
+        return [task_id.decode() for task_id in found or ()]
+
+    async def workers(self) -> Sequence[WorkerSeen]:
+        found = await self._run("workers", [WORKERS_MAX])
+        seen = [
+            WorkerSeen(worker_id.decode(), msgspec.json.decode(serves or b"[]", type=tuple[str, ...]), held, int(at))
+            for worker_id, at, serves, held in found
+        ]
+        return sorted(seen, key=lambda worker: worker.worker_id)
+
+    async def missing(self, task_ids: Sequence[str]) -> Sequence[str]:
+        answers = [await self._run("missing", part) for part in _portions(task_ids)]
+        return [task_id.decode() for answer in answers for task_id in answer]
+
+    # Inboxes
+
+    def _inbox(self, shard: int) -> _Inbox:
+        inbox = self._inboxes.get(shard)
+        if inbox is None:
+            inbox = self._inboxes[shard] = _Inbox(self._subscription.listen([f"inbox:{shard}"]))
+        return inbox
+
+    async def send(self, shard: int, messages: Sequence[Message]) -> None:
+        if messages:
+            await self._run_all("send", [shard], _batches((encode_message(message),) for message in messages))
+        else:
+            # Nothing to say to other processes: whoever waits in this one goes on.
+            self._inbox(shard).ear.nudge()
+
+    async def gather(self, shard: int, limit: int, wait_seconds: float) -> Sequence[Message]:
+        inbox = self._inbox(shard)
+        limit = min(limit, BATCH_MAX)
+        return await self._bells.awaited(inbox.ear, lambda: self._read(shard, inbox, limit), limit, wait_seconds)
+
+    async def _read(self, shard: int, inbox: _Inbox, limit: int) -> Sequence[Message]:
+        reading = inbox.reading
+        if inbox.connection != self._link.connections:
+            # The server may have lost its data and its clock may differ.
+            inbox.connection = self._link.connections
+            if inbox.last != _START and await self._run("is_beyond", [shard, inbox.last]):
+                inbox.last = _START
+        inbox_key = f"{self._prefix}inbox:{shard}"
+        answer = await self._link.call("XREAD", "COUNT", limit, "STREAMS", inbox_key, inbox.last)
+        found = answer[0][1] if answer else ()
+        if reading != inbox.reading:
+            inbox.ear.ring()
+            return ()
+        if len(found) >= limit:
+            # Also when some of them can not be read.
+            inbox.ear.ring()
+        messages: list[Message] = []
+        unreadable: list[bytes] = []
+        for place, (_, encoded) in found:
+            inbox.last = place
+            try:
+                messages.append(decode_message(encoded))
+            except msgspec.DecodeError:
+                log.warning("shard %d passes over a message that can not be read: %r", shard, encoded[:200])
+                unreadable.append(place)
+                continue
+            inbox.gathered.append([*unreadable, place])
+            unreadable.clear()
+        return messages
+
+    async def acknowledge(self, shard: int, count: int) -> None:
+        gathered = self._inbox(shard).gathered
+        places = [place for _ in range(min(count, len(gathered))) for place in gathered.popleft()]
+        for part in _portions(places):
+            await self._link.call("XDEL", f"{self._prefix}inbox:{shard}", *part)
+
+    async def rewind(self, shard: int) -> None:
+        inbox = self._inbox(shard)
+        inbox.last = _START
+        inbox.gathered.clear()
+        inbox.reading += 1
+        inbox.ear.ring()
+
+
+def _deliveries(found: Sequence[Any]) -> list[Delivery]:
+    deliveries: list[Delivery] = []
+    for body, number in zip(found[::2], found[1::2], strict=True):
+        try:
+            deliveries.append(Delivery(_tasks.decode(body[body.index(b"\n") + 1 :]), number))
+        except (msgspec.DecodeError, ValueError):
+            # Nobody extends it, so it is taken back, and after some losses its shard gives it up.
+            log.warning("a task that can not be read is left alone: %r", body[:200])
+    return deliveries
+
+
+def _body(task: Task) -> bytes:
+    place = _Place(task.queue, task.priority, task.shard, task.job_id, task.node_id, task.attempt, task.index)
+    return _json.encode(place) + b"\n" + _msgpack.encode(task)
+
+
+def _size(part: Sequence[Argument]) -> int:
+    return sum(len(one) for one in part if isinstance(one, bytes))
+
+
+def _batches(parts: Iterable[Sequence[Argument]]) -> Iterable[list[Argument]]:
+    """Join the arguments of many into those of few calls, none of them too many or too large."""
+    batch: list[Argument] = []
+    count = size = 0
+    for part in parts:
+        more = _size(part)
+        if batch and (count >= BATCH_MAX or size + more > BATCH_BYTES_MAX):
+            yield batch
+            batch, count, size = [], 0, 0
+        batch.extend(part)
+        count, size = count + 1, size + more
+    if batch:
+        yield batch
+
+
+def _portions(items: Sequence[Any], size: int = ASK_MAX) -> Iterable[Sequence[Any]]:
+    return (items[start : start + size] for start in range(0, len(items), size))

@@ -1,0 +1,182 @@
+"""The life of one attempt after its dispatch: started, finished, lost, timed out; of a node or of an iteration."""
+
+from msgspec import Raw
+
+from windlass.core import calls, loops, progress
+from windlass.core.iterations import Flight
+from windlass.core.messages import Failed, Succeeded, TaskError, TaskFinished, TaskLost, TaskStarted
+from windlass.core.outcomes import complete, fail, wait
+from windlass.core.retries import (
+    WORKER_LOST,
+    classified,
+    delay_seconds,
+    encoded,
+    retry_meta,
+    wants_retry,
+)
+from windlass.core.states import NodeMove, NodeState
+from windlass.core.turn import LOST, MICROSECONDS, RETRYING, STARTED, Turn, json_raw, start_data
+
+# The worker enforces a node's timeout. This much later the core stops waiting for a worker that did not.
+NODE_TIMEOUT_GRACE_SECONDS = 30.0
+
+
+def finish_task(turn: Turn, message: TaskFinished) -> None:
+    """An attempt's result: taken once, from the attempt that is awaited."""
+    job = turn.job
+    if message.result_id is not None:
+        turn.changes.results.append(message.result_id)
+    node = job.plan.index.get(message.node_id, -1)
+    if node < 0:
+        return
+    flight = job.flight_of(node, message.index, message.attempt)
+    if flight is None:
+        _ignore(turn, node, message)
+        return
+    _record_start(turn, flight, message.started_at, message.worker_id)
+    turn.context = message.context
+    outcome = message.outcome
+    if isinstance(outcome, Succeeded):
+        _succeed(turn, flight, outcome, message)
+    else:
+        _fail_or_retry(turn, flight, outcome.error, message)
+
+
+def _succeed(turn: Turn, flight: Flight, outcome: Succeeded, message: TaskFinished) -> None:
+    if turn.job.plan.nodes[flight.node].on_success is not None:
+        calls.take_answer(turn, flight, outcome, message)
+    else:
+        complete(turn, flight, outcome.output, outcome.meta, _execution_meta(turn, message))
+
+
+def _fail_or_retry(turn: Turn, flight: Flight, reported: TaskError, message: TaskFinished) -> None:
+    job = turn.job
+    error = classified(reported)
+    if error.type == WORKER_LOST:
+        _redispatch_lost(turn, flight, error, message.worker_id)
+        return
+    attempts_made = flight.attempt - flight.attempts_before
+    rule = job.plan.nodes[flight.node].on_error
+    if not wants_retry(job, flight, rule, error, attempts_made):
+        fail(turn, flight, error, _execution_meta(turn, message, will_retry=False))
+        return
+    delay = delay_seconds(rule, attempts_made, error.retry_after_seconds, message.seed)
+    _back_off(turn, flight, error, delay, _execution_meta(turn, message, will_retry=True))
+
+
+def _back_off(turn: Turn, flight: Flight, error: TaskError, delay: float, meta: Raw | None = None) -> None:
+    flight.due_at = turn.now + round(delay * MICROSECONDS)
+    turn.shift(flight, NodeMove.BACK_OFF)
+    data = {
+        "attempt_number": flight.attempt,
+        "next_attempt": flight.attempt + 1,
+        "delay_seconds": delay,
+        "error": error,
+    }
+    turn.tell(flight, RETRYING, json_raw(data), meta=meta, parent_seq=flight.first_seq)
+    turn.keep(flight, error=encoded(error))
+    wait(turn, flight)
+
+
+def _redispatch_lost(turn: Turn, flight: Flight, error: TaskError, worker_id: str) -> None:
+    """The process under the handler died: another attempt at once, on the budget of losses, not the author's."""
+    flight.losses += 1
+    _emit_loss(turn, flight, worker_id)
+    if flight.losses > turn.job.plan.nodes[flight.node].redeliveries_max:
+        fail(turn, flight, error)
+        return
+    turn.shift(flight, NodeMove.BACK_OFF)
+    flight.attempts_before += 1
+    progress.dispatch_again(turn, flight)
+
+
+def lose_task(turn: Turn, message: TaskLost) -> None:
+    """The worker is gone; the broker hands the same attempt out again, unless that happened too often."""
+    job = turn.job
+    node = job.plan.index.get(message.node_id, -1)
+    flight = job.flight_of(node, message.index, message.attempt) if node >= 0 else None
+    if flight is None and node >= 0:
+        # Nobody waits for it any more, and it may kill one worker after the other.
+        index = -1 if job.plan.nodes[node].loop is None else message.index
+        turn.changes.cancels.append(job.task_id(Flight(node, message.attempt, index=index)))
+    if flight is None or message.losses <= flight.losses:
+        return
+    flight.losses = message.losses
+    _emit_loss(turn, flight, message.worker_id)
+    if flight.losses > job.plan.nodes[node].redeliveries_max:
+        turn.changes.cancels.append(job.task_id(flight))
+        text = f"the worker died {flight.losses} times while it ran this task; it may be the task that kills it"
+        fail(turn, flight, classified(TaskError(type=WORKER_LOST, message=text, retryable=False)))
+        return
+    turn.keep(flight)
+
+
+def _emit_loss(turn: Turn, flight: Flight, worker_id: str) -> None:
+    data = {"attempt_number": flight.attempt, "worker_id": worker_id, "losses": flight.losses}
+    turn.tell(flight, LOST, json_raw(data))
+
+
+def start_task(turn: Turn, message: TaskStarted) -> None:
+    """An attempt that takes longer told of its start by itself."""
+    job = turn.job
+    node = job.plan.index.get(message.node_id, -1)
+    flight = job.flight_of(node, message.index, message.attempt) if node >= 0 else None
+    if flight is None or job.state_of(flight) == NodeState.RUNNING:
+        return
+    _record_start(turn, flight, message.started_at, message.worker_id)
+    turn.keep(flight)
+    limit = job.plan.nodes[node].timeout_seconds + NODE_TIMEOUT_GRACE_SECONDS
+    due_at = turn.now + round(limit * MICROSECONDS)
+    turn.wake(due_at, "node_timeout", message.node_id, message.attempt, message.index)
+
+
+def _record_start(turn: Turn, flight: Flight, started_at: int, worker_id: str) -> None:
+    """RUNNING, once an attempt; the worker's clock may be off, so its instant is kept within what is known here."""
+    if turn.job.state_of(flight) == NodeState.RUNNING:
+        return
+    flight.started_at = min(max(started_at, flight.dispatched_at or 0), turn.now)
+    flight.worker_id = worker_id
+    if flight.index >= 0:
+        loops.start_loop(turn, flight)
+    turn.shift(flight, NodeMove.START)
+    again = flight.first_seq if flight.calls or flight.attempt - flight.attempts_before > 1 else None
+    data = start_data(flight.attempt, worker_id)
+    seq = turn.tell(flight, STARTED, data, at=flight.started_at, parent_seq=again)
+    if flight.first_seq is None:
+        flight.first_seq = seq
+
+
+def give_up_on_worker(turn: Turn, flight: Flight) -> None:
+    """A worker did not end an attempt whose time is over, and says nothing."""
+    job = turn.job
+    plan = job.plan.nodes[flight.node]
+    text = f"no result after {plan.timeout_seconds:g} s and no word from the worker"
+    error = classified(TaskError(type="timeout", message=text))
+    turn.changes.cancels.append(job.task_id(flight))
+    job.late.add((flight.node, flight.index, flight.attempt))
+    attempts_made = flight.attempt - flight.attempts_before
+    if wants_retry(job, flight, plan.on_error, error, attempts_made):
+        _back_off(turn, flight, error, delay_seconds(plan.on_error, attempts_made, None, 0))
+    else:
+        fail(turn, flight, error)
+
+
+def _ignore(turn: Turn, node: int, message: TaskFinished) -> None:
+    """A result nobody waits for: recorded once when its attempt was closed without it, else a mere repetition."""
+    is_iteration = turn.job.plan.nodes[node].loop is not None
+    key = (node, message.index if is_iteration else -1, message.attempt)
+    if key not in turn.job.late:
+        return
+    turn.job.late.discard(key)
+    outcome = "failed" if isinstance(message.outcome, Failed) else "completed"
+    data = {"attempt_number": message.attempt, "worker_id": message.worker_id, "outcome": outcome}
+    turn.emit("result_ignored", message.node_id, json_raw(data), index=message.index if is_iteration else None)
+
+
+def _execution_meta(turn: Turn, message: TaskFinished, *, will_retry: bool | None = None) -> Raw:
+    duration = max(0, message.finished_at - message.started_at) / MICROSECONDS
+    plan = turn.job.plan.nodes[turn.job.plan.index[message.node_id]]
+    retry = retry_meta(plan, message.attempt, will_retry)
+    if retry is None:
+        return Raw(b'{"execution":{"duration_seconds":%.6f}}' % duration)
+    return json_raw({"execution": {"duration_seconds": duration}, "retry": retry})

@@ -1,0 +1,49 @@
+"""How iterations leave the air: at their end, when their loop is cancelled, and for a retry that runs them again."""
+
+from windlass.core.iterations import IN_FLIGHT, Flight
+from windlass.core.states import NodeMove, NodeState
+from windlass.core.turn import Turn, json_raw
+
+
+def end_iteration(turn: Turn, flight: Flight) -> None:
+    """Take an iteration that ends out of the air."""
+    loop = turn.job.loops[flight.node]
+    del loop.flights[flight.index]
+    loop.queued.pop(flight.index, None)
+    flight.due_at = None
+    loop.remember_attempt(flight.index, flight.attempt, flight.attempts_before)
+    turn.job.filling[flight.node] = None
+
+
+def cancel_iterations(turn: Turn, node: int, reason: str) -> None:
+    """End every iteration that was begun; what is out with workers is asked to stop."""
+    job = turn.job
+    loop = job.loops[node]
+    data = json_raw({"reason": reason})
+    for index in list(loop.flights):
+        flight = loop.flights[index]
+        if loop.states[index] in IN_FLIGHT:
+            turn.changes.cancels.append(job.task_id(flight))
+            job.late.add((node, index, flight.attempt))
+        turn.shift(flight, NodeMove.CANCEL)
+        end_iteration(turn, flight)
+        turn.emit("iteration_cancelled", job.plan.nodes[node].id, data, index=index)
+        turn.keep(flight, turn.now)
+
+
+def reset_iterations(turn: Turn, node: int) -> None:
+    """A retry takes the loop up again: what failed or was cancelled runs once more, what completed stays."""
+    loop = turn.job.parked[node]
+    loop.is_gathering = False
+    for index in range(loop.begun):
+        if loop.states[index] not in (NodeState.FAILED, NodeState.CANCELLED):
+            continue
+        loop.failed -= loop.states[index] == NodeState.FAILED
+        attempt = loop.attempt_of(index)
+        loop.states[index] = NodeState.PENDING
+        loop.remember_attempt(index, attempt, attempt)
+        loop.queued[index] = None
+        row = Flight(node, attempt, attempt, index=index)
+        turn.keep_parked(loop, row)
+    # Some may have been queued before and never begun.
+    loop.queued = dict.fromkeys(sorted(loop.queued))

@@ -1,0 +1,66 @@
+"""Spreads the shards over the engines that live: claims what nobody has, gives back what is more than a fair part."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Protocol
+from zlib import crc32
+
+from windlass.ports.store import LeaseRow, Ownership, Store
+
+# Looks within the life of a lease: two may fail before it is lost.
+LOOKS_PER_LEASE = 3
+# Shards given back at one look: their jobs pause for a moment, so not all at once.
+GIVEN_BACK_MAX = 4
+
+
+class Holder(Protocol):
+    """What owns shards: the engine."""
+
+    def holds(self) -> Mapping[int, int]:
+        """The shards that it has or is about to have, and the epochs under which it writes."""
+        ...
+
+    def hold(self, number: int) -> None:
+        """Begin to own a shard, as far as nobody else does."""
+        ...
+
+    async def give_back(self, number: int) -> None:
+        """Let another engine have a shard."""
+        ...
+
+
+class Leases:
+    """One engine's part in the spreading. Nobody leads: each looks at the same rows and takes its fair part."""
+
+    def __init__(self, store: Store, owner: str, total: int, lease_seconds: float, holder: Holder) -> None:
+        self._store = store
+        self._owner = owner
+        self._total = total
+        self._lease_seconds = lease_seconds
+        self._holder = holder
+        self.look_seconds = lease_seconds / LOOKS_PER_LEASE
+
+    async def look(self) -> None:
+        """Renew what this engine has, then take or give back what the fair part asks for."""
+        epochs = {number: epoch for number, epoch in self._holder.holds().items() if epoch}
+        seen = await self._store.beat(self._owner, epochs, self._lease_seconds)
+        held = self._holder.holds()
+        fair = -(-self._total // max(1, len(seen.engines)))
+        surplus = sorted(held)[fair:][:GIVEN_BACK_MAX]
+        if surplus:
+            await asyncio.gather(*(self._holder.give_back(number) for number in surplus))
+            return
+        for number in self._free(seen)[: fair - len(held)]:
+            self._holder.hold(number)
+
+    def _free(self, seen: Ownership) -> list[int]:
+        """Shards that nobody has, in an order of this engine's own: others look at the same moment."""
+        rows: dict[int, LeaseRow] = {row.shard: row for row in seen.leases}
+        held = self._holder.holds()
+        start = crc32(self._owner.encode()) % self._total
+        order = [(start + step) % self._total for step in range(self._total)]
+        return [number for number in order if number not in held and _is_free(rows.get(number))]
+
+
+def _is_free(row: LeaseRow | None) -> bool:
+    return row is None or row.owner is None or row.expired

@@ -1,0 +1,184 @@
+"""Rows into files: JSON lines, CSV, Parquet. A lock beside the file orders writers; what was written is on the disk."""
+
+import asyncio
+import errno
+import fcntl
+import os
+import time
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Raw, Struct
+
+from windlass.connections.folder import Folder
+from windlass.core.changes import SinkOrder
+from windlass.core.errors import FatalError, RetryableError
+from windlass.ports.sink import SinkReceipt
+from windlass.sinks.formats import Addition, Format, csv_text, json_lines, parquet_file
+from windlass.sinks.rows import OptionsInvalid, Place, options_of, rows_of
+
+LOCK_SECONDS_MAX = 30.0
+LOCK_PAUSE_SECONDS = 0.01
+# Writes under way at one time; each has a thread.
+WRITES_MAX = 4
+RUN_KEY_BYTES_MAX = 4_096
+
+_FORMATS: Mapping[str, Format] = {"jsonl": json_lines, "csv": csv_text, "parquet": parquet_file}
+_EXTENSIONS: Mapping[str, str] = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".csv": "csv",
+    ".parquet": "parquet",
+}
+# What another attempt may find changed; every other refusal of the system stays.
+_PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EINTR, errno.EAGAIN, errno.EMFILE, errno.ENFILE,
+                      errno.ENOMEM, errno.ESTALE, errno.ETXTBSY})  # fmt: skip
+
+
+class FileOptions(Struct, frozen=True, forbid_unknown_fields=True):
+    """What an author says about a file."""
+
+    path: str
+    format: Literal["jsonl", "csv", "parquet"] | None = None
+    mode: Literal["append", "replace"] = "append"
+    rows: str | None = None
+    column: str = "value"
+    json_column: str | None = None
+
+
+class FileUnavailable(RetryableError):
+    """The file can not be written at this moment."""
+
+    type = "file_unavailable"
+
+
+class FileRefused(FatalError):
+    """The file can not be written where it is to be."""
+
+    type = "file_refused"
+
+
+class FileSink:
+    """Writes rows to files below one folder. Unlike a table, a file may get rows twice when a worker dies."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+        self._seats = asyncio.Semaphore(WRITES_MAX)
+
+    async def write(self, order: SinkOrder, output: Raw, identity: str) -> SinkReceipt:
+        """Write the rows. With `replace`, the first write of a run replaces the file and the others append to it."""
+        async with self._seats:
+            return await asyncio.to_thread(self._write, order, output, identity)
+
+    async def aclose(self) -> None:
+        """Nothing to let go of: no file stays open."""
+
+    def _write(self, order: SinkOrder, output: Raw, identity: str) -> SinkReceipt:
+        options = options_of(order.options, FileOptions)
+        form = _form(options)
+        rows = rows_of(output, Place(options.rows, order.path, options.column, options.json_column))
+        path = self._folder.place(options.path)
+        run_key = order.run_key or identity
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with _locked(path) as lock:
+                is_first = options.mode == "replace" and os.pread(lock, RUN_KEY_BYTES_MAX, 0) != run_key.encode()
+                if rows or is_first:
+                    _write_file(path, form(rows, None if is_first or _is_empty(path) else path))
+                if is_first:
+                    _remember(lock, run_key)
+        except OSError as error:
+            kind = FileUnavailable if error.errno in _PASSING else FileRefused
+            raise kind(f"{options.path}: {error.strerror or error}") from None
+        return SinkReceipt(len(rows))
+
+
+def _form(options: FileOptions) -> Format:
+    name = options.format or _EXTENSIONS.get(Path(options.path).suffix.lower())
+    if name is None:
+        known = ", ".join(_EXTENSIONS)
+        raise OptionsInvalid(f"{options.path}: its ending tells no format: use {known}, or add format: jsonl or csv")
+    return _FORMATS[name]
+
+
+@contextmanager
+def _locked(path: Path) -> Generator[int]:
+    """Hold the lock of a file: another file beside it, which stays. It also remembers which run replaced the file."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    lock = os.open(path.with_name(f".{path.name}.windlass"), flags, 0o666)
+    try:
+        give_up = time.monotonic() + LOCK_SECONDS_MAX
+        while not _is_ours(lock):
+            if time.monotonic() > give_up:
+                raise FileUnavailable(f"{path.name}: another writer has held its lock for {LOCK_SECONDS_MAX:g} s")
+            time.sleep(LOCK_PAUSE_SECONDS)
+        yield lock
+    finally:
+        os.close(lock)
+
+
+def _is_ours(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _remember(lock: int, run_key: str) -> None:
+    # Only after the file is replaced: a crash between the two makes the same run replace it once more.
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, run_key.encode(), 0)
+    os.fsync(lock)
+
+
+def _is_empty(path: Path) -> bool:
+    return not path.exists() or path.stat().st_size == 0
+
+
+def _write_file(path: Path, addition: Addition) -> None:
+    if addition.is_whole:
+        _replace(path, addition.content)
+    else:
+        _append(path, addition.content)
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Readers see the old file or the new one, never a part."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}.{time.monotonic_ns()}.draft")
+    try:
+        with draft.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+    folder = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _append(path: Path, content: bytes) -> None:
+    """All of the content or nothing of it, as far as the disk allows."""
+    file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        size = os.fstat(file).st_size
+        if os.pread(file, 1, size - 1) != b"\n":
+            # A writer that died left half a line: it must not swallow ours.
+            content = b"\n" + content
+        try:
+            left = memoryview(content)
+            while left:
+                left = left[os.write(file, left) :]
+            os.fsync(file)
+        except OSError:
+            with suppress(OSError):
+                os.ftruncate(file, size)
+            raise
+    finally:
+        os.close(file)

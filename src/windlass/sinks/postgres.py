@@ -1,0 +1,186 @@
+"""Rows into PostgreSQL tables, exactly once: the task's identity is committed with them."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Raw
+
+from windlass.connections.failures import DatabaseRefused, DatabaseUnavailable
+from windlass.connections.named import Connections
+from windlass.core.changes import SinkOrder
+from windlass.core.json_values import nearest
+from windlass.ports.sink import SinkReceipt
+from windlass.sinks.rows import OptionsInvalid, json_text
+from windlass.sinks.tables import (
+    EFFECTS,
+    Batch,
+    ColumnUnknown,
+    TableUnknown,
+    Write,
+    insert_into,
+    on_conflict,
+    prepared,
+    quoted,
+    refuse_unknown,
+)
+
+# For the types only: the driver is an optional extra.
+if TYPE_CHECKING:
+    from windlass.connections.postgres import PostgresDatabase, Session
+
+# A deadlock, or a table that is not what we remember of it, is worth another try before it fails the attempt.
+TRIES_MAX = 3
+TABLES_REMEMBERED_MAX = 1_000
+TABLES_COMPARED_MAX = 1_000
+# Any number, as long as all who make the table use the same: two at once would collide in the catalogue.
+EFFECTS_LOCK = 0x77696E646C617373 & 0x7FFFFFFF
+
+_MAKE_EFFECTS = f"""\
+create table if not exists {EFFECTS} (
+    identity text primary key,
+    run_key text not null,
+    rows integer not null,
+    written_at timestamptz not null default now()
+)"""
+# Waits for another transaction that claims the same identity; nothing comes back when that one commits.
+_CLAIM = f"""\
+insert into {EFFECTS} (identity, run_key, rows) values ($1, $2, $3)
+on conflict (identity) do nothing returning 1"""
+_COLUMNS = """\
+select attname, format_type(atttypid, atttypmod) as type from pg_attribute
+ where attrelid = to_regclass($1) and attnum > 0 and not attisdropped order by attnum"""
+_TABLES = """\
+select relname from pg_class
+ where relkind in ('r', 'p', 'v', 'f') and pg_table_is_visible(oid) and relnamespace <> 'pg_catalog'::regnamespace
+ order by relname limit $1"""
+
+_DEADLOCK = frozenset({"40001", "40P01"})
+_OUTDATED = frozenset({"42703", "42P01", "42704", "42804"})
+_WAYS_OUT: Mapping[str, str] = {
+    "21000": "two rows of the output have the same key",
+    "22P05": "a text of the output holds a NUL character, which PostgreSQL has no room for",
+    "23502": "add the column to the rows, or give it a default",
+    "23505": "write with mode: upsert and that key, if rows may come again",
+    "42501": f"grant it to the role of the connection; sinks also use the table {EFFECTS}, which they make themselves",
+    "428C9": "leave the column out of the rows",
+    "42P10": "create a unique index on exactly the columns of 'key'",
+}
+
+Columns = Mapping[str, str]
+
+
+class PostgresSink:
+    """Writes rows in one transaction with the identity of their task."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+        # What we know of the databases. It may be outdated; an error then makes us look again.
+        self._columns: dict[tuple[str, str], Columns] = {}
+        self._with_effects: set[str] = set()
+
+    async def write(self, order: SinkOrder, output: Raw, identity: str) -> SinkReceipt:
+        """Write the rows, unless this identity has written before."""
+        write = await prepared(order, output, identity)
+        if write.options.database is not None:
+            raise OptionsInvalid("'database' names a file of SQLite's: write connection: NAME")
+        database = self._connections.postgres(write.options.connection)
+        try:
+            return await self._write(database, write)
+        except DatabaseRefused as error:
+            if way_out := _WAYS_OUT.get(error.code):
+                raise DatabaseRefused(f"{error}: {way_out}", code=error.code) from None
+            raise
+
+    async def aclose(self) -> None:
+        """Nothing to let go of: the connections belong to all."""
+
+    async def _write(self, database: "PostgresDatabase", write: Write) -> SinkReceipt:
+        for _ in range(TRIES_MAX - 1):
+            table = (database.name, write.table)
+            remembered = table in self._columns
+            try:
+                return await self._attempt(database, write)
+            except (DatabaseUnavailable, DatabaseRefused, ColumnUnknown) as error:
+                code = "" if isinstance(error, ColumnUnknown) else error.code
+                is_outdated = remembered and (code in _OUTDATED or isinstance(error, ColumnUnknown))
+                if not is_outdated and code not in _DEADLOCK:
+                    raise
+                self._columns.pop(table, None)
+                self._with_effects.discard(database.name)
+        return await self._attempt(database, write)
+
+    async def _attempt(self, database: "PostgresDatabase", write: Write) -> SinkReceipt:
+        async with database.session() as session:
+            if database.name not in self._with_effects:
+                await _make_effects(session)
+                self._with_effects.add(database.name)
+            columns = await self._columns_of(session, database.name, write)
+            refuse_unknown(write, columns)
+            claim = (write.identity, write.run_key, write.count)
+            if len(write.batches) == 1 and write.options.mode != "replace":
+                # One statement is a transaction by itself, and one trip to the server instead of four.
+                batch = write.batches[0]
+                whole = _claim_and_write(write, batch, columns)
+                is_claimed = await session.fetchval(whole, *claim, _payload(write, batch, columns))
+            else:
+                async with session.transaction(isolation="read_committed"):
+                    is_claimed = await session.fetchval(_CLAIM, *claim)
+                    if is_claimed:
+                        await _write_all(session, write, columns)
+            if not is_claimed:
+                rows = await session.fetchval(f"select rows from {EFFECTS} where identity = $1", write.identity)
+                return SinkReceipt(rows or 0, skipped=True)
+        return SinkReceipt(write.count)
+
+    async def _columns_of(self, session: "Session", database: str, write: Write) -> Columns:
+        known = self._columns.get((database, write.table))
+        if known is None:
+            found = await session.fetch(_COLUMNS, write.table)
+            if not found:
+                await _refuse_table(session, database, write)
+            known = {row["attname"]: row["type"] for row in found}
+            if len(self._columns) >= TABLES_REMEMBERED_MAX:
+                self._columns.clear()
+            self._columns[database, write.table] = known
+        return known
+
+
+async def _make_effects(session: "Session") -> None:
+    if await session.fetchval("select to_regclass($1)::text", EFFECTS) is not None:
+        return
+    async with session.transaction():
+        await session.execute("select pg_advisory_xact_lock($1)", EFFECTS_LOCK)
+        await session.execute(_MAKE_EFFECTS)
+
+
+async def _refuse_table(session: "Session", database: str, write: Write) -> None:
+    tables = [row["relname"] for row in await session.fetch(_TABLES, TABLES_COMPARED_MAX)]
+    raise TableUnknown(database, write.options.table, nearest(write.names[-1], tables))
+
+
+async def _write_all(session: "Session", write: Write, columns: Columns) -> None:
+    if write.options.mode == "replace" and await session.fetchval(_CLAIM, write.replace_identity, write.run_key, 0):
+        await session.execute(f"delete from {write.table}")
+    for batch in write.batches:
+        await session.execute(_statement(write, batch, columns), _payload(write, batch, columns))
+
+
+def _statement(write: Write, batch: Batch, columns: Columns, payload: str = "$1", condition: str = "") -> str:
+    """The server itself converts each value to its column's type, as it would read it from text."""
+    names = ", ".join(map(quoted, batch.columns))
+    types = ", ".join(f"{quoted(name)} {columns[name]}" for name in batch.columns)
+    rows = f"select {names} from json_to_recordset({payload}::text::json) as given({types}){condition}"
+    return f"{insert_into(write, batch.columns)} {rows}{on_conflict(write, batch.columns)}"
+
+
+def _claim_and_write(write: Write, batch: Batch, columns: Columns) -> str:
+    rows = _statement(write, batch, columns, "$4", " where exists (select 1 from claimed)")
+    return f"with claimed as ({_CLAIM}), written as ({rows}) select 1 from claimed"
+
+
+def _payload(write: Write, batch: Batch, columns: Columns) -> str:
+    whole = write.options.json_column
+    if whole is not None and columns[whole] not in ("json", "jsonb"):
+        return json_text([{whole: json_text(row[whole])} for row in batch.rows])
+    return msgspec.json.encode(batch.rows).decode()

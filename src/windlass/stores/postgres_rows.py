@@ -1,0 +1,114 @@
+"""How the values of the store's contract become PostgreSQL's: batches as one text a column."""
+
+from array import array
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from windlass.core.changes import Changes
+from windlass.core.iterations import LoopRows
+from windlass.ports.handler import LogLine
+from windlass.ports.store import NewJob, StoredJob
+from windlass.stores.rows import (
+    block_values,
+    event_pages,
+    first_page,
+    job_of,
+    job_row_values,
+    job_values,
+    node_values,
+    page_values,
+    task_of,
+    task_values,
+)
+
+# Kinds of columns, in their order: texts and numbers.
+NODES = "tttnnnnnnnnttttnt"
+TASKS = "tnnntnnnnnnnnttttt"
+PAGES = "tnnnnt"
+BLOCKS = "tnnnt"
+EVENTS = "tnnt"
+JOBS = "ttnnnnt"
+NEW_JOBS = "ttntnnnttnt"
+LOGS = "ttnnntt"
+
+# What tells elements apart, what stands for null, and the one character that PostgreSQL's texts can not hold: none of
+# them is in an id or in JSON, and elsewhere they are replaced.
+BETWEEN, NULL, NUL = "\x1f", "\x1e", "\0"
+REPLACED = str.maketrans(dict.fromkeys((BETWEEN, NULL, NUL), "\ufffd"))
+
+Column = Sequence[Any]
+Joined = list[str | None]
+_decode_job = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+def joined(rows: Iterable[Column], kinds: str) -> Joined:
+    """Rows turned into columns of one text each; None for a column of nulls, and for all when there are no rows."""
+    columns = list(zip(*rows, strict=True)) or [()] * len(kinds)
+    return [texts(column) if kind == "t" else numbers(column) for column, kind in zip(columns, kinds, strict=True)]
+
+
+def texts(column: Column) -> str | None:
+    """A column of texts and nulls as one text."""
+    nulls = column.count(None)
+    if nulls == len(column):
+        return None
+    text = BETWEEN.join([NULL if one is None else one for one in column] if nulls else column)
+    if text.count(BETWEEN) == len(column) - 1 and text.count(NULL) == nulls and NUL not in text:
+        return text
+    return BETWEEN.join([NULL if one is None else one.translate(REPLACED) for one in column])
+
+
+def numbers(column: Column) -> str | None:
+    """A column of integers and nulls as PostgreSQL writes arrays."""
+    nulls = column.count(None)
+    if nulls == len(column):
+        return None
+    text = str(list(column))[1:-1]
+    return f"{{{text.replace('None', 'NULL') if nulls else text}}}"
+
+
+def commit_columns(changes: Changes) -> Joined:
+    """The arguments of the commit, without the shard and the epoch."""
+    events = event_pages(changes)
+    return [
+        *joined(map(node_values, changes.nodes.values()), NODES),
+        *joined(map(task_values, changes.iterations.values()), TASKS),
+        *joined(map(page_values, changes.pages), PAGES),
+        *joined(map(block_values, changes.blocks), BLOCKS),
+        *joined(zip(*[iter(events)] * len(EVENTS), strict=True), EVENTS),
+        *joined(map(job_row_values, changes.jobs.values()), JOBS),
+        texts(changes.requests),
+        texts(changes.results),
+    ]
+
+
+def submit_columns(jobs: Sequence[NewJob]) -> Joined:
+    """New jobs, each with the text of its first page of events."""
+    return joined(((*job_values(job), first_page(job)[3]) for job in jobs), NEW_JOBS)
+
+
+def log_columns(lines: Sequence[LogLine]) -> Joined:
+    """Lines of logs."""
+    return joined(
+        ((one.job_id, one.node_id, one.index, one.attempt, one.at, one.level, one.message) for one in lines), LOGS
+    )
+
+
+def storable(text: str | None) -> str | None:
+    """A text without the character that PostgreSQL refuses."""
+    return None if text is None else text.replace(NUL, "\ufffd")
+
+
+def job_of_text(text: str) -> StoredJob:
+    """A job that came as one JSON object."""
+    return job_of(_decode_job(text))
+
+
+def loop_of_rows(
+    number: int, generation: int, blocks: Iterable[Any], completed: Sequence[int], others: Iterable[Any]
+) -> LoopRows:
+    """The rows of a loop."""
+    bodies = [body.encode() for (body,) in blocks]
+    return LoopRows(number, generation, bodies, array("l", completed), [task_of(tuple(row)) for row in others])

@@ -1,0 +1,66 @@
+"""Whole jobs over brokers on servers, also when these lose everything in the middle."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.brokers.conftest import Site
+from tests.contracts.brokers import empty_postgres
+from tests.engine.harness import Process, opened, plan
+from tests.servers import tell_redis
+from windlass.core.plan import Plan
+from windlass.engine.engine import Duties
+
+JOBS = 20
+
+
+def fan() -> Plan:
+    """One node, ten after it, and one after those."""
+    middle = {f"m{number}": ["first"] for number in range(10)}
+    return plan({"first": [], **middle, "last": list(middle)})
+
+
+async def emptied(site: Site) -> None:
+    if site.kind == "redis":
+        await asyncio.to_thread(tell_redis, site.url, b"FLUSHALL")
+    else:
+        await empty_postgres(site.url)
+
+
+@pytest.fixture
+async def on_site(site: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
+    """From here on the harness builds its processes on the site's broker."""
+    broker = await site.open()
+    monkeypatch.setattr("tests.engine.harness.MemoryBroker", lambda clock: broker)
+    quick = Duties(sweep_seconds=0.05, flight_seconds=0.2)
+    monkeypatch.setattr("tests.engine.harness.Duties", lambda sweep_seconds: quick)
+    return site
+
+
+async def test_jobs_complete_over_a_server(on_site: Site, tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
+        process = Process(store, fan())
+        await process.start()
+        jobs = [await process.submit() for _ in range(JOBS)]
+        ended = [await process.ended(job.job_id) for job in jobs]
+        await process.stop()
+
+    assert {job.status for job in ended} == {"completed"}
+
+
+async def test_jobs_complete_although_the_server_loses_everything_again_and_again(
+    on_site: Site, tmp_path: Path
+) -> None:
+    async with opened(tmp_path) as store:
+        process = Process(store, fan())
+        await process.start()
+        jobs = [await process.submit() for _ in range(JOBS)]
+        ending = asyncio.gather(*(process.ended(job.job_id) for job in jobs))
+        for _ in range(10):
+            await emptied(on_site)
+            await asyncio.sleep(0.02)
+        ended = await ending
+        await process.stop()
+
+    assert {job.status for job in ended} == {"completed"}

@@ -1,0 +1,219 @@
+"""The Redis broker and its server: emptied, restarted, hung or gone at any moment."""
+
+import asyncio
+import signal
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from tests.contracts.test_broker import QUEUES, ids, nodes, report, task
+from tests.servers import Server, free_port, start_redis, tell_redis
+from windlass.brokers import redis_link
+from windlass.brokers.redis import PREFIX, RedisBroker
+from windlass.core.errors import BrokerUnavailable
+from windlass.core.messages import Submitted
+
+BOUND_SECONDS = 0.5
+
+
+class Restartable:
+    """A server that can go away and come back under its old address."""
+
+    def __init__(self, folder: Path) -> None:
+        self._server = start_redis(folder)
+        self.url = self._server.url
+
+    def signal(self, number: signal.Signals) -> None:
+        self._server.process.send_signal(number)
+
+    def kill(self) -> None:
+        self._server.process.kill()
+        self._server.process.wait()
+
+    async def start_again(self) -> None:
+        process = await asyncio.to_thread(subprocess.Popen, self._server.process.args, stdout=subprocess.DEVNULL)
+        self._server = Server(self.url, process, signal.SIGTERM)
+        async with asyncio.timeout(10.0):
+            while True:
+                try:
+                    return tell_redis(self.url, b"PING")
+                except OSError:
+                    await asyncio.sleep(0.01)
+
+    def stop(self) -> None:
+        self._server.stop()
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Restartable]:
+    running = Restartable(tmp_path)
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+async def broker(redis_url: str) -> AsyncIterator[RedisBroker]:
+    opened = await RedisBroker.open(redis_url)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def restarted(server: Restartable) -> AsyncIterator[RedisBroker]:
+    opened = await RedisBroker.open(server.url)
+    yield opened
+    await opened.close()
+
+
+async def test_after_the_server_was_emptied_everything_is_missing_and_can_be_published_again(
+    broker: RedisBroker, redis_url: str
+) -> None:
+    await broker.publish([task("queued"), task("held", priority=1)])
+    await broker.consume("w1", QUEUES, 1, 0.0)
+    tell_redis(redis_url, b"FLUSHALL")
+
+    assert list(await broker.missing(["queued", "held"])) == ["queued", "held"]
+    assert list(await broker.extend("w1", ["held"])) == ["held"]
+    await broker.publish([task("queued"), task("held", priority=1)])
+    assert ids(await broker.consume("w2", QUEUES, 10, 0.0)) == ["held", "queued"]
+
+
+async def test_messages_after_the_server_was_emptied_are_gathered(broker: RedisBroker, redis_url: str) -> None:
+    await broker.send(0, [Submitted("a")])
+    await broker.gather(0, 10, 0.0)
+    tell_redis(redis_url, b"FLUSHALL")
+    await broker.send(0, [Submitted("b")])
+
+    assert list(await broker.gather(0, 10, 0.0)) == [Submitted("b")]
+
+
+async def test_a_result_of_a_task_that_the_server_forgot_is_delivered(broker: RedisBroker, redis_url: str) -> None:
+    await broker.publish([task("a")])
+    await broker.consume("w1", QUEUES, 1, 0.0)
+    tell_redis(redis_url, b"FLUSHALL")
+    await broker.finish("w1", [report(task("a"))])
+
+    assert nodes(await broker.gather(0, 10, 0.0)) == ["a"]
+
+
+async def test_scripts_that_the_server_forgot_are_sent_again(broker: RedisBroker, redis_url: str) -> None:
+    await broker.publish([task("a")])
+    with redis.Redis.from_url(redis_url) as client:
+        client.script_flush()
+    await broker.publish([task("b")])
+
+    assert ids(await broker.consume("w1", QUEUES, 10, 0.0)) == ["a", "b"]
+
+
+async def test_those_who_wait_go_on_after_the_server_was_restarted(restarted: RedisBroker, server: Restartable) -> None:
+    taking = asyncio.ensure_future(restarted.consume("w1", QUEUES, 10, 30.0))
+    gathering = asyncio.ensure_future(restarted.gather(0, 10, 30.0))
+    await restarted.missing(["a"])
+    server.kill()
+    await server.start_again()
+    await restarted.publish([task("a")])
+    await restarted.send(0, [Submitted("b")])
+
+    async with asyncio.timeout(10.0):
+        assert ids(await taking) == ["a"]
+        assert list(await gathering) == [Submitted("b")]
+
+
+async def test_a_call_while_the_server_restarts_succeeds_when_it_is_back(
+    restarted: RedisBroker, server: Restartable
+) -> None:
+    server.kill()
+    await asyncio.gather(restarted.publish([task("a")]), server.start_again())
+
+    assert list(await restarted.missing(["a"])) == []
+
+
+async def test_an_inbox_made_anew_below_what_was_read_is_read_from_its_beginning(
+    restarted: RedisBroker, server: Restartable
+) -> None:
+    with redis.Redis.from_url(server.url) as client:
+        client.xadd(f"{PREFIX}inbox:0", {"m": b'{"type":"submitted","job_id":"a"}'}, id="9999999999999-1")
+    await restarted.gather(0, 10, 0.0)
+    server.kill()
+    await server.start_again()
+    await restarted.send(0, [Submitted("b")])
+
+    assert list(await restarted.gather(0, 10, 0.0)) == [Submitted("b")]
+
+
+async def test_a_server_that_hangs_is_an_error_in_time_and_forgotten_when_it_goes_on(
+    restarted: RedisBroker, server: Restartable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redis_link, "CALL_SECONDS_MAX", BOUND_SECONDS)
+    server.signal(signal.SIGSTOP)
+    with pytest.raises(BrokerUnavailable, match="did not do what it was asked: no answer within"):
+        await restarted.missing(["a"])
+    server.signal(signal.SIGCONT)
+
+    assert list(await restarted.missing(["a"])) == ["a"]
+
+
+async def test_where_no_server_is_the_error_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redis_link, "CALL_SECONDS_MAX", BOUND_SECONDS)
+    port = free_port()
+
+    with pytest.raises(BrokerUnavailable, match=f"Redis at 127.0.0.1:{port} did not"):
+        await RedisBroker.open(f"redis://127.0.0.1:{port}/0")
+
+
+async def test_a_closed_broker_says_so(redis_url: str) -> None:
+    broker = await RedisBroker.open(redis_url)
+    await broker.close()
+
+    with pytest.raises(BrokerUnavailable, match="was closed"):
+        await broker.publish([task("a")])
+
+
+async def test_an_idle_server_keeps_next_to_nothing(broker: RedisBroker, redis_url: str) -> None:
+    names = [f"t{number}" for number in range(10_000)]
+    await broker.publish([task(name, queue=f"q{number % 7}", priority=number % 3) for number, name in enumerate(names)])
+    await broker.cancel(names[9_000:])
+    while taken := await broker.consume("w1", ("*",), 500, 0.0):
+        await broker.finish("w1", [report(delivery.task) for delivery in taken])
+        await broker.acknowledge(0, len(await broker.gather(0, 500, 0.0)))
+
+    with redis.Redis.from_url(redis_url) as client:
+        sizes = {key: client.memory_usage(key) or 0 for key in client.keys("*")}
+    assert sorted(sizes) == [f"{PREFIX}{name}".encode() for name in ("inbox:0", "numbers", "serves", "workers")]
+    assert sum(sizes.values()) < 20_000
+
+
+async def test_a_broker_has_two_connections_whatever_it_does(broker: RedisBroker, redis_url: str) -> None:
+    with redis.Redis.from_url(redis_url) as client:
+        others = len(client.client_list())
+        await broker.publish([task(f"t{number}") for number in range(50)])
+        waiting: list[asyncio.Future[Any]] = []
+        waiting += [asyncio.ensure_future(broker.gather(shard, 10, 30.0)) for shard in range(32)]
+        waiting += [asyncio.ensure_future(broker.cancelled(f"w{number}", 30.0)) for number in range(8)]
+        await asyncio.gather(*(broker.consume(f"w{number}", QUEUES, 5, 1.0) for number in range(10)))
+        seen = len(client.client_list())
+    for one in waiting:
+        one.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+
+    assert seen <= others + 1
+
+
+async def test_what_nobody_can_read_is_passed_over(broker: RedisBroker, redis_url: str) -> None:
+    await broker.publish([task("bad"), task("good")])
+    with redis.Redis.from_url(redis_url) as client:
+        client.hset(f"{PREFIX}bodies", "bad", b"\x00 forged")
+        client.xadd(f"{PREFIX}inbox:0", {"m": b"forged"})
+    await broker.send(0, [Submitted("a")])
+
+    assert ids(await broker.consume("w1", QUEUES, 10, 0.0)) == ["good"]
+    assert list(await broker.gather(0, 10, 0.0)) == [Submitted("a")]
+    await broker.acknowledge(0, 1)
+    await broker.reclaim(-1.0)
+    assert list(await broker.missing(["bad", "good"])) == ["bad"]
+    with redis.Redis.from_url(redis_url) as client:
+        assert client.xlen(f"{PREFIX}inbox:0") == 1

@@ -1,0 +1,119 @@
+"""The brokers that the contract suite runs against, each on a server of its own kind, and the time they live in."""
+
+import shutil
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import asyncpg
+import pytest
+import redis
+
+from tests.servers import Server, new_database, redis_program, start_redis, tell_redis
+from windlass.brokers.memory import MemoryBroker
+from windlass.brokers.postgres import PostgresBroker
+from windlass.brokers.redis import PREFIX, RedisBroker
+from windlass.ports.broker import Broker
+
+
+class SetClock:
+    """A clock that stands still until a test moves it. Servers have their own: there, what they remember gets older."""
+
+    def __init__(self) -> None:
+        self.at = 1_000_000_000
+        self.age: Callable[[float], Awaitable[None]] | None = None
+
+    def now(self) -> int:
+        return self.at
+
+    async def sleep(self, seconds: float) -> None:
+        self.at += round(seconds * 1_000_000)
+        if self.age is not None:
+            await self.age(seconds)
+
+
+async def age_redis(url: str, seconds: float) -> None:
+    """Let every instant that the server remembers be so much longer ago."""
+    with redis.Redis.from_url(url) as client:
+        for key in (PREFIX + "extended", PREFIX + "workers"):
+            for member in client.zrange(key, 0, -1):
+                client.execute_command("ZINCRBY", key, round(-seconds * 1_000_000), member)
+
+
+@asynccontextmanager
+async def memory_broker(request: pytest.FixtureRequest, clock: SetClock) -> AsyncGenerator[Broker]:
+    yield MemoryBroker(clock)
+
+
+@asynccontextmanager
+async def redis_broker(request: pytest.FixtureRequest, clock: SetClock) -> AsyncGenerator[Broker]:
+    async with opened_redis(request.getfixturevalue("redis_url"), clock) as broker:
+        yield broker
+
+
+@asynccontextmanager
+async def system_redis_broker(request: pytest.FixtureRequest, clock: SetClock) -> AsyncGenerator[Broker]:
+    async with opened_redis(request.getfixturevalue("system_redis_url"), clock) as broker:
+        yield broker
+
+
+@asynccontextmanager
+async def opened_redis(url: str, clock: SetClock) -> AsyncGenerator[RedisBroker]:
+    broker = await RedisBroker.open(url)
+    clock.age = lambda seconds: age_redis(url, seconds)
+    yield broker
+    await broker.close()
+
+
+async def empty_postgres(url: str) -> None:
+    """What a crash of the server does to unlogged tables."""
+    connection = await asyncpg.connect(url)
+    await connection.execute("truncate broker_tasks, broker_inbox, broker_workers, broker_stops")
+    await connection.close()
+
+
+async def age_postgres(url: str, seconds: float) -> None:
+    """Let every instant that the tables hold be so much longer ago."""
+    connection = await asyncpg.connect(url)
+    past = timedelta(seconds=seconds)
+    await connection.execute("update broker_tasks set extended_at = extended_at - $1::interval", past)
+    await connection.execute("update broker_workers set seen_at = seen_at - $1::interval", past)
+    await connection.close()
+
+
+@asynccontextmanager
+async def postgres_broker(request: pytest.FixtureRequest, clock: SetClock) -> AsyncGenerator[Broker]:
+    url: str = request.getfixturevalue("broker_database")
+    broker = await PostgresBroker.open(url)
+    await empty_postgres(url)
+    clock.age = lambda seconds: age_postgres(url, seconds)
+    yield broker
+    await broker.close()
+
+
+Opener = Callable[[pytest.FixtureRequest, SetClock], AbstractAsyncContextManager[Broker]]
+BROKERS: dict[str, Opener] = {"memory": memory_broker, "postgres": postgres_broker, "redis": redis_broker}
+# The wheel's server is the oldest that is supported; where the system has one, it is another version.
+SYSTEM_REDIS = shutil.which("redis-server")
+if SYSTEM_REDIS is not None and Path(SYSTEM_REDIS) != redis_program():
+    BROKERS["redis-system"] = system_redis_broker
+
+
+@pytest.fixture(scope="session")
+def broker_database(postgres_server: Server, database_numbers: Iterator[int]) -> str:
+    """One database for all tests of a folder: to make one takes longer than a test."""
+    return new_database(postgres_server.url, f"brokers_{next(database_numbers)}")
+
+
+@pytest.fixture(scope="session")
+def system_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    server = start_redis(tmp_path_factory.mktemp("system-redis"), Path(str(SYSTEM_REDIS)))
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def system_redis_url(system_redis: Server) -> str:
+    tell_redis(system_redis.url, b"FLUSHALL")
+    return system_redis.url

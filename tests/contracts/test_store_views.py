@@ -1,0 +1,80 @@
+"""What is asked of every store for showing jobs: nodes by number, what is told without outputs, loops in numbers."""
+
+from collections.abc import Sequence
+
+from msgspec import Raw, structs
+
+from tests.contracts.rows import T0, changes, new_job, node_row, task_row
+from windlass.core.changes import NodeRow, TaskRow
+from windlass.ports.store import IterationFilter, NodeBrief, Store
+
+LOOP = IterationFilter("j1", 3, 0)
+PROGRESS = Raw(b'{"total":10,"begun":8}')
+
+
+async def commit(store: Store, nodes: Sequence[NodeRow] = (), tasks: Sequence[TaskRow] = ()) -> None:
+    lease = await store.take_lease(0, "one")
+    if lease.epoch == 1:
+        await store.submit([new_job("j1"), new_job("j2")])
+    await store.commit(0, lease.epoch, changes(nodes=nodes, tasks=tasks))
+
+
+async def test_a_snapshot_has_the_job_and_its_nodes_but_no_loops(store: Store) -> None:
+    looping = structs.replace(node_row("j1", "a", "running"), number=3, progress=PROGRESS)
+    await commit(store, nodes=[looping], tasks=[task_row("j1", 0)])
+
+    found = await store.snapshot("j1")
+
+    assert (found.job.job_id, list(found.nodes), list(found.loops)) == ("j1", [looping], [])
+
+
+async def test_nodes_are_read_by_their_numbers(store: Store) -> None:
+    rows = [structs.replace(node_row("j1", f"n{number}"), number=number) for number in (7, 2, 3, 5)]
+    await commit(store, nodes=[*rows, structs.replace(node_row("j2", "other"), number=3)])
+
+    assert [row.node_id for row in await store.node_page("j1", 3, 4)] == ["n3", "n5"]
+    assert list(await store.node_page("j1", 8, 100)) == []
+
+
+async def test_a_brief_tells_of_a_node_without_its_output(store: Store) -> None:
+    long = structs.replace(node_row("j1", "a", output='"' + "é" * 400 + '"', meta='{"m":1}'), number=1)
+    none = structs.replace(node_row("j1", "b", "running"), number=2, completed_at=None, progress=PROGRESS)
+    await commit(store, nodes=[long, none, structs.replace(node_row("j1", "c"), number=3)])
+
+    found = sorted(await store.node_briefs("j1", [2, 1, 9]), key=lambda brief: brief.number)
+
+    assert found == [
+        NodeBrief(1, "completed", T0 + 3, '"' + "é" * 31, Raw(b'{"m":1}')),
+        NodeBrief(2, "running", progress=PROGRESS),
+    ]
+
+
+async def test_iterations_are_counted_by_status_within_their_loop(store: Store) -> None:
+    here = [task_row("j1", index, status) for index, status in enumerate(["completed", "failed", "completed"])]
+    elsewhere = [task_row("j1", 0, "failed", number=4), task_row("j1", 0, "failed", generation=1), task_row("j2", 0)]
+    await commit(store, tasks=here)
+    await commit(store, tasks=elsewhere[:1])
+    await commit(store, tasks=elsewhere[1:])
+
+    assert dict(await store.iteration_counts("j1", 3, 0)) == {"completed": 2, "failed": 1}
+    assert dict(await store.iteration_counts("j1", 5, 0)) == {}
+
+
+async def test_iterations_without_a_row_are_found_between_those_with_one(store: Store) -> None:
+    await commit(store, tasks=[task_row("j1", index) for index in (1, 2, 5, 9)])
+
+    assert list(await store.unrecorded(LOOP, 8)) == [0, 3, 4, 6, 7]
+    assert list(await store.unrecorded(structs.replace(LOOP, after=3, limit=2), 8)) == [4, 6]
+    assert list(await store.unrecorded(structs.replace(LOOP, after=7), 8)) == []
+
+
+async def test_a_loop_without_rows_has_all_that_was_begun_out(store: Store) -> None:
+    await commit(store)
+
+    assert list(await store.unrecorded(structs.replace(LOOP, limit=3), 100_000)) == [0, 1, 2]
+
+
+async def test_a_loop_whose_every_iteration_has_a_row_has_none_out(store: Store) -> None:
+    await commit(store, tasks=[task_row("j1", index) for index in range(4)])
+
+    assert list(await store.unrecorded(LOOP, 4)) == []

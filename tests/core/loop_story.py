@@ -1,0 +1,167 @@
+"""A job with loops and series of calls, told in messages: what it writes is stored, and gathered from there."""
+
+from collections.abc import Coroutine
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from windlass.core.advance import advance
+from windlass.core.changes import Changes, Gather, Task, TaskRow, Timer
+from windlass.core.iterations import Loop
+from windlass.core.job import Job
+from windlass.core.messages import (
+    Failed,
+    Gathered,
+    Message,
+    Submitted,
+    Succeeded,
+    TaskError,
+    TaskFinished,
+    TaskStarted,
+    TimerDue,
+)
+from windlass.core.needs import want_for
+from windlass.core.plan import Plan
+from windlass.core.states import NodeState
+from windlass.engine.recovery import rebuild
+from windlass.engine.values import Values
+from windlass.ports.store import NewJob
+from windlass.testing.checking_memory import check_memory
+from windlass.testing.memory_artefacts import MemoryArtefacts
+from windlass.testing.memory_store import MemoryStore
+
+T0 = 1_700_000_000_000_000
+SECOND = 1_000_000
+BYTES_MAX = 10_000_000
+
+
+def now(work: Coroutine[Any, Any, Any]) -> Any:
+    """What a coroutine that never waits comes to."""
+    try:
+        work.send(None)
+    except StopIteration as end:
+        return end.value
+    raise AssertionError("it waits")
+
+
+class LoopStory:
+    """Keeps a job, its rows, and all that was released; after every message memory and rows must agree."""
+
+    def __init__(self, plan: Plan, input: bytes = b"{}") -> None:
+        self.plan = plan
+        self.now = T0
+        self.store = MemoryStore()
+        self.artefacts = MemoryArtefacts()
+        self.values = Values(self.store, self.artefacts, BYTES_MAX)
+        now(self.store.submit([NewJob("job", plan.workflow_id, 1, Raw(input), T0)]))
+        self._epoch = now(self.store.take_lease(0, "story")).epoch
+        rows = self.store.rows("job")
+        self.job: Job = rebuild(plan, rows.job, rows.nodes)
+        self.tasks: list[Task] = []
+        self.cancels: list[str] = []
+        self.timers: list[Timer] = []
+        self.gathers: list[Gather] = []
+
+    def tell(self, *messages: Message) -> Changes:
+        """Apply messages, each in a batch of its own; the last one's changes."""
+        changes = Changes()
+        for message in messages:
+            want_for(self.job, message)
+            now(self.values.provide(self.job))
+            changes = advance(self.job, message, self.now)
+            if changes:
+                now(self.store.commit(0, self._epoch, changes))
+            self.tasks += changes.tasks
+            self.cancels += changes.cancels
+            self.timers += changes.timers
+            self.gathers += changes.gathers
+            assert check_memory(self.job, self.store.rows("job")) == []
+        return changes
+
+    def begin(self) -> Changes:
+        return self.tell(Submitted("job"))
+
+    def finish(self, node: str, index: int = 0, output: bytes = b"1", *, attempt: int | None = None) -> Changes:
+        return self.tell(self.finished(node, index, Succeeded(Raw(output)), attempt))
+
+    def fail(self, node: str, index: int = 0, *, attempt: int | None = None, **error: Any) -> Changes:
+        described = TaskError(**{"type": "ValueError", "message": "no", **error})
+        return self.tell(self.finished(node, index, Failed(described), attempt))
+
+    def finished(self, node: str, index: int, outcome: Succeeded | Failed, attempt: int | None) -> TaskFinished:
+        number = self.attempt(node, index) if attempt is None else attempt
+        return TaskFinished("job", node, number, "w1", self.now, self.now, outcome, index)
+
+    def start(self, node: str, index: int = 0) -> Changes:
+        return self.tell(TaskStarted("job", node, self.attempt(node, index), "w1", self.now, index))
+
+    def wake(self, node: str, index: int = 0) -> Changes:
+        """The wait before the next attempt is over."""
+        return self.tell(TimerDue("job", "retry", node, self.attempt(node, index), index))
+
+    def gather(self) -> Changes:
+        """Have everything put together that was asked for since."""
+        wanted, self.gathers = self.gathers, []
+        return self.tell(*[self.gathered(one) for one in wanted])
+
+    def gathered(self, wanted: Gather) -> Gathered:
+        return now(self.values.gather(wanted))
+
+    def put(self, body: bytes) -> str:
+        """Keep a large value; its key."""
+        return now(self.artefacts.put("job", body))
+
+    def attempt(self, node: str, index: int = 0) -> int:
+        number = self.plan.index[node]
+        loop = self.job.loops.get(number)
+        return self.job.attempt_of(number) if loop is None else loop.attempt_of(index)
+
+    def restart(self) -> None:
+        """Forget the memory and rebuild it from the rows."""
+        rows = self.store.rows("job")
+        self.job = rebuild(self.plan, rows.job, rows.nodes, rows.loops)
+
+    def loop(self, node: str) -> Loop:
+        return self.job.loops[self.plan.index[node]]
+
+    def states(self, node: str) -> list[str]:
+        """Where the iterations of a loop stand, under way or not."""
+        number = self.plan.index[node]
+        loop = self.job.loops.get(number) or self.job.parked[number]
+        return [NodeState(state).label for state in loop.states]
+
+    def state(self, node: str) -> str:
+        return NodeState(self.job.states[self.plan.index[node]]).label
+
+    @property
+    def status(self) -> str:
+        return self.job.status.label
+
+    def output(self, node: str) -> Any:
+        found = self.job.outputs[self.plan.index[node]]
+        assert found is not None
+        return msgspec.json.decode(found)
+
+    def meta(self, node: str) -> Any:
+        return msgspec.json.decode(self.job.metas[self.plan.index[node]])
+
+    def params(self) -> list[Any]:
+        """What the tasks released so far were given, in order."""
+        return [msgspec.json.decode(task.params) for task in self.tasks]
+
+    @property
+    def dispatched(self) -> list[str]:
+        return [task.task_id for task in self.tasks]
+
+    def rows(self, node: str) -> dict[int, TaskRow]:
+        number = self.plan.index[node]
+        return {row.index: row for row in self.store.records("job").iterations if row.number == number}
+
+    def states_of_rows(self, node: str) -> list[str]:
+        return [row.status for _, row in sorted(self.rows(node).items())]
+
+    @property
+    def events(self) -> list[str]:
+        log = self.store.log("job")
+        return [f"{e.type} {e.node_id or ''}{'' if e.index is None else f'[{e.index}]'}".strip() for e in log]

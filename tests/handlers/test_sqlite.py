@@ -1,0 +1,186 @@
+"""The sqlite handler: params, results in JSON's terms, bounds, files it may open, and queries that really stop."""
+
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+from handler_harness import Runner, running
+
+from windlass.connections.folder import Folder
+from windlass.connections.named import Connections
+
+ENDLESS = "with recursive n(x) as (select 1 union all select x + 1 from n) select count(*) from n"
+
+
+class Database:
+    """A worker whose only connection is a file."""
+
+    def __init__(self, runner: Runner, path: Path) -> None:
+        self.runner = runner
+        self.path = path
+
+    async def query(self, query: str, params: Any = None, **rest: Any) -> Any:
+        return await self.runner.output("sqlite", {"query": query, "params": params, **rest})
+
+    async def error(self, query: str, params: Any = None, **rest: Any) -> Any:
+        return await self.runner.error("sqlite", {"query": query, "params": params, **rest})
+
+
+@pytest.fixture
+async def database(tmp_path: Path) -> AsyncIterator[Database]:
+    path = tmp_path / "main.db"
+    connections = Connections({"main_db": f"sqlite:///{path}"}, Folder(tmp_path))
+    async with running(connections=connections) as runner:
+        yield Database(runner, path)
+    await connections.aclose()
+
+
+async def test_a_query_returns_its_rows_and_their_number(database: Database) -> None:
+    assert await database.query("select 1 as n, 'x' as t, null as z, 1.5 as f, x'00ff' as b, 9e999 as i") == {
+        "rows": [{"n": 1, "t": "x", "z": None, "f": 1.5, "b": "\\x00ff", "i": "Infinity"}],
+        "row_count": 1,
+    }
+
+
+async def test_a_query_without_rows_returns_none(database: Database) -> None:
+    assert await database.query("select 1 where 0") == {"rows": [], "row_count": 0}
+
+
+@pytest.mark.parametrize(
+    ("query", "params"),
+    [
+        ("select ? as a, ? as b", ["'; --", {"x": [1]}]),
+        ("select :a as a, :b as b", {"a": "'; --", "b": {"x": [1]}}),
+        ("select @a as a, $b as b", {"a": "'; --", "b": {"x": [1]}}),
+    ],
+)
+async def test_params_are_bound(database: Database, query: str, params: Any) -> None:
+    assert (await database.query(query, params))["rows"] == [{"a": "'; --", "b": '{"x":[1]}'}]
+
+
+async def test_a_statement_that_returns_nothing_counts_what_it_touched(database: Database) -> None:
+    await database.query("create table t (n integer)")
+
+    assert await database.query("insert into t values (1), (2), (?)", [3]) == {"rows": [], "row_count": 3}
+    assert await database.query("delete from t where n > 1") == {"rows": [], "row_count": 2}
+    assert (await database.query("select n from t"))["rows"] == [{"n": 1}]
+
+
+async def test_several_statements_take_effect_together_or_not_at_all(database: Database) -> None:
+    await database.query("create table t (n integer); insert into t values (1); select * from t, t as u;")
+
+    error = await database.error("insert into t values (2); insert into absent values (3)")
+
+    assert "no such table: absent" in error.message
+    assert (await database.query("select n from t"))["rows"] == [{"n": 1}]
+
+
+async def test_several_statements_with_params_are_refused(database: Database) -> None:
+    error = await database.error("select ?; select 2", [1])
+
+    assert (error.type, error.retryable) == ("params_invalid", False)
+
+
+async def test_a_last_semicolon_and_comments_are_no_statement(database: Database) -> None:
+    assert (await database.query("-- one\nselect ? as n; -- two\n /* three */ ", [1]))["rows"] == [{"n": 1}]
+
+
+async def test_a_transaction_of_ones_own_is_possible(database: Database) -> None:
+    await database.query("begin; create table t (n integer); insert into t values (1); commit")
+
+    assert (await database.query("select n from t"))["rows"] == [{"n": 1}]
+
+
+async def test_a_transaction_that_is_left_open_is_undone(database: Database) -> None:
+    await database.query("create table t (n integer)")
+    await database.query("begin; insert into t values (1)")
+
+    assert (await database.query("select n from t"))["rows"] == []
+
+
+async def test_more_rows_than_allowed_are_an_error_and_undo_the_statement(database: Database) -> None:
+    await database.query("create table t (n integer)")
+
+    error = await database.error("insert into t values (1), (2), (3) returning n", rows_max=2)
+
+    assert (error.type, error.retryable) == ("result_too_large", False)
+    assert (await database.query("select n from t"))["rows"] == []
+
+
+@pytest.mark.parametrize(
+    ("query", "params", "said"),
+    [
+        ("select :nmae", {"name": 1}, "did you mean 'name'"),
+        ("select ?, ?", [1], "uses 2 and there are 1 supplied"),
+        ("select ?", {"a": 1}, "has no name"),
+        ("select 1 as n, 2 as n", [], "two columns of the result are called 'n'"),
+    ],
+)
+async def test_params_that_do_not_fit_are_refused(database: Database, query: str, params: Any, said: str) -> None:
+    error = await database.error(query, params)
+
+    assert (error.type, error.retryable) == ("params_invalid", False)
+    assert said in error.message
+
+
+@pytest.mark.parametrize(
+    ("query", "said"), [("selec 1", "syntax error"), ("select * from absent", "no such table: absent")]
+)
+async def test_what_sqlite_refuses_is_not_tried_again(database: Database, query: str, said: str) -> None:
+    error = await database.error(query)
+
+    assert (error.type, error.retryable) == ("query_refused", False)
+    assert said in error.message
+
+
+@pytest.mark.parametrize("statement", ["attach '{}' as other", "vacuum into '{}'"])
+async def test_a_query_opens_no_other_file(database: Database, tmp_path: Path, statement: str) -> None:
+    error = await database.error(statement.format(tmp_path / "other.db"))
+
+    assert error.type == "query_refused"
+    assert not (tmp_path / "other.db").exists()
+
+
+async def test_a_query_that_takes_too_long_is_stopped(database: Database) -> None:
+    began = time.monotonic()
+
+    error = await database.error(ENDLESS, timeout=0.2)
+
+    assert (error.type, error.retryable) == ("query_stopped", True)
+    assert time.monotonic() - began < 10
+    assert (await database.query("select 1 as n"))["rows"] == [{"n": 1}]
+
+
+async def test_the_timeout_of_the_node_stops_the_query(database: Database) -> None:
+    error = await database.runner.error("sqlite", {"query": ENDLESS}, timeout_seconds=0.2)
+
+    assert error.type in ("timeout", "query_stopped")
+
+
+async def test_a_lock_of_another_process_that_stays_is_worth_another_attempt(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("windlass.connections.sqlite.BUSY_SECONDS_MAX", 0.1)
+    await database.query("create table t (n integer)")
+    other = apsw.Connection(str(database.path))
+    other.execute("begin immediate")
+
+    error = await database.error("insert into t values (1)")
+
+    other.close()
+    assert (error.type, error.retryable) == ("connection_failed", True)
+
+
+async def test_a_file_of_the_folder_is_named_by_its_path(database: Database, tmp_path: Path) -> None:
+    await database.query("create table t (n integer)", database="sub/other.db")
+
+    assert (tmp_path / "sub" / "other.db").is_file()
+
+
+async def test_a_path_out_of_the_folder_is_refused(database: Database) -> None:
+    error = await database.error("select 1", database="../other.db")
+
+    assert (error.type, error.retryable) == ("path_refused", False)

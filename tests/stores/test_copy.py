@@ -1,0 +1,233 @@
+"""An embedded database arrives in PostgreSQL whole, or not at all."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import apsw
+import asyncpg
+import pytest
+from msgspec import Raw, structs
+
+from tests.contracts.rows import T0, changes, end, event, new_job, node_row, task_row
+from tests.contracts.stores import emptied
+from tests.servers import Server, new_database
+from windlass.clock import SystemClock
+from windlass.core.changes import BlockRow, PageRow
+from windlass.core.errors import CommitUnknown, RequestRefused, StoreUnavailable
+from windlass.core.messages import Succeeded, TaskFinished
+from windlass.core.shards import shard_of
+from windlass.ports.handler import LogLine
+from windlass.ports.store import AliasTarget, JobFilter, Request, StoredResult
+from windlass.stores.copy import TABLES, copy_database
+from windlass.stores.postgres import PostgresStore
+from windlass.stores.sqlite import SqliteStore
+
+SHARDS = 8
+AWKWARD = r'{"é世🌍":"quote \" backslash \\ null \u0000","n":18446744073709551615}'
+
+
+@pytest.fixture(scope="session")
+def copy_database_url(postgres_server: Server) -> str:
+    return new_database(postgres_server.url, "copies")
+
+
+@pytest.fixture
+async def target(copy_database_url: str) -> str:
+    return await emptied(copy_database_url)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return str(tmp_path / "windlass.db")
+
+
+@pytest.fixture
+async def source(path: str) -> AsyncIterator[SqliteStore]:
+    """An installation with something in every table."""
+    store = await SqliteStore.open(path, SystemClock(), synchronous="off")
+    await store.put_workflow("flow", Raw(AWKWARD.encode()), "d1", T0)
+    await store.put_workflow("flow", Raw(b"{}"), "d2", T0)
+    await store.put_workflow("old", Raw(b"{}"), "d", T0)
+    await store.delete_workflow("old", T0, force=False)
+    await store.put_alias("flow", "stable", [AliasTarget(1, 90), AliasTarget(2, 10)], T0)
+    await store.submit(
+        [new_job(f"j{n}", input=AWKWARD, key=f"k{n}", digest="d", created_at=T0 + n) for n in range(450)]
+    )
+    lease = await store.take_lease(0, "one")
+    looping = structs.replace(node_row("j1", "a", "running"), number=3, progress=Raw(b'{"total":10,"begun":4}'))
+    written = changes(
+        nodes=[looping, node_row("j1", "b", output=AWKWARD, error="null", meta="{}")],
+        events={"j1": [event(n, data=AWKWARD) for n in range(2, 900)]},
+        tasks=[task_row("j1", 0, output=AWKWARD), task_row("j1", 1, "failed")],
+    )
+    written.pages.append(PageRow("j1", 3, 0, 2, 1, Raw(b'["page"]')))
+    written.blocks.append(BlockRow("j1", 3, 0, 0, b"[1,2,3]"))
+    await store.commit(0, lease.epoch, written)
+    await end(store, "j2", lease.epoch, T0 + 5, "failed")
+    await store.request(Request("r1", "j1", "cancel", T0, "not\0needed", "a"))
+    message = TaskFinished("j1", "a", 1, "w", T0, T0, Succeeded(Raw(b"1")), result_id="t1")
+    await store.put_result(StoredResult("t1", 0, message, T0))
+    await store.append_logs([LogLine("j1", "a", 0, 1, T0, "info", f"line {n}\0") for n in range(3)])
+    yield store
+    await store.close()
+
+
+async def copied(source: SqliteStore, path: str, target: str) -> PostgresStore:
+    await copy_database(path, target, SHARDS, T0)
+    return await PostgresStore.open(target, SystemClock())
+
+
+async def rows_in(target: str) -> dict[str, int]:
+    connection = await asyncpg.connect(target)
+    counts = {name: await connection.fetchval(f"select count(*) from {name}") for name in TABLES}
+    await connection.close()
+    return counts
+
+
+async def test_every_job_is_restored_as_it_was(source: SqliteStore, path: str, target: str) -> None:
+    store = await copied(source, path, target)
+
+    jobs = await source.jobs(JobFilter(limit=1_000))
+    assert len(jobs) == 450
+    for job_id in (job.job_id for job in jobs):
+        before, after = await source.restore(job_id), await store.restore(job_id)
+        assert structs.replace(after.job, shard=0) == before.job
+        assert sorted(after.nodes, key=lambda row: row.number) == sorted(before.nodes, key=lambda row: row.number)
+        assert list(after.loops) == list(before.loops)
+        assert list(await store.events(job_id, 0, 2_000)) == list(await source.events(job_id, 0, 2_000))
+    await store.close()
+
+
+async def test_definitions_aliases_requests_results_and_logs_arrive(
+    source: SqliteStore, path: str, target: str
+) -> None:
+    store = await copied(source, path, target)
+
+    shard = shard_of("j1", SHARDS)
+    assert list(await store.versions("flow")) == list(await source.versions("flow"))
+    assert list(await store.versions("old")) == list(await source.versions("old"))
+    assert await store.aliases("flow") == await source.aliases("flow")
+    assert list(await store.requests(shard, 9)) == [Request("r1", "j1", "cancel", T0, "not\ufffdneeded", "a")]
+    assert [one.message for one in await store.results(shard, 9)] == [one.message for one in await source.results(0, 9)]
+    assert [(one.log_id, one.line.message) for one in await store.logs("j1")] == [
+        (n, f"line {n - 1}\ufffd") for n in (1, 2, 3)
+    ]
+    await store.close()
+
+
+async def test_jobs_are_spread_over_the_shards_of_the_new_database(source: SqliteStore, path: str, target: str) -> None:
+    store = await copied(source, path, target)
+
+    for shard in range(SHARDS):
+        unfinished = list(await store.unfinished(shard))
+        assert unfinished
+        assert all(shard_of(job_id, SHARDS) == shard for job_id in unfinished)
+    await store.close()
+
+
+async def test_the_new_database_goes_on_where_the_old_one_ended(source: SqliteStore, path: str, target: str) -> None:
+    store = await copied(source, path, target)
+    shard = shard_of("j1", SHARDS)
+    lease = await store.claim_lease(shard, "one", 60.0)
+    assert lease is not None
+
+    await store.commit(shard, lease.epoch, changes(events={"j1": [event(900)]}))
+    await store.append_logs([LogLine("j1", "a", 0, 1, T0, "info", "further")])
+
+    assert (await store.job("j1")).seq == 900
+    assert (await store.logs("j1"))[-1].log_id == 4
+    [again] = await store.submit([new_job("other", key="k7", digest="d")])
+    assert again.job.job_id == "j7"
+    await store.close()
+
+
+async def test_the_copy_tells_what_arrived(source: SqliteStore, path: str, target: str) -> None:
+    told = await copy_database(path, target, SHARDS, T0)
+
+    assert {one.name: one.rows for one in told} == await rows_in(target)
+    assert [one.name for one in told] == list(TABLES)
+    assert all(one.rows for one in told)
+
+
+async def test_a_database_that_is_not_empty_is_refused(source: SqliteStore, path: str, target: str) -> None:
+    store = await PostgresStore.open(target, SystemClock())
+    await store.put_workflow("mine", Raw(b"{}"), "d", T0)
+    await store.close()
+
+    with pytest.raises(RequestRefused, match="rows in workflows"):
+        await copy_database(path, target, SHARDS, T0)
+
+    assert sum((await rows_in(target)).values()) == 1
+
+
+async def test_a_database_that_an_engine_works_on_is_refused(source: SqliteStore, path: str, target: str) -> None:
+    store = await PostgresStore.open(target, SystemClock())
+    await store.beat("engine-7", {}, 60.0)
+
+    with pytest.raises(RequestRefused, match="engine-7"):
+        await copy_database(path, target, SHARDS, T0)
+    await store.close()
+
+
+async def test_a_copy_that_is_cut_off_leaves_the_target_empty(source: SqliteStore, path: str, target: str) -> None:
+    watching = await asyncpg.connect(target)
+    # The copy stops at the last table, until it is cut off.
+    await watching.execute(
+        "create function stop() returns trigger language plpgsql as "
+        "$$ begin perform pg_advisory_xact_lock(1); return new; end $$;"
+        "create trigger stop before insert on logs for each row execute function stop()"
+    )
+    await watching.execute("select pg_advisory_lock(1)")
+    copying = asyncio.ensure_future(copy_database(path, target, SHARDS, T0))
+    waiting = "select pid from pg_stat_activity where datname = current_database() and wait_event = 'advisory'"
+    while not await watching.fetchval(f"select pg_terminate_backend(pid) from ({waiting}) as one"):
+        pass
+
+    with pytest.raises(CommitUnknown, match="interrupted"):
+        await copying
+
+    await watching.execute("drop function stop cascade")
+    await watching.close()
+    assert sum((await rows_in(target)).values()) == 0
+
+
+async def test_a_table_that_arrives_otherwise_is_noticed_and_nothing_is_copied(
+    source: SqliteStore, path: str, target: str
+) -> None:
+    connection = await asyncpg.connect(target)
+    await connection.execute(
+        "create function spoil() returns trigger language plpgsql as "
+        "$$ begin new.output := '\"spoiled\"'; return new; end $$;"
+        "create trigger spoil before insert on nodes for each row execute function spoil()"
+    )
+    try:
+        with pytest.raises(CommitUnknown, match="table nodes did not arrive"):
+            await copy_database(path, target, SHARDS, T0)
+    finally:
+        await connection.execute("drop function spoil cascade")
+        await connection.close()
+    assert sum((await rows_in(target)).values()) == 0
+
+
+async def test_there_is_nothing_to_copy_without_a_database(tmp_path: Path, target: str) -> None:
+    with pytest.raises(StoreUnavailable, match="no database at"):
+        await copy_database(str(tmp_path / "nothing.db"), target, SHARDS, T0)
+
+    assert not (tmp_path / "nothing.db").exists()
+
+
+async def test_every_table_of_an_embedded_database_is_known_to_the_copy(source: SqliteStore, path: str) -> None:
+    tables = {row[0] for row in apsw.Connection(path).execute("select name from sqlite_schema where type = 'table'")}
+
+    # Ownership and the schema's own history are each database's own.
+    assert tables - {"shards", "engines", "schema_version", "sqlite_sequence"} == set(TABLES)
+
+
+@pytest.mark.parametrize("table", TABLES)
+async def test_every_column_of_an_embedded_database_is_known_to_the_copy(
+    source: SqliteStore, path: str, table: str
+) -> None:
+    columns = {row[1] for row in apsw.Connection(path).execute(f"pragma table_info({table})")}
+
+    assert columns == set(TABLES[table])

@@ -1,0 +1,385 @@
+"""What is particular to PostgreSQL: many processes, servers that come and go, migrations, values."""
+
+import asyncio
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from tests.contracts.rows import T0, changes, end, event, job_row, new_job, node_row
+from tests.contracts.stores import emptied
+from tests.servers import Server, drop_database, new_database, start_postgres
+from windlass.clock import SystemClock
+from windlass.core.errors import CommitUnknown, StaleLease, StoreUnavailable
+from windlass.ports.handler import LogLine
+from windlass.ports.store import JobFilter, Request
+from windlass.stores.migrate import migrations
+from windlass.stores.postgres import PostgresStore, migrate
+from windlass.stores.postgres_rows import numbers, texts
+from windlass.stores.queries import queries
+
+# Meanings that one dialect puts into several statements, or into a function, and the other does not.
+ONLY_SQLITE = {
+    "apply_requests", "apply_results", "delete_collections", "delete_events", "delete_jobs", "delete_logs",
+    "delete_nodes", "delete_pages", "delete_requests", "delete_results", "delete_tasks", "ended_jobs", "forget_dead",
+    "insert_events", "job_by_idempotency_key", "put_blocks", "put_lease", "put_nodes", "put_pages", "put_tasks",
+    "renew_lease", "say_alive", "update_jobs",
+}  # fmt: skip
+ONLY_POSTGRES = {
+    "beat", "commit", "completed_of_loop", "job_with_nodes", "jobs_by_idempotency_keys", "lock_workflow", "prune",
+    "take_lease",
+}  # fmt: skip
+# Who waits for a lock of a kind. (The view of activities stands still inside a transaction; this one does not.)
+WAITING = "pg_locks where locktype = $1 and not granted"
+
+
+@pytest.fixture(scope="session")
+def own_database(postgres_server: Server) -> str:
+    return new_database(postgres_server.url, "particular")
+
+
+@pytest.fixture
+async def url(own_database: str) -> str:
+    return await emptied(own_database)
+
+
+@pytest.fixture
+async def store(url: str) -> AsyncIterator[PostgresStore]:
+    opened = await PostgresStore.open(url, SystemClock())
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def admin(url: str) -> AsyncIterator[asyncpg.Connection]:
+    connection = await asyncpg.connect(url)
+    yield connection
+    await connection.close()
+
+
+# Several processes
+
+
+async def test_a_second_store_sees_what_the_first_wrote(store: PostgresStore, url: str) -> None:
+    other = await PostgresStore.open(url, SystemClock())
+
+    await store.submit([new_job("j1")])
+
+    assert (await other.job("j1")).status == "pending"
+    await other.close()
+
+
+async def test_stores_that_submit_the_same_keys_make_one_job_of_each(store: PostgresStore, url: str) -> None:
+    other = await PostgresStore.open(url, SystemClock())
+    keys = [f"k{n}" for n in range(20)]
+    batches = [
+        one.submit([new_job(f"{turn}-{place}-{key}", key=key, digest="d") for key in order])
+        for turn in range(10)
+        for place, (one, order) in enumerate([(store, keys), (other, keys[::-1])])
+    ]
+
+    answers = [answer for batch in await asyncio.gather(*batches) for answer in batch]
+
+    assert sum(answer.created for answer in answers) == len(keys) == len(await store.jobs(JobFilter(limit=99)))
+    await other.close()
+
+
+async def test_a_takeover_waits_for_the_commit_under_way(store: PostgresStore, admin: asyncpg.Connection) -> None:
+    await store.submit([new_job("j1")])
+    lease = await store.take_lease(0, "one")
+    # The commit stops at the job's row, its epoch already checked.
+    holding = admin.transaction()
+    await holding.start()
+    await admin.execute("select from jobs where job_id = 'j1' for update")
+    committing = asyncio.ensure_future(store.commit(0, lease.epoch, changes(jobs=[job_row("j1")])))
+    while not await admin.fetchval(f"select count(*) from {WAITING}", "transactionid"):
+        pass
+
+    taking = asyncio.ensure_future(store.take_lease(0, "two"))
+    while not await admin.fetchval(f"select count(*) from {WAITING}", "advisory"):
+        pass
+    assert not taking.done()
+    await holding.rollback()
+
+    await committing
+    assert (await taking).epoch == 2
+    assert (await store.job("j1")).status == "running"
+
+
+async def test_a_commit_that_waited_for_a_takeover_finds_the_new_epoch(
+    store: PostgresStore, admin: asyncpg.Connection
+) -> None:
+    await store.submit([new_job("j1")])
+    lease = await store.take_lease(0, "one")
+    taking = admin.transaction()
+    await taking.start()
+    await admin.fetch("select * from windlass_take_lease(0, 'two', null)")
+    committing = asyncio.ensure_future(store.commit(0, lease.epoch, changes(jobs=[job_row("j1")])))
+    while not await admin.fetchval(f"select count(*) from {WAITING}", "advisory"):
+        pass
+
+    await taking.commit()
+
+    with pytest.raises(StaleLease):
+        await committing
+    assert (await store.job("j1")).status == "pending"
+
+
+async def test_lines_of_a_log_are_never_seen_before_earlier_ones(store: PostgresStore, url: str) -> None:
+    other = await PostgresStore.open(url, SystemClock())
+    lines = [LogLine("j1", "a", 0, 1, T0, "info", str(n)) for n in range(20)]
+    writing = asyncio.gather(*((store if n % 2 else other).append_logs(lines) for n in range(40)))
+    seen: list[int] = []
+    while len(seen) < 800:
+        found = await store.logs("j1", after=seen[-1] if seen else 0, limit=1_000)
+        seen += [one.log_id for one in found]
+
+    await writing
+
+    assert len(seen) == 800
+    await other.close()
+
+
+# Servers that come and go
+
+
+async def test_a_lost_connection_is_made_anew_for_reading(store: PostgresStore, admin: asyncpg.Connection) -> None:
+    await store.submit([new_job("j1")])
+    await admin.execute(
+        "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'windlass' "
+        "and datname = current_database()"
+    )
+
+    assert (await store.job("j1")).status == "pending"
+
+
+async def test_a_commit_whose_connection_is_lost_is_unknown_and_the_next_one_is_not(
+    store: PostgresStore, admin: asyncpg.Connection
+) -> None:
+    await store.submit([new_job("j1")])
+    lease = await store.take_lease(0, "one")
+    holding = admin.transaction()
+    await holding.start()
+    await admin.execute("select from jobs where job_id = 'j1' for update")
+    committing = asyncio.ensure_future(store.commit(0, lease.epoch, changes(jobs=[job_row("j1")])))
+    while not await admin.fetchval(f"select pg_terminate_backend(pid) from {WAITING}", "transactionid"):
+        pass
+
+    with pytest.raises(CommitUnknown):
+        await committing
+
+    await holding.rollback()
+    await store.commit(0, lease.epoch, changes(jobs=[job_row("j1")]))
+    assert (await store.job("j1")).status == "running"
+
+
+async def test_a_store_outlives_a_restart_of_its_server(tmp_path: Path) -> None:
+    first = start_postgres(tmp_path)
+    store = await PostgresStore.open(first.url, SystemClock())
+    await store.submit([new_job("j1")])
+    await asyncio.to_thread(first.stop)
+    with pytest.raises(StoreUnavailable, match="can not reach"):
+        await store.job("j1")
+    with pytest.raises(StoreUnavailable, match="can not reach"):
+        await store.submit([new_job("j2")])
+    with pytest.raises(CommitUnknown, match="can not reach"):
+        await store.commit(0, 1, changes(jobs=[job_row("j1")]))
+
+    second = await started_again(first)
+
+    assert (await store.job("j1")).status == "pending"
+    assert (await store.take_lease(0, "one")).epoch == 1
+    await store.close()
+    await asyncio.to_thread(second.stop)
+
+
+async def started_again(server: Server) -> Server:
+    process = await asyncio.to_thread(
+        subprocess.Popen, server.process.args, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/"
+    )
+    while True:
+        with suppress(OSError, asyncpg.PostgresError):
+            await (await asyncpg.connect(server.url)).close()
+            return server._replace(process=process)
+
+
+async def test_a_deadlock_is_tried_again(store: PostgresStore, admin: asyncpg.Connection) -> None:
+    await store.submit([new_job("j1")])
+    lease = await store.take_lease(0, "one")
+    await admin.execute(
+        "create sequence tries;"
+        "create function deadlock() returns trigger language plpgsql as $$ begin "
+        "if nextval('tries') < 3 then raise exception 'deadlock' using errcode = '40P01'; end if; return new; end $$;"
+        "create trigger deadlock before update on jobs for each row execute function deadlock()"
+    )
+    try:
+        await store.commit(0, lease.epoch, changes(jobs=[job_row("j1")], events={"j1": [event(2)]}))
+    finally:
+        await admin.execute("drop function deadlock cascade; drop sequence tries")
+
+    assert ((await store.job("j1")).status, (await store.job("j1")).seq) == ("running", 2)
+
+
+async def test_a_commit_about_a_job_that_is_gone_stores_nothing(store: PostgresStore) -> None:
+    await store.submit([new_job("j1")])
+    lease = await store.take_lease(0, "one")
+
+    with pytest.raises(CommitUnknown, match="only 1 exist"):
+        await store.commit(0, lease.epoch, changes(jobs=[job_row("j1"), job_row("gone")], nodes=[node_row("j1", "a")]))
+
+    assert ((await store.job("j1")).status, list(await store.nodes("j1"))) == ("pending", [])
+
+
+async def test_a_statement_that_takes_too_long_is_ended(url: str, admin: asyncpg.Connection) -> None:
+    store = await PostgresStore.open(url, SystemClock(), statement_seconds=0.2)
+    await store.submit([new_job("j1")])
+    lease = await store.take_lease(0, "one")
+    holding = admin.transaction()
+    await holding.start()
+    await admin.execute("select from jobs where job_id = 'j1' for update")
+
+    with pytest.raises(CommitUnknown, match="statement timeout"):
+        await store.commit(0, lease.epoch, changes(jobs=[job_row("j1")]))
+
+    await holding.rollback()
+    await store.close()
+
+
+async def test_pruning_leaves_a_job_alone_that_somebody_works_on(
+    store: PostgresStore, admin: asyncpg.Connection
+) -> None:
+    await store.submit([new_job("j1"), new_job("j2")])
+    lease = await store.take_lease(0, "one")
+    for job_id in ("j1", "j2"):
+        await end(store, job_id, lease.epoch, T0)
+    async with admin.transaction():
+        await admin.execute("select from jobs where job_id = 'j1' for update")
+
+        assert list(await store.prune(T0 + 9, 10)) == ["j2"]
+
+    assert list(await store.prune(T0 + 9, 10)) == ["j1"]
+
+
+# Migrations
+
+
+async def test_processes_that_start_together_migrate_once(postgres_server: Server) -> None:
+    fresh = new_database(postgres_server.url, "migrated")
+
+    steps = await asyncio.gather(*(migrate(fresh, T0) for _ in range(6)))
+
+    assert sorted(steps) == [0, 0, 0, 0, 0, len(migrations("postgres"))]
+    drop_database(postgres_server.url, "migrated")
+
+
+@pytest.mark.parametrize(("spoil", "mend", "said"), [
+    ("insert into schema_version values (99, 'future', 'x', 0)", "delete from schema_version where number = 99",
+     "schema 99, newer"),
+    ("update schema_version set checksum = 'x' || checksum",
+     "update schema_version set checksum = substr(checksum, 2)", "was changed after"),
+])  # fmt: skip
+async def test_a_schema_of_another_version_is_refused(
+    url: str, admin: asyncpg.Connection, spoil: str, mend: str, said: str
+) -> None:
+    await admin.execute(spoil)
+    try:
+        with pytest.raises(StoreUnavailable, match=said):
+            await PostgresStore.open(url, SystemClock())
+    finally:
+        await admin.execute(mend)
+
+
+async def test_somebody_who_may_only_use_tables_can_open_an_up_to_date_database(
+    url: str, admin: asyncpg.Connection
+) -> None:
+    await admin.execute(
+        "create role app login; grant select, insert, update, delete on all tables in schema public to app"
+    )
+    try:
+        store = await PostgresStore.open(url.replace("windlass@", "app@"), SystemClock())
+        await store.submit([new_job("j1")])
+        await store.close()
+    finally:
+        await admin.execute("drop owned by app; drop role app")
+
+
+@pytest.mark.parametrize("wrong", ["postgresql://windlass@127.0.0.1:1/none", "postgresql://windlass@127.0.0.1:x/none"])
+async def test_a_server_that_is_not_there_is_told_without_the_password(wrong: str) -> None:
+    with pytest.raises(StoreUnavailable, match="can not use the database") as caught:
+        await PostgresStore.open(wrong.replace("windlass@", "windlass:geheim@"), SystemClock())
+
+    assert "geheim" not in str(caught.value)
+
+
+async def test_a_database_of_another_encoding_is_refused(postgres_server: Server, admin: asyncpg.Connection) -> None:
+    await admin.execute("create database ascii encoding 'SQL_ASCII' locale 'C' template template0")
+    try:
+        with pytest.raises(StoreUnavailable, match="SQL_ASCII"):
+            await PostgresStore.open(postgres_server.url.rsplit("/", 1)[0] + "/ascii", SystemClock())
+    finally:
+        await admin.execute("drop database ascii with (force)")
+
+
+async def test_a_standby_is_refused(url: str, admin: asyncpg.Connection) -> None:
+    await admin.execute("alter database particular set default_transaction_read_only = on")
+    try:
+        with pytest.raises(StoreUnavailable, match="can not use"):
+            await PostgresStore.open(url, SystemClock())
+    finally:
+        await admin.execute("set default_transaction_read_only = off; alter database particular reset all")
+
+
+# Values
+
+
+async def test_characters_that_postgres_can_not_hold_are_replaced(store: PostgresStore) -> None:
+    await store.submit([new_job("j1")])
+    await store.append_logs([LogLine("j1", "a", 0, 1, T0, "info", text) for text in ("a\0b", "a\x1fb\x1ec", "")])
+    await store.request(Request("r1", "j1", "cancel", T0, "why\0"))
+
+    assert [one.line.message for one in await store.logs("j1")] == ["a\ufffdb", "a\ufffdb\ufffdc", ""]
+    assert (await store.requests(0, 9))[0].reason == "why\ufffd"
+
+
+@pytest.mark.parametrize(
+    "column", [[], [""], ["", ""], [None], ["a", None], [None, "a"], ["a", "", None], ["é🌍", '{},"']]
+)
+async def test_columns_of_texts_arrive_as_they_are(admin: asyncpg.Connection, column: list[str | None]) -> None:
+    arrived = await admin.fetchval("select windlass_texts($1)", texts(column))
+
+    # A column of nulls, like an empty one, is filled up beside others.
+    assert arrived == (column if any(one is not None for one in column) else None)
+
+
+@pytest.mark.parametrize("column", [[], [1], [None, 2], [-1, 2**62, None], [None]])
+async def test_columns_of_numbers_arrive_as_they_are(admin: asyncpg.Connection, column: list[int | None]) -> None:
+    arrived = await admin.fetchval("select $1::text::bigint[]", numbers(column))
+
+    assert arrived == (column if any(one is not None for one in column) else None)
+
+
+async def test_updates_of_hot_rows_stay_in_their_pages(store: PostgresStore, admin: asyncpg.Connection) -> None:
+    await admin.execute("select pg_stat_force_next_flush(), pg_stat_reset()")
+    lease = await store.take_lease(0, "one")
+    ids = [f"j{n}" for n in range(300)]
+    await store.submit([new_job(job_id) for job_id in ids])
+    for status in ("dispatched", "running"):
+        jobs = [job_row(job_id) for job_id in ids]
+        await store.commit(0, lease.epoch, changes(jobs=jobs, nodes=[node_row(one, "a", status) for one in ids]))
+    await store.close()
+
+    query = "select n_tup_upd, n_tup_hot_upd from pg_stat_user_tables where relname = 'nodes'"
+    found = (0, 0)
+    while found[0] < 300:
+        found = tuple(await admin.fetchrow(query) or found)
+
+    assert found[1] >= 270
+
+
+def test_both_dialects_have_the_same_queries_but_for_those_that_differ_in_kind() -> None:
+    sqlite, postgres = queries("sqlite").keys(), queries("postgres").keys()
+
+    assert (sqlite - postgres, postgres - sqlite) == (ONLY_SQLITE, ONLY_POSTGRES)

@@ -1,0 +1,93 @@
+"""A workflow whose nodes pass large values on, in one process, with a folder and with a server that speaks S3."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.contracts.s3_server import ACCESS_KEY, BUCKET, SECRET_KEY, s3_server
+from windlass.settings import Settings, load_settings
+from windlass.spec import read_definition
+from windlass.wiring import open_embedded
+
+ROWS = 20_000
+PATIENCE_SECONDS = 60.0
+WORKFLOW = f"""
+workflow_id: large
+nodes:
+  make:
+    handler: python
+    params: {{code: "def main(): return {{'rows': [[i, 'x' * 50] for i in range({ROWS})], 'total': 7}}"}}
+  part:
+    handler: python
+    dependencies: [make]
+    params:
+      code: "def main(rows, total): return [len(rows), rows[5][0], total]"
+      rows: "{{{{ make.output.rows }}}}"
+      total: "{{{{ make.output.total }}}}"
+  whole:
+    handler: input
+    dependencies: [make]
+    params: "{{{{ make.output }}}}"
+  fifth:
+    handler: input
+    dependencies: [whole]
+    params: {{row: "{{{{ whole.output.rows[5] }}}}"}}
+"""
+
+
+async def result_of(settings: Settings) -> dict[str, Any]:
+    async with open_embedded(settings) as embedded:
+        await embedded.deploy(read_definition(WORKFLOW)[0])
+        job = await embedded.submit("large", {})
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await embedded.wait(job.job_id)
+        result = await embedded.result(job.job_id)
+    assert result.job.status == "completed", [bytes(row.error or b"") for row in result.nodes]
+    return msgspec.json.decode(result.result_data)
+
+
+def settings(folder: Path, **flags: object) -> Settings:
+    flags = {"database_url": f"sqlite:///{folder}/windlass.db", "worker.processes": 1, **flags}
+    return load_settings(flags, folder=folder, environ={}).settings
+
+
+def check(result: dict[str, Any]) -> None:
+    assert result["part"] == [ROWS, 5, 7]
+    assert result["fifth"] == {"row": [5, "x" * 50]}
+    assert result["whole"] == result["make"]
+    assert len(result["make"]["rows"]) == ROWS
+
+
+async def test_large_values_pass_from_node_to_node_through_a_folder(tmp_path: Path) -> None:
+    check(await result_of(settings(tmp_path)))
+
+    (job,) = (tmp_path / "artefacts").iterdir()
+    assert len(list(job.iterdir())) == 1
+
+
+async def test_large_values_pass_from_node_to_node_through_s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with s3_server(tmp_path / "s3") as url:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", url)
+        monkeypatch.setenv("AWS_REGION", "us-east-1")
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS_KEY)
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
+        check(await result_of(settings(tmp_path, **{"artefacts.url": f"s3://{BUCKET}/windlass"})))
+
+    (job,) = (tmp_path / "s3" / BUCKET / "windlass").iterdir()
+    assert len(list(job.iterdir())) == 1
+
+
+async def test_an_output_beyond_the_limit_fails_its_node_with_both_sizes(tmp_path: Path) -> None:
+    async with open_embedded(settings(tmp_path, **{"artefacts.bytes_max": 500_000})) as embedded:
+        await embedded.deploy(read_definition(WORKFLOW)[0])
+        job = await embedded.submit("large", {})
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            ended = await embedded.wait(job.job_id)
+
+    assert ended.status == "failed"
+    error = bytes(ended.error or b"").decode()
+    assert "500000" in error
+    assert "artefacts.bytes_max" in error

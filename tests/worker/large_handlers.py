@@ -1,0 +1,76 @@
+"""Handlers of every kind that take and give large values; a child process imports them from here."""
+
+import asyncio
+import threading
+from typing import Any
+
+from windlass import Context, handler
+
+
+@handler("give")
+async def give(size: int, fill: str = "x") -> str:
+    """Ends in one step."""
+    return fill * size
+
+
+@handler("give_later")
+async def give_later(ctx: Context, size: int, fill: str = "x") -> str:
+    ctx.meta["size"] = size
+    await asyncio.sleep(0)
+    return fill * size
+
+
+@handler("give_threaded")
+def give_threaded(ctx: Context, size: int, fill: str = "x") -> str:
+    ctx.meta["size"] = size
+    return fill * size
+
+
+@handler("give_isolated", mode="process")
+def give_isolated(ctx: Context, size: int, fill: str = "x") -> str:
+    ctx.meta["size"] = size
+    return fill * size
+
+
+@handler("take")
+async def take(**params: Any) -> Any:
+    return shape(params)
+
+
+@handler("take_later")
+async def take_later(**params: Any) -> Any:
+    await asyncio.sleep(0)
+    return shape(params)
+
+
+@handler("take_threaded")
+def take_threaded(**params: Any) -> Any:
+    return shape(params)
+
+
+@handler("stuck")
+def stuck(**params: Any) -> None:
+    """Hears no cancel until the process ends."""
+    threading.Event().wait()
+
+
+@handler("take_isolated", mode="process")
+def take_isolated(**params: Any) -> Any:
+    return shape(params)
+
+
+def shape(value: Any) -> Any:
+    """The value, with long texts as their first letter and length."""
+    match value:
+        case dict():
+            return {key: shape(part) for key, part in value.items()}
+        case list():
+            return [shape(part) for part in value]
+        case str() if len(value) > 100:
+            return f"{value[0]}*{len(value)}"
+        case _:
+            return value
+
+
+GIVERS = (give, give_later, give_threaded, give_isolated)
+TAKERS = (take, take_later, take_threaded, take_isolated, stuck)

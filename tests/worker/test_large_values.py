@@ -1,0 +1,375 @@
+"""Values too large to travel: outputs go to the artefact store, params come from it, and handlers notice nothing."""
+
+import asyncio
+import hashlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import msgspec
+import pytest
+from large_handlers import GIVERS, TAKERS
+from worker_harness import Bench, LoopClock, registry, task, working
+
+from windlass.core.artefacts import INLINE_BYTES_MAX, is_reference, read_reference
+from windlass.core.changes import Task
+from windlass.core.messages import Failed, Succeeded
+from windlass.ports.artefacts import Artefacts
+from windlass.ports.broker import Report
+from windlass.stores.artefacts_folder import FolderArtefacts
+from windlass.stores.artefacts_s3 import S3Artefacts
+from windlass.worker.context import Resources
+from windlass.worker.execute import Executor, Surroundings
+from windlass.worker.isolate import Children
+from windlass.worker.large_values import LargeValues
+
+MIB = 1024 * 1024
+BYTES_MAX = 2 * MIB
+GIVER_NAMES = ["give", "give_later", "give_threaded", "give_isolated"]
+TAKER_NAMES = ["take", "take_later", "take_threaded", "take_isolated"]
+
+
+def at_work(store: Artefacts | None, **settings: Any) -> Any:
+    environment = dict(os.environ)
+    settings = {"environment": environment, "processes": 1, "output_bytes_max": BYTES_MAX, **settings}
+    return working(*GIVERS, *TAKERS, artefacts=store, **settings)
+
+
+def large(text: str) -> bytes:
+    return msgspec.json.encode(text * (INLINE_BYTES_MAX + 1))
+
+
+def taking(handler: str, params: object, *keys: str, task_id: str = "job_node_1", **rest: Any) -> Task:
+    return task(handler, params, task_id, artefacts=keys, **rest)
+
+
+class Gate:
+    """The store behind it, whose every call waits until the gate is opened."""
+
+    def __init__(self, store: Artefacts) -> None:
+        self.store = store
+        self.reached = asyncio.Event()
+        self.opened = asyncio.Event()
+        self.passed = 0
+
+    async def _pass(self) -> None:
+        self.passed += 1
+        self.reached.set()
+        await self.opened.wait()
+
+    async def put(self, job_id: str, body: bytes) -> str:
+        await self._pass()
+        return await self.store.put(job_id, body)
+
+    async def get(self, key: str) -> bytes:
+        await self._pass()
+        return await self.store.get(key)
+
+    async def remove(self, job_ids: Sequence[str]) -> None:
+        await self.store.remove(job_ids)
+
+    async def aclose(self) -> None:
+        await self.store.aclose()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> FolderArtefacts:
+    return FolderArtefacts(tmp_path / "values")
+
+
+async def outcome_of(bench: Bench, work: Task) -> Succeeded:
+    outcome = (await bench.run(work)).outcome
+    assert isinstance(outcome, Succeeded), outcome
+    return outcome
+
+
+@pytest.mark.parametrize("handler", GIVER_NAMES)
+async def test_a_large_output_is_stored_and_travels_as_a_reference(store: FolderArtefacts, handler: str) -> None:
+    async with at_work(store) as bench:
+        outcome = await outcome_of(bench, task(handler, {"size": MIB}))
+
+    expected = msgspec.json.encode("x" * MIB)
+    assert is_reference(outcome.output)
+    found = read_reference(outcome.output)
+    assert (found.key, found.size) == (f"job/{hashlib.sha256(expected).hexdigest()}", MIB + 2)
+    assert await store.get(found.key) == expected
+
+
+@pytest.mark.parametrize("handler", GIVER_NAMES[1:])
+async def test_the_meta_of_a_large_output_stays_beside_the_reference(store: FolderArtefacts, handler: str) -> None:
+    async with at_work(store) as bench:
+        outcome = await outcome_of(bench, task(handler, {"size": MIB}))
+
+    assert msgspec.json.decode(outcome.meta or b"") == {"size": MIB}
+
+
+@pytest.mark.parametrize("handler", GIVER_NAMES)
+async def test_an_output_of_the_greatest_size_that_travels_is_not_stored(
+    store: FolderArtefacts, handler: str, tmp_path: Path
+) -> None:
+    async with at_work(store) as bench:
+        outcome = await outcome_of(bench, task(handler, {"size": INLINE_BYTES_MAX - 2}))
+
+    assert len(memoryview(outcome.output)) == INLINE_BYTES_MAX
+    assert not is_reference(outcome.output)
+    assert not (tmp_path / "values").exists()
+
+
+@pytest.mark.parametrize("handler", GIVER_NAMES)
+async def test_an_output_beyond_the_setting_is_refused_with_both_sizes(store: FolderArtefacts, handler: str) -> None:
+    async with at_work(store) as bench:
+        fits = await outcome_of(bench, task(handler, {"size": BYTES_MAX - 2}, "j1_n_1"))
+        error = await bench.error(task(handler, {"size": BYTES_MAX - 1}, "j2_n_1"))
+
+    assert is_reference(fits.output)
+    assert (error.type, error.retryable) == ("output_invalid", False)
+    assert all(word in error.message for word in (str(BYTES_MAX + 1), str(BYTES_MAX), "artefacts.bytes_max"))
+
+
+async def test_an_output_of_many_megabytes_comes_back_from_a_child(store: FolderArtefacts) -> None:
+    async with at_work(store, output_bytes_max=40 * MIB) as bench:
+        outcome = await outcome_of(bench, task("give_isolated", {"size": 39 * MIB}))
+        work = taking("take_isolated", {"a": {"$artefact": (key := read_reference(outcome.output).key)}}, key)
+        output = await bench.output(msgspec.structs.replace(work, task_id="job_n_2"))
+
+    assert output == {"a": f"x*{39 * MIB}"}
+
+
+async def test_a_second_attempt_with_the_same_output_stores_nothing_new(store: FolderArtefacts, tmp_path: Path) -> None:
+    async with at_work(store) as bench:
+        first = await outcome_of(bench, task("give", {"size": MIB}, "j_n_1"))
+        second = await outcome_of(bench, task("give", {"size": MIB}, "j_n_2"))
+
+    assert bytes(first.output) == bytes(second.output)
+    assert len(list((tmp_path / "values" / "j").iterdir())) == 1
+
+
+async def test_without_a_store_a_large_output_travels_as_it_is() -> None:
+    async with at_work(None) as bench:
+        assert len(await bench.output(task("give", {"size": MIB}))) == MIB
+
+
+@pytest.mark.parametrize("handler", TAKER_NAMES)
+async def test_a_handler_gets_the_value_where_its_marker_stood(store: FolderArtefacts, handler: str) -> None:
+    a, b = await store.put("j0", large("a")), await store.put("j0", large("b"))
+    params = {"one": {"$artefact": a}, "many": [{"deep": {"$artefact": b}}, {"$artefact": a}], "plain": "p"}
+    async with at_work(store) as bench:
+        output = await bench.output(taking(handler, params, a, b))
+
+    length = INLINE_BYTES_MAX + 1
+    assert output == {"one": f"a*{length}", "many": [{"deep": f"b*{length}"}, f"a*{length}"], "plain": "p"}
+
+
+async def test_a_value_may_be_the_params_themselves(store: FolderArtefacts) -> None:
+    key = await store.put("j0", msgspec.json.encode({"text": "t" * INLINE_BYTES_MAX, "n": [1, 2.5, None]}))
+    async with at_work(store) as bench:
+        output = await bench.output(taking("take", {"$artefact": key}, key))
+
+    assert output == {"text": f"t*{INLINE_BYTES_MAX}", "n": [1, 2.5, None]}
+
+
+async def test_what_only_looks_like_a_marker_is_data(store: FolderArtefacts) -> None:
+    key = await store.put("j0", large("a"))
+    other = await store.put("j0", large("b"))
+    params = {
+        "unlisted": {"$artefact": other},
+        "more": {"$artefact": key, "and": 1},
+        "number": {"$artefact": 1},
+        "text": f'{{"$artefact":"{key}"}}',
+        "real": {"$artefact": key},
+    }
+    async with at_work(store) as bench:
+        output = await bench.output(taking("take", params, key))
+
+    assert output.pop("real") == f"a*{INLINE_BYTES_MAX + 1}"
+    output["text"] = params["text"]
+    params.pop("real")
+    assert output == params
+
+
+async def test_without_keys_nothing_is_looked_for(store: FolderArtefacts) -> None:
+    params = {"a": {"$artefact": f"j0/{'0' * 64}"}}
+    async with at_work(store) as bench:
+        assert await bench.output(task("take", params)) == params
+
+
+@pytest.mark.parametrize("handler", TAKER_NAMES)
+async def test_a_value_that_is_gone_fails_the_attempt_for_good(store: FolderArtefacts, handler: str) -> None:
+    key = f"j0/{'0' * 64}"
+    async with at_work(store) as bench:
+        error = await bench.error(taking(handler, {"a": {"$artefact": key}}, key))
+
+    assert (error.type, error.retryable) == ("artefact_not_found", False)
+    assert key in error.message
+
+
+async def test_a_store_that_does_not_answer_is_worth_another_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION"):
+        monkeypatch.setenv(name, "any")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    store, key = S3Artefacts("s3://values"), f"j0/{'0' * 64}"
+    async with at_work(store) as bench:
+        error = await bench.error(taking("take", {"a": {"$artefact": key}}, key))
+
+    assert (error.type, error.retryable) == ("artefacts_unavailable", True)
+    assert "s3://values" in error.message
+    await store.aclose()
+
+
+@pytest.mark.parametrize("handler", GIVER_NAMES)
+async def test_a_store_that_can_not_be_written_is_worth_another_attempt(
+    store: FolderArtefacts, tmp_path: Path, handler: str
+) -> None:
+    (tmp_path / "values").write_text("in the way")
+    async with at_work(store) as bench:
+        finished = await bench.run(task(handler, {"size": MIB}))
+
+    assert isinstance(finished.outcome, Failed)
+    error = finished.outcome.error
+    assert (error.type, error.retryable) == ("artefacts_unavailable", True)
+    assert str(MIB + 2) in error.message
+
+
+async def test_a_worker_without_a_store_leaves_such_a_task_to_another_attempt() -> None:
+    key = f"j0/{'0' * 64}"
+    async with at_work(None) as bench:
+        error = await bench.error(taking("take", {"a": {"$artefact": key}}, key))
+
+    assert (error.type, error.retryable) == ("artefacts_unavailable", True)
+    assert "no artefact store" in error.message
+
+
+@pytest.mark.parametrize("repeats", [1, 12])
+async def test_values_that_are_too_large_together_are_refused(store: FolderArtefacts, repeats: int) -> None:
+    keys = [await store.put("j0", msgspec.json.encode(letter * MIB)) for letter in "abcdefghi"[: 9 // repeats or 1]]
+    params = {"all": [{"$artefact": key} for key in keys] * repeats}
+    async with at_work(store) as bench:
+        error = await bench.error(taking("take", params, *keys))
+
+    assert (error.type, error.retryable) == ("params_invalid", False)
+    assert "artefacts.bytes_max" in error.message
+
+
+async def test_no_more_values_are_fetched_once_they_are_too_large(store: FolderArtefacts) -> None:
+    keys = [await store.put("j0", msgspec.json.encode([number, "x" * MIB])) for number in range(40)]
+    gate = Gate(store)
+    gate.opened.set()
+    async with at_work(gate) as bench:
+        await bench.error(taking("take", {"all": [{"$artefact": key} for key in keys]}, *keys))
+
+    assert gate.passed < 20
+
+
+async def test_a_thread_that_got_large_values_and_is_stuck_is_replaced(store: FolderArtefacts) -> None:
+    key = await store.put("j0", large("a"))
+    async with at_work(store, threads=1) as bench:
+        work = taking("stuck", {"a": {"$artefact": key}}, key, task_id="j1_n_1", timeout_seconds=0.1)
+        error = await bench.error(work)
+        output = await bench.output(task("take_threaded", {"n": 1}, "j2_n_1"))
+
+    assert (error.type, output) == ("timeout", {"n": 1})
+
+
+async def test_a_cancel_before_storing_even_began_ends_the_attempt_at_once(store: FolderArtefacts) -> None:
+    reports: list[Report] = []
+    ended = asyncio.Event()
+    children = Children(1, 60.0, "w", {})
+    around = Surroundings(
+        worker_id="w",
+        registry=registry(*GIVERS),
+        clock=LoopClock(),
+        random=Random(1),
+        resources=Resources(),
+        isolation=children,
+        on_finished=lambda report: (reports.append(report), ended.set())[0],
+        on_started=lambda announcements: None,
+        on_handed_back=lambda task_id: None,
+        large_values=LargeValues(store, BYTES_MAX),
+        sinks={},
+        grace_seconds=60.0,
+    )
+    executor = Executor(around)
+
+    executor.start(task("give", {"size": MIB}))
+    executor.cancel("job_node_1")
+    async with asyncio.timeout(10):
+        await ended.wait()
+
+    assert isinstance(reports[0].message.outcome, Failed)
+    assert reports[0].message.outcome.error.type == "cancelled"
+    executor.close()
+    await children.aclose()
+
+
+@pytest.mark.parametrize("handler", GIVER_NAMES)
+async def test_a_cancel_ends_an_attempt_whose_output_is_being_stored(store: FolderArtefacts, handler: str) -> None:
+    gate = Gate(store)
+    async with at_work(gate) as bench:
+        await bench.broker.publish([task(handler, {"size": MIB})])
+        await gate.reached.wait()
+        await bench.broker.cancel(["job_node_1"])
+        finished = await bench.ended()
+
+    assert isinstance(finished.outcome, Failed)
+    assert finished.outcome.error.type == "cancelled"
+
+
+@pytest.mark.parametrize("handler", TAKER_NAMES)
+async def test_a_cancel_ends_an_attempt_whose_params_are_being_fetched(store: FolderArtefacts, handler: str) -> None:
+    gate, key = Gate(store), await store.put("j0", large("a"))
+    async with at_work(gate) as bench:
+        await bench.broker.publish([taking(handler, {"a": {"$artefact": key}}, key)])
+        await gate.reached.wait()
+        await bench.broker.cancel(["job_node_1"])
+        finished = await bench.ended()
+
+    assert isinstance(finished.outcome, Failed)
+    assert finished.outcome.error.type == "cancelled"
+
+
+@pytest.mark.parametrize("handler", GIVER_NAMES)
+async def test_storing_takes_of_the_attempts_own_time(store: FolderArtefacts, handler: str) -> None:
+    gate = Gate(store)
+    async with at_work(gate) as bench:
+        finished = await bench.run(task(handler, {"size": MIB}, timeout_seconds=0.5))
+
+    assert isinstance(finished.outcome, Failed)
+    assert finished.outcome.error.type == "timeout"
+
+
+@pytest.mark.parametrize("handler", TAKER_NAMES)
+async def test_fetching_takes_none_of_the_handlers_time(store: FolderArtefacts, handler: str) -> None:
+    gate, key = Gate(store), await store.put("j0", large("a"))
+    async with at_work(gate) as bench:
+        await bench.broker.publish([taking(handler, {"a": {"$artefact": key}}, key, timeout_seconds=5)])
+        await gate.reached.wait()
+        beats = len(bench.broker.extended)
+        await bench.until(lambda: len(bench.broker.extended) > beats + 2)
+        assert bench.broker.sent == []
+        gate.opened.set()
+        assert isinstance((await bench.ended()).outcome, Succeeded)
+
+
+async def test_a_worker_that_stops_hands_back_what_it_is_storing(store: FolderArtefacts) -> None:
+    gate = Gate(store)
+    async with at_work(gate) as bench:
+        await bench.broker.publish([task("give_threaded", {"size": MIB})])
+        await gate.reached.wait()
+        await bench.worker.stop(0.0)
+
+    assert bench.broker.returned == ["job_node_1"]
+    assert bench.broker.finished == {}
+
+
+async def test_a_worker_that_stops_waits_for_what_it_is_storing(store: FolderArtefacts) -> None:
+    gate = Gate(store)
+    async with at_work(gate) as bench:
+        await bench.broker.publish([task("give", {"size": MIB})])
+        await gate.reached.wait()
+        stopping = asyncio.create_task(bench.worker.stop(20.0))
+        gate.opened.set()
+        await stopping
+
+    assert isinstance(bench.broker.finished["job_node_1"].outcome, Succeeded)

@@ -1,0 +1,58 @@
+"""What a worker remembers to answer a second delivery with: enough, and not without end."""
+
+from msgspec import Raw
+
+from windlass.core.messages import Succeeded, TaskFinished
+from windlass.ports.broker import Report
+from windlass.worker.worker import REMEMBERED_BYTES_MAX, REMEMBERED_MAX, Remembered
+
+
+def report(number: int, output: bytes = b"1") -> Report:
+    message = TaskFinished(f"j{number}", "n", 1, "w", 1, 2, Succeeded(Raw(output)))
+    return Report(f"j{number}_n_1", 0, message)
+
+
+def kept(remembered: Remembered, count: int) -> list[int]:
+    return [number for number in range(count) if remembered.get(f"j{number}_n_1") is not None]
+
+
+def test_the_latest_reports_are_remembered() -> None:
+    remembered = Remembered()
+    count = 5 * REMEMBERED_MAX // 2
+
+    for number in range(count):
+        remembered.add(report(number))
+
+    assert kept(remembered, count)[-REMEMBERED_MAX:] == list(range(count - REMEMBERED_MAX, count))
+
+
+def test_no_more_than_twice_the_bound_is_remembered() -> None:
+    remembered = Remembered()
+    count = 4 * REMEMBERED_MAX
+
+    for number in range(count):
+        remembered.add(report(number))
+
+    assert len(kept(remembered, count)) <= 2 * REMEMBERED_MAX
+
+
+def test_large_outputs_are_forgotten_earlier() -> None:
+    remembered = Remembered()
+    size = REMEMBERED_BYTES_MAX // 4
+    output = b'"' + b"x" * (size - 2) + b'"'
+
+    for number in range(20):
+        remembered.add(report(number, output))
+
+    assert 4 <= len(kept(remembered, 20)) <= 8
+
+
+def test_the_report_given_last_for_a_task_counts() -> None:
+    remembered = Remembered()
+    remembered.add(report(0, b"1"))
+
+    remembered.add(report(0, b"2"))
+
+    found = remembered.get("j0_n_1")
+    assert found is not None
+    assert found.message.outcome == Succeeded(Raw(b"2"))
