@@ -12,10 +12,10 @@ SEEDS ?= 5000
 COMPILE := $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	--no-emit-index-url --no-emit-find-links
 
-.PHONY: help run test check format bench simulate lock clean
+.PHONY: help run test check format bench bench-distributed failover simulate chaos lock clean
 
 help: ## Show this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-10s %s\n", $$1, $$2}'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-18s %s\n", $$1, $$2}'
 
 $(READY): requirements/dev.txt pyproject.toml
 	@if [ ! -x $(BIN)/python ]; then \
@@ -57,6 +57,15 @@ format: $(READY) ## Format the code and mend what the linter can
 bench: $(READY_BENCH) ## Measure Windlass, and a peer beside it
 	@$(BIN)/python benchmarks/run.py $(ARGS)
 	@$(BIN)/python benchmarks/http_submit.py
+
+bench-distributed: $(READY_BENCH) ## Measure engine and worker processes on PostgreSQL and Redis, and peers beside them
+	@$(BIN)/python -m benchmarks.distributed $(ARGS)
+
+failover: $(READY) ## Measure how long the death of an engine or a worker stops the work
+	@$(BIN)/python -m benchmarks.failover $(ARGS)
+
+chaos: $(READY) ## Kill, pause and empty everything under load for five minutes, then audit all that happened
+	@$(BIN)/python -m benchmarks.chaos $(ARGS)
 
 simulate: $(READY) ## Run the simulator over many seeds (SEEDS=5000)
 	@$(BIN)/python -m windlass.testing.simulate --seeds $(SEEDS) $(ARGS)

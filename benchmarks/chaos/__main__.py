@@ -4,11 +4,11 @@ From the top folder: `python -m benchmarks.chaos --seconds 300 --seed 1`.
 """
 
 import argparse
+import asyncio
 import sys
 from random import SystemRandom
 
 import msgspec
-import uvloop
 from benchmarks.chaos.faults import BRIEF, FULL
 from benchmarks.chaos.run import chaos
 
@@ -30,7 +30,7 @@ def main() -> int:
     told = f"--seconds {wanted.seconds:g} --rate {wanted.rate:g} --seed {seed}{' --brief' if wanted.brief else ''}"
     print(f"replay with: python -m benchmarks.chaos {told}")
     pace = msgspec.structs.replace(BRIEF if wanted.brief else FULL, calm=wanted.calm)
-    report = uvloop.run(chaos(pace, wanted.seconds, wanted.rate, seed, keep=wanted.keep, say=print))
+    report = asyncio.run(chaos(pace, wanted.seconds, wanted.rate, seed, keep=wanted.keep, say=print))
     print(report.text())
     return 1 if report.violations else 0
 

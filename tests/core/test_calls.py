@@ -18,7 +18,8 @@ PARAMS = {"url": "{{ input.url }}", "query": {"page": 1, "size": 5}}
 
 def series(
     collect: Collect = Collect.APPEND, *, next_call: object = NEXT_PAGE, on_error: int = 1,
-    loop: LoopPlan | None = None, condition: str = "{{ response.more }}", path: tuple[str, ...] = ("data",), sink: bool = False, **rule: Any,
+    loop: LoopPlan | None = None,
+    condition: str = "{{ response.more }}", path: tuple[str, ...] = ("data",), sink: bool = False, **rule: Any,
 ) -> NodePlan:  # fmt: skip
     return NodePlan(
         id="fetch",

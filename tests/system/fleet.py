@@ -144,15 +144,21 @@ class Fleet:
         self.folder = folder
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        self.environment = {**without_settings(), **environment, "PYTHONPATH": str(folder) + ":/tmp"}
+        self.environment = {**without_settings(), **environment, "PYTHONPATH": str(folder)}
         self.processes: list[Process] = []
 
-    async def spawn(self, name: str, *arguments: str, settings: Mapping[str, str] | None = None) -> Process:
-        """Start a process without waiting for it."""
+    async def spawn(
+        self,
+        name: str,
+        *arguments: str,
+        settings: Mapping[str, str] | None = None,
+        python: Sequence[str] = (),
+    ) -> Process:
+        """Start a process without waiting for it; `python` are flags of the interpreter."""
         log = self.folder / f"{name}.log"
         with log.open("ab") as output:
             process = await asyncio.create_subprocess_exec(
-                *PARENT_DEATH, sys.executable, "-m", "windlass", *arguments,
+                *PARENT_DEATH, sys.executable, *python, "-m", "windlass", *arguments,
                 cwd=self.folder, env={**self.environment, **(settings or {})},
                 stdin=subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=output,
             )  # fmt: skip
@@ -169,9 +175,11 @@ class Fleet:
         """An engine, up."""
         return await self._up(name, "engine", settings=settings)
 
-    async def worker(self, name: str = "worker", *arguments: str, settings: Mapping[str, str] | None = None) -> Process:
-        """A worker with the handlers of the folder, up."""
-        return await self._up(name, "worker", "--import", "steps", *arguments, settings=settings)
+    async def worker(
+        self, name: str = "worker", settings: Mapping[str, str] | None = None, imports: str = "steps"
+    ) -> Process:
+        """A worker with the handlers of a module, which may lie in the folder, up."""
+        return await self._up(name, "worker", "--import", imports, settings=settings)
 
     async def _up(self, name: str, *arguments: str, settings: Mapping[str, str] | None) -> Process:
         process = await self.spawn(name, *arguments, settings=settings)
@@ -213,11 +221,11 @@ async def rows(url: str, statement: str, *arguments: object) -> Sequence[Any]:
         await connection.close()
 
 
-async def until(ask: Any, seconds: float, what: str) -> Any:
+async def until(ask: Any, seconds: float, what: str, look_seconds: float = LOOK_SECONDS) -> Any:
     """Ask again and again until the answer is true; the answer. AssertionError after so long."""
     deadline = time.monotonic() + seconds
     while True:
         if answer := await ask():
             return answer
         assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
-        await asyncio.sleep(LOOK_SECONDS)
+        await asyncio.sleep(look_seconds)

@@ -215,7 +215,7 @@ class Desk:
         if index is None:
             return Made(job, node_id, None, row.attempt, row.worker_id)
         place = loop_place(plan, row)
-        if place is None:
+        if place is None or index >= place.begun:
             return None
         found = await iteration(store, place, index)
         if found is None:

@@ -12,6 +12,7 @@ import click
 import msgspec
 import uvicorn
 
+from windlass.cli.joined import JoinedProtocol
 from windlass.cli.remote import local_url
 from windlass.core.errors import Problem, SettingsInvalid
 from windlass.settings import Settings
@@ -118,6 +119,7 @@ def _bound(host: str, port: int) -> Generator[socket.socket]:
 async def _listening(system: Server, listening: socket.socket, drain_seconds: int) -> AsyncGenerator[None]:
     config = uvicorn.Config(
         system.app,
+        http=JoinedProtocol,
         lifespan="off",
         ws="none",
         log_config=None,

@@ -68,7 +68,11 @@ def _wake(turn: Turn, message: TimerDue) -> None:
         _begin(turn)
         return
     if message.kind == "job_timeout":
-        if not job.ended and message.round == job.round:
+        if job.ended or message.round != job.round:
+            return
+        if job.deadline_at is not None and turn.now < job.deadline_at:
+            turn.wake(job.deadline_at, "job_timeout")
+        else:
             endings.time_out_job(turn)
         return
     node = job.plan.index.get(message.node_id or "", -1)
@@ -90,6 +94,11 @@ def _go_on_with(turn: Turn, flight: Flight) -> None:
     """The wait before a further attempt is over; an iteration then waits for room in its loop."""
     job = turn.job
     if job.state_of(flight) != NodeState.WAITING or flight.is_gathering:
+        return
+    if flight.due_at is not None and turn.now < flight.due_at:
+        # Told of a wait that was never stored, or by a clock that went back: the wait that is recorded counts.
+        node_id = job.plan.nodes[flight.node].id
+        turn.wake(flight.due_at, "retry", node_id, flight.attempt, max(flight.index, 0))
         return
     if flight.index < 0:
         progress.dispatch_again(turn, flight)

@@ -127,3 +127,5 @@ class Plan(Struct, frozen=True):
     timeout_seconds: float | None = None
     # The JSON Schema of the input, encoded; None accepts any object.
     input_schema: Raw | None = None
+    # Whether some node makes further calls after one that succeeded.
+    has_series: bool = False

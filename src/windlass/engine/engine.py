@@ -103,6 +103,7 @@ class Engine:
         self._pruner = Pruner(store, artefacts, clock, self._settings.retention_days)
         self._reaped_at = clock.now()
         self._duties: list[asyncio.Task[None]] = []
+        self._leases: Leases | None = None
         self._watcher = Watcher(store, self._news_of)
         self._ends: dict[str, list[asyncio.Future[None]]] = {}
         # Jobs that ended lately: those who ask for them need no look at the database.
@@ -121,7 +122,7 @@ class Engine:
         if sharing is None:
             await self._hold_alone()
         elif sharing.owns:
-            leases = Leases(self._store, self._owner, sharing.shards, sharing.lease_seconds, self)
+            leases = self._leases = Leases(self._store, self._owner, sharing.shards, sharing.lease_seconds, self)
             await leases.look()
             self._keep("the leases", leases.look_seconds, leases.look)
         if sharing is None or sharing.owns:
@@ -208,6 +209,8 @@ class Engine:
             duty.cancel()
         await asyncio.gather(*self._duties, return_exceptions=True)
         await asyncio.gather(*(self.give_back(number) for number in list(self._held)))
+        if self._leases is not None:
+            await self._leases.settle()
         self._held.clear()
         if self._sharing is not None and self._sharing.owns:
             await self._store.leave(self._owner)

@@ -1,6 +1,7 @@
 """Spreads the shards over the engines that live: claims what nobody has, gives back what is more than a fair part."""
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from typing import Protocol
 from zlib import crc32
@@ -11,6 +12,8 @@ from windlass.ports.store import LeaseRow, Ownership, Store
 LOOKS_PER_LEASE = 3
 # Shards given back at one look: their jobs pause for a moment, so not all at once.
 GIVEN_BACK_MAX = 4
+
+log = logging.getLogger("windlass.engine")
 
 
 class Holder(Protocol):
@@ -39,19 +42,32 @@ class Leases:
         self._lease_seconds = lease_seconds
         self._holder = holder
         self.look_seconds = lease_seconds / LOOKS_PER_LEASE
+        # Shards on their way to others. They may take long, and all leases must be renewed meanwhile.
+        self._giving: dict[int, asyncio.Future[None]] = {}
 
     async def look(self) -> None:
         """Renew what this engine has, then take or give back what the fair part asks for."""
         epochs = {number: epoch for number, epoch in self._holder.holds().items() if epoch}
         seen = await self._store.beat(self._owner, epochs, self._lease_seconds)
-        held = self._holder.holds()
+        kept = [number for number in sorted(self._holder.holds()) if number not in self._giving]
         fair = -(-self._total // max(1, len(seen.engines)))
-        surplus = sorted(held)[fair:][:GIVEN_BACK_MAX]
-        if surplus:
-            await asyncio.gather(*(self._holder.give_back(number) for number in surplus))
-            return
-        for number in self._free(seen)[: fair - len(held)]:
+        surplus = kept[fair:]
+        for number in surplus[: max(0, GIVEN_BACK_MAX - len(self._giving))]:
+            self._giving[number] = asyncio.ensure_future(self._give_back(number))
+        for number in self._free(seen)[: max(0, fair - len(kept))]:
             self._holder.hold(number)
+
+    async def _give_back(self, number: int) -> None:
+        try:
+            await self._holder.give_back(number)
+        except Exception:
+            log.exception("shard %d could not be given back; its lease will end by itself", number)
+        finally:
+            del self._giving[number]
+
+    async def settle(self) -> None:
+        """Wait for the shards that are on their way to others."""
+        await asyncio.gather(*self._giving.values())
 
     def _free(self, seen: Ownership) -> list[int]:
         """Shards that nobody has, in an order of this engine's own: others look at the same moment."""

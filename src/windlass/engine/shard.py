@@ -187,7 +187,7 @@ class Shard:
                     self._dismiss(message, changes)
                     continue
             # One that has ended needs nothing, and must not be dropped from memory while something is fetched for it.
-            if (job.has_large or isinstance(message, TaskFinished)) and not job.ended:
+            if (job.has_large or job.plan.has_series) and not job.ended:
                 want_for(job, message)
                 if job.wanted:
                     await self._values.provide(job)
@@ -297,9 +297,13 @@ class Shard:
             self._gather_failure = failure
         await self._broker.send(self.number, [])
 
+    def ahead(self) -> set[str]:
+        """Jobs whose memory is ahead of their rows: something was decided about them and is not stored yet."""
+        return {job_id for changes in self._unstored for job_id in changes.events}
+
     def _forget_ended(self) -> None:
         """Drop ended jobs from memory, but not before all that was decided about them is stored."""
-        spoken_of = {job_id for changes in self._unstored for job_id in changes.events}
+        spoken_of = self.ahead()
         for job_id in self._leaving - spoken_of:
             job = self.jobs.get(job_id)
             if job is not None and job.ended:

@@ -69,13 +69,18 @@ class Sweeper:
         before = now - self._flight
         places: dict[str, Place] = {}
         overdue: list[Message] = []
+        ahead = self._shard.ahead()
         for count, job in enumerate(list(self._shard.jobs.values()), 1):
+            if count % YIELD_JOBS == 0:
+                await asyncio.sleep(0)
+                ahead = self._shard.ahead()
+            # What a job has in memory only may never be stored: neither its tasks nor its waits may leave here.
+            if job.id in ahead:
+                continue
             for flight in job.out():
                 if (flight.dispatched_at or 0) < before:
                     places[job.task_id(flight)] = (job.id, flight.node, flight.index, flight.attempt)
             overdue += [told(timer) for timer in self._shard.recovery.timers([job]) if timer.due_at < before]
-            if count % YIELD_JOBS == 0:
-                await asyncio.sleep(0)
         if overdue:
             await self._broker.send(self._shard.number, overdue)
         unknown = await missing(self._broker, list(places))

@@ -64,6 +64,7 @@ def compile_plan(definition: Definition, version: int) -> Plan:
         fail_fast=definition.on_failure == "fail_fast",
         timeout_seconds=definition.timeout_seconds,
         input_schema=None if schema is None else Raw(msgspec.json.encode(schema, order="deterministic")),
+        has_series=any(node.on_success is not None for node in definition.nodes),
     )
 
 

@@ -180,7 +180,7 @@ async def run_loop(engine: Embedded, workflow_id: str, items: int) -> tuple[str,
 
 async def check_loop(engine: Embedded, job_id: str, items: int) -> None:
     """All results of a loop are there, in order, and so are its events."""
-    results = json.loads(bytes((await engine.result(job_id)).result_data))["each"]
+    results = json.loads(bytes((await engine.result(job_id, bytes_max=1 << 30)).result_data))["each"]
     assert [one["echoed_params"]["item"] for one in results] == list(range(items))
     # Three for each item; the others tell of the job, its node and the loop.
     assert (await engine.store.job(job_id)).seq == 3 * items + 9

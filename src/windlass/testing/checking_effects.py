@@ -157,8 +157,13 @@ def _check_result(case: Case, node: FoldedNode, unit: Folded) -> None:
             _check_reads(case, name, run)
     if row is None:
         return
-    possible = _possible_outputs(case, node, unit)
-    if case.decoded(row.output) not in possible:
+    rule = node.plan.on_success
+    if rule is None or rule.collect is Collect.REPLACE:
+        found = case.body(row.output)
+        possible = [case.body(run.output) for run in case.succeeded(node, unit.index, unit.accepted[-1])]
+    else:
+        found, possible = case.decoded(row.output), _possible_outputs(case, node, rule, unit)
+    if found not in possible:
         made = f"attempts {unit.accepted} made {possible!r}"
         case.blame("I6", f"the output of {name} is {text_of(case.body(row.output))}, {made}"[:600])
 
@@ -172,13 +177,11 @@ def _check_reads(case: Case, name: str, run: Execution) -> None:
             case.blame("I8", f"{name} attempt {run.attempt} {told}")
 
 
-def _possible_outputs(case: Case, node: FoldedNode, unit: Folded) -> list[Any]:
-    rule = node.plan.on_success
-    last = [case.decoded(run.output) for run in case.succeeded(node, unit.index, unit.accepted[-1])]
-    if rule is None or rule.collect is Collect.REPLACE:
-        return last
+def _possible_outputs(case: Case, node: FoldedNode, rule: RetryOnSuccess, unit: Folded) -> list[Any]:
+    """What the answers of a series come to together."""
     if len(unit.answers) == 1:
-        return [_joined(rule, [_part(rule, output)]) for output in last]
+        runs = case.succeeded(node, unit.index, unit.answers[0])
+        return [_joined(rule, [_part(rule, case.decoded(run.output))]) for run in runs]
     parts: list[Any] = []
     index = -1 if unit.index is None else unit.index
     for call, attempt in enumerate(unit.answers, 1):

@@ -74,6 +74,7 @@ class NodeDraft(Struct):
     loop: LoopPlan | None = None
     calls: RetryOnSuccess | None = None
     sinks: bool = False
+    redeliveries_max: int = 5
 
 
 def loop_over(collection: object, window: int = 1, *, tolerant: bool = False, chunk_size: int | None = None,
@@ -107,16 +108,18 @@ def compiled(workflow_id: str, drafts: Sequence[NodeDraft], *, fail_fast: bool =
     for child, numbers in enumerate(parents):
         for parent in numbers:
             children[parent].append(child)
+    nodes = [_node(draft) for draft in drafts]
     return Plan(
         workflow_id=workflow_id,
         version=version,
-        nodes=[_node(draft) for draft in drafts],
+        nodes=nodes,
         index=index,
         parents=parents,
         children=[tuple(numbers) for numbers in children],
         dependency_counts=array("l", [len(numbers) for numbers in parents]),
         fail_fast=fail_fast,
         timeout_seconds=timeout_seconds,
+        has_series=any(node.on_success is not None for node in nodes),
     )
 
 
@@ -134,6 +137,7 @@ def _node(draft: NodeDraft) -> NodePlan:
         run_if_skipped=draft.run_if_skipped,
         on_error=draft.on_error,
         on_success=draft.calls,
+        redeliveries_max=draft.redeliveries_max,
         loop=draft.loop,
         sink=_sink(draft) if draft.sinks else None,
     )

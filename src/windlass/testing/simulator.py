@@ -47,7 +47,7 @@ IDLE_SECONDS_MAX = 120.0
 RUN_SECONDS_MAX = 3_000.0
 RESTART_SECONDS_MAX = 3.0
 # Looks at memory and rows: one in so many idle moments.
-LOOK_EVERY = 4
+LOOK_EVERY = 6
 ASK_SECONDS_MAX = 20.0
 ASKS_MAX = 5
 

@@ -124,6 +124,7 @@ def _draft(name: str, parents: list[str], chance: Random, taste: Taste, known: d
     if chance.random() < taste.calls:
         draft.calls = _calls(chance, chunked=draft.loop is not None and draft.loop.chunk_size is not None)
         script = msgspec.structs.replace(script, pages=chance.choice([0, 1, 2, 3, 4]))
+    draft.redeliveries_max = chance.choice([0, 1, 2, 5])
     draft.sinks = chance.random() < taste.sinks
     draft.script = script
     if not {SLOW, STUBBORN}.isdisjoint(act for acts in (script.acts, *script.others) for act in acts):

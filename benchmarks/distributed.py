@@ -1,0 +1,204 @@
+"""`make bench-distributed`: engine and worker as processes of their own on PostgreSQL and Redis, peers beside them.
+
+From the top folder: `python -m benchmarks.distributed`. Servers are private ones: PostgreSQL with fsync, Redis with its
+log flushed every second. `--profile` tells where the engine's time goes.
+"""
+
+import argparse
+import asyncio
+import io
+import json
+import pstats
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from benchmarks.celery_peer import measure as measure_celery
+from benchmarks.celery_peer import peer
+from msgspec import structs
+from tests.servers import new_database
+from tests.system.fleet import Fleet, durable_postgres, durable_redis, until
+
+from windlass.settings import Settings
+from windlass.testing.bench import NO_INPUT, Document, Figure, chain, deployed, fan, table
+from windlass.wiring import Embedded, Roles, open_server
+
+REPEATS = 5
+JOBS = 1_000
+LOOK_SECONDS = 0.002
+ENDS_SECONDS_MAX = 300.0
+PEER_REPEATS = 3
+PROFILE_LINES = 45
+GROUPS = ("chain", "fan", "jobs", "bigfan")
+GOALS = {
+    "redis": {"chain": "<= 2.5", "fan": ">= 6,000", "jobs": ">= 10,000", "bigfan": ">= 12,000"},
+    "postgres": {"fan": ">= 4,000", "jobs": ">= 4,000", "bigfan": ">= 4,000"},
+}
+
+
+async def ended(engine: Embedded, job_id: str) -> None:
+    """Return once the end of a job can be read."""
+
+    async def is_over() -> bool:
+        return (await engine.store.standings([job_id]))[0].status not in ("pending", "running")
+
+    await until(is_over, ENDS_SECONDS_MAX, "the job has ended", LOOK_SECONDS)
+
+
+async def one_job(engine: Embedded, document: Document) -> float:
+    """Seconds of one job, from its submit to its durable end."""
+    began = time.perf_counter()
+    job = await engine.submit(document["workflow_id"], NO_INPUT)
+    await ended(engine, job.job_id)
+    seconds = time.perf_counter() - began
+    done = await engine.store.job(job.job_id)
+    assert done.status == "completed", done
+    return seconds
+
+
+async def many_jobs(engine: Embedded, document: Document) -> float:
+    """Seconds of many jobs, from the submits to the last durable end."""
+    began = time.perf_counter()
+    jobs = await engine.submit_all(document["workflow_id"], [NO_INPUT] * JOBS)
+    left = [job.job_id for job in jobs]
+    while left:
+        standings = await engine.store.standings(left)
+        left = [one.job_id for one in standings if one.status in ("pending", "running")]
+        await asyncio.sleep(LOOK_SECONDS)
+    return time.perf_counter() - began
+
+
+async def figures(engine: Embedded, broker: str, groups: Sequence[str], repeats: int) -> list[Figure]:
+    """The figures of one deployment."""
+    documents = {"chain": chain(100), "fan": fan(1_000), "jobs": chain(3), "bigfan": fan(10_000)}
+    names = {
+        "chain": "chain: 100 nodes one after another",
+        "fan": "fan: 1 -> 1,000 -> 1",
+        "jobs": f"jobs: {JOBS} jobs of 3 nodes",
+        "bigfan": "big fan: 1 -> 10,000 -> 1",
+    }
+    found: list[Figure] = []
+    for group in groups:
+        document = documents[group]
+        await deployed(engine, document)
+        nodes = len(document["nodes"]) * (JOBS if group == "jobs" else 1)
+        run: Callable[[Embedded, Document], Awaitable[float]] = many_jobs if group == "jobs" else one_job
+        await run(engine, document)
+        seconds = [await run(engine, document) for _ in range(repeats)]
+        goal = GOALS[broker].get(group, "")
+        if group == "chain":
+            values = [1000 * one / nodes for one in seconds]
+            found.append(Figure(names[group], "ms/node", statistics.median(values), min(values), repeats, goal))
+        else:
+            values = [nodes / one for one in seconds]
+            found.append(Figure(names[group], "nodes/s", statistics.median(values), max(values), repeats, goal))
+    return found
+
+
+async def measure(folder: Path, broker: str, groups: Sequence[str], repeats: int, profiled: str | None) -> list[Figure]:
+    """One engine, one worker, and this process, which submits."""
+    for name in ("postgres", "redis", "processes"):
+        (folder / name).mkdir(parents=True)
+    postgres, redis = durable_postgres(folder / "postgres"), durable_redis(folder / "redis")
+    postgres.wait()
+    redis.wait()
+    try:
+        url = new_database(postgres.url, "bench")
+        redis_url = redis.url if broker == "redis" else None
+        environment = {"WINDLASS_DATABASE_URL": url, **({"WINDLASS_REDIS_URL": redis_url} if redis_url else {})}
+        fleet = Fleet(folder / "processes", environment)
+        try:
+            for kind in ("engine", "worker"):
+                prefix = ("-m", "cProfile", "-o", str(folder / "profile")) if profiled == kind else ()
+                await (await fleet.spawn(kind, kind, python=prefix)).up()
+            async with open_server(Settings(database_url=url, redis_url=redis_url), Roles()) as server:
+                found = await figures(server.embedded, broker, groups, repeats)
+            for process in fleet.processes:
+                await process.stop()
+        finally:
+            await fleet.aclose()
+        if profiled is not None:
+            print(_profile(folder / "profile"))
+        return found
+    finally:
+        redis.kill()
+        postgres.kill(signal.SIGQUIT)
+
+
+def _profile(file: Path) -> str:
+    text = io.StringIO()
+    stats = pstats.Stats(str(file), stream=text).strip_dirs()
+    stats.sort_stats("tottime").print_stats(PROFILE_LINES)
+    stats.sort_stats("cumulative").print_stats("shard.py|engine.py|postgres.py|redis|codec|worker.py|execute.py")
+    return text.getvalue()
+
+
+def windlass(broker: str, groups: Sequence[str], repeats: int, profiled: str | None = None) -> list[Figure]:
+    """Windlass in three processes on servers of its own."""
+    folder = Path(tempfile.mkdtemp(prefix="windlass-bench-"))
+    try:
+        return asyncio.run(measure(folder, broker, groups, repeats, profiled))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def beside(name: str, ours: Sequence[Figure], theirs: dict[str, float]) -> None:
+    """Print what a peer needed for the same."""
+    print(f"\n{name}, beside Windlass:")
+    for group, one in zip(GROUPS, ours, strict=False):
+        if group in theirs:
+            factor = theirs[group] / one.median if one.unit == "ms/node" else one.median / theirs[group]
+            told = f"{theirs[group]:>10,.2f} {one.unit:<8} Windlass is {factor:,.1f} x faster"
+            print(f"  {one.workload:<36} {told}")
+
+
+def main() -> int:
+    """Measure all; tables for people, then one JSON object."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.distributed", description=__doc__)
+    parser.add_argument("groups", nargs="*", help=f"some of {', '.join(GROUPS)}; all by default")
+    parser.add_argument("--repeats", type=int, default=REPEATS)
+    parser.add_argument("--broker", choices=["redis", "postgres"], help="one of the two; both by default")
+    parser.add_argument("--no-peers", action="store_true", help="measure Windlass alone")
+    parser.add_argument("--profile", choices=["engine", "worker"], help="profile a process; figures suffer")
+    wanted = parser.parse_args()
+    groups = wanted.groups or list(GROUPS)
+    told: dict[str, Any] = {}
+    found: dict[str, list[Figure]] = {}
+    for broker in [wanted.broker] if wanted.broker else ["redis", "postgres"]:
+        found[broker] = windlass(broker, groups, wanted.repeats, wanted.profile)
+        print(f"\nWindlass, PostgreSQL with fsync, tasks on {broker}; engine and worker are one process each:")
+        print(table(found[broker]))
+        told[broker] = [structs.asdict(one) for one in found[broker]]
+    if not wanted.no_peers and "redis" in found and not wanted.groups:
+        with peer():
+            told["celery"] = measure_celery(PEER_REPEATS)
+        beside("Celery + Redis (2 processes, late acks)", found["redis"], told["celery"])
+        dbos = Path(__file__).parent / "dbos_peer.py"
+        told["dbos"] = _peer_in_process(dbos)
+        if told["dbos"]:
+            beside("DBOS + PostgreSQL (fsync)", found["redis"], told["dbos"])
+    print(json.dumps(told))
+    return 0
+
+
+def _peer_in_process(program: Path) -> dict[str, float]:
+    """The figures of a peer that wants a process to itself."""
+    if not program.exists():
+        return {}
+    done = subprocess.run([sys.executable, "-m", "benchmarks.dbos_peer"], capture_output=True, check=False)
+    if done.returncode:
+        print(f"\nDBOS could not be measured: {done.stderr.decode()[-300:]}")
+        return {}
+    return msgspec.json.decode(done.stdout.splitlines()[-1], type=dict[str, float])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
