@@ -34,6 +34,7 @@ CATCHES_EVERYTHING = {
     "cli/user_code.py": "modules that users name",
     "engine/duties.py": "the top of a duty's loop",
     "engine/intake.py": "the top of a duty's loop: the error goes to those who wait for an answer",
+    "engine/leases.py": "the top of a duty's loop",
     "engine/recovery.py": "one job that can not be loaded must not keep the others from it",
     "engine/shard.py": "the top of a duty's loop; one bad job is set aside",
     "worker/child.py": "user code",

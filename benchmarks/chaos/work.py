@@ -34,6 +34,9 @@ def node(*parents: str, **params: Any) -> dict[str, Any]:
 
 
 RETRY = {"on_error": {"max_attempts": 4, "initial_delay": "50ms", "max_delay": "200ms"}}
+# The database of the sink is away for seconds when PostgreSQL is killed.
+PATIENT = {"on_error": {"max_attempts": 50, "backoff": "fixed", "initial_delay": "500ms"}}
+SINK = {"tool": "postgres", "connection": TARGET, "table": TABLE}
 LOOP = {"collection": "{{ first.output.list }}", "element": "item", "concurrency": 3}
 PAGES = {
     "on_success": {
@@ -58,7 +61,7 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
     "pages": {"fetch": {**node(query={"page": 1}, pages=3), "retry": PAGES}, "last": node("fetch")},
     "sink": {
         "a": node(),
-        "store": {**node("a"), "sink": {"tool": "postgres", "connection": TARGET, "table": TABLE}},
+        "store": {**node("a"), "sink": SINK, "retry": PATIENT},
         "c": node("store"),
     },
     FAILING: {"a": node(), "b": node("a", acts=["error", "error", "ok"]), "c": node("b")},

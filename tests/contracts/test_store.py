@@ -234,6 +234,19 @@ async def test_a_commit_stores_everything(store: Store) -> None:
     assert list(await store.requests(0, 10)) == []
 
 
+async def test_several_jobs_are_restored_as_each_is_alone(store: Store) -> None:
+    await store.submit([new_job("j1"), new_job("j2"), new_job("j3")])
+    lease = await store.take_lease(0, "one")
+    rows = [node_row("j1", "a", output="1"), node_row("j3", "a"), node_row("j3", "b")]
+    await store.commit(0, lease.epoch, changes(nodes=rows, events={"j1": [event(2)], "j3": [event(2)]}))
+
+    found = await store.restore_all(["j3", "unknown", "j1", "j2"])
+
+    assert {one.job.job_id: one for one in found} == {
+        job_id: await store.restore(job_id) for job_id in ("j1", "j2", "j3")
+    }
+
+
 async def test_a_commit_that_can_not_be_stored_leaves_nothing_behind(store: Store) -> None:
     await store.submit([new_job("j1"), new_job("j2")])
     lease = await store.take_lease(0, "one")

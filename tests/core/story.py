@@ -5,7 +5,7 @@ from msgspec import Raw
 from windlass.core.advance import advance
 from windlass.core.changes import Changes, NodeRow
 from windlass.core.job import Job, JobHead
-from windlass.core.messages import Failed, Message, Submitted, Succeeded, TaskError, TaskFinished, TaskStarted
+from windlass.core.messages import Failed, Message, Submitted, Succeeded, TaskError, TaskFinished, TaskStarted, TimerDue
 from windlass.core.plan import Plan
 from windlass.core.states import JOB_STATES, JobState, NodeState
 
@@ -29,12 +29,21 @@ class Story:
         """Apply messages, each in a batch of its own; the last one's changes."""
         changes = Changes()
         for message in messages:
+            if isinstance(message, TimerDue):
+                self.now = max(self.now, self._due_at(message))
             changes = advance(self.job, message, self.now)
             self.told.append(changes)
             self.rows.update({node_id: row for (_, node_id), row in changes.nodes.items()})
             for event in changes.events.get("job", []):
                 self.events.append(event.type if event.node_id is None else f"{event.type} {event.node_id}")
         return changes
+
+    def _due_at(self, message: TimerDue) -> int:
+        """When the wait that a timer tells of is over: time passes until then."""
+        if message.kind == "job_timeout":
+            return self.job.deadline_at or 0
+        flight = self.job.flights.get(self.plan.index.get(message.node_id or "", -1))
+        return 0 if flight is None else flight.due_at or 0
 
     def begin(self) -> Changes:
         return self.tell(Submitted("job"))

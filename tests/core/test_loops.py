@@ -277,6 +277,7 @@ def test_a_loop_that_took_too_long_fails() -> None:
     timer = next(timer for timer in story.timers if timer.kind == "loop_timeout")
     assert timer.due_at == story.now + 5 * SECOND
 
+    story.now = timer.due_at
     story.tell(TimerDue("job", "loop_timeout", "each", timer.attempt))
 
     assert story.status == "failed"
@@ -289,9 +290,20 @@ def test_the_bound_of_an_earlier_run_changes_nothing() -> None:
     story.fail("each", 0)
     story.tell(RetryRequested("job", "r"))
 
+    story.now += 9 * SECOND
     story.tell(TimerDue("job", "loop_timeout", "each", 1))
 
     assert story.state("each") == "dispatched"
+
+
+def test_a_bound_that_is_told_of_too_early_is_waited_for() -> None:
+    story = loop_story(looping(1, timeout_seconds=5.0))
+    story.begin()
+
+    changes = story.tell(TimerDue("job", "loop_timeout", "each", 1))
+
+    assert story.state("each") == "dispatched"
+    assert [timer.due_at for timer in changes.timers] == [story.now + 5 * SECOND]
 
 
 def test_losses_count_for_the_iteration_that_was_lost() -> None:

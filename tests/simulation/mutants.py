@@ -15,6 +15,8 @@ from tests.simulation.mutants_of_loops import in_core as _core
 from tests.simulation.mutants_of_loops import in_engine as _engine
 
 SEEDS_MAX = 400
+# Fewer than the simulator allows: a mistake that makes something spin is noticed sooner.
+ROUNDS_MAX = 10_000
 
 
 MUTANTS = (
@@ -153,8 +155,9 @@ MUTANTS = (
     _core(
         "the timeout of an earlier round ends a retried job",
         "advance",
-        "if not job.ended and message.round == job.round:",
-        "if not job.ended:",
+        "        if job.ended or message.round != job.round:\n            return\n"
+        "        if job.deadline_at is not None and turn.now < job.deadline_at:\n",
+        "        if job.ended:\n            return\n        if False:\n",
     ),
     # Rebuilding from rows
     _core(
@@ -296,9 +299,11 @@ def hunt(name: str) -> str | None:
 def _looks() -> Iterator[tuple[str, Callable[[], Sequence[object]]]]:
     """Simulations that may notice something, the quickest first."""
     # Not before the mistake is in.
+    from windlass.testing import virtual
     from windlass.testing.faults import Fault, FaultAt
     from windlass.testing.references import (
         REFERENCE_SETTINGS,
+        a_bounded_job,
         a_task_that_kills,
         crash_points,
         loops_of_all_kinds,
@@ -308,7 +313,8 @@ def _looks() -> Iterator[tuple[str, Callable[[], Sequence[object]]]]:
     )
     from windlass.testing.scenarios import run_seed
 
-    for reference in (pages_in_a_loop(), loops_of_all_kinds(), a_task_that_kills()):
+    virtual.ROUNDS_MAX = ROUNDS_MAX
+    for reference in (pages_in_a_loop(), loops_of_all_kinds(), a_bounded_job(), a_task_that_kills()):
         for where, setting in REFERENCE_SETTINGS.items():
             yield where, lambda r=reference, s=setting: run_reference(r, FaultAt(), s).violations
     for seed in range(SEEDS_MAX):

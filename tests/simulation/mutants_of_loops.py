@@ -142,8 +142,9 @@ LOOP_MUTANTS = (
     in_core(
         "the bound of an earlier run ends a loop",
         "advance",
-        "if loop is not None and loop.flight.attempt == message.attempt:\n            loops.time_out",
-        "if loop is not None:\n            loops.time_out",
+        "        if loop is None or loop.flight.attempt != message.attempt:\n            return\n"
+        "        if loop.deadline_at is not None and turn.now < loop.deadline_at:\n",
+        "        if loop is None:\n            return\n        if False:\n",
     ),
     in_core(
         "a loop completes before all iterations have ended",

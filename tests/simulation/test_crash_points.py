@@ -9,6 +9,7 @@ from windlass.testing.faults import Fault, FaultAt
 from windlass.testing.references import (
     REFERENCE_SETTINGS,
     Reference,
+    a_bounded_job,
     a_task_that_kills,
     crash_points,
     flush_points,
@@ -32,7 +33,7 @@ def test_the_reference_workflow_has_thirty_nodes() -> None:
 
 
 @pytest.mark.parametrize(
-    "make", [*REFERENCES.values(), loops_of_all_kinds, a_task_that_kills], ids=lambda make: make.__name__
+    "make", [*REFERENCES.values(), loops_of_all_kinds, a_bounded_job, a_task_that_kills], ids=lambda make: make.__name__
 )
 @pytest.mark.parametrize("setting", REFERENCE_SETTINGS)
 def test_the_reference_run_breaks_nothing_without_faults(setting: str, make: Callable[[], Reference]) -> None:

@@ -121,12 +121,9 @@ async def test_writes_that_are_committed_together_fail_one_by_one(sqlite: Target
 
     outcomes = await asyncio.gather(*writing, return_exceptions=True)
 
-    assert [type(outcome).__name__ for outcome in outcomes] == [
-        "SinkReceipt",
-        "SinkReceipt",
-        "DatabaseRefused",
-        "SinkReceipt",
-    ]
+    # Which of the two with the same mark came first is left to chance.
+    told = [type(outcome).__name__ for outcome in outcomes]
+    assert (told[0], sorted(told[1:3]), told[3]) == ("SinkReceipt", ["DatabaseRefused", "SinkReceipt"], "SinkReceipt")
     assert await marks.table() == [{"mark": 0}, {"mark": 1}, {"mark": 2}]
 
 

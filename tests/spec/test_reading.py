@@ -107,7 +107,7 @@ PIECES = st.sampled_from(
 VALUES = st.lists(PIECES, min_size=1, max_size=6).map("".join)
 
 
-@settings(max_examples=2000)
+@settings(max_examples=1000)
 @given(st.lists(VALUES, min_size=1, max_size=4), st.booleans())
 def test_what_stands_after_keys_and_dashes_is_read_as_the_full_reader_does(values: list[str], listed: bool) -> None:
     lines = [f"- {value}" if listed else f"k{place}: {value}" for place, value in enumerate(values)]

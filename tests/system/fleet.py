@@ -64,6 +64,11 @@ class Restartable:
             start_new_session=True, user=self._user, cwd="/",
         )  # fmt: skip
 
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
     def kill(self, how: signal.Signals = signal.SIGKILL) -> None:
         """End it at once; PostgreSQL takes SIGQUIT for that, which leaves it to its log to recover from."""
         self._process.send_signal(how)

@@ -78,7 +78,11 @@ def _wake(turn: Turn, message: TimerDue) -> None:
     node = job.plan.index.get(message.node_id or "", -1)
     loop = job.loops.get(node)
     if message.kind == "loop_timeout":
-        if loop is not None and loop.flight.attempt == message.attempt:
+        if loop is None or loop.flight.attempt != message.attempt:
+            return
+        if loop.deadline_at is not None and turn.now < loop.deadline_at:
+            turn.wake(loop.deadline_at, "loop_timeout", message.node_id, message.attempt)
+        else:
             loops.time_out(turn, node)
         return
     flight = job.flights.get(node) if loop is None else loop.flights.get(message.index)

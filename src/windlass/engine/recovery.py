@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from windlass.core.attempts import NODE_TIMEOUT_GRACE_SECONDS
 from windlass.core.changes import NodeRow, Task, Timer
-from windlass.core.errors import StoreUnavailable, TemplateFailed
+from windlass.core.errors import JobNotFound, StoreUnavailable, TemplateFailed
 from windlass.core.iterations import Flight, LoopRows
 from windlass.core.job import Job, JobHead
 from windlass.core.messages import Message, Proceeded, Submitted, TaskLost
@@ -18,12 +18,14 @@ from windlass.core.states import JOB_STATES, JobState, NodeState
 from windlass.engine.plans import Plans
 from windlass.engine.values import Values
 from windlass.ports.broker import Broker
-from windlass.ports.store import Store, StoredJob
+from windlass.ports.store import Restored, Store, StoredJob
 
 # Task ids that one question to the broker names at most.
 ASK_MAX = 1_000
 # Stored results that recovery applies at once; the sweeper sees to the others.
 RESULTS_MAX = 10_000
+# Jobs that are asked for at once: their rows are in memory twice for a moment.
+RESTORE_MAX = 200
 
 _MICROSECONDS = 1_000_000
 log = logging.getLogger("windlass.engine")
@@ -73,20 +75,41 @@ class Recovery:
     async def load(self, shard: int, admitted: AbstractSet[str] | None) -> dict[str, Job]:
         """The shard's unfinished jobs, oldest first; only those admitted, where not all are."""
         jobs: dict[str, Job] = {}
-        for job_id in await self._store.unfinished(shard):
-            if job_id in self._quarantined or (admitted is not None and job_id not in admitted):
-                continue
-            restored = await self._store.restore(job_id)
-            stored = restored.job
-            try:
-                plan = await self._plans.get(stored.workflow_id, stored.version)
-                jobs[stored.job_id] = rebuild(plan, stored, restored.nodes, restored.loops)
-            except StoreUnavailable:
-                raise
-            except Exception:
-                self._quarantined.add(stored.job_id)
-                log.exception("job %s can not be loaded and is set aside", stored.job_id)
+        wanted = [
+            job_id
+            for job_id in await self._store.unfinished(shard)
+            if job_id not in self._quarantined and (admitted is None or job_id in admitted)
+        ]
+        for start in range(0, len(wanted), RESTORE_MAX):
+            part = wanted[start : start + RESTORE_MAX]
+            found = await self.restored(part)
+            for job_id in part:
+                try:
+                    restored = found.get(job_id) or await self._store.restore(job_id)
+                    plan = await self._plans.get(restored.job.workflow_id, restored.job.version)
+                    jobs[job_id] = rebuild(plan, restored.job, restored.nodes, restored.loops)
+                except StoreUnavailable:
+                    raise
+                except JobNotFound:
+                    continue
+                except Exception:
+                    self._quarantined.add(job_id)
+                    log.exception("job %s can not be loaded and is set aside", job_id)
         return jobs
+
+    async def restored(self, job_ids: Sequence[str]) -> dict[str, Restored]:
+        """Several jobs in few questions; nothing where one of them can not be read: each is then asked for alone."""
+        found: dict[str, Restored] = {}
+        try:
+            for start in range(0, len(job_ids), RESTORE_MAX):
+                for restored in await self._store.restore_all(job_ids[start : start + RESTORE_MAX]):
+                    found[restored.job.job_id] = restored
+        except StoreUnavailable:
+            raise
+        except Exception:
+            log.exception("some of %d jobs can not be read; they are tried one by one", len(job_ids))
+            found.clear()
+        return found
 
     def timers(self, jobs: Iterable[Job]) -> list[Timer]:
         """The waits that the rows tell of."""

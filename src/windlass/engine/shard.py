@@ -179,10 +179,11 @@ class Shard:
         self._unstored.append(changes)
         now = self._clock.now()
         jobs = self.jobs
+        restored = await self._restored(batch)
         for message in batch:
             job = jobs.get(message.job_id)
             if job is None:
-                job = await self._load(message.job_id)
+                job = await self._load(message.job_id, restored.pop(message.job_id, None))
                 if job is None:
                     self._dismiss(message, changes)
                     continue
@@ -212,11 +213,22 @@ class Shard:
         if isinstance(message, TaskFinished) and message.result_id and message.job_id not in self.quarantined:
             changes.results.append(message.result_id)
 
-    async def _load(self, job_id: str) -> Job | None:
+    async def _restored(self, batch: Sequence[Message]) -> dict[str, Restored]:
+        """The jobs of a batch that are not in memory, where there are several: one by one is a round trip for each."""
+        known = (self.jobs, self.fresh, self.quarantined)
+        unknown = {one.job_id: None for one in batch if not any(one.job_id in place for place in known)}
+        if len(unknown) < 2:
+            return {}
+        # From here on their rows may change only by this shard: nobody may admit them as they were.
+        self._expected.difference_update(unknown)
+        return await self.recovery.restored(list(unknown))
+
+    async def _load(self, job_id: str, restored: Restored | None = None) -> Job | None:
         if job_id in self.quarantined:
             return None
         fresh = self.fresh.pop(job_id, None)
-        restored = None if fresh is None else Restored(fresh)
+        if restored is None and fresh is not None:
+            restored = Restored(fresh)
         try:
             if restored is None:
                 self._expected.discard(job_id)

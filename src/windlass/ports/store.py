@@ -277,6 +277,10 @@ class Store(Protocol):
         """One job, finished or not, with the rows of its nodes and loops; JobNotFound."""
         ...
 
+    async def restore_all(self, job_ids: Sequence[str]) -> Sequence[Restored]:
+        """Those of the jobs that exist, each as `restore` has it, in few questions."""
+        ...
+
     async def iteration_outputs(self, wanted: Gather, start: int, stop: int) -> Sequence[Raw | None]:
         """Outputs of a loop's iterations from one index to before another, in order; None where there is none."""
         ...

@@ -30,7 +30,6 @@ _QUOTED = re.compile(r"(\"[^\"\\\n]*+\"|'[^'\n]*+')")
 # A word that is a value, or a key of at most 128 characters. The first look behind keeps a long word that is neither
 # from being tried again at each of its characters.
 _WORD = re.compile(r"([A-Za-z_](?<![A-Za-z0-9_/.-].)[A-Za-z0-9_/.-]*+(?:(?=: )(?<![A-Za-z0-9_/.-]{129})|(?= *[,\]}])))")
-_MANY_OPENED = re.compile(rf"^(?:[^\n\[{{]*+[\[{{]){{{DEPTH_MAX + 1}}}", re.MULTILINE)
 # Stands for a string in quotes while the words around it get theirs.
 _TAKEN_OUT = "\x01"
 _QUOTED_KEY = re.compile(_TAKEN_OUT + " *:")
@@ -156,7 +155,8 @@ def _values(texts: list[str]) -> list[object]:
     if len(read) != 2 * len(texts) or read[::2] != [_MARK] * len(texts):
         raise _NotPlain
     values = read[1::2]
-    if _MANY_OPENED.search(outside) and depth_over(values, DEPTH_MAX):
+    # One that opens few collections is not deep.
+    if any(text.count("[") + text.count("{") > DEPTH_MAX for text in texts) and depth_over(values, DEPTH_MAX):
         raise _NotPlain
     return values
 

@@ -23,6 +23,8 @@ _KNOWN_ELSEWHERE: Mapping[str, str] = {
     "index": "nodes with a loop",
 }
 NODE_KEYS = ("output", "result", "status", "meta")
+# Nodes looked at, of those just above another and of those above these, before all paths are followed.
+NEAR_MAX = 4
 
 
 class _Names:
@@ -82,7 +84,7 @@ def check_references(
     queries: dict[tuple[int, int], tuple[Path, str]] = {}
     for number, node in enumerate(nodes):
         above = parents[number]
-        if _FURTHER.isdisjoint(node.values) and _reads_above(node.values.get("params"), above, index):
+        if _FURTHER.isdisjoint(node.values) and _reads_near(node.values.get("params"), above, parents, index):
             continue
         for path, template, extra in templates_of(node):
             for reference in template.references:
@@ -99,15 +101,20 @@ def check_references(
         found.add(_inside(path, nodes[query[1]], name), message, f"add '{name}' to the dependencies of '{node}'")
 
 
-def _reads_above(template: Template | None, above: Sequence[int], index: Mapping[str, int]) -> bool:
-    """Whether a template reads nothing but the nodes just above: so most do, and then its place does not matter."""
+def _reads_near(
+    template: Template | None, above: Sequence[int], parents: Sequence[Sequence[int]], index: Mapping[str, int]
+) -> bool:
+    """Whether a template reads nothing but nodes a step or two up: so most do, and then its place does not matter."""
     if template is None:
         return True
     for reference in template.references:
         keys = reference.path
         if not keys or keys[0] not in NODE_KEYS or reference.name in _SPECIAL:
             return False
-        if index.get(reference.name) not in above:
+        target = index.get(reference.name)
+        if target in above:
+            continue
+        if target is None or not any(target in parents[node][:NEAR_MAX] for node in above[:NEAR_MAX]):
             return False
     return True
 

@@ -290,6 +290,10 @@ class PostgresStore:
         found = await self.snapshot(job_id)
         return await self._pool.look(lambda session: self._whole(session, job_id)) if _has_loops(found) else found
 
+    async def restore_all(self, job_ids: Sequence[str]) -> Sequence[Restored]:
+        found = await self._pool.look(lambda session: self._jobs_and_nodes(session, job_ids))
+        return [await self.restore(one.job.job_id) if _has_loops(one) else one for one in found]
+
     async def _whole(self, session: Session, job_id: str) -> Restored:
         # One view of the database for several queries: all rows must tell of the same moment.
         async with session.transaction(isolation="repeatable_read", readonly=True):
@@ -298,16 +302,20 @@ class PostgresStore:
             return Restored(found.job, found.nodes, loops)
 
     async def _job_and_nodes(self, session: Session, job_id: str) -> Restored:
-        job: StoredJob | None = None
-        nodes: list[NodeRow] = []
-        for text, *row in await session.fetch(self._sql["job_with_nodes"], job_id):
-            if text is None:
-                nodes.append(node_of(tuple(row)))
-            else:
-                job = job_of_text(text)
-        if job is None:
+        found = await self._jobs_and_nodes(session, [job_id])
+        if not found:
             raise no_job(job_id)
-        return Restored(job, nodes)
+        return found[0]
+
+    async def _jobs_and_nodes(self, session: Session, job_ids: Sequence[str]) -> list[Restored]:
+        jobs: list[StoredJob] = []
+        nodes: dict[str, list[NodeRow]] = {}
+        for text, *row in await session.fetch(self._sql["job_with_nodes"], list(job_ids)):
+            if text is None:
+                nodes.setdefault(row[0], []).append(node_of(tuple(row)))
+            else:
+                jobs.append(job_of_text(text))
+        return [Restored(job, nodes.get(job.job_id, [])) for job in jobs]
 
     async def _loop(self, session: Session, job_id: str, number: int, generation: int) -> LoopRows:
         key = (job_id, number, generation)

@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import chain, islice
 from pathlib import Path
 from typing import TypeVar, cast
@@ -13,7 +14,7 @@ import msgspec
 from msgspec import Raw
 
 from windlass.core.changes import Changes, Event, Gather, NodeRow, TaskRow
-from windlass.core.errors import RequestRefused, StaleLease, StoreUnavailable, WorkflowNotFound
+from windlass.core.errors import JobNotFound, RequestRefused, StaleLease, StoreUnavailable, WorkflowNotFound
 from windlass.core.iterations import LoopRows
 from windlass.core.messages import TaskFinished
 from windlass.ports.clock import Clock
@@ -336,6 +337,13 @@ class SqliteStore:
 
     async def restore(self, job_id: str) -> Restored:
         return await self._restored(job_id, with_loops=True)
+
+    async def restore_all(self, job_ids: Sequence[str]) -> Sequence[Restored]:
+        found: list[Restored] = []
+        for job_id in job_ids:
+            with suppress(JobNotFound):
+                found.append(await self.restore(job_id))
+        return found
 
     async def snapshot(self, job_id: str) -> Restored:
         return await self._restored(job_id, with_loops=False)

@@ -43,10 +43,15 @@ def _waiting(job: Job) -> Iterator[Flight]:
         yield from (flight for index, flight in loop.flights.items() if index not in loop.queued)
 
 
-def late_loops(jobs: Iterable[Job], now: int) -> list[Violation]:
-    """A loop's own bound was told of."""
+def lost_bounds(jobs: Iterable[Job], now: int) -> list[Violation]:
+    """The end of the time that a job or a loop has was told of."""
     late = now - LATE_MICROSECONDS
-    return [
+    found = [
+        Violation("I15", job.id, "goes on, though its timeout is over")
+        for job in jobs
+        if job.deadline_at is not None and job.deadline_at < late and not job.ended
+    ]
+    return found + [
         Violation("I15", job.id, f"the loop of node {node} goes on, though its timeout is over")
         for job in jobs
         for node, loop in job.loops.items()

@@ -377,6 +377,9 @@ class MemoryStore:
     async def restore(self, job_id: str) -> Restored:
         return self.rows(job_id)
 
+    async def restore_all(self, job_ids: Sequence[str]) -> Sequence[Restored]:
+        return [self.rows(job_id) for job_id in job_ids if job_id in self._jobs]
+
     async def iteration_outputs(self, wanted: Gather, start: int, stop: int) -> Sequence[Raw | None]:
         tasks = self._kept(wanted.job_id).tasks
         rows = (tasks.get((wanted.number, wanted.generation, index)) for index in range(start, stop))

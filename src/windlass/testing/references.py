@@ -106,6 +106,18 @@ def a_task_that_kills() -> Reference:
     return Reference(compiled("a_task_that_kills", drafts, fail_fast=False), _publish_again)
 
 
+def a_bounded_job() -> Reference:
+    """A job that ends in time, unless the clock of its first round counts for the second."""
+    drafts = [NodeDraft("work", [], script=Script(work_seconds=0.8))]
+    return Reference(compiled("a_bounded_job", drafts, timeout_seconds=1.0), _begin_again)
+
+
+async def _begin_again(simulation: Simulation, job_id: str) -> None:
+    await asyncio.sleep(0.5)
+    await simulation.cancel(job_id)
+    await simulation.retry(job_id)
+
+
 async def _publish_again(simulation: Simulation, job_id: str) -> None:
     await simulation.settle()
     await simulation.publish_again()

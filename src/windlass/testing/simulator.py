@@ -34,7 +34,7 @@ from windlass.testing.checking_memory import check_memory, check_room
 from windlass.testing.faults import Chooser, Life, Wire, adopt_tasks
 from windlass.testing.history import Acknowledged, Execution, History, JobHistory, Violation
 from windlass.testing.ledger import Ledger
-from windlass.testing.looking import late_loops, lost_tasks, lost_waits
+from windlass.testing.looking import lost_bounds, lost_tasks, lost_waits
 from windlass.testing.memory_artefacts import MemoryArtefacts
 from windlass.testing.memory_sink import MemorySink
 from windlass.testing.memory_store import MemoryStore
@@ -433,7 +433,7 @@ class Simulation:
             # A clock that was set makes waits longer or shorter.
             if self.clocks_steady:
                 now = self.clock.now()
-                self.violations += [*lost_waits(jobs, now), *late_loops(jobs, now)]
+                self.violations += [*lost_waits(jobs, now), *lost_bounds(jobs, now)]
         for job_id in shard.quarantined:
             self.blame("quarantine", job_id, "was set aside")
         if not self._looks % (LOOK_EVERY * 16):

@@ -106,8 +106,8 @@ select job_id, workflow_id, version, shard, status, input, round, priority, crea
 select * from nodes where job_id = $1;
 
 -- name: job_with_nodes
--- One statement, so that the job's row and its nodes' rows tell of the same moment. The job comes as one JSON object.
-select null as job, nodes.* from nodes where job_id = $1
+-- One statement, so that the row of a job and those of its nodes tell of the same moment. Jobs come as JSON objects.
+select null as job, nodes.* from nodes where job_id = any ($1::text[])
 union all
 select to_json(found)::text, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null,
        null, null
@@ -115,7 +115,7 @@ select to_json(found)::text, null, null, null, null, null, null, null, null, nul
                completed_at, deadline_at, error, idempotency_key, body_digest, scheduled_at,
                coalesce((select last_seq from events
                           where events.job_id = jobs.job_id order by first_seq desc limit 1), 0) as seq
-          from jobs where job_id = $1) as found;
+          from jobs where job_id = any ($1::text[])) as found;
 
 -- name: node_of_job
 select * from nodes where job_id = $1 and node_id = $2;
