@@ -1,0 +1,66 @@
+"""Engines spread the shards, and go on saying that they live while a shard takes its time to change hands."""
+
+import asyncio
+from collections.abc import Mapping
+
+from windlass.engine.leases import Leases
+from windlass.testing.memory_store import MemoryStore
+
+TOTAL = 4
+LEASE_SECONDS = 60.0
+
+
+class Owner:
+    """Owns shards without running them; giving one back takes as long as the test wants."""
+
+    def __init__(self, store: MemoryStore, name: str) -> None:
+        self.name = name
+        self.epochs: dict[int, int] = {}
+        self.wanted: set[int] = set()
+        self.may_give = asyncio.Event()
+        self.leases = Leases(store, name, TOTAL, LEASE_SECONDS, self)
+        self._store = store
+
+    def holds(self) -> Mapping[int, int]:
+        return {number: self.epochs.get(number, 0) for number in self.wanted}
+
+    def hold(self, number: int) -> None:
+        self.wanted.add(number)
+
+    async def give_back(self, number: int) -> None:
+        await self.may_give.wait()
+        await self._store.release_lease(number, self.epochs[number])
+        self.wanted.discard(number)
+
+    async def look(self) -> None:
+        await self.leases.look()
+        for number in sorted(self.wanted - self.epochs.keys()):
+            lease = await self._store.claim_lease(number, self.name, LEASE_SECONDS)
+            assert lease is not None
+            self.epochs[number] = lease.epoch
+
+
+async def test_an_engine_alone_takes_all_shards() -> None:
+    one = Owner(MemoryStore(), "one")
+
+    await one.look()
+
+    assert one.wanted == {0, 1, 2, 3}
+
+
+async def test_an_engine_looks_on_while_shards_are_slow_to_be_given_back() -> None:
+    store = MemoryStore()
+    one, two = Owner(store, "one"), Owner(store, "two")
+    await one.look()
+    await two.look()
+
+    async with asyncio.timeout(5.0):
+        await one.look()
+        await one.look()
+
+    assert one.wanted == {0, 1, 2, 3}
+    one.may_give.set()
+    await one.leases.settle()
+    assert len(one.wanted) == TOTAL // 2
+    await two.look()
+    assert one.wanted | two.wanted == {0, 1, 2, 3}
