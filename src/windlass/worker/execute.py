@@ -463,13 +463,11 @@ class Executor:
     def _warn_of_blocked_loop(self, seconds: float, *names_known: str) -> None:
         running = {a.handler.name for a in self.running.values() if a.handler.mode is Mode.ASYNC}
         names = names_known or sorted(running)
-        if not names:
-            return  # no handler of anybody's: the machine was busy
         log.warning(
             "the worker's loop was blocked for %.1f s (async handlers running: %s): "
             "code that blocks belongs into a plain def, or mode='process'",
             seconds,
-            ", ".join(names),
+            ", ".join(names) or "none",
         )
 
 
