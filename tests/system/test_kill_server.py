@@ -150,7 +150,9 @@ async def kill_again_and_again(folder: Path, port: int, load: Load) -> list[Kill
             said = await kill(process)
             for client in done:
                 client.result()
-            assert said == "", said
+            # A machine that others use makes the loop stand still for a moment, and the worker says so.
+            troubles = [line for line in said.splitlines() if "loop was blocked" not in line]
+            assert troubles == [], said
             kills.append(await asyncio.to_thread(after_kill, folder))
         load.stopped = True
         await asyncio.gather(*clients)
