@@ -11,7 +11,7 @@ from random import Random
 from benchmarks.chaos.work import TARGET
 from msgspec import Struct
 from tests.servers import new_database, tell_redis
-from tests.system.fleet import Fleet, Process, Restartable, durable_postgres, durable_redis
+from tests.system.fleet import UP_SECONDS_MAX, Fleet, Process, Restartable, durable_postgres, durable_redis, until
 
 ENGINES = ("engine-1", "engine-2")
 WORKERS = ("worker-1", "worker-2")
@@ -69,6 +69,7 @@ class Site:
         self._slots: dict[str, Process] = {}
         # Slots whose process is not to be brought back at this moment.
         self._away: set[str] = set()
+        self._killed: set[int] = set()
         self._keeping: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -103,6 +104,7 @@ class Site:
             for name, process in list(self._slots.items()):
                 if process.is_alive or name in self._away:
                     continue
+                self._blame(name, process)
                 self._slots[name] = await self._spawn(name)
                 self._away.add(name)
                 asyncio.get_running_loop().create_task(self._rise(name))
@@ -147,13 +149,16 @@ class Site:
     async def _absence(self) -> None:
         await asyncio.sleep(self._chance.uniform(*self._pace.away_seconds))
 
+    async def _is_up(self, name: str) -> bool:
+        return name not in self._away
+
     async def _kill(self, name: str) -> None:
+        # One that is on its way up: a kill that hits nothing would be counted as a fault.
+        await until(lambda: self._is_up(name), UP_SECONDS_MAX, f"{name} is up")
         process = self._slots[name]
-        if name in self._away:
-            return
         self._away.add(name)
-        if not process.is_alive:
-            self._blame(name, process)
+        if process.is_alive:
+            self._killed.add(process.pid)
         await process.kill()
         await self._absence()
         self._away.discard(name)
@@ -186,6 +191,9 @@ class Site:
         self.postgres.start()
 
     def _blame(self, name: str, process: Process) -> None:
+        """Note a process that was up and ended, and nobody had killed it."""
+        if not process.id or process.pid in self._killed:
+            return
         said = process.log.read_text(errors="replace")[-600:]
         self.problems.append(f"{name} ended by itself: {said}")
 

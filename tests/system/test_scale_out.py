@@ -317,7 +317,8 @@ async def test_cancels_retries_waits_and_streams_reach_jobs_of_other_processes(d
     await deployment.client.retry(failing)
 
     assert (await deployment.ended([long])) == {"cancelled": 1}
-    assert (await watching)[-1] == "job_cancelled"
+    # A result of the attempt that was stopped may still come in, and is told as ignored.
+    assert "job_cancelled" in (await watching)[-2:]
     assert failed.status == "failed"
     assert (await deployment.ended([failing])) == {"completed": 1}
 
