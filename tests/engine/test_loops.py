@@ -74,7 +74,8 @@ def _in_flight_by_commit(events: Sequence[Event]) -> list[int]:
             out, begun = out + 1, begun + 1
         elif event.type in ("iteration_completed", "iteration_failed"):
             out -= 1
-        if begun < 300 and begun:
+        # A start is told with the end, at the instant that the worker gave.
+        if begun < 300 and begun and event.type != "iteration_started":
             found[event.at] = out
     return list(found.values())
 

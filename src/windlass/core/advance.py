@@ -23,8 +23,11 @@ from windlass.core.states import JobState, NodeState
 from windlass.core.turn import Turn
 
 
-def advance(job: Job, message: Message, now: int, changes: Changes | None = None) -> Changes:
-    """What follows from `message`, added to `changes` (a batch's, or new ones)."""
+def advance(job: Job, message: Message, now: int, changes: Changes | None = None, *, goes_on: bool = True) -> Changes:
+    """What follows from `message`, added to `changes` (a batch's, or new ones).
+
+    Where another message for the job comes next, the job may go on after that one (`goes_on`).
+    """
     turn = Turn(job, Changes() if changes is None else changes, now)
     match message:
         case TaskFinished():
@@ -45,7 +48,8 @@ def advance(job: Job, message: Message, now: int, changes: Changes | None = None
             endings.cancel_job(turn, message)
         case RetryRequested():
             endings.retry_job(turn, message)
-    progress.go_on(turn)
+    if goes_on:
+        progress.go_on(turn)
     if not turn.page:
         del turn.changes.events[job.id]
     return turn.changes

@@ -34,7 +34,7 @@ def reference(key: str, size: int) -> Raw:
 
 def is_reference(output: Raw) -> bool:
     """Whether an output is a reference instead of a value."""
-    return bytes(memoryview(output)[:1]) == _SIGN
+    return memoryview(output)[:1].tobytes() == _SIGN
 
 
 def read_reference(output: Raw) -> Reference:

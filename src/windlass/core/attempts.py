@@ -15,10 +15,13 @@ from windlass.core.retries import (
     wants_retry,
 )
 from windlass.core.states import NodeMove, NodeState
-from windlass.core.turn import LOST, MICROSECONDS, RETRYING, STARTED, Turn, json_raw, start_data
+from windlass.core.turn import LOST, MICROSECONDS, RETRYING, STARTED, Turn, execution_meta, json_raw, start_data
 
 # The worker enforces a node's timeout. This much later the core stops waiting for a worker that did not.
 NODE_TIMEOUT_GRACE_SECONDS = 30.0
+
+# Looking a member up in its enum takes longer than using it.
+_START, _RUNNING = NodeMove.START, int(NodeState.RUNNING)
 
 
 def finish_task(turn: Turn, message: TaskFinished) -> None:
@@ -46,7 +49,7 @@ def _succeed(turn: Turn, flight: Flight, outcome: Succeeded, message: TaskFinish
     if turn.job.plan.nodes[flight.node].on_success is not None:
         calls.take_answer(turn, flight, outcome, message)
     else:
-        complete(turn, flight, outcome.output, outcome.meta, _execution_meta(turn, message))
+        complete(turn, flight, outcome.output, outcome.meta, _execution_meta(turn, flight, message))
 
 
 def _fail_or_retry(turn: Turn, flight: Flight, reported: TaskError, message: TaskFinished) -> None:
@@ -58,10 +61,10 @@ def _fail_or_retry(turn: Turn, flight: Flight, reported: TaskError, message: Tas
     attempts_made = flight.attempt - flight.attempts_before
     rule = job.plan.nodes[flight.node].on_error
     if not wants_retry(job, flight, rule, error, attempts_made):
-        fail(turn, flight, error, _execution_meta(turn, message, will_retry=False))
+        fail(turn, flight, error, _execution_meta(turn, flight, message, will_retry=False))
         return
     delay = delay_seconds(rule, attempts_made, error.retry_after_seconds, message.seed)
-    _back_off(turn, flight, error, delay, _execution_meta(turn, message, will_retry=True))
+    _back_off(turn, flight, error, delay, _execution_meta(turn, flight, message, will_retry=True))
 
 
 def _back_off(turn: Turn, flight: Flight, error: TaskError, delay: float, meta: Raw | None = None) -> None:
@@ -132,16 +135,18 @@ def start_task(turn: Turn, message: TaskStarted) -> None:
 
 def _record_start(turn: Turn, flight: Flight, started_at: int, worker_id: str) -> None:
     """RUNNING, once an attempt; the worker's clock may be off, so its instant is kept within what is known here."""
-    if turn.job.state_of(flight) == NodeState.RUNNING:
+    if turn.job.state_of(flight) == _RUNNING:
         return
-    flight.started_at = min(max(started_at, flight.dispatched_at or 0), turn.now)
+    if flight.dispatched_at is not None and started_at < flight.dispatched_at:
+        started_at = flight.dispatched_at
+    flight.started_at = started_at if started_at <= turn.now else turn.now
     flight.worker_id = worker_id
     if flight.index >= 0:
         loops.start_loop(turn, flight)
-    turn.shift(flight, NodeMove.START)
+    turn.shift(flight, _START)
     again = flight.first_seq if flight.calls or flight.attempt - flight.attempts_before > 1 else None
     data = start_data(flight.attempt, worker_id)
-    seq = turn.tell(flight, STARTED, data, at=flight.started_at, parent_seq=again)
+    seq = turn.tell(flight, STARTED, data, flight.started_at, None, again)
     if flight.first_seq is None:
         flight.first_seq = seq
 
@@ -173,10 +178,10 @@ def _ignore(turn: Turn, node: int, message: TaskFinished) -> None:
     turn.emit("result_ignored", message.node_id, json_raw(data), index=message.index if is_iteration else None)
 
 
-def _execution_meta(turn: Turn, message: TaskFinished, *, will_retry: bool | None = None) -> Raw:
-    duration = max(0, message.finished_at - message.started_at) / MICROSECONDS
-    plan = turn.job.plan.nodes[turn.job.plan.index[message.node_id]]
+def _execution_meta(turn: Turn, flight: Flight, message: TaskFinished, will_retry: bool | None = None) -> Raw:
+    microseconds = max(0, message.finished_at - message.started_at)
+    plan = turn.job.plan.nodes[flight.node]
     retry = retry_meta(plan, message.attempt, will_retry)
     if retry is None:
-        return Raw(b'{"execution":{"duration_seconds":%.6f}}' % duration)
-    return json_raw({"execution": {"duration_seconds": duration}, "retry": retry})
+        return execution_meta(microseconds)
+    return json_raw({"execution": {"duration_seconds": microseconds / MICROSECONDS}, "retry": retry})

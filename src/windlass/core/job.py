@@ -268,29 +268,19 @@ class Job:
         elif params.static is not None:
             rendered = params.static
         else:
-            scope = self.scope(params, **self._names(flight))
+            scope = Scope(self, params, self._names(flight))
             scope.spares = True
             rendered = params.render(scope)
         if flight.calls:
             patched = merged(msgspec.json.decode(rendered), msgspec.json.decode(flight.patch) or {})
             rendered = Raw(msgspec.json.encode(patched))
+        # In the order of the fields: naming them all takes as long again as making the task.
         return Task(
-            task_id=self.task_id(flight),
-            job_id=self.id,
-            node_id=plan.id,
-            attempt=flight.attempt,
-            handler=plan.handler,
-            params=bytes(rendered),
-            queue=plan.queue,
-            timeout_seconds=plan.timeout_seconds,
-            priority=plan.priority + self.priority,
-            shard=self.shard,
-            index=flight.index if flight.index >= 0 else 0,
-            retry_count=flight.attempt - flight.attempts_before - 1,
-            idempotency_key=self._identity(flight),
-            sink=None if plan.sink is None else self._order(flight, plan),
-            artefacts=() if scope is None else tuple(scope.spared),
-        )
+            self.task_id(flight), self.id, plan.id, flight.attempt, plan.handler, bytes(rendered), plan.queue,
+            plan.timeout_seconds, plan.priority + self.priority, self.shard, flight.index if flight.index >= 0 else 0,
+            flight.attempt - flight.attempts_before - 1, self._identity(flight),
+            None if plan.sink is None else self._order(flight, plan), () if scope is None else tuple(scope.spared),
+        )  # fmt: skip
 
     def task_id(self, flight: Flight) -> str:
         """The id of a present attempt."""
@@ -314,7 +304,7 @@ class Job:
         options = plan.sink.options
         rendered = options.static
         if rendered is None:
-            rendered = options.render(self.scope(options, **self._names(flight)))
+            rendered = options.render(Scope(self, options, self._names(flight)))
         path = plan.on_success.merge_path if plan.on_success is not None else ()
         run_key = f"{self.id}_{plan.id}~{self.generations.get(flight.node, 0)}"
         return SinkOrder(plan.sink.tool, bytes(rendered), path, run_key)

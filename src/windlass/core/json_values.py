@@ -21,6 +21,8 @@ INTEGER_MAX = (1 << 63) - 1
 RANGE_MAX = 10_000
 DIGITS_MAX = 400
 CHARACTERS_PER_STEP = 32
+# Keys of an object that is weighed without laying out its levels.
+FLAT_MAX = 64
 NAMES_SHOWN_MAX = 12
 NAMES_COMPARED_MAX = 1_000
 NAME_SHOWN_MAX = 80
@@ -152,6 +154,9 @@ def weigh(fuel: Fuel, value: object, limit: int) -> int:
 
     A value that holds another one many times over counts it each time, as its JSON would.
     """
+    if is_mapping(value) and (flat := _flat_weight(value)) is not None and flat <= limit:
+        fuel.spend(1 + len(value) + flat // CHARACTERS_PER_STEP)
+        return flat
     total = 0
     level: list[object] = [value]
     for _depth in range(DEPTH_MAX + 1):
@@ -177,6 +182,20 @@ def weigh(fuel: Fuel, value: object, limit: int) -> int:
                 raise TemplateFailed(f"the value's JSON is over the limit of {limit} bytes; pass less, or a reference")
         level = following
     raise TemplateFailed(f"the value is nested deeper than {DEPTH_MAX} levels; flatten it")
+
+
+def _flat_weight(value: Mapping[str, object]) -> int | None:
+    """The weight of a small object of plain values, which most params are; None for any other."""
+    if len(value) > FLAT_MAX:
+        return None
+    total = 5 * len(value)
+    for key, inner in value.items():
+        if isinstance(inner, str):
+            total += len(inner)
+        elif inner is not None and not isinstance(inner, (int, float)):
+            return None
+        total += len(key)
+    return total
 
 
 def _plain(value: object) -> object:

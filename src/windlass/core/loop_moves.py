@@ -4,14 +4,20 @@ from windlass.core.iterations import IN_FLIGHT, Flight
 from windlass.core.states import NodeMove, NodeState
 from windlass.core.turn import Turn, json_raw
 
+_COMPLETED = int(NodeState.COMPLETED)
+
 
 def end_iteration(turn: Turn, flight: Flight) -> None:
     """Take an iteration that ends out of the air."""
     loop = turn.job.loops[flight.node]
-    del loop.flights[flight.index]
-    loop.queued.pop(flight.index, None)
+    index = flight.index
+    del loop.flights[index]
+    if loop.queued:
+        loop.queued.pop(index, None)
     flight.due_at = None
-    loop.remember_attempt(flight.index, flight.attempt, flight.attempts_before)
+    # The first attempt of an iteration that completes is what its state tells anyway.
+    if flight.attempt != 1 or loop.attempts or loop.attempts_start or loop.states[index] != _COMPLETED:
+        loop.remember_attempt(index, flight.attempt, flight.attempts_before)
     turn.job.filling[flight.node] = None
 
 

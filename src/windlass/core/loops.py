@@ -25,6 +25,9 @@ COLLECTION_INVALID = "collection_invalid"
 CHUNK_INVALID = "chunk_invalid"
 EMPTY = Raw(b"[]")
 
+# Looking a member up in its enum takes longer than using it.
+_READY, _DISPATCH, _COMPLETE, _RUNNING = NodeMove.READY, NodeMove.DISPATCH, NodeMove.COMPLETE, int(NodeState.RUNNING)
+
 
 def begin(turn: Turn, node: int, flight: Flight) -> None:
     """A looping node is ready: record its collection, or take up what a retry left of an earlier run."""
@@ -150,16 +153,17 @@ def condition_of(plan: NodePlan) -> Template | None:
 def _dispatch(turn: Turn, plan: NodePlan, loop: Loop, index: int) -> None:
     flight = loop.flights.get(index)
     if flight is None:
-        attempt = loop.attempts.pop(index, loop.attempts_start) + 1
-        before = loop.attempts_before.get(index, loop.attempts_start)
-        flight = Flight(loop.flight.node, attempt, before, index=index)
+        flight = Flight(loop.flight.node, loop.attempts_start + 1, loop.attempts_start, index=index)
+        if loop.attempts or loop.attempts_before:
+            flight.attempt = loop.attempts.pop(index, loop.attempts_start) + 1
+            flight.attempts_before = loop.attempts_before.get(index, loop.attempts_start)
         loop.flights[index] = flight
-        condition = condition_of(plan)
+        condition = None if plan.when is None else condition_of(plan)
         if condition is not None and not _holds(turn, flight, condition):
             return
-        turn.shift(flight, NodeMove.READY)
+        turn.shift(flight, _READY)
     else:
-        turn.shift(flight, NodeMove.READY)
+        turn.shift(flight, _READY)
         flight.attempt += 1
         flight.started_at = flight.due_at = flight.worker_id = None
     dispatch(turn, flight, is_first=flight.attempt == loop.attempts_start + 1)
@@ -175,10 +179,10 @@ def dispatch(turn: Turn, flight: Flight, *, is_first: bool) -> None:
     except TemplateFailed as failure:
         fail_iteration(turn, flight, template_error("params", failure))
         return
-    turn.shift(flight, NodeMove.DISPATCH)
+    turn.shift(flight, _DISPATCH)
     flight.dispatched_at = loop.flight.dispatched_at if is_first else turn.now
     data = dispatch_data(flight.attempt, plan.queue)
-    turn.emit("iteration_dispatched", plan.id, data, parent_seq=flight.first_seq, index=flight.index)
+    turn.emit("iteration_dispatched", plan.id, data, None, None, flight.first_seq, flight.index)
     if not is_first:
         turn.keep(flight)
     turn.changes.tasks.append(task)
@@ -204,7 +208,7 @@ def start_loop(turn: Turn, flight: Flight) -> None:
     """The first start of an iteration is the node's own."""
     job = turn.job
     loop = job.loops[flight.node]
-    if job.states[flight.node] == NodeState.RUNNING:
+    if job.states[flight.node] == _RUNNING:
         return
     turn.move(flight.node, NodeMove.START)
     loop.flight.started_at = flight.started_at
@@ -221,12 +225,12 @@ def complete_iteration(turn: Turn, flight: Flight, output: Raw, meta: Raw | None
         text = "a task over a chunk gets a list and returns a list, and this one returned something else"
         fail_iteration(turn, flight, classified(TaskError(CHUNK_INVALID, text, retryable=False)))
         return
-    turn.shift(flight, NodeMove.COMPLETE)
+    turn.shift(flight, _COMPLETE)
     end_iteration(turn, flight)
     loop.completed += 1
     again = flight.first_seq if flight.calls or flight.attempt - flight.attempts_before > 1 else None
-    turn.tell(flight, COMPLETED, attempt_data(flight.attempt), meta=execution, parent_seq=again)
-    turn.keep(flight, turn.now, output=output, meta=meta)
+    turn.tell(flight, COMPLETED, attempt_data(flight.attempt), None, execution, again)
+    turn.keep(flight, turn.now, None, output, meta)
 
 
 def fail_iteration(turn: Turn, flight: Flight, error: TaskError, meta: Raw | None = None) -> None:

@@ -8,6 +8,8 @@ from windlass.core.messages import TaskError
 from windlass.core.states import NodeMove
 from windlass.core.turn import COMPLETED, Turn, attempt_data
 
+_COMPLETE = NodeMove.COMPLETE
+
 
 def complete(turn: Turn, flight: Flight, output: Raw, meta: Raw | None, execution: Raw | None) -> None:
     """The end of a node, or of an iteration, with an output."""
@@ -16,13 +18,13 @@ def complete(turn: Turn, flight: Flight, output: Raw, meta: Raw | None, executio
         return
     job = turn.job
     node = flight.node
-    turn.move(node, NodeMove.COMPLETE)
+    turn.move(node, _COMPLETE)
     turn.land(node)
     job.put_output(node, output)
     if meta is not None:
         job.metas[node] = meta
     again = flight.first_seq if flight.calls or flight.attempt - flight.attempts_before > 1 else None
-    turn.tell(flight, COMPLETED, attempt_data(flight.attempt), meta=execution, parent_seq=again)
+    turn.tell(flight, COMPLETED, attempt_data(flight.attempt), None, execution, again)
     turn.store(node, flight, turn.now)
     turn.release_children(node, skipped=False)
 

@@ -13,7 +13,10 @@ from windlass.core.turn import Turn, dispatch_data, json_raw
 TURN_READY_MAX = 1_000
 BATCH_TASKS_MAX = 4_000
 
+# Looking a member up in its enum takes longer than using it.
 _PENDING = int(NodeState.PENDING)
+_READY, _DISPATCH = NodeMove.READY, NodeMove.DISPATCH
+_TASK, _START, _END = NodeKind.TASK, NodeKind.START, NodeKind.END
 
 
 def go_on(turn: Turn) -> None:
@@ -59,24 +62,27 @@ def _enter(turn: Turn, node: int) -> None:
     if job.has_large and _lacks(turn, plan):
         job.stalled.append(node)
         return
-    if plan.kind is NodeKind.START:
-        turn.move(node, NodeMove.READY)
+    kind = plan.kind
+    if kind is _START:
+        turn.move(node, _READY)
         _complete_here(turn, node)
         return
-    if plan.kind is NodeKind.TASK:
+    if kind is _TASK:
         reason = _skip_reason(turn, node, plan)
         if reason is not None:
             _skip(turn, node, plan, reason)
             return
         if job.is_final(node):  # its condition could not be evaluated
             return
-    turn.move(node, NodeMove.READY)
+    turn.move(node, _READY)
     turn.emit("node_ready", plan.id)
-    if plan.kind is NodeKind.END:
+    if kind is _END:
         _complete_here(turn, node)
         return
-    before = job.attempts_before.get(node, 0)
-    flight = Flight(node, job.attempts.pop(node, 0) + 1, before)
+    flight = Flight(node, 1)
+    if job.attempts or job.attempts_before:
+        flight.attempt += job.attempts.pop(node, 0)
+        flight.attempts_before = job.attempts_before.get(node, 0)
     if plan.loop is not None:
         loops.begin(turn, node, flight)
         return
@@ -130,10 +136,10 @@ def _dispatch(turn: Turn, node: int, flight: Flight) -> None:
     except TemplateFailed as failure:
         endings.fail_node(turn, node, template_error("params", failure))
         return
-    turn.move(node, NodeMove.DISPATCH)
+    turn.move(node, _DISPATCH)
     flight.dispatched_at = turn.now
     data = dispatch_data(flight.attempt, plan.queue)
-    seq = turn.emit("node_dispatched", plan.id, data, parent_seq=flight.first_seq)
+    seq = turn.emit("node_dispatched", plan.id, data, None, None, flight.first_seq)
     if flight.first_seq is None:
         flight.first_seq = seq
     turn.store(node, flight)

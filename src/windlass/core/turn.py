@@ -18,6 +18,8 @@ from windlass.core.states import JobMove, NodeMove, NodeState, job_after, node_a
 _encoder = msgspec.json.Encoder()
 MICROSECONDS = 1_000_000
 
+_COMPLETED = int(NodeState.COMPLETED)
+
 # What an event about an attempt is called: of a node, and of an iteration.
 DISPATCHED = ("node_dispatched", "iteration_dispatched")
 STARTED = ("node_started", "iteration_started")
@@ -47,6 +49,12 @@ def dispatch_data(attempt: int, queue: str) -> Raw:
     return json_raw({"attempt_number": attempt, "queue": queue})
 
 
+@lru_cache(maxsize=4_096)
+def execution_meta(microseconds: int) -> Raw:
+    """What an attempt's end says of how long it took."""
+    return Raw(b'{"execution":{"duration_seconds":%.6f}}' % (microseconds / MICROSECONDS))
+
+
 @lru_cache(maxsize=1_024)
 def start_data(attempt: int, worker_id: str) -> Raw:
     """The data of an attempt's start."""
@@ -69,23 +77,22 @@ class Turn:
             page = changes.events[job.id] = []
         self.page: list[Event] = page
 
-    def emit(self, kind: str, node_id: str | None = None, data: Raw | None = None, *, at: int | None = None,
+    def emit(self, kind: str, node_id: str | None = None, data: Raw | None = None, at: int | None = None,
              meta: Raw | None = None, parent_seq: int | None = None, index: int | None = None) -> int:  # fmt: skip
         """Record an event under the job's next sequence number, which it returns."""
-        job = self.job
-        job.seq += 1
+        seq = self.job.seq = self.job.seq + 1
         when = self.now if at is None else at
-        self.page.append(Event(job.seq, kind, node_id, index, when, data, meta, self.context, parent_seq))
+        self.page.append(Event(seq, kind, node_id, index, when, data, meta, self.context, parent_seq))
         self.context = None
-        return job.seq
+        return seq
 
-    def tell(self, flight: Flight, kinds: tuple[str, str], data: Raw | None, *, at: int | None = None,
+    def tell(self, flight: Flight, kinds: tuple[str, str], data: Raw | None, at: int | None = None,
              meta: Raw | None = None, parent_seq: int | None = None) -> int:  # fmt: skip
         """Record an event about an attempt, by the name that fits what it is an attempt of."""
         node_id = self.job.plan.nodes[flight.node].id
         if flight.index < 0:
-            return self.emit(kinds[0], node_id, data, at=at, meta=meta, parent_seq=parent_seq)
-        return self.emit(kinds[1], node_id, data, at=at, meta=meta, parent_seq=parent_seq, index=flight.index)
+            return self.emit(kinds[0], node_id, data, at, meta, parent_seq)
+        return self.emit(kinds[1], node_id, data, at, meta, parent_seq, flight.index)
 
     def move(self, node: int, move: NodeMove) -> None:
         """Change a node's state, as far as the table allows."""
@@ -99,12 +106,13 @@ class Turn:
             self.move(flight.node, move)
             return
         loop = self.job.loops[flight.node]
-        before = loop.states[flight.index]
-        after = move.after[before]
-        loop.states[flight.index] = after if after >= 0 else node_after(before, move)
-        loop.busy += IS_OUT[after] - IS_OUT[before]
-        if IS_OUT[before] and not IS_OUT[after]:
-            self.job.filling[flight.node] = None
+        states, index = loop.states, flight.index
+        before = states[index]
+        after = states[index] = move.after[before] if move.after[before] >= 0 else node_after(before, move)
+        if IS_OUT[after] != IS_OUT[before]:
+            loop.busy += IS_OUT[after] - IS_OUT[before]
+            if IS_OUT[before]:
+                self.job.filling[flight.node] = None
 
     def move_job(self, move: JobMove) -> None:
         """Change the job's state, as far as the table allows, and have its row written."""
@@ -141,7 +149,9 @@ class Turn:
         job.unfinished -= 1
         if flight is not None:
             flight.due_at = None
-            job.remember_attempt(node, flight.attempt)
+            # The first attempt of a node that completes is what its state tells anyway.
+            if flight.attempt != 1 or job.attempts or job.states[node] != _COMPLETED:
+                job.remember_attempt(node, flight.attempt)
         return flight
 
     def _park(self, node: int) -> Flight:

@@ -9,6 +9,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from itertools import zip_longest
 
 from msgspec import Struct
 
@@ -171,7 +172,12 @@ class Shard:
         stored: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         # Also when it is done: it may have failed since somebody looked, and must not be passed over.
         released = before.task if before is not None else None
-        return _Commit(stored, asyncio.ensure_future(self._commit(changes, gathered, stored, released)))
+        writing = self._write(changes)
+        return _Commit(stored, asyncio.ensure_future(self._commit(changes, gathered, writing, stored, released)))
+
+    def _write(self, changes: Changes) -> "asyncio.Future[None] | None":
+        """Hand the batch to the store. Not later: a worker on the same loop may keep it busy for a while."""
+        return asyncio.ensure_future(self._store.commit(self.number, self._lease.epoch, changes)) if changes else None
 
     async def decide(self, batch: Sequence[Message]) -> Changes:
         """Apply the rules to each message. The jobs in memory are then ahead of their rows until the commit."""
@@ -180,7 +186,7 @@ class Shard:
         now = self._clock.now()
         jobs = self.jobs
         restored = await self._restored(batch)
-        for message in batch:
+        for message, following in zip_longest(batch, batch[1:]):
             job = jobs.get(message.job_id)
             if job is None:
                 job = await self._load(message.job_id, restored.pop(message.job_id, None))
@@ -193,7 +199,9 @@ class Shard:
                 if job.wanted:
                     await self._values.provide(job)
             try:
-                advance(job, message, now, changes)
+                # Results of one job come in crowds: it counts them all before it goes on.
+                goes_on = type(message) is not TaskFinished or not _is_result_of(job.id, following)
+                advance(job, message, now, changes, goes_on=goes_on)
                 while job.wanted:
                     await self._values.provide(job)
                     advance(job, Proceeded(job.id), now, changes)
@@ -215,8 +223,12 @@ class Shard:
 
     async def _restored(self, batch: Sequence[Message]) -> dict[str, Restored]:
         """The jobs of a batch that are not in memory, where there are several: one by one is a round trip for each."""
-        known = (self.jobs, self.fresh, self.quarantined)
-        unknown = {one.job_id: None for one in batch if not any(one.job_id in place for place in known)}
+        jobs, fresh, quarantined = self.jobs, self.fresh, self.quarantined
+        unknown: dict[str, None] = {}
+        for one in batch:
+            job_id = one.job_id
+            if job_id not in jobs and job_id not in fresh and job_id not in quarantined:
+                unknown[job_id] = None
         if len(unknown) < 2:
             return {}
         # From here on their rows may change only by this shard: nobody may admit them as they were.
@@ -251,13 +263,14 @@ class Shard:
         self,
         changes: Changes,
         gathered: int,
+        writing: "asyncio.Future[None] | None",
         stored: "asyncio.Future[bool] | None" = None,
         released: "asyncio.Future[None] | None" = None,
     ) -> None:
-        """Store, say so, then release: in the order of the batches, so after the one before was released."""
+        """Once it is stored, say so, then release: in the order of the batches, so after the one before it."""
         try:
-            if changes:
-                await self._store.commit(self.number, self._lease.epoch, changes)
+            if writing is not None:
+                await writing
             self._unstored.remove(changes)
             if stored is not None:
                 stored.set_result(True)
@@ -348,7 +361,8 @@ class Shard:
         lost = await self.recovery.lost(self.jobs.values(), self._broker)
         await self._drain()
         if self._lease.abandoned and lost.messages:
-            await self._commit(await self.decide(lost.messages), 0)
+            changes = await self.decide(lost.messages)
+            await self._commit(changes, 0, self._write(changes))
         await self._publish_again(lost)
         self.ready.set()
 
@@ -403,12 +417,17 @@ class Shard:
             gathered = await self._broker.gather(self.number, BATCH_MAX, 0.0)
             if not gathered and not carried:
                 return
-            await self._commit(await self.decide([*carried, *gathered]), len(gathered))
+            changes = await self.decide([*carried, *gathered])
+            await self._commit(changes, len(gathered), self._write(changes))
 
     async def _publish_again(self, lost: Lost) -> None:
         for start in range(0, len(lost.places), BATCH_MAX):
             places = lost.places[start : start + BATCH_MAX]
             await self._broker.publish(await self.recovery.tasks(self.jobs, places))
+
+
+def _is_result_of(job_id: str, message: Message | None) -> bool:
+    return type(message) is TaskFinished and message.job_id == job_id
 
 
 async def _settled(tasks: Sequence["asyncio.Future[None]"]) -> None:

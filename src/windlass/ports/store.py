@@ -1,6 +1,6 @@
 """The store's contract: definitions, jobs, nodes, events, leases. Rows are the truth; all else is rebuilt from them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Raw, Struct
@@ -265,7 +265,7 @@ class Store(Protocol):
         """How far each of the jobs is that exist: what those poll who wait for many jobs at once."""
         ...
 
-    async def commit(self, shard: int, epoch: int, changes: Changes) -> None:
+    def commit(self, shard: int, epoch: int, changes: Changes) -> Awaitable[None]:
         """Store everything or nothing. StaleLease when the epoch is not the shard's; CommitUnknown on any failure."""
         ...
 

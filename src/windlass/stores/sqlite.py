@@ -235,7 +235,7 @@ class SqliteStore:
         row = await self._read(lambda connection: connection.execute(self._sql["lease"], (shard,)).fetchone())
         return 0 if row is None else row[0]
 
-    async def commit(self, shard: int, epoch: int, changes: Changes) -> None:
+    def commit(self, shard: int, epoch: int, changes: Changes) -> "asyncio.Future[None]":
         nodes: list[object] = []
         for row in changes.nodes.values():
             nodes += node_values(row)
@@ -265,7 +265,7 @@ class SqliteStore:
                 connection.execute(self._sql["apply_results"], (results,))
 
         # The only refusal comes before anything is written.
-        await self._required_writer().write(store, undo=False)
+        return self._required_writer().write(store, undo=False)
 
     async def prune(self, finished_before: int, limit: int) -> Sequence[str]:
         def delete(connection: Connection) -> list[str]:

@@ -27,9 +27,9 @@ PARAMS_INVALID = "params_invalid"
 HANDLER_NOT_FOUND = "handler_not_found"
 
 # What the encoder lets pass silently leaves a trace: NaN becomes null, numbers become keys, integers grow beyond
-# 64 bits. Only an output with such a trace is walked through. Folded, all digits look alike, and so on: plain searches
-# are many times as fast as a regular expression.
-_FOLDED = bytes.maketrans(b"{123456789.", b",000000000-")
+# 64 bits. Only an output with such a trace is walked through. Folded, all that numbers are made of looks alike: plain
+# searches are many times as fast as a regular expression.
+_FOLDED = bytes.maketrans(b"{123456789.-", b",00000000000")
 _LONG_INTEGER = b"0" * 19
 _INT_MIN, _INT_MAX = -(2**63), 2**64 - 1
 _WAY_OUT = "store it and return where it is, or raise the setting artefacts.bytes_max"
@@ -102,10 +102,9 @@ def encode_json(value: object, what: str, bytes_max: int, way_out: str = "keep l
 
 
 def _is_suspect(encoded: bytes) -> bool:
-    if b"null" in encoded:
-        return True
     folded = encoded.translate(_FOLDED)
-    return b',"0' in folded or b',"-' in folded or _LONG_INTEGER in folded
+    # Half the time of `in`, and this is asked of every output.
+    return encoded.find(b"null") >= 0 or folded.find(b',"0') >= 0 or folded.find(_LONG_INTEGER) >= 0
 
 
 def _is_clean(value: object) -> bool:
