@@ -1,6 +1,5 @@
 """One execution, compact in memory: what the core decides on, and how it is rebuilt from rows."""
 
-from array import array
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -108,7 +107,7 @@ class Job:
         self.deadline_at = head.deadline_at
         self.error = head.error
         self.states = bytearray(count)
-        self.remaining = array("l", plan.dependency_counts)
+        self.remaining = plan.dependency_counts[:]
         # 1 where some dependency was met by more than a skip.
         self.live = bytearray(count)
         self.outputs: list[Raw | None] = [None] * count
@@ -139,9 +138,11 @@ class Job:
         self.stalled: list[int] = []
 
     @classmethod
-    def restored(cls, plan: Plan, head: JobHead, rows: Iterable[NodeRow], loops: Iterable[LoopRows] = ()) -> "Job":
+    def restored(cls, plan: Plan, head: JobHead, rows: Sequence[NodeRow], loops: Iterable[LoopRows] = ()) -> "Job":
         """The job as its rows tell it: equal to the memory that wrote them."""
         job = cls(plan, head)
+        if head.status is JobState.PENDING and not rows:
+            return job
         known = [(plan.index[row.node_id], row) for row in rows]
         recorded = {(loop.number, loop.generation): loop for loop in loops}
         for node, row in known:

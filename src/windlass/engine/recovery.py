@@ -31,23 +31,13 @@ _MICROSECONDS = 1_000_000
 log = logging.getLogger("windlass.engine")
 
 
-def rebuild(plan: Plan, stored: StoredJob, rows: Iterable[NodeRow], loops: Iterable[LoopRows] = ()) -> Job:
+def rebuild(plan: Plan, stored: StoredJob, rows: Sequence[NodeRow], loops: Iterable[LoopRows] = ()) -> Job:
     """A job in memory from its rows."""
     head = JobHead(
-        job_id=stored.job_id,
-        shard=stored.shard,
-        status=JOB_STATES[stored.status],
-        input=stored.input,
-        seq=stored.seq,
-        round=stored.round,
-        created_at=stored.created_at,
-        started_at=stored.started_at,
-        completed_at=stored.completed_at,
-        deadline_at=stored.deadline_at,
-        error=stored.error,
-        priority=stored.priority,
-        scheduled_at=stored.scheduled_at,
-    )
+        stored.job_id, stored.shard, JOB_STATES[stored.status], stored.input, stored.seq, stored.round,
+        stored.created_at, stored.started_at, stored.completed_at, stored.deadline_at, stored.error, stored.priority,
+        stored.scheduled_at,
+    )  # fmt: skip
     return Job.restored(plan, head, rows, loops)
 
 

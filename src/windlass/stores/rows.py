@@ -114,11 +114,10 @@ def loop_of(
 
 
 def pending_job(job: NewJob) -> StoredJob:
+    seq = 1
     return StoredJob(
-        job_id=job.job_id, workflow_id=job.workflow_id, version=job.version, shard=job.shard, status="pending",
-        input=job.input, seq=1, round=0, priority=job.priority, created_at=job.created_at, started_at=None,
-        completed_at=None, deadline_at=None, error=None, idempotency_key=job.idempotency_key,
-        body_digest=job.body_digest, scheduled_at=job.scheduled_at,
+        job.job_id, job.workflow_id, job.version, job.shard, "pending", job.input, seq, 0, job.priority,
+        job.created_at, None, None, None, None, job.idempotency_key, job.body_digest, job.scheduled_at,
     )  # fmt: skip
 
 
