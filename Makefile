@@ -72,7 +72,7 @@ simulate: $(READY) ## Run the simulator over many seeds (SEEDS=5000)
 
 # The lock names no index: whichever one pip is set up for must deliver exactly these hashes.
 lock: $(READY) ## Resolve the dependencies again
-	@$(COMPILE) $(ARGS) --extra fast --extra parquet --extra postgres --extra redis --extra s3 --group dev -o requirements/dev.txt pyproject.toml
+	@$(COMPILE) $(ARGS) --extra fast --extra kubernetes --extra parquet --extra postgres --extra redis --extra s3 --group dev -o requirements/dev.txt pyproject.toml
 	@$(COMPILE) $(ARGS) --group pyproject.toml:bench -c requirements/dev.txt -o requirements/bench.txt
 	@echo "requirements/dev.txt and requirements/bench.txt are up to date."
 

@@ -36,7 +36,7 @@ from windlass.wiring import Embedded, Roles, open_server
 REPEATS = 5
 JOBS = 1_000
 LOOK_SECONDS = 0.005
-ASK_JOBS = 50
+ASK_JOBS = 200
 ENDS_SECONDS_MAX = 300.0
 PEER_REPEATS = 3
 PROFILE_LINES = 45
@@ -73,13 +73,13 @@ async def many_jobs(engine: Embedded, document: Document) -> float:
     jobs = await engine.submit_all(document["workflow_id"], [NO_INPUT] * JOBS)
     left = [job.job_id for job in jobs]
     while left:
-        # A few at a time: whoever looks at all of them takes the time of those who work.
-        asked = set(left[:ASK_JOBS])
-        standings = await engine.store.standings(list(asked))
+        # One of them while it is not over: whoever looks at many takes the time of those who work.
+        if (await engine.store.standings(left[-1:]))[0].status in ("pending", "running"):
+            await asyncio.sleep(LOOK_SECONDS)
+            continue
+        standings = await engine.store.standings(left[:ASK_JOBS])
         over = {one.job_id for one in standings if one.status not in ("pending", "running")}
         left = [job_id for job_id in left if job_id not in over]
-        if over != asked:
-            await asyncio.sleep(LOOK_SECONDS)
     return time.perf_counter() - began
 
 
@@ -182,14 +182,28 @@ def windlass(broker: str, groups: Sequence[str], repeats: int, shards: int, prof
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def beside(name: str, ours: Sequence[Figure], theirs: dict[str, float]) -> None:
-    """Print what a peer needed for the same."""
-    print(f"\n{name}, beside Windlass:")
-    for group, one in zip(GROUPS, ours, strict=False):
-        if group in theirs:
-            factor = theirs[group] / one.median if one.unit == "ms/node" else one.median / theirs[group]
-            told = f"{theirs[group]:>10,.2f} {one.unit:<8} Windlass is {factor:,.1f} x faster"
-            print(f"  {one.workload:<36} {told}")
+def is_met(goal: str, value: float) -> bool:
+    """Whether a value reaches a goal such as `>= 4,000`."""
+    how, bound = goal.split()
+    wanted = float(bound.replace(",", ""))
+    return value >= wanted if how == ">=" else value <= wanted
+
+
+def overview(
+    groups: Sequence[str], found: Mapping[str, Sequence[Figure]], peers: Mapping[str, Mapping[str, float]]
+) -> str:
+    """All medians side by side, with the goals."""
+    lines = [["workload", "unit", *(part for broker in found for part in (f"Windlass, {broker}", "goal")), *peers]]
+    for place, group in enumerate(groups):
+        first = next(iter(found.values()))[place]
+        line = [first.workload, first.unit]
+        for figures_of in found.values():
+            one = figures_of[place]
+            met = "" if not one.goal else " met" if is_met(one.goal, one.median) else " MISSED"
+            line += [f"{one.median:,.2f}", f"{one.goal}{met}"]
+        lines.append([*line, *(f"{told[group]:,.2f}" if group in told else "-" for told in peers.values())])
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)) for line in lines)
 
 
 def main() -> int:
@@ -210,22 +224,20 @@ def main() -> int:
         print(f"\nWindlass, PostgreSQL with fsync, tasks on {broker}; engine and worker are one process each:")
         print(table(found[broker]))
         told[broker] = [structs.asdict(one) for one in found[broker]]
-    if not wanted.no_peers and "redis" in found and not wanted.groups:
+    peers: dict[str, dict[str, float]] = {}
+    if not wanted.no_peers and not wanted.groups:
         with peer():
-            told["celery"] = measure_celery(PEER_REPEATS)
-        beside("Celery + Redis (2 processes, late acks)", found["redis"], told["celery"])
-        dbos = Path(__file__).parent / "dbos_peer.py"
-        told["dbos"] = _peer_in_process(dbos)
-        if told["dbos"]:
-            beside("DBOS + PostgreSQL (fsync)", found["redis"], told["dbos"])
+            peers["Celery + Redis"] = measure_celery(PEER_REPEATS)
+        peers["DBOS + PostgreSQL"] = _dbos()
+    print("\nAll together (medians; Celery with 2 processes and late acks, PostgreSQL with fsync everywhere):")
+    print(overview(groups, found, peers))
+    told.update(peers)
     print(json.dumps(told))
     return 0
 
 
-def _peer_in_process(program: Path) -> dict[str, float]:
-    """The figures of a peer that wants a process to itself."""
-    if not program.exists():
-        return {}
+def _dbos() -> dict[str, float]:
+    """The figures of DBOS, which wants a process to itself."""
     done = subprocess.run([sys.executable, "-m", "benchmarks.dbos_peer"], capture_output=True, check=False)
     if done.returncode:
         print(f"\nDBOS could not be measured: {done.stderr.decode()[-300:]}")

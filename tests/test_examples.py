@@ -74,6 +74,21 @@ def test_fetch_report_brings_its_own_server(tmp_path: Path) -> None:
     }
 
 
+def test_the_nightly_report_can_be_run_by_hand(tmp_path: Path) -> None:
+    code, printed = run_file(tmp_path, "nightly.yaml")
+
+    assert code == 0
+    assert printed["result_data"]["report"]["echoed_params"] == {"title": "Report of yesterday"}
+
+
+def test_the_container_gives_back_what_it_counted(tmp_path: Path) -> None:
+    code, printed = run_file(tmp_path, "container.yaml", "-i", "text=one two three")
+
+    assert code == 0
+    assert printed["result_data"]["count"]["exit_code"] == 0
+    assert printed["result_data"]["report"] == {"echoed_params": {"words": 3, "runtime": "process"}}
+
+
 @pytest.mark.parametrize(("flags", "count"), [((), 1000), (("-i", "count=0"), 0)])
 def test_squares_come_back_in_order(tmp_path: Path, flags: tuple[str, ...], count: int) -> None:
     code, printed = run_file(tmp_path, "squares.yaml", *flags)

@@ -20,8 +20,8 @@ DOCSTRING_LINES_MAX = 4
 # The tree of errors is drawn at the top of its module.
 LONG_DOCSTRINGS = {"core/errors.py"}
 FORBIDDEN_WORDS = {"manager", "util", "utils", "common", "base", "service", "services", "helper", "helpers"}
-# Names that others gave: every client of an OpenAI-compatible server knows this one.
-NAMES_OF_OTHERS = {"base_url"}
+# Names that others gave: OpenAI-compatible servers, Kubernetes.
+NAMES_OF_OTHERS = {"base_url", "service_account", "service_accounts"}
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|NotImplementedError)\b|pytest\.(skip|xfail)|mark\.(skip|skipif|xfail)\b")
 MACHINE_PATHS = re.compile(r"(?<![\w.])/(work|root|home|Users|opt)/")
 INDEX_HOSTS = re.compile(r"https?://|file:|--index-url|--extra-index-url|--find-links|--trusted-host")
@@ -36,6 +36,7 @@ CATCHES_EVERYTHING = {
     "engine/intake.py": "the top of a duty's loop: the error goes to those who wait for an answer",
     "engine/leases.py": "the top of a duty's loop",
     "engine/recovery.py": "one job that can not be loaded must not keep the others from it",
+    "engine/run_desk.py": "one workflow whose runs can not be followed must not keep the others from it",
     "engine/shard.py": "the top of a duty's loop; one bad job is set aside",
     "worker/child.py": "user code",
     "worker/execute.py": "user code",
@@ -59,9 +60,9 @@ FRAMEWORK_PARENTS = {
 PARENTS = {"Protocol", "Generic", "Enum", "IntEnum", "StrEnum", "BaseException", "Exception", "Struct", "BaseModel"}
 
 CORE_MAY_IMPORT = {
-    "__future__", "array", "ast", "bisect", "collections", "dataclasses", "datetime", "decimal", "difflib", "enum",
-    "functools", "hashlib", "heapq", "itertools", "json", "math", "operator", "re", "string", "struct", "types",
-    "typing", "zlib", "zoneinfo", "cronsim", "jinja2", "markupsafe", "msgspec",
+    "__future__", "array", "ast", "base64", "binascii", "bisect", "collections", "dataclasses", "datetime", "decimal",
+    "difflib", "enum", "functools", "hashlib", "heapq", "hmac", "itertools", "json", "math", "operator", "re", "string",
+    "struct", "types", "typing", "zlib", "zoneinfo", "cronsim", "jinja2", "markupsafe", "msgspec",
 }  # fmt: skip
 CLOCK_AND_CHANCE = {"now", "utcnow", "today", "time", "monotonic", "uuid4", "urandom", "random"}
 

@@ -8,10 +8,11 @@ from contextlib import suppress
 from pathlib import Path
 from random import Random
 
+import asyncpg
 from benchmarks.chaos.work import TARGET
 from msgspec import Struct
 from tests.servers import new_database, tell_redis
-from tests.system.fleet import UP_SECONDS_MAX, Fleet, Process, Restartable, durable_postgres, durable_redis, until
+from tests.system.fleet import UP_SECONDS_MAX, Fleet, Process, Restartable, durable_postgres, durable_redis, rows, until
 
 ENGINES = ("engine-1", "engine-2")
 WORKERS = ("worker-1", "worker-2")
@@ -66,6 +67,7 @@ class Site:
         self.postgres: Restartable = durable_postgres(folder / "postgres")
         self.redis: Restartable = durable_redis(folder / "redis")
         self.folder = folder / "processes"
+        self.fleet = Fleet(self.folder, {})
         self._slots: dict[str, Process] = {}
         # Slots whose process is not to be brought back at this moment.
         self._away: set[str] = set()
@@ -75,6 +77,7 @@ class Site:
     async def start(self) -> None:
         """Bring everything up."""
         self.postgres.wait()
+        await until(self._answers, UP_SECONDS_MAX, "PostgreSQL answers")
         self.database_url = new_database(self.postgres.url, "chaos")
         self.target_url = new_database(self.postgres.url, "target")
         environment = {
@@ -83,11 +86,17 @@ class Site:
             "WINDLASS_REDIS_URL": self.redis.url,
             f"WINDLASS_CONNECTIONS__{TARGET.upper()}": self.target_url,
         }
-        self.fleet = Fleet(self.folder, environment)
+        self.fleet.environment.update(environment)
         for name in (SERVER, *ENGINES, *WORKERS):
             self._slots[name] = await self._spawn(name)
         await asyncio.gather(*(process.up() for process in self._slots.values()))
         self._keeping = asyncio.create_task(self._keep())
+
+    async def _answers(self) -> bool:
+        # It listens before it is ready.
+        with suppress(OSError, asyncpg.CannotConnectNowError):
+            return bool(await rows(self.postgres.url, "select 1"))
+        return False
 
     async def _spawn(self, name: str) -> Process:
         kind = name.partition("-")[0]
@@ -164,6 +173,7 @@ class Site:
         self._away.discard(name)
 
     async def _pause(self, name: str, seconds: float) -> None:
+        await until(lambda: self._is_up(name), UP_SECONDS_MAX, f"{name} is up")
         process = self._slots[name]
         process.send(signal.SIGSTOP)
         await asyncio.sleep(seconds)
@@ -181,8 +191,14 @@ class Site:
         self.redis.start()
 
     async def _flush_redis(self) -> None:
-        with suppress(OSError):
-            tell_redis(self.redis.url, b"FLUSHALL")
+        async def flushed() -> bool:
+            with suppress(OSError):
+                tell_redis(self.redis.url, b"FLUSHALL")
+                return True
+            return False
+
+        # It may be on its way up, and a flush that hits nothing would be counted as a fault.
+        await until(flushed, UP_SECONDS_MAX, "Redis is emptied")
 
     async def _kill_postgres(self) -> None:
         # Immediate shutdown: no checkpoint, and the log is recovered at the next start.

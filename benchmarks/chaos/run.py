@@ -5,23 +5,20 @@ import shutil
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import msgspec
+from benchmarks.chaos.audit import audit
 from benchmarks.chaos.faults import Pace, Site
-from benchmarks.chaos.work import FAILING, TABLE, TABLE_SQL, Load
+from benchmarks.chaos.work import HELD_BACK, TABLE_SQL, Load
 from msgspec import Struct
 from tests.system.fleet import rows, until
 
-from windlass.clock import SystemClock
-from windlass.ports.store import StoredJob
-from windlass.stores.postgres import PostgresStore
-from windlass.testing.chaos_audit import Findings, Ledger, histories, inspect
+from windlass.testing.chaos_audit import Findings
 from windlass.testing.chaos_steps import FOLDER
-from windlass.testing.history import Acknowledged, Sunk
 
 # After the last fault all jobs must have ended within this time, and the queues must be empty soon after.
 ENDS_SECONDS_MAX = 180.0
@@ -33,6 +30,8 @@ class Report(Struct, frozen=True):
     """What a run did and what it found."""
 
     seconds: float
+    # Jobs a second: those asked for, and those acknowledged.
+    wanted_rate: float
     rate: float
     acknowledged: int
     faults: Counter[str]
@@ -53,6 +52,7 @@ class Report(Struct, frozen=True):
         lines = [
             f"{self.faults.total()} faults: {_told(self.faults)}; {_told(self.starts)}",
             f"load: {offered}; {_told(self.load)}",
+            self._pace(),
             f"jobs: {_told(found.jobs)}; {found.rounds:,} rounds of retries",
             f"nodes: {_told(found.nodes)}",
             f"{found.events:,} events, {found.executions:,} executions, {lost}",
@@ -61,11 +61,20 @@ class Report(Struct, frozen=True):
             f"{len(self.violations)} violations",
         ]
         told = {
-            "seconds": self.seconds, "acknowledged": self.acknowledged, "faults": self.faults, "load": self.load,
+            "seconds": self.seconds, "wanted_rate": self.wanted_rate, "rate": self.rate,
+            "acknowledged": self.acknowledged, "faults": self.faults, "load": self.load,
             "jobs": found.jobs, "nodes": found.nodes, "events": found.events, "executions": found.executions,
             "losses": found.losses, "takeovers": self.takeovers, "violations": len(self.violations),
         }  # fmt: skip
         return "\n".join([*lines, msgspec.json.encode(told).decode()])
+
+    def _pace(self) -> str:
+        """Whether the machine bore the rate that was asked for, faults and all."""
+        held_back = self.load[HELD_BACK]
+        if not held_back:
+            return f"none of the {self.wanted_rate:g} jobs a second that were asked for was held back"
+        told = f"{held_back:,} of {self.wanted_rate:g} jobs a second that were asked for were held back"
+        return f"{told}: this machine sustained {self.rate:.0f} a second"
 
 
 def _told(counts: Counter[str]) -> str:
@@ -116,9 +125,12 @@ async def _run(site: Site, seconds: float, rate: float, seed: int, say: Callable
     await site.stop()
     say(f"all jobs ended after {settled_seconds:.1f} s; the audit begins")
     audit_began = time.monotonic()
-    findings, found = await _audit(site, list(load.acknowledged.values()))
+    findings, found = await audit(
+        site.database_url, site.target_url, site.folder / FOLDER, list(load.acknowledged.values())
+    )
     return Report(
         seconds=loaded_seconds,
+        wanted_rate=rate,
         rate=len(load.acknowledged) / loaded_seconds,
         acknowledged=len(load.acknowledged),
         faults=site.counts,
@@ -168,48 +180,3 @@ def _queued(url: str) -> dict[str, int]:
         found = {name: size(f"windlass:{name}") for name, size in sizes.items()}
         found |= {key.decode(): client.xlen(key) for key in client.scan_iter("windlass:inbox:*")}
     return {name: count for name, count in found.items() if count}
-
-
-async def _audit(site: Site, acknowledged: Sequence[Acknowledged]) -> tuple[Findings, list[str]]:
-    findings = Findings()
-    sunk, problems = await _sunk(site)
-    ledger = Ledger(site.folder / FOLDER, site.folder / "ledger.db")
-    store = await PostgresStore.open(site.database_url, SystemClock())
-    keys: dict[tuple[str, str | None], str] = {}
-    try:
-        async for batch in histories(site.database_url, store, ledger, sunk):
-            inspect(batch, findings, settled=True)
-            for history in batch:
-                job = history.job
-                if (failure := _failure(job)) is not None:
-                    problems.append(failure)
-                if (first := keys.setdefault((job.workflow_id, job.idempotency_key), job.job_id)) != job.job_id:
-                    problems.append(f"I25: {job.job_id} has the idempotency key of {first}")
-    finally:
-        await store.close()
-        ledger.close()
-    for told in acknowledged:
-        if (known := keys.get((told.workflow_id, told.idempotency_key))) != told.job_id:
-            problems.append(f"I24: {told.job_id} was acknowledged for {told.idempotency_key}, which is {known}")
-    return findings, problems + [str(violation) for violation in findings.violations]
-
-
-def _failure(job: StoredJob) -> str | None:
-    """Only the workflow that is made for it fails, and a task whose worker was killed again and again."""
-    if job.status != "failed" or job.workflow_id == FAILING or job.error is None:
-        return None
-    error = msgspec.json.decode(job.error)
-    return None if error.get("type") == "worker_lost" else f"I13: {job.job_id} of {job.workflow_id} failed: {error}"
-
-
-async def _sunk(site: Site) -> tuple[dict[str, list[Sunk]], list[str]]:
-    """What the sink's table holds, by job, and what it holds twice."""
-    sunk: dict[str, list[Sunk]] = {}
-    problems: list[str] = []
-    seen: set[str] = set()
-    for row in await rows(site.target_url, f"select job, node, attempt, run, key from {TABLE}"):
-        if row["key"] in seen:
-            problems.append(f"I7: {row['key']} is in the sink's table twice")
-        seen.add(row["key"])
-        sunk.setdefault(row["job"], []).append(Sunk(row["key"], msgspec.Raw(msgspec.json.encode(dict(row)))))
-    return sunk, problems

@@ -16,8 +16,9 @@ from windlass.wire import BatchItem, SubmitRequest
 
 BATCH_JOBS = 10
 # Submits that may be behind their time; beyond that the rate that is offered is lowered, and the report says so.
-BEHIND_MAX = 40
-AWAY_PAUSE_SECONDS = 0.05
+BEHIND_MAX = 300
+HELD_BACK = "offers held back"
+AWAY_PAUSE_SECONDS, AWAY_PAUSE_SECONDS_MAX = 0.05, 1.0
 PEOPLE_PAUSE_SECONDS = 0.25
 RECENT_MAX = 2_000
 ASKING_MAX = 60
@@ -112,7 +113,7 @@ class Load:
                     continue
                 offered += BATCH_JOBS
                 if self._under_way >= BEHIND_MAX:
-                    self.counts["offers held back"] += BATCH_JOBS
+                    self.counts[HELD_BACK] += BATCH_JOBS
                     continue
                 self._under_way += 1
                 group.create_task(self._submit(client, offered))
@@ -124,13 +125,15 @@ class Load:
             SubmitRequest(name, {"number": number + place}, idempotency_key=f"{number + place}")
             for place, name in enumerate(names)
         ]
+        pause = AWAY_PAUSE_SECONDS
         try:
             while jobs:
                 try:
                     answer = await client.submit_batch(jobs)
                 except (ServerUnreachable, StoreUnavailable) as error:
                     self.counts[f"submits repeated after {type(error).__name__}"] += 1
-                    await asyncio.sleep(AWAY_PAUSE_SECONDS)
+                    await asyncio.sleep(pause * self._chance.uniform(0.5, 1.0))
+                    pause = min(2 * pause, AWAY_PAUSE_SECONDS_MAX)
                     continue
                 jobs = self._left(jobs, answer.jobs)
         except WindlassError as error:

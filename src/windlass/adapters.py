@@ -10,13 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+import msgspec
+
 from windlass.brokers.memory import MemoryBroker
 from windlass.clock import SystemClock
 from windlass.connections.folder import Folder
 from windlass.connections.named import Connections
+from windlass.connections.secrets import Secrets
 from windlass.core.errors import BrokerUnavailable, DatabaseInUse, HandlerInvalid, StoreUnavailable
 from windlass.core.plan import Plan
 from windlass.handlers import builtin
+from windlass.handlers.container.handler import ContainerDefaults
+from windlass.handlers.container.manifest import KubernetesRules
 from windlass.handlers.llm import LlmDefaults
 from windlass.handlers.sender import GuardedSender
 from windlass.ports.artefacts import Artefacts
@@ -91,7 +96,9 @@ def registry_of(settings: Settings, connections: Connections | None = None) -> d
         allow_private=settings.http.allow_private,
         environment=process_environment(),
         llm=LlmDefaults(settings.llm.base_url, settings.llm.api_key),
+        container=ContainerDefaults(settings.container.runtime, _kubernetes_rules(settings)),
         connections=connections or connections_of(settings),
+        secrets=Secrets(settings.secrets),
     )
     for name in settings.worker.imports:
         try:
@@ -100,6 +107,11 @@ def registry_of(settings: Settings, connections: Connections | None = None) -> d
             raise HandlerInvalid(f"the module {name} can not be imported: {error}") from error
         handlers.update(collect(module))
     return handlers
+
+
+def _kubernetes_rules(settings: Settings) -> KubernetesRules:
+    # The same names on both sides; handlers know nothing of settings.
+    return KubernetesRules(**msgspec.structs.asdict(settings.kubernetes))
 
 
 def connections_of(settings: Settings) -> Connections:

@@ -25,6 +25,8 @@ SERVER_KEY = "server.url"
 DEFAULT = "default"
 # Settings of these names are secrets, whatever their section.
 SECRET_NAMES = frozenset({"api_key"})
+# And whatever is in this one.
+SECRET_SECTION = "secrets"
 ARTEFACT_BYTES_MAX = 64 * 1024 * 1024
 # A child process gets params of up to four outputs in one message, whose length has 32 bits.
 ARTEFACT_BYTES_LIMIT = 512 * 1024 * 1024
@@ -62,6 +64,10 @@ class EngineSettings(Struct, frozen=True):
     reap_seconds: Seconds = 1.0
     # How long a task is out before somebody asks whether the queues still know it.
     flight_seconds: Seconds = 30.0
+    # How often engines say that they serve runs, and how many such words may be missing before runs are given up
+    # instead of taken up again; 0 never gives up.
+    run_heartbeat_seconds: Seconds = 10.0
+    run_heartbeats_missed_max: Annotated[int, Meta(ge=0)] = 360
 
 
 class WorkerSettings(Struct, frozen=True):
@@ -106,6 +112,38 @@ class LlmSettings(Struct, frozen=True):
     api_key: Annotated[str, Meta(min_length=1, max_length=4096)] | None = None
 
 
+class ContainerSettings(Struct, frozen=True):
+    """Where container nodes run that do not say it."""
+
+    runtime: Literal["process", "kubernetes"] = "process"
+
+
+class KubernetesSettings(Struct, frozen=True):
+    """The cluster of container nodes, and what they may do there."""
+
+    # Tells the Jobs of several installations in one namespace apart.
+    instance: Annotated[str, Meta(pattern=r"^[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$")] = "default"
+    # None: that of the kubeconfig's context, or of the worker's service account.
+    namespace: Annotated[str, Meta(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")] | None = None
+    # None: the service account of the pod that the worker runs in, $KUBECONFIG or ~/.kube/config.
+    kubeconfig: Annotated[str, Meta(min_length=1, max_length=4096)] | None = None
+    context: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
+    # Whoever may write a whole pod spec may do whatever the namespace allows.
+    allow_pod_spec: bool = False
+    allow_root: bool = False
+    service_accounts: list[str] = []
+    start_timeout_seconds: Seconds = 120.0
+    # How long a finished Job stays: another worker may have to read it, if this one dies before it has reported.
+    ttl_seconds: Annotated[int, Meta(ge=60, le=604_800)] = 600
+    requests_per_second: Annotated[float, Meta(ge=0.1, le=10_000)] = 20.0
+    requests_burst: Count = 40
+    log_bytes_max: Annotated[int, Meta(ge=1024, le=64 * 1024 * 1024)] = 1024 * 1024
+    # How often the list is compared with what was watched.
+    reconcile_seconds: Annotated[int, Meta(ge=1, le=3_600)] = 60
+    # A Job that no worker followed for so long is nobody's, and deleted.
+    orphan_seconds: Annotated[int, Meta(ge=300, le=604_800)] = 3600
+
+
 class ServerSettings(Struct, frozen=True):
     """Where a server listens, and where commands find one."""
 
@@ -133,8 +171,12 @@ class Settings(Struct, frozen=True):
     artefacts: ArtefactSettings = ArtefactSettings()
     llm: LlmSettings = LlmSettings()
     sinks: SinkSettings = SinkSettings()
+    container: ContainerSettings = ContainerSettings()
+    kubernetes: KubernetesSettings = KubernetesSettings()
     server: ServerSettings = ServerSettings()
     connections: dict[str, str] = {}
+    # What webhooks are signed with, by the names that workflows use.
+    secrets: dict[str, str] = {}
 
 
 def process_environment() -> dict[str, str]:
@@ -197,7 +239,8 @@ def load_settings(
 
 def masked(value: object, key: str = "") -> object:
     """The value without the password that a URL may carry; nothing of one whose name says that it is a secret."""
-    if value is not None and key.rpartition(".")[2] in SECRET_NAMES:
+    section, _, name = key.rpartition(".")
+    if value is not None and (name in SECRET_NAMES or section == SECRET_SECTION):
         return "***"
     return _PASSWORD.sub(r"\1:***@", value) if isinstance(value, str) else value
 

@@ -29,6 +29,7 @@ from windlass.api.outputs import Outputs
 from windlass.api.showing import nodes_shown, result_of, values_shown
 from windlass.clock import SystemClock
 from windlass.connections.named import Connections
+from windlass.connections.secrets import Secrets
 from windlass.core.changes import Event
 from windlass.core.errors import StoreUnavailable
 from windlass.core.states import JOB_FINAL, JOB_STATES
@@ -247,6 +248,7 @@ async def open_server(settings: Settings, roles: Roles = ALL_ROLES) -> AsyncGene
             version=__version__,
             allowed_hosts=(*LOOPBACK_HOSTS, *settings.server.allowed_hosts),
             artefact_bytes_max=settings.artefacts.bytes_max,
+            secrets=Secrets(settings.secrets),
         )
         embedded = Embedded(parts.store, parts.engine, parts.plans, parts.artefacts)
         yield Server(embedded, create_app(state), parts.handlers, parts.connections, state.closing)
@@ -318,9 +320,12 @@ def _engine(settings: Settings, roles: Roles, process: str, store: Store, broker
             silent_seconds=wanted.worker_silent_seconds,
             reap_seconds=wanted.reap_seconds,
             flight_seconds=wanted.flight_seconds,
+            run_heartbeat_seconds=wanted.run_heartbeat_seconds,
+            run_heartbeats_missed_max=wanted.run_heartbeats_missed_max or None,
         ),
         only_new_jobs=only_new_jobs,
         sharing=sharing,
+        prepare=check_input,
     )
 
 

@@ -29,10 +29,11 @@ async def test_every_route_declares_who_may_call_it(system: System) -> None:
     assert None not in policies.values()
 
 
-async def test_only_probes_and_the_description_are_public(system: System) -> None:
+async def test_only_probes_hooks_and_the_description_are_public(system: System) -> None:
     public = {route.path for route in routes(system) if policy_of(route) is Policy.PUBLIC}
 
-    assert public == {"/livez", "/readyz", f"{API}/openapi.json"}
+    # A hook is for anybody who signs.
+    assert public == {"/livez", "/readyz", f"{API}/openapi.json", f"{API}/hooks/{{workflow}}"}
 
 
 async def test_whatever_changes_something_takes_more_than_reading(system: System) -> None:
@@ -42,7 +43,7 @@ async def test_whatever_changes_something_takes_more_than_reading(system: System
         if policy_of(route) in (Policy.READ, Policy.PUBLIC) and not (route.methods or set()) <= {"GET", "HEAD"}
     }
 
-    assert weak == {"POST /workflows/validate"}
+    assert weak == {"POST /workflows/validate", "POST /hooks/{workflow}"}
 
 
 @pytest.mark.parametrize("route", [Route("/forgotten", lambda _: Response()), Mount("/files", APIRouter())])

@@ -217,3 +217,82 @@ async def test_what_nobody_can_read_is_passed_over(broker: RedisBroker, redis_ur
     assert list(await broker.missing(["bad", "good"])) == ["bad"]
     with redis.Redis.from_url(redis_url) as client:
         assert client.xlen(f"{PREFIX}inbox:0") == 1
+
+
+async def told_of(broker: RedisBroker, count: int) -> list[Submitted]:
+    """Messages to shard 0 as they come, so many of them, each acknowledged."""
+    found: list[Any] = []
+    async with asyncio.timeout(10.0):
+        while len(found) < count:
+            batch = await broker.gather(0, 500, 5.0)
+            found += batch
+            await broker.acknowledge(0, len(batch))
+    return found
+
+
+async def test_messages_come_once_and_in_order_however_they_come(broker: RedisBroker, redis_url: str) -> None:
+    sender = await RedisBroker.open(redis_url)
+    # Few of them come with their notification, many are read.
+    batches = [[Submitted(f"{turn}-{n}") for n in range(1 + 97 * (turn % 4))] for turn in range(60)]
+    messages = [one for batch in batches for one in batch]
+
+    telling = asyncio.ensure_future(told_of(broker, len(messages)))
+    for batch in batches:
+        await sender.send(0, batch)
+
+    assert await telling == messages
+    await sender.close()
+
+
+async def test_messages_that_come_with_their_notifications_are_not_asked_for(
+    broker: RedisBroker, redis_url: str
+) -> None:
+    with redis.Redis.from_url(redis_url) as client:
+        client.config_resetstat()
+        for number in range(20):
+            await broker.send(0, [Submitted(f"{number}")])
+            await told_of(broker, 1)
+        asked: Any = client.info("commandstats")
+
+    # At first, and when it has just begun to listen.
+    assert asked["cmdstat_xread"]["calls"] <= 2
+
+
+async def test_what_was_acknowledged_is_gone_once_the_broker_is_closed(broker: RedisBroker, redis_url: str) -> None:
+    other = await RedisBroker.open(redis_url)
+    await other.send(0, [Submitted("a")])
+    await other.gather(0, 10, 0.0)
+    await other.acknowledge(0, 1)
+
+    await other.close()
+
+    assert list(await broker.gather(0, 10, 0.0)) == []
+
+
+async def test_an_acknowledgement_survives_a_lost_connection(broker: RedisBroker, redis_url: str) -> None:
+    await broker.send(0, [Submitted("a")])
+    await broker.gather(0, 10, 0.0)
+    await broker.acknowledge(0, 1)
+    with redis.Redis.from_url(redis_url) as client:
+        client.client_kill_filter(_type="normal", skipme=True)
+
+    await broker.send(0, [Submitted("b")])
+    await broker.rewind(0)
+
+    assert list(await broker.gather(0, 10, 0.0)) == [Submitted("b")]
+
+
+async def test_a_server_that_speaks_another_language_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # The driver's own greetings are answered; then comes what no Redis says.
+        while (head := await reader.readline()).startswith(b"*"):
+            words = [await reader.readline() for _ in range(2 * int(head[1:]))]
+            writer.write(b"SSH-2.0-OpenSSH\r\n" if words[1] == b"PING\r\n" else b"+OK\r\n")
+        writer.close()
+
+    monkeypatch.setattr(redis_link, "CALL_SECONDS_MAX", BOUND_SECONDS)
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as other:
+        port = other.sockets[0].getsockname()[1]
+
+        with pytest.raises(BrokerUnavailable, match="did not do what it was asked"):
+            await RedisBroker.open(f"redis://127.0.0.1:{port}/0")

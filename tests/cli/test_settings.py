@@ -101,6 +101,13 @@ def test_a_broken_file_is_named(folder: Path) -> None:
     assert problems(folder, {})[0].startswith("windlass.toml: not a TOML document")
 
 
+def test_secrets_take_any_name_and_are_masked(folder: Path) -> None:
+    loaded = load_settings(folder=folder, environ={"WINDLASS_SECRETS__HOOK_KEY": "whsec_c2VjcmV0"})
+
+    assert loaded.settings.secrets == {"hook_key": "whsec_c2VjcmV0"}
+    assert masked("whsec_c2VjcmV0", "secrets.hook_key") == "***"
+
+
 def test_a_password_in_a_url_is_masked() -> None:
     assert masked("postgresql://me:a@b/c@db/x") == "postgresql://me:***@db/x"
 

@@ -5,10 +5,12 @@ import asyncio
 import msgspec
 import pytest
 from msgspec import Raw
+from msgspec.structs import replace
 
-from tests.contracts.rows import T0, changes, event, job_row, new_job, node_row
-from windlass.core.changes import Event
+from tests.contracts.rows import T0, changes, event, job_row, new_job, node_row, task_row
+from windlass.core.changes import BlockRow, Event
 from windlass.core.errors import CommitUnknown, JobNotFound, StaleLease, WorkflowNotFound
+from windlass.core.iterations import Progress
 from windlass.ports.store import JobFilter, Request, Store
 
 # Values as the encoder writes them, without spaces between tokens.
@@ -245,6 +247,24 @@ async def test_several_jobs_are_restored_as_each_is_alone(store: Store) -> None:
     assert {one.job.job_id: one for one in found} == {
         job_id: await store.restore(job_id) for job_id in ("j1", "j2", "j3")
     }
+
+
+async def test_several_jobs_are_restored_with_their_loops(store: Store) -> None:
+    await store.submit([new_job("j1"), new_job("j2")])
+    lease = await store.take_lease(0, "one")
+    progress = Raw(msgspec.json.encode(Progress(total=3, begun=2)))
+    loops = [replace(node_row(job_id, "a", "running"), progress=progress) for job_id in ("j1", "j2")]
+    written = changes(nodes=loops, events={"j1": [event(2)], "j2": [event(2)]})
+    for row in (task_row("j1", 0), task_row("j2", 0), task_row("j2", 1, "failed")):
+        written.iterations[row.job_id, row.number, row.index] = replace(row, number=loops[0].number)
+    written.blocks += [BlockRow(job_id, loops[0].number, 0, 0, b"[1,2,3]") for job_id in ("j1", "j2")]
+    await store.commit(0, lease.epoch, written)
+
+    found = {one.job.job_id: one for one in await store.restore_all(["j1", "j2"])}
+
+    assert found == {job_id: await store.restore(job_id) for job_id in ("j1", "j2")}
+    seen = {job_id: [(list(loop.completed), len(loop.others)) for loop in one.loops] for job_id, one in found.items()}
+    assert seen == {"j1": [([0], 0)], "j2": [([0], 1)]}
 
 
 async def test_a_commit_that_can_not_be_stored_leaves_nothing_behind(store: Store) -> None:

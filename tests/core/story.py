@@ -94,4 +94,4 @@ class Story:
             "job", 0, JOB_STATES[row.status], self.job.input, self.job.seq, row.round, T0, row.started_at,
             row.completed_at, row.deadline_at, row.error,
         )  # fmt: skip
-        return Job.restored(self.plan, head, self.rows.values())
+        return Job.restored(self.plan, head, list(self.rows.values()))

@@ -17,12 +17,16 @@ class Owner:
         self.name = name
         self.epochs: dict[int, int] = {}
         self.wanted: set[int] = set()
+        self.renewals: dict[int, int] = {}
         self.may_give = asyncio.Event()
         self.leases = Leases(store, name, TOTAL, LEASE_SECONDS, self)
         self._store = store
 
     def holds(self) -> Mapping[int, int]:
         return {number: self.epochs.get(number, 0) for number in self.wanted}
+
+    def renewed(self, epochs: Mapping[int, int], until: float) -> None:
+        self.renewals = dict(epochs)
 
     def hold(self, number: int) -> None:
         self.wanted.add(number)
@@ -64,3 +68,14 @@ async def test_an_engine_looks_on_while_shards_are_slow_to_be_given_back() -> No
     assert len(one.wanted) == TOTAL // 2
     await two.look()
     assert one.wanted | two.wanted == {0, 1, 2, 3}
+
+
+async def test_a_look_tells_which_leases_it_renewed() -> None:
+    store = MemoryStore()
+    one = Owner(store, "one")
+    await one.look()
+    await store.take_lease(2, "two")
+
+    await one.look()
+
+    assert one.renewals == {0: 1, 1: 1, 3: 1}

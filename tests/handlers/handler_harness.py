@@ -3,7 +3,7 @@
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -11,7 +11,7 @@ import msgspec
 
 from windlass.brokers.memory import MemoryBroker
 from windlass.core.changes import Task
-from windlass.core.messages import Failed, Succeeded, TaskError, TaskFinished
+from windlass.core.messages import Failed, Message, Succeeded, TaskError, TaskFinished, TaskStarted
 from windlass.handlers import builtin
 from windlass.ports.handler import LogLine
 from windlass.worker.worker import Worker
@@ -34,7 +34,7 @@ class Runner:
         clock = WallClock()
         self.broker = MemoryBroker(clock)
         self.lines: list[LogLine] = []
-        self._count = 0
+        self.count = 0
         environment = dict(os.environ)
         self.worker = Worker(
             self.broker,
@@ -47,32 +47,56 @@ class Runner:
         )
 
     async def publish(self, handler: str, params: object, **rest: Any) -> Task:
-        self._count += 1
+        self.count += 1
         attempt = rest.pop("attempt", 1)
-        job_id = f"j{self._count}"
+        job_id = f"j{self.count}"
         task = Task(f"{job_id}_n_{attempt}", job_id, "n", attempt, handler, msgspec.json.encode(params), **rest)
         await self.broker.publish([task])
         return task
 
     async def finished(self, task: Task) -> TaskFinished:
+        return (await self.finished_all([task]))[0]
+
+    async def finished_all(self, tasks: Sequence[Task]) -> list[TaskFinished]:
+        """Wait for the ends of all of them, whichever comes first."""
+        found: dict[str, TaskFinished] = {}
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while not all(task.job_id in found for task in tasks):
+                for message in await self.messages_for(1.0):
+                    if isinstance(message, TaskFinished):
+                        found.setdefault(message.job_id, message)
+        return [found[task.job_id] for task in tasks]
+
+    async def started(self, task: Task) -> TaskStarted:
+        """Wait until the worker says that it has begun."""
         async with asyncio.timeout(PATIENCE_SECONDS):
             while True:
-                messages = await self.broker.gather(0, 100, 1.0)
-                await self.broker.acknowledge(0, len(messages))
-                for message in messages:
-                    if isinstance(message, TaskFinished) and message.job_id == task.job_id:
+                for message in await self.messages_for(1.0):
+                    if isinstance(message, TaskStarted) and message.job_id == task.job_id:
                         return message
+
+    async def messages_for(self, seconds: float) -> list[Message]:
+        """What the worker says next, or nothing when it is silent for so long."""
+        messages = list(await self.broker.gather(0, 100, seconds))
+        await self.broker.acknowledge(0, len(messages))
+        return messages
 
     async def run(self, handler: str, params: object, **rest: Any) -> TaskFinished:
         return await self.finished(await self.publish(handler, params, **rest))
 
     async def output(self, handler: str, params: object, **rest: Any) -> Any:
-        outcome = (await self.run(handler, params, **rest)).outcome
+        return await self.output_of(await self.publish(handler, params, **rest))
+
+    async def output_of(self, task: Task) -> Any:
+        outcome = (await self.finished(task)).outcome
         assert isinstance(outcome, Succeeded), outcome
         return msgspec.json.decode(outcome.output)
 
     async def error(self, handler: str, params: object, **rest: Any) -> TaskError:
-        outcome = (await self.run(handler, params, **rest)).outcome
+        return await self.error_of(await self.publish(handler, params, **rest))
+
+    async def error_of(self, task: Task) -> TaskError:
+        outcome = (await self.finished(task)).outcome
         assert isinstance(outcome, Failed), outcome
         return outcome.error
 

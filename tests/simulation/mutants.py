@@ -13,6 +13,7 @@ from types import ModuleType
 from tests.simulation.mutants_of_loops import LOOP_MUTANTS, Mutant
 from tests.simulation.mutants_of_loops import in_core as _core
 from tests.simulation.mutants_of_loops import in_engine as _engine
+from tests.simulation.mutants_of_sharing import SHARING_MUTANTS
 
 SEEDS_MAX = 400
 # Some come before the crash points, which notice quickly what chance seldom reaches.
@@ -23,6 +24,7 @@ ROUNDS_MAX = 10_000
 
 MUTANTS = (
     *LOOP_MUTANTS,
+    *SHARING_MUTANTS,
     # The tables of states
     _core(
         "a skipped node counts as completed",
@@ -40,7 +42,7 @@ MUTANTS = (
     _core("a fan-in fires with its first parent", "turn", "remaining[child] -= 1", "remaining[child] = 0"),
     _core("a fan-in waits for one parent too many", "turn", "if not remaining[child]:", "if remaining[child] < 0:"),
     _core("a skip counts as a real dependency", "turn", "if not skipped:", "if True:"),
-    _core("sequence numbers have gaps", "turn", "job.seq += 1", "job.seq += 2"),
+    _core("sequence numbers have gaps", "turn", "= self.job.seq + 1", "= self.job.seq + 2"),
     _core("ended nodes are not counted", "turn", "job.unfinished -= 1", "job.unfinished -= 0"),
     _core(
         "the bound of a job never fires",
@@ -107,8 +109,8 @@ MUTANTS = (
     _core(
         "idempotency keys differ between attempts",
         "job",
-        "idempotency_key=self._identity(flight),",
-        "idempotency_key=self.task_id(flight),",
+        "flight.attempts_before - 1, self._identity(flight),",
+        "flight.attempts_before - 1, self.task_id(flight),",
     ),
     # Failures, cancels, ends
     _core("nodes after a failure stay pending", "endings", "_descendants(job, [node]):", "[]:"),
@@ -177,8 +179,8 @@ MUTANTS = (
     _engine(
         "timers are not set again",
         "shard",
-        "        self._timers.set(self.recovery.timers(self.jobs.values()))\n        self._carried",
-        "        self._carried",
+        "        self._timers.set(self.recovery.timers(self.jobs.values()))\n",
+        "",
     ),
     _engine(
         "nothing is published again after a restart",
@@ -195,24 +197,10 @@ MUTANTS = (
     _engine("the inbox is not rewound", "shard", "        await self._broker.rewind(self.number)\n", ""),
     # Durable before anything leaves
     _engine(
-        "tasks leave before they are stored",
-        "shard",
-        "            if changes:\n                await self._store.commit(",
-        "            await self._broker.publish(changes.tasks)\n"
-        "            if changes:\n                await self._store.commit(",
-    ),
-    _engine(
-        "messages are acknowledged before they are stored",
-        "shard",
-        "            if changes:\n                await self._store.commit(",
-        "            await self._broker.acknowledge(self.number, gathered)\n            gathered = 0\n"
-        "            if changes:\n                await self._store.commit(",
-    ),
-    _engine(
         "commits are not awaited",
         "shard",
-        "await self._store.commit(self.number, self._lease.epoch, changes)",
-        "asyncio.ensure_future(self._store.commit(self.number, self._lease.epoch, changes))",
+        "                await writing\n",
+        "                writing.add_done_callback(lambda done: done.cancelled() or done.exception())\n",
     ),
     _engine("a lost shard is taken back", "shard", "        except StaleLease:\n            raise\n", ""),
     _engine(
@@ -290,7 +278,7 @@ def hunt(name: str) -> str | None:
     sys.meta_path.insert(0, _Mutation(mutant))
     place = "before anything ran"
     try:
-        for place, violations in _looks():
+        for place, violations in _looks(is_of_sharing=mutant.is_of_sharing):
             found = violations()
             if found:
                 return f"{place}: {found[0]}"
@@ -299,27 +287,38 @@ def hunt(name: str) -> str | None:
     return None
 
 
-def _looks() -> Iterator[tuple[str, Callable[[], Sequence[object]]]]:
+def _looks(*, is_of_sharing: bool) -> Iterator[tuple[str, Callable[[], Sequence[object]]]]:
     """Simulations that may notice something, the quickest first."""
     # Not before the mistake is in.
     from windlass.testing import virtual
     from windlass.testing.faults import Fault, FaultAt
     from windlass.testing.references import (
         REFERENCE_SETTINGS,
+        SHARED_SETTING,
         a_bounded_job,
         a_task_that_kills,
         crash_points,
+        forgotten_points,
+        former_owner_reads_on,
         loops_of_all_kinds,
         pages_in_a_loop,
         run_reference,
         thirty_nodes,
     )
-    from windlass.testing.scenarios import run_seed
+    from windlass.testing.scenarios import SHARING_EVERY, run_seed
 
     virtual.ROUNDS_MAX = ROUNDS_MAX
+    if is_of_sharing:
+        yield "a former owner", lambda: former_owner_reads_on().violations
+        for seed in range(SHARING_EVERY - 1, 2 * SEEDS_FIRST, SHARING_EVERY):
+            yield f"seed {seed}", lambda seed=seed: run_seed(seed).violations
+        for point, report in crash_points(thirty_nodes(), SHARED_SETTING, Fault.STOP):
+            yield point, lambda report=report: report.violations
     for reference in (pages_in_a_loop(), loops_of_all_kinds(), a_bounded_job(), a_task_that_kills()):
         for where, setting in REFERENCE_SETTINGS.items():
             yield where, lambda r=reference, s=setting: run_reference(r, FaultAt(), s).violations
+    for point, report in forgotten_points(thirty_nodes(), REFERENCE_SETTINGS["the broker survives the engine"]):
+        yield point, lambda report=report: report.violations
     for seed in range(SEEDS_FIRST):
         yield f"seed {seed}", lambda seed=seed: run_seed(seed).violations
     for setting in REFERENCE_SETTINGS.values():

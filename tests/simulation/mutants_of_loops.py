@@ -10,6 +10,8 @@ class Mutant(Struct, frozen=True):
     module: str
     snippet: str
     replacement: str
+    # Whether it is looked for where engines share, before anything else.
+    is_of_sharing: bool = False
 
 
 def in_core(name: str, module: str, snippet: str, replacement: str) -> Mutant:
@@ -46,8 +48,8 @@ LOOP_MUTANTS = (
     in_core(
         "a loop does not fill up when an iteration begins to wait",
         "turn",
-        "        if IS_OUT[before] and not IS_OUT[after]:\n",
-        "        if False:\n",
+        "            if IS_OUT[before]:\n",
+        "            if False:\n",
     ),
     in_core(
         "the end of an iteration whose pages were put together is not noticed",
@@ -90,8 +92,8 @@ LOOP_MUTANTS = (
     in_core(
         "the outputs of iterations are not stored",
         "loops",
-        "turn.keep(flight, turn.now, output=output, meta=meta)",
-        "turn.keep(flight, turn.now, meta=meta)",
+        "turn.keep(flight, turn.now, None, output, meta)",
+        "turn.keep(flight, turn.now, None, None, meta)",
     ),
     in_core(
         "chunks overlap", "iterations", "elements(index * size, (index + 1) * size)", "elements(index, index + size)"

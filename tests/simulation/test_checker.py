@@ -16,10 +16,11 @@ from windlass.ports.control import Submit
 from windlass.ports.store import Request, Restored
 from windlass.testing.checker import check
 from windlass.testing.checking_memory import check_memory
+from windlass.testing.crew import Setting
 from windlass.testing.drafts import FLAKY, OK, NodeDraft, Script, compiled
 from windlass.testing.faults import Calm
 from windlass.testing.history import Acknowledged, History, JobHistory
-from windlass.testing.simulator import Setting, Simulation
+from windlass.testing.simulator import Simulation
 
 Tamper = Callable[[JobHistory], JobHistory]
 

@@ -19,10 +19,11 @@ from windlass.ports.control import Submit
 from windlass.ports.store import Restored
 from windlass.testing.checker import check
 from windlass.testing.checking_memory import check_memory, check_room
+from windlass.testing.crew import Setting
 from windlass.testing.drafts import ERROR, FATAL, FLAKY, OK, NodeDraft, Script, compiled, loop_over, paging
 from windlass.testing.faults import Calm
 from windlass.testing.history import Execution, History, JobHistory, LoopRecords, Sunk
-from windlass.testing.simulator import Setting, Simulation
+from windlass.testing.simulator import Simulation
 
 Tamper = Callable[[JobHistory], JobHistory]
 LOOP, SERIES = "each", "paged"

@@ -124,18 +124,6 @@ CASES: list[tuple[str, str, int, int, str]] = [
     ("a schema from elsewhere", HEAD + OK + "input: {$ref: 'http://x.test/s.json'}\n", 4, 8, "$ref may only point"),
     ("a schema with backtracking", HEAD + OK + "input: {properties: {a: {pattern: '(?=a)b'}}}\n", 4, 8,
      "can not be used"),
-    ("a bad cron", HEAD + OK + "schedule: {cron: '61 * * * *'}\n", 4, 18, "is no cron expression"),
-    ("a cron of six fields", HEAD + OK + "schedule: {cron: '* * * * * *'}\n", 4, 18, "is no cron expression"),
-    ("a bad cron macro", HEAD + OK + "schedule: {cron: '@dayly'}\n", 4, 18, "'@dayly' is no cron macro"),
-    ("no cron", HEAD + OK + "schedule: {enabled: true}\n", 4, 11, "'cron' is missing"),
-    ("a bad zone", HEAD + OK + "schedule: {cron: '@daily', timezone: Europe/Pariss}\n", 4, 38, "is no time zone"),
-    ("a zone that is a path", HEAD + OK + "schedule: {cron: '@daily', timezone: ../../etc/passwd}\n", 4, 38,
-     "is no time zone"),
-    ("a bad constraint", HEAD + OK + "constraints: {max_concurrent_runs: 0}\n", 4, 36, "a whole number from 1"),
-    ("a bad hook", HEAD + OK + "constraints: {pre_run_hook: {url: ftp://x}}\n", 4, 35, "is no http address"),
-    ("a bad action", HEAD + OK + "actions: {on_failure: {type: shout}}\n", 4, 30, "'shout' is not one of"),
-    ("an unknown event", HEAD + OK + "actions: {on_faliure: {type: skip}}\n", 4, 11, "there is no event 'on_faliure'"),
-    ("a bad run retry", HEAD + OK + "run_retry: {max_retries: -1}\n", 4, 26, "a whole number from 0"),
     ("a bad on_failure", HEAD + OK + "on_failure: stop\n", 4, 13, "'stop' is not one of"),
     ("bad defaults", HEAD + OK + "defaults: {handler: echo}\n", 4, 12, "there is no key 'handler' here"),
     ("defaults with a bad value", HEAD + OK + "defaults: {timeout_seconds: never}\n", 4, 29, "is no duration"),
@@ -227,16 +215,6 @@ def test_an_unknown_handler_is_an_error_when_strict() -> None:
     problems = problems_of(HEAD + "  a: {handler: ehco}\n", handlers={"echo"}, strict=True)
 
     assert "there is no handler 'ehco'" in problems[0].message
-
-
-def test_a_schedule_is_kept_with_a_warning() -> None:
-    text = HEAD + OK + "schedule: {cron: '*/15 * * * *', timezone: Europe/Paris, jitter: 10s}\n"
-
-    definition, warnings = read_definition(text)
-
-    assert definition.schedule is not None
-    assert definition.schedule.jitter == 10.0
-    assert "does not start runs by itself" in warnings[0].message
 
 
 def test_a_node_with_a_reserved_name_gets_a_warning() -> None:

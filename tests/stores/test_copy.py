@@ -10,14 +10,16 @@ import pytest
 from msgspec import Raw, structs
 
 from tests.contracts.rows import T0, changes, end, event, new_job, node_row, task_row
+from tests.contracts.run_rows import SCHEDULED, delivery_row, run_changes, run_row
 from tests.contracts.stores import emptied
 from tests.servers import Server, new_database
 from windlass.clock import SystemClock
 from windlass.core.changes import BlockRow, PageRow
 from windlass.core.errors import CommitUnknown, RequestRefused, StoreUnavailable
 from windlass.core.messages import Succeeded, TaskFinished
-from windlass.core.shards import shard_of
+from windlass.core.shards import shard_of, shard_of_workflow
 from windlass.ports.handler import LogLine
+from windlass.ports.runs import RunFilter, RunRequest
 from windlass.ports.store import AliasTarget, JobFilter, Request, StoredResult
 from windlass.stores.copy import TABLES, copy_database
 from windlass.stores.postgres import PostgresStore
@@ -69,6 +71,13 @@ async def source(path: str) -> AsyncIterator[SqliteStore]:
     message = TaskFinished("j1", "a", 1, "w", T0, T0, Succeeded(Raw(b"1")), result_id="t1")
     await store.put_result(StoredResult("t1", 0, message, T0))
     await store.append_logs([LogLine("j1", "a", 0, 1, T0, "info", f"line {n}\0") for n in range(3)])
+    await store.put_workflow("timed", SCHEDULED, "d", T0)
+    await store.runs.request(RunRequest("r2", "timed", 0, "cancel", T0, "timed:1", "no\0need"))
+    runs = [
+        run_row("timed:1", workflow_id="timed"),
+        run_row("timed:2", "failed", workflow_id="timed", completed_at=T0, succeeded=False),
+    ]
+    await store.commit(0, lease.epoch, run_changes(fresh=runs, deliveries=[delivery_row("d1")]))
     yield store
     await store.close()
 
@@ -76,6 +85,18 @@ async def source(path: str) -> AsyncIterator[SqliteStore]:
 async def copied(source: SqliteStore, path: str, target: str) -> PostgresStore:
     await copy_database(path, target, SHARDS, T0)
     return await PostgresStore.open(target, SystemClock())
+
+
+async def test_schedules_runs_and_deliveries_arrive(source: SqliteStore, path: str, target: str) -> None:
+    store = await copied(source, path, target)
+
+    shard = shard_of_workflow("timed", SHARDS)
+    assert await store.runs.schedule("timed") == await source.runs.schedule("timed")
+    runs = [structs.replace(row, shard=shard) for row in await source.runs.runs(RunFilter())]
+    assert list(await store.runs.runs(RunFilter())) == runs
+    assert [row.request_id for row in await store.runs.requests([shard], 10)] == ["r2"]
+    assert await store.runs.delivery("d1") == await source.runs.delivery("d1")
+    await store.close()
 
 
 async def rows_in(target: str) -> dict[str, int]:
@@ -221,7 +242,7 @@ async def test_every_table_of_an_embedded_database_is_known_to_the_copy(source: 
     tables = {row[0] for row in apsw.Connection(path).execute("select name from sqlite_schema where type = 'table'")}
 
     # Ownership and the schema's own history are each database's own.
-    assert tables - {"shards", "engines", "schema_version", "sqlite_sequence"} == set(TABLES)
+    assert tables - {"shards", "engines", "schema_version", "sqlite_sequence", "run_beats"} == set(TABLES)
 
 
 @pytest.mark.parametrize("table", TABLES)

@@ -26,11 +26,12 @@ ONLY_SQLITE = {
     "apply_requests", "apply_results", "delete_collections", "delete_events", "delete_jobs", "delete_logs",
     "delete_nodes", "delete_pages", "delete_requests", "delete_results", "delete_tasks", "ended_jobs", "forget_dead",
     "insert_events", "job_by_idempotency_key", "put_blocks", "put_lease", "put_nodes", "put_pages", "put_tasks",
-    "renew_lease", "say_alive", "update_jobs",
+    "renew_lease", "say_alive", "update_jobs", "apply_run_requests", "ended_runs", "insert_runs", "mark_schedules",
+    "put_deliveries", "put_runs", "withdraw_runs",
 }  # fmt: skip
 ONLY_POSTGRES = {
     "beat", "commit", "completed_of_loop", "job_with_nodes", "jobs_by_idempotency_keys", "lock_workflow", "prune",
-    "take_lease",
+    "take_lease", "untouched_jobs", "commit_with_runs", "prune_runs",
 }  # fmt: skip
 # Who waits for a lock of a kind. (The view of activities stands still inside a transaction; this one does not.)
 WAITING = "pg_locks where locktype = $1 and not granted"

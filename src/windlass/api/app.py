@@ -10,7 +10,23 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import Receive, Scope, Send
 
-from windlass.api import events, health, jobs, logs, nodes, stream, submits, tasks, workers, workflows
+from windlass.api import (
+    deliveries,
+    events,
+    health,
+    hooks,
+    jobs,
+    logs,
+    metrics,
+    nodes,
+    runs,
+    schedules,
+    stream,
+    submits,
+    tasks,
+    workers,
+    workflows,
+)
 from windlass.api.description import describe
 from windlass.api.manners import Manners
 from windlass.api.operations import JSON, Operation, below, declare, request_id_of
@@ -21,7 +37,9 @@ from windlass.api.state import ApiState
 
 PREFIX = "/api/v1"
 DOCUMENTS = frozenset({PREFIX + "/workflows", PREFIX + "/workflows/validate"})
-RESOURCES = (submits, tasks, jobs, nodes, events, stream, logs, workflows, workers)
+RESOURCES = (
+    submits, tasks, jobs, nodes, events, stream, logs, workflows, workers, schedules, runs, deliveries, hooks,
+)  # fmt: skip
 
 
 def create_app(state: ApiState) -> FastAPI:
@@ -38,6 +56,7 @@ def create_app(state: ApiState) -> FastAPI:
     )
     routes = app.router.routes
     routes.extend(health.router(state).routes)
+    routes.extend(metrics.router(state).routes)
     for resource in RESOURCES:
         routes.extend(below(PREFIX, resource.router(state)))
     routes.extend(below(PREFIX, _description(routes, state.version)))

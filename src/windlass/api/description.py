@@ -10,7 +10,7 @@ from starlette.routing import BaseRoute, Route
 
 from windlass.api.operations import EVENT_STREAM, JSON, Endpoint, Operation
 from windlass.api.problems import MEDIA_TYPE, made
-from windlass.api.requests import ID_PATTERN
+from windlass.api.requests import DELIVERY_ID, ID_PATTERN, RUN_ID
 from windlass.wire import ProblemDetails, ProblemItem
 
 REF_TEMPLATE = "#/components/schemas/{name}"
@@ -22,6 +22,7 @@ INTRODUCTION = (
 # What a refusal by status means; any route may also give those of the manners that all share.
 REFUSALS = {
     400: ("bad-request", "The request can not be read"),
+    401: ("unsigned", "The webhook is not signed as it should be"),
     403: ("forbidden-origin", "A page of another site sent it"),
     404: ("not-found", "There is nothing by this name"),
     409: ("refused", "The state of things does not allow it"),
@@ -32,6 +33,7 @@ REFUSALS = {
     503: ("unavailable", "The server can not do it now; `Retry-After` says when to ask again"),
 }
 ANSWERS = {200: "Done", 201: "Made", 204: "Done; there is nothing to tell", 503: "Not now"}
+_PATTERNS = {"run_id": RUN_ID, "delivery_id": DELIVERY_ID}
 _PARAMETER = re.compile(r"\{(\w+)\}")
 
 
@@ -91,6 +93,8 @@ def _content(schema: Any, example: Any) -> dict[str, Any]:
 def _parameters(endpoint: Endpoint) -> Iterator[dict[str, Any]]:
     for name in _PARAMETER.findall(endpoint.path):
         schema = {"type": "string", "pattern": ID_PATTERN, "maxLength": 128}
+        if name in _PATTERNS:
+            schema = {"type": "string", "pattern": _PATTERNS[name]}
         if name == "version":
             schema = {"type": "integer", "minimum": 1, "maximum": 999_999_999}
         yield {"name": name, "in": "path", "required": True, "schema": schema}

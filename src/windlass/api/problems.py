@@ -42,6 +42,7 @@ TITLES = {
     "not-found": "There is nothing by this name",
     "refused": "The state of things does not allow this",
     "too-large": "The body is too large",
+    "unsigned": "The webhook is not signed as it should be",
     "unavailable": "The database can not be used now",
     "unsupported-media-type": "The content type is not supported",
 }

@@ -14,6 +14,10 @@ from windlass.core.json_values import nearest
 T = TypeVar("T")
 
 ID_PATTERN = "^[A-Za-z0-9_-]{1,128}$"
+# Of a run: its workflow and its slot, or its job.
+RUN_ID = "^[A-Za-z0-9_-]{1,128}:[A-Za-z0-9_.:-]{1,140}$"
+# Of a delivery: its task.
+DELIVERY_ID = r"^[A-Za-z0-9_\[\]-]{1,300}$"
 _ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)(ms|s|m)?")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0}
@@ -39,6 +43,15 @@ def id_of(request: Request, name: str) -> str:
     value: str = request.path_params[name]
     if _ID.fullmatch(value) is None:
         raise invalid(name, f"{shown(value)} is no id", "ids have 1 to 128 letters, digits, _ and -")
+    return value
+
+
+def text_of_path(request: Request, name: str, pattern: str) -> str:
+    """An id of the path that has a form of its own; Refusal for one that no object can have."""
+    value: str = request.path_params[name]
+    # `$` of a pattern lets a line end pass.
+    if re.fullmatch(pattern.removeprefix("^").removesuffix("$"), value) is None:
+        raise invalid(name, f"{shown(value)} is no {name}", "take it from a list as it is")
     return value
 
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from msgspec import Struct, field
 
 from windlass.api.problems import Refusal
+from windlass.connections.secrets import Secrets
 from windlass.ports.artefacts import Artefacts
 from windlass.ports.broker import Broker
 from windlass.ports.clock import Clock
@@ -55,6 +56,8 @@ class ApiState(Struct, frozen=True):
     handlers: Collection[str]
     chance: random.Random
     version: str
+    # What incoming webhooks are signed with.
+    secrets: Secrets = field(default_factory=Secrets)
     # A host with any port matches by its name.
     allowed_hosts: Sequence[str] = LOOPBACK_HOSTS
     body_bytes_max: int = BODY_BYTES_MAX

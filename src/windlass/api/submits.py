@@ -58,7 +58,7 @@ class Submits:
         else:
             submission = (await self._state.control.submit_all([made]))[0]
             if submission.conflict:
-                raise _conflict(submission)
+                raise conflict(submission)
             job, created = submission.job, submission.created
         location = f"/api/v1/jobs/{job.job_id}"
         return QuickAnswer(Submitted(job.job_id, job.status), 201 if created else 200, location)
@@ -133,7 +133,8 @@ def _instant(text: str) -> int:
     return max(0, (found - _EPOCH) // _MICROSECOND)
 
 
-def _conflict(submission: Submission) -> IdempotencyConflict:
+def conflict(submission: Submission) -> IdempotencyConflict:
+    """A key that came before, with another request."""
     job = submission.job
     return IdempotencyConflict(
         f"the idempotency key {job.idempotency_key!r} was used for job {job.job_id} with another request; "
@@ -143,7 +144,7 @@ def _conflict(submission: Submission) -> IdempotencyConflict:
 
 def _item(submission: Submission, request_id: str | None) -> BatchItem:
     if submission.conflict:
-        return BatchItem(error=problem_of(_conflict(submission), request_id))
+        return BatchItem(error=problem_of(conflict(submission), request_id))
     return BatchItem(submission.job.job_id, submission.job.status)
 
 

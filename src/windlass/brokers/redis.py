@@ -4,7 +4,7 @@ It keeps nothing that the rows do not know. A server that was emptied or restart
 """
 
 import logging
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -13,7 +13,9 @@ from msgspec import Struct
 
 from windlass.brokers.bells import Ear
 from windlass.brokers.redis_bells import Subscription
-from windlass.brokers.redis_link import Argument, Dial, Link, scripts
+from windlass.brokers.redis_inbox import START, Inbox
+from windlass.brokers.redis_link import Link, scripts
+from windlass.brokers.redis_wire import Argument, Dial
 from windlass.core.changes import Task
 from windlass.core.messages import Message
 from windlass.ports.broker import Delivery, Report, WorkerSeen
@@ -29,7 +31,6 @@ STOPS_MAX = 1_000
 # How many waiting parties a process remembers; each worker id and each shard is one.
 EARS_MAX = 1_000
 _MICROSECONDS = 1_000_000
-_START = b"0-0"
 
 log = logging.getLogger("windlass.brokers")
 _tasks = msgspec.msgpack.Decoder(Task)
@@ -49,22 +50,6 @@ class _Place(Struct, gc=False):
     index: int
 
 
-class _Inbox:
-    """How far this process has read a shard's inbox."""
-
-    __slots__ = ("connection", "ear", "gathered", "last", "reading")
-
-    def __init__(self, ear: Ear) -> None:
-        self.ear = ear
-        self.last = _START
-        # Which connection to the server it was read over, counted.
-        self.connection = 0
-        # The ids of messages that were gathered and not acknowledged: one message's, and those of unreadable ones.
-        self.gathered: deque[list[bytes]] = deque()
-        # Counts rewinds: an answer that was under way meanwhile is not used.
-        self.reading = 0
-
-
 class RedisBroker:
     """The Broker contract on one Redis server, >= 6.2."""
 
@@ -76,7 +61,7 @@ class RedisBroker:
         self._subscription = Subscription(dial, prefix)
         self._bells = self._subscription.bells
         self._ears: OrderedDict[tuple[str, ...], Ear] = OrderedDict()
-        self._inboxes: dict[int, _Inbox] = {}
+        self._inboxes: dict[int, Inbox] = {}
 
     @classmethod
     async def open(cls, url: str, prefix: str = PREFIX) -> "RedisBroker":
@@ -186,10 +171,11 @@ class RedisBroker:
 
     # Inboxes
 
-    def _inbox(self, shard: int) -> _Inbox:
+    def _inbox(self, shard: int) -> Inbox:
         inbox = self._inboxes.get(shard)
         if inbox is None:
-            inbox = self._inboxes[shard] = _Inbox(self._subscription.listen([f"inbox:{shard}"]))
+            inbox = self._inboxes[shard] = Inbox()
+            inbox.ear = self._subscription.listen([f"inbox:{shard}"], inbox.hear)
         return inbox
 
     async def send(self, shard: int, messages: Sequence[Message]) -> None:
@@ -204,48 +190,57 @@ class RedisBroker:
         limit = min(limit, BATCH_MAX)
         return await self._bells.awaited(inbox.ear, lambda: self._read(shard, inbox, limit), limit, wait_seconds)
 
-    async def _read(self, shard: int, inbox: _Inbox, limit: int) -> Sequence[Message]:
-        reading = inbox.reading
-        if inbox.connection != self._link.connections:
-            # The server may have lost its data and its clock may differ.
-            inbox.connection = self._link.connections
-            if inbox.last != _START and await self._run("is_beyond", [shard, inbox.last]):
-                inbox.last = _START
-        inbox_key = f"{self._prefix}inbox:{shard}"
-        answer = await self._link.call("XREAD", "COUNT", limit, "STREAMS", inbox_key, inbox.last)
-        found = answer[0][1] if answer else ()
-        if reading != inbox.reading:
-            inbox.ear.ring()
-            return ()
-        if len(found) >= limit:
-            # Also when some of them can not be read.
-            inbox.ear.ring()
+    async def _read(self, shard: int, inbox: Inbox, limit: int) -> Sequence[Message]:
+        if inbox.told and not inbox.is_behind:
+            found = inbox.take_told(limit)
+        else:
+            found = await self._fetch(shard, inbox, limit)
         messages: list[Message] = []
         unreadable: list[bytes] = []
-        for place, (_, encoded) in found:
-            inbox.last = place
+        for place, encoded in found:
             try:
                 messages.append(decode_message(encoded))
             except msgspec.DecodeError:
                 log.warning("shard %d passes over a message that can not be read: %r", shard, encoded[:200])
                 unreadable.append(place)
                 continue
-            inbox.gathered.append([*unreadable, place])
+            inbox.gathered.append([*unreadable, place] if unreadable else [place])
             unreadable.clear()
         return messages
+
+    async def _fetch(self, shard: int, inbox: Inbox, limit: int) -> Sequence[tuple[bytes, bytes]]:
+        reading = inbox.reading
+        if inbox.connection != self._link.connections:
+            # The server may have lost its data and its clock may differ.
+            inbox.connection = self._link.connections
+            if inbox.last != START and await self._run("is_beyond", [shard, inbox.last]):
+                inbox.last = START
+        inbox.begin_fetch()
+        inbox_key = f"{self._prefix}inbox:{shard}"
+        try:
+            answer = await self._link.call("XREAD", "COUNT", limit, "STREAMS", inbox_key, inbox.last)
+        except BaseException:
+            inbox.end_fetch(None)
+            raise
+        if reading != inbox.reading:
+            inbox.ear.ring()
+            return ()
+        found = [(place, encoded) for place, (_, encoded) in answer[0][1]] if answer else []
+        if len(found) >= limit:
+            # Also when some of them can not be read.
+            inbox.ear.ring()
+        inbox.end_fetch(found[-1][0] if found else None)
+        return found
 
     async def acknowledge(self, shard: int, count: int) -> None:
         gathered = self._inbox(shard).gathered
         places = [place for _ in range(min(count, len(gathered))) for place in gathered.popleft()]
         for part in _portions(places):
-            await self._link.call("XDEL", f"{self._prefix}inbox:{shard}", *part)
+            # Nobody need wait for it: what is read again after a crash changes nothing.
+            self._link.ride("XDEL", f"{self._prefix}inbox:{shard}", *part)
 
     async def rewind(self, shard: int) -> None:
-        inbox = self._inbox(shard)
-        inbox.last = _START
-        inbox.gathered.clear()
-        inbox.reading += 1
-        inbox.ear.ring()
+        self._inbox(shard).rewind()
 
 
 def _deliveries(found: Sequence[Any]) -> list[Delivery]:

@@ -3,12 +3,13 @@
 import asyncio
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
 from windlass.brokers.bells import Bells, Ear
-from windlass.brokers.redis_link import RETRY_SECONDS_MAX, RETRY_SECONDS_MIN, Dial, Wire
+from windlass.brokers.redis_link import RETRY_SECONDS_MAX, RETRY_SECONDS_MIN
+from windlass.brokers.redis_wire import Argument, Dial, Wire
 
 # How often the server is asked whether it is still there; twice as long without a word, and the connection is dropped.
 PULSE_SECONDS = 5.0
@@ -27,12 +28,19 @@ class Subscription:
         self._wire: Wire | None = None
         self._heard_at = 0.0
         self._running: asyncio.Task[None] | None = None
-        self._wanted: list[Sequence[str]] = []
+        self._hearing: dict[str, Callable[[bytes], None]] = {}
+        self._wanted: list[Sequence[Argument]] = []
         self._news = asyncio.Event()
 
-    def listen(self, channels: Sequence[str]) -> Ear:
-        """A new ear for some channels. It is rung as soon as it can really hear."""
+    def listen(self, channels: Sequence[str], hear: Callable[[bytes], None] | None = None) -> Ear:
+        """A new ear for some channels. It is rung as soon as it can really hear.
+
+        `hear` gets what a notification of the first channel says, before the ear is rung; nothing where one may have
+        been missed.
+        """
         ear = Ear(channels)
+        if hear is not None:
+            self._hearing[channels[0]] = hear
         self._tell("SUBSCRIBE", self.bells.add(ear))
         if self._running is None:
             self._running = asyncio.ensure_future(self._run())
@@ -52,12 +60,12 @@ class Subscription:
         pause = RETRY_SECONDS_MIN
         while True:
             try:
-                wire = await self._dial.connect()
+                wire = await self._dial.connect(self._hear)
                 try:
                     await self._serve(wire)
                 finally:
                     self._wire = None
-                    await wire.disconnect(nowait=True)
+                    await wire.aclose()
             except self._dial.failures as failure:
                 if not self.bells.are_silent:
                     log.warning("no notifications from Redis at %s (%s): trying again", self._dial.place, failure)
@@ -69,21 +77,15 @@ class Subscription:
             pause = min(pause * 2, RETRY_SECONDS_MAX)
 
     async def _serve(self, wire: Wire) -> None:
-        """Tell the server what is wanted and listen, until the connection fails."""
+        """Tell the server what is wanted, until the connection fails."""
         self._wire = wire
         self._wanted.clear()
         self._heard_at = asyncio.get_running_loop().time()
         self._tell("SUBSCRIBE", self.bells.channels)
-        listening = asyncio.ensure_future(self._listen(wire))
-        listening.add_done_callback(lambda _: self._news.set())
-        try:
-            while not listening.done():
-                await self._write(wire)
-            await listening
-        finally:
-            listening.cancel()
-            with suppress(asyncio.CancelledError, *self._dial.failures):
-                await listening
+        wire.lost.add_done_callback(lambda _: self._news.set())
+        while not wire.lost.done():
+            await self._write(wire)
+        raise ConnectionError("the connection was lost")
 
     async def _write(self, wire: Wire) -> None:
         if not self._wanted:
@@ -97,18 +99,24 @@ class Subscription:
                 self._wanted.append(["PING"])
         wanted, self._wanted = self._wanted, []
         if wanted:
-            await wire.send_packed_command(wire.pack_commands(wanted))
+            wire.send(wanted)
 
-    async def _listen(self, wire: Wire) -> None:
-        clock = asyncio.get_running_loop()
-        while True:
-            told: Any = await wire.read_response(disconnect_on_error=False)
-            self._heard_at = clock.time()
-            if told[0] in (b"message", b"subscribe"):
-                if told[0] == b"subscribe":
-                    self.bells.are_silent = False
-                # Also when a subscription begins: what was said just before it must be looked for.
-                self.bells.ring(told[1].decode().removeprefix(self._prefix))
+    def _hear(self, told: Any) -> None:
+        if isinstance(told, Exception):
+            log.warning("Redis at %s refused a subscription: %s", self._dial.place, told)
+            if self._wire is not None:
+                self._wire.cut()
+            return
+        self._heard_at = asyncio.get_running_loop().time()
+        if told[0] in (b"message", b"subscribe"):
+            if told[0] == b"subscribe":
+                self.bells.are_silent = False
+            channel = told[1].decode().removeprefix(self._prefix)
+            hear = self._hearing.get(channel)
+            if hear is not None:
+                hear(told[2] if told[0] == b"message" else b"")
+            # Also when a subscription begins: what was said just before it must be looked for.
+            self.bells.ring(channel)
 
     async def aclose(self) -> None:
         """Stop listening."""

@@ -11,16 +11,17 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib.resources import files
-from typing import Any, Protocol, cast
-from urllib.parse import urlsplit
+from typing import Any
 
+from windlass.brokers.redis_wire import Argument, Dial, Wire
 from windlass.core.errors import BrokerUnavailable
 
 # A call waits so long for its answer, over all its tries, before it fails.
 CALL_SECONDS_MAX = 5.0
-CONNECT_SECONDS_MAX = 3.0
 RETRY_SECONDS_MIN = 0.02
 RETRY_SECONDS_MAX = 0.5
+# How long a command that nobody waits for waits for others to go with.
+RIDE_SECONDS_MAX = 0.005
 # Commands that one write covers at most.
 WRITE_MAX = 1_000
 # Answers of a server that will soon be able to do what was asked.
@@ -29,52 +30,8 @@ _PASSING = ("LOADING", "READONLY", "MASTERDOWN", "TRYAGAIN", "UNBLOCKED", "BUSY 
 # A cancelled caller waits so long for an answer that must be dealt with.
 SALVAGE_SECONDS_MAX = 1.0
 
-Argument = str | bytes | int | float
 Salvage = Callable[[Any], Awaitable[None]]
 log = logging.getLogger("windlass.brokers")
-
-
-class Wire(Protocol):
-    """What is used of a driver's connection."""
-
-    async def connect(self) -> None: ...
-    async def disconnect(self, nowait: bool = False) -> None: ...
-    def pack_commands(self, commands: Sequence[Sequence[Argument]]) -> list[bytes]: ...
-    async def send_packed_command(self, command: list[bytes], check_health: bool = True) -> None: ...
-    async def read_response(self, *, disconnect_on_error: bool = True) -> Any: ...
-
-
-class Dial:
-    """Makes connections to the server of a URL."""
-
-    def __init__(self, url: str) -> None:
-        # The driver takes a third of a second to import: only those who use Redis pay for it.
-        from redis.asyncio.connection import Connection, parse_url
-        from redis.asyncio.retry import Retry
-        from redis.backoff import NoBackoff
-        from redis.exceptions import RedisError, ResponseError
-
-        options: dict[str, Any] = dict(parse_url(url))
-        self._kind: Any = options.pop("connection_class", Connection)
-        # Retries, time limits and health are the link's business: the driver's own would repeat a script unseen, and
-        # its read limit would end every quiet subscription. RESP 2 has neither push messages nor maintenance ones.
-        self._options = {**options, "protocol": 2, "socket_timeout": None, "retry": Retry(NoBackoff(), 0)}
-        self._options["socket_connect_timeout"] = CONNECT_SECONDS_MAX
-        self.refused: type[Exception] = ResponseError
-        self.failures: tuple[type[Exception], ...] = (RedisError, OSError, TimeoutError)
-        parts = urlsplit(url)
-        self.place = f"{parts.hostname}:{parts.port or 6379}" if parts.hostname else parts.path
-
-    async def connect(self) -> Wire:
-        """A new connection; one of `failures`."""
-        wire = cast("Wire", self._kind(**self._options))
-        try:
-            async with asyncio.timeout(CONNECT_SECONDS_MAX):
-                await wire.connect()
-        except BaseException:
-            await wire.disconnect(nowait=True)
-            raise
-        return wire
 
 
 class Script:
@@ -119,20 +76,50 @@ class Link:
         self.connections = 0
         self._queued: deque[_Call] = deque()
         self._sent: deque[_Call] = deque()
-        self._news = asyncio.Event()
+        self._wire: Wire | None = None
+        self._is_writing = False
+        self._driving: asyncio.TimerHandle | None = None
         self._running: asyncio.Task[None] | None = None
         self._is_closed = False
 
     def _begin(self, command: Sequence[Argument]) -> "asyncio.Future[Any]":
         """Have a command sent once; its answer, or one of the dial's failures."""
-        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Any] = loop.create_future()
         if self._is_closed:
             raise BrokerUnavailable("this broker was closed; open another one")
         self._queued.append(_Call(command, answer))
-        self._news.set()
         if self._running is None:
             self._running = asyncio.ensure_future(self._run())
+        elif not self._is_writing:
+            # Those of other callers that are about to ask too go with it.
+            self._is_writing = True
+            loop.call_soon(self._write)
         return answer
+
+    def ride(self, *command: Argument) -> None:
+        """Have a command sent with the next one, or soon. Nobody waits for it; it is sent again if the connection
+        fails."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Any] = loop.create_future()
+        answer.add_done_callback(lambda _: self._ridden(command, answer))
+        self._queued.append(_Call(command, answer))
+        if self._driving is None:
+            self._driving = loop.call_later(RIDE_SECONDS_MAX, self._drive)
+
+    def _drive(self) -> None:
+        self._driving = None
+        # Without a connection they wait for the next one: nothing depends on them.
+        self._write()
+
+    def _ridden(self, command: Sequence[Argument], answer: "asyncio.Future[Any]") -> None:
+        failure = None if answer.cancelled() else answer.exception()
+        if failure is None or self._is_closed:
+            return
+        if isinstance(failure, self._dial.refused):
+            log.warning("Redis at %s refused %s: %s", self._dial.place, command[0], failure)
+        else:
+            self.ride(*command)
 
     async def call(self, *command: Argument) -> Any:
         """Send a command, again if the connection fails, and return its answer. BrokerUnavailable."""
@@ -188,34 +175,30 @@ class Link:
 
     async def _run(self) -> None:
         """Serve calls over one connection until it fails; the next call starts over."""
-        failure: Exception = ConnectionError("the connection was closed")
+        failure: Exception = ConnectionError("the connection was lost")
         wire: Wire | None = None
         try:
-            wire = await self._dial.connect()
+            wire = await self._dial.connect(self._hear)
+            wire.on_room = self._write
             self.connections += 1
-            reading = asyncio.ensure_future(self._read(wire))
-            try:
-                await self._write(wire, reading)
-            finally:
-                reading.cancel()
-                with suppress(asyncio.CancelledError, *self._dial.failures):
-                    await reading
+            self._wire = wire
+            self._write()
+            await wire.lost
         except self._dial.failures as error:
             failure = error
         finally:
             # At once, and before anything else is awaited: a call begun from here on needs another connection.
+            self._wire = None
             self._fail_all(failure)
             self._running = None
             if wire is not None:
-                await wire.disconnect(nowait=True)
+                await wire.aclose()
 
-    async def _write(self, wire: Wire, reading: "asyncio.Future[None]") -> None:
-        reading.add_done_callback(lambda _: self._news.set())
-        while not reading.done():
-            if not self._queued:
-                self._news.clear()
-                await self._news.wait()
-                continue
+    def _write(self) -> None:
+        """Send what waits, as long as the server takes it."""
+        self._is_writing = False
+        wire = self._wire
+        while wire is not None and self._queued and not wire.is_full:
             batch: list[_Call] = []
             while self._queued and len(batch) < WRITE_MAX:
                 one = self._queued.popleft()
@@ -224,21 +207,16 @@ class Link:
                     batch.append(one)
             if batch:
                 self._sent.extend(batch)
-                await wire.send_packed_command(wire.pack_commands([one.command for one in batch]))
-        await reading
+                wire.send([one.command for one in batch])
 
-    async def _read(self, wire: Wire) -> None:
-        while True:
-            try:
-                answer = await wire.read_response(disconnect_on_error=False)
-            except self._dial.refused as error:
-                refused = self._sent.popleft().answer
-                if not refused.done():
-                    refused.set_exception(error)
-                continue
-            awaited = self._sent.popleft().answer
-            if not awaited.done():
-                awaited.set_result(answer)
+    def _hear(self, answer: Any) -> None:
+        asked = self._sent.popleft().answer
+        if asked.done():
+            return
+        if isinstance(answer, Exception):
+            asked.set_exception(answer)
+        else:
+            asked.set_result(answer)
 
     def _fail_all(self, failure: Exception) -> None:
         failed = [*self._sent, *self._queued]
@@ -249,8 +227,14 @@ class Link:
                 one.answer.set_exception(failure)
 
     async def aclose(self) -> None:
-        """End the connection; calls under way fail."""
+        """End the connection; calls under way fail, but what needs no answer is sent."""
+        if self._wire is not None and self._queued:
+            with suppress(BrokerUnavailable, TimeoutError):
+                async with asyncio.timeout(SALVAGE_SECONDS_MAX):
+                    await self.call("PING")
         self._is_closed = True
+        if self._driving is not None:
+            self._driving.cancel()
         if self._running is not None:
             self._running.cancel()
             with suppress(asyncio.CancelledError):
@@ -266,10 +250,7 @@ async def _salvaged(answer: "asyncio.Future[Any]", salvage: Salvage) -> None:
 
 
 def _says(error: Exception, *beginnings: str) -> bool:
-    kind = type(error).__name__
-    # The driver turns some answers into classes and cuts off the word that named them.
-    named = {"LOADING": "BusyLoadingError", "READONLY": "ReadOnlyError", "NOSCRIPT": "NoScriptError"}
-    return any(str(error).startswith(word) or kind == named.get(word) for word in beginnings)
+    return str(error).startswith(beginnings)
 
 
 def _told(failure: Exception) -> str:

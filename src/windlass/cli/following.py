@@ -9,6 +9,7 @@ from windlass.cli.views import follow, print_outcome, viewing
 from windlass.client import Client
 from windlass.core.changes import Event
 from windlass.core.plan import Plan
+from windlass.core.runs.webhooks import WEBHOOK_WORKFLOW, webhook_plan
 from windlass.spec.compile import compile_plan, definition_from_json
 
 
@@ -23,6 +24,8 @@ async def follow_to_end(client: Client, job_id: str, *, as_json: bool) -> int:
 
 
 async def _plan(client: Client, workflow_id: str, version: int) -> Plan:
+    if workflow_id == WEBHOOK_WORKFLOW:
+        return webhook_plan(version)
     workflow = await client.workflow(workflow_id, version)
     return compile_plan(definition_from_json(workflow.definition), version)
 

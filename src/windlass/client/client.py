@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from windlass import wire
 from windlass.client.refusals import Refusals, refusal_of
+from windlass.client.schedules import Deliveries, Runs, Schedules
 from windlass.client.streams import Patience, messages
 from windlass.core.errors import (
     AnswerLost,
@@ -75,6 +76,9 @@ class Client:
         self.url = url.rstrip("/")
         self._answer_seconds_max = answer_seconds_max
         self._away_seconds_max = away_seconds_max
+        self.schedules = Schedules(self._ask)
+        self.runs = Runs(self._ask)
+        self.deliveries = Deliveries(self._ask)
         self._http = httpx2.AsyncClient(
             base_url=self.url,
             timeout=_timeout(answer_seconds_max),
@@ -296,6 +300,18 @@ class Client:
 
     # How it is asked
 
+    async def _ask(
+        self,
+        method: str,
+        path: str,
+        kind: type[T],
+        refusals: Refusals,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: Struct | None = None,
+    ) -> T:
+        return _read(await self._send(method, path, refusals, params=params, body=body), kind)
+
     async def _send(
         self,
         method: str,
@@ -363,7 +379,7 @@ class Client:
     ) -> AsyncIterator[Streamed]:
         """Read a stream to its end, over as many connections as it takes."""
         patience = Patience(self._away_seconds_max)
-        begun = has_ended = False
+        begun = False
         last: Streamed | None = None
         while True:
             try:
@@ -374,12 +390,17 @@ class Client:
                         if number > after:
                             after, last = number, msgspec.json.decode(data, type=kind)
                             yield last
-                if has_ended or (isinstance(last, wire.Event) and last.event_type in ENDS):
+                if isinstance(last, wire.Event) and last.event_type in ENDS:
                     return
-                # A server that stops also ends its streams. What it had after the job's end is asked for once more.
-                has_ended = (await self.job(job_id)).status in ENDED
-                if not has_ended:
-                    await patience.pause(AnswerLost(f"the stream from {self.url} ended before the job did"))
+                # A server that stops also ends its streams. What is left of a job that has ended is read without one.
+                if (await self.job(job_id)).status in ENDED:
+                    begin = {**params, "after": str(after)} if after else params
+                    rest = self._pages(wire.Page[kind], path.removesuffix("/stream"), begin, _JOB, cursor="after")
+                    async for item in rest:
+                        after = item.seq if isinstance(item, wire.Event) else item.log_id
+                        yield item
+                    return
+                await patience.pause(AnswerLost(f"the stream from {self.url} ended before the job did"))
             except (ServerUnreachable, StoreUnavailable) as error:
                 if not begun:
                     raise

@@ -12,7 +12,11 @@ from windlass.core.messages import (
     Gathered,
     Message,
     Proceeded,
+    Released,
     RetryRequested,
+    RunAsked,
+    RunDue,
+    ScheduleChanged,
     Submitted,
     TaskFinished,
     TaskLost,
@@ -33,7 +37,7 @@ def advance(job: Job, message: Message, now: int, changes: Changes | None = None
         case TaskFinished():
             attempts.finish_task(turn, message)
         case Submitted():
-            _begin(turn)
+            _arrive(turn)
         case Proceeded():
             pass
         case TaskStarted():
@@ -48,11 +52,24 @@ def advance(job: Job, message: Message, now: int, changes: Changes | None = None
             endings.cancel_job(turn, message)
         case RetryRequested():
             endings.retry_job(turn, message)
+        case Released():
+            _begin(turn)
+        case RunDue() | ScheduleChanged() | RunAsked():
+            # About runs, and never for a job.
+            pass
     if goes_on:
         progress.go_on(turn)
     if not turn.page:
         del turn.changes.events[job.id]
     return turn.changes
+
+
+def _arrive(turn: Turn) -> None:
+    """Begin, or leave it to the rules about runs to say when."""
+    if turn.job.plan.runs is None:
+        _begin(turn)
+    elif turn.job.status is JobState.PENDING and not turn.job.ready:
+        turn.changes.arrivals.append((turn.job.id, None))
 
 
 def _begin(turn: Turn) -> None:

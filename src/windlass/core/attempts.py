@@ -3,10 +3,12 @@
 from msgspec import Raw
 
 from windlass.core import calls, loops, progress
+from windlass.core.deliveries import record_delivery
 from windlass.core.iterations import Flight
 from windlass.core.messages import Failed, Succeeded, TaskError, TaskFinished, TaskLost, TaskStarted
 from windlass.core.outcomes import complete, fail, wait
 from windlass.core.retries import (
+    LOSSES,
     WORKER_LOST,
     classified,
     delay_seconds,
@@ -14,8 +16,10 @@ from windlass.core.retries import (
     retry_meta,
     wants_retry,
 )
+from windlass.core.runs.containers import CONTAINER, container_of
 from windlass.core.states import NodeMove, NodeState
 from windlass.core.turn import LOST, MICROSECONDS, RETRYING, STARTED, Turn, execution_meta, json_raw, start_data
+from windlass.core.webhooks import HANDLER as WEBHOOK
 
 # The worker enforces a node's timeout. This much later the core stops waiting for a worker that did not.
 NODE_TIMEOUT_GRACE_SECONDS = 30.0
@@ -39,6 +43,11 @@ def finish_task(turn: Turn, message: TaskFinished) -> None:
     _record_start(turn, flight, message.started_at, message.worker_id)
     turn.context = message.context
     outcome = message.outcome
+    handler = job.plan.nodes[node].handler
+    if handler == WEBHOOK:
+        record_delivery(turn, flight, message)
+    elif handler == CONTAINER and job.plan.runs is not None:
+        turn.changes.of_runs().containers.append((job.id, container_of(outcome)))
     if isinstance(outcome, Succeeded):
         _succeed(turn, flight, outcome, message)
     else:
@@ -55,7 +64,7 @@ def _succeed(turn: Turn, flight: Flight, outcome: Succeeded, message: TaskFinish
 def _fail_or_retry(turn: Turn, flight: Flight, reported: TaskError, message: TaskFinished) -> None:
     job = turn.job
     error = classified(reported)
-    if error.type == WORKER_LOST:
+    if error.type in LOSSES:
         _redispatch_lost(turn, flight, error, message.worker_id)
         return
     attempts_made = flight.attempt - flight.attempts_before
@@ -84,7 +93,7 @@ def _back_off(turn: Turn, flight: Flight, error: TaskError, delay: float, meta: 
 def _redispatch_lost(turn: Turn, flight: Flight, error: TaskError, worker_id: str) -> None:
     """The process under the handler died: another attempt at once, on the budget of losses, not the author's."""
     flight.losses += 1
-    _emit_loss(turn, flight, worker_id)
+    _emit_loss(turn, flight, worker_id, error)
     if flight.losses > turn.job.plan.nodes[flight.node].redeliveries_max:
         fail(turn, flight, error)
         return
@@ -114,9 +123,9 @@ def lose_task(turn: Turn, message: TaskLost) -> None:
     turn.keep(flight)
 
 
-def _emit_loss(turn: Turn, flight: Flight, worker_id: str) -> None:
+def _emit_loss(turn: Turn, flight: Flight, worker_id: str, error: TaskError | None = None) -> None:
     data = {"attempt_number": flight.attempt, "worker_id": worker_id, "losses": flight.losses}
-    turn.tell(flight, LOST, json_raw(data))
+    turn.tell(flight, LOST, json_raw(data if error is None else {**data, "error": error}))
 
 
 def start_task(turn: Turn, message: TaskStarted) -> None:

@@ -5,6 +5,9 @@ Instants are integers: microseconds since the epoch, UTC. JSON values travel enc
 
 from msgspec import Raw, Struct
 
+from windlass.core.messages import RetryRequested
+from windlass.core.runs.changes import RunChanges
+
 
 class Event(Struct, frozen=True, array_like=True, gc=False):
     """One transition, as a compact array inside its job's page of events."""
@@ -169,6 +172,7 @@ class Changes:
     """All that a batch of messages brought about. Rows are keyed, so the last state of a batch wins."""
 
     __slots__ = (
+        "arrivals",
         "blocks",
         "cancels",
         "events",
@@ -180,6 +184,7 @@ class Changes:
         "pages",
         "requests",
         "results",
+        "runs",
         "tasks",
         "timers",
         "unfinished_turns",
@@ -203,6 +208,16 @@ class Changes:
         self.gathers: list[Gather] = []
         # Jobs whose ready nodes exceeded the bound of one turn; the shell sends them Proceeded.
         self.unfinished_turns: list[str] = []
+        # Jobs that may begin, or be retried, only when the rules about runs say so; with the request, if there is one.
+        self.arrivals: list[tuple[str, RetryRequested | None]] = []
+        # None for most batches: few workflows have runs.
+        self.runs: RunChanges | None = None
+
+    def of_runs(self) -> RunChanges:
+        """Where rows of runs, schedules and deliveries go."""
+        if self.runs is None:
+            self.runs = RunChanges()
+        return self.runs
 
     def __bool__(self) -> bool:
-        return bool(self.jobs or self.nodes or self.events or self.requests or self.results)
+        return bool(self.jobs or self.nodes or self.events or self.requests or self.results or self.runs)

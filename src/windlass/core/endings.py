@@ -122,6 +122,10 @@ def cancel_job(turn: Turn, message: CancelRequested) -> None:
 def retry_job(turn: Turn, message: RetryRequested) -> None:
     """Run again what failed or was cancelled (or a node and all after it); what completed keeps its output."""
     job = turn.job
+    if job.plan.runs is not None and job.ended and not message.request_id.startswith(RetryRequested.OF_RUN):
+        # That is a run of its own, under the same constraints as any other.
+        turn.changes.arrivals.append((job.id, message))
+        return
     turn.changes.requests.append(message.request_id)
     nodes = _nodes_to_reset(job, message.from_node)
     if not job.ended or not nodes:

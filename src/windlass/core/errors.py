@@ -6,11 +6,16 @@ WindlassError
 ├── SettingsInvalid        settings that can not be used; carries every problem
 ├── TemplateInvalid        a template can not be accepted (syntax, forbidden construct, too large)
 ├── TemplateFailed         an accepted template could not be rendered with the values at hand
+├── ScheduleInvalid        a cron expression or time zone that can not be used
+├── SignatureInvalid       a webhook that is not signed as it should be
 ├── IllegalMove            a state transition that no table lists
 ├── NotFound
 │   ├── WorkflowNotFound
 │   ├── JobNotFound
 │   ├── NodeNotFound
+│   ├── ScheduleNotFound
+│   ├── RunNotFound
+│   ├── DeliveryNotFound
 │   └── ArtefactNotFound
 ├── RequestRefused         cancel or retry of a job whose state does not allow it
 ├── IdempotencyConflict    the same idempotency key with another body
@@ -82,6 +87,14 @@ class TemplateFailed(WindlassError):
     """An accepted template that can not be rendered with these values. Never retried."""
 
 
+class ScheduleInvalid(WindlassError):
+    """A cron expression or time zone that can not be used."""
+
+
+class SignatureInvalid(WindlassError):
+    """A webhook that is not signed as it should be, or too long ago."""
+
+
 class IllegalMove(WindlassError):
     """A transition that the tables of moves do not list."""
 
@@ -100,6 +113,18 @@ class JobNotFound(NotFound):
 
 class NodeNotFound(NotFound):
     """The workflow has no node with this id."""
+
+
+class ScheduleNotFound(NotFound):
+    """The workflow has no schedule."""
+
+
+class RunNotFound(NotFound):
+    """No run has this id."""
+
+
+class DeliveryNotFound(NotFound):
+    """No delivery has this id."""
 
 
 class ArtefactNotFound(NotFound):

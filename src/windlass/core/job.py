@@ -410,8 +410,9 @@ class Scope:
         if name in ("input", "workload"):
             return self._input()
         if name == "job":
-            created_at = datetime.fromtimestamp(job.created_at / 1e6, UTC).isoformat()
-            return {"id": job.id, "workflow_id": job.plan.workflow_id, "created_at": created_at}
+            at = {"created_at": job.created_at, "scheduled_at": job.scheduled_at or job.created_at}
+            told = {key: datetime.fromtimestamp(value / 1e6, UTC).isoformat() for key, value in at.items()}
+            return {"id": job.id, "workflow_id": job.plan.workflow_id, **told}
         if name == "nodes":
             return self._referenced_nodes()
         if name in job.plan.index:

@@ -4,6 +4,8 @@ from typing import ClassVar
 
 from msgspec import Raw, Struct
 
+from windlass.core.runs.messages import RunAsked, RunDue, ScheduleChanged
+
 
 class TaskError(Struct, frozen=True, omit_defaults=True):
     """Why an attempt failed. `retryable` is the worker's opinion; the author's `when` may overrule it."""
@@ -37,6 +39,12 @@ class Failed(Struct, frozen=True, tag="failed", gc=False):
 
 class Submitted(Struct, frozen=True, tag="submitted", gc=False):
     """A job's row was written; it may begin."""
+
+    job_id: str
+
+
+class Released(Struct, frozen=True, tag="released", gc=False):
+    """The rules about runs let a job begin; its submit alone does not."""
 
     job_id: str
 
@@ -122,6 +130,9 @@ class CancelRequested(Struct, frozen=True, tag="cancel_requested"):
 class RetryRequested(Struct, frozen=True, tag="retry_requested"):
     """Somebody asked for a finished job's failed and cancelled nodes to run again (or `from_node` and all after it)."""
 
+    # What a request's id begins with that a run made of its own job; nobody else's does.
+    OF_RUN: ClassVar[str] = "run:"
+
     job_id: str
     request_id: str
     from_node: str | None = None
@@ -129,6 +140,7 @@ class RetryRequested(Struct, frozen=True, tag="retry_requested"):
 
 Message = (
     Submitted
+    | Released
     | Proceeded
     | TaskStarted
     | TaskFinished
@@ -137,4 +149,7 @@ Message = (
     | Gathered
     | CancelRequested
     | RetryRequested
+    | RunDue
+    | ScheduleChanged
+    | RunAsked
 )

@@ -5,6 +5,7 @@ from enum import IntEnum, unique
 
 from msgspec import Raw, Struct
 
+from windlass.core.run_rules import RunRules
 from windlass.core.templates import Template
 
 
@@ -129,3 +130,7 @@ class Plan(Struct, frozen=True):
     input_schema: Raw | None = None
     # Whether some node makes further calls after one that succeeded.
     has_series: bool = False
+    # What the workflow says about its runs; None for a plain workflow, whose jobs are no runs.
+    runs: RunRules | None = None
+    # The name of the secret with which webhooks that start the workflow are signed; None takes no webhooks.
+    hook_secret: str | None = None

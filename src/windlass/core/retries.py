@@ -12,6 +12,8 @@ from windlass.core.plan import Backoff, NodePlan, RetryOnError
 from windlass.core.templates import is_true
 
 WORKER_LOST = "worker_lost"
+# What an attempt ran on is gone: another attempt is made, on the budget of losses and not of the author's.
+LOSSES = frozenset({WORKER_LOST, "node_lost", "pod_evicted", "pod_lost"})
 
 _SEED_SPAN = 1 << 32
 _EXPONENT_MAX = 64
@@ -19,7 +21,9 @@ _EXPONENT_MAX = 64
 
 # What is to blame for an error, by its type or its status; any other is the application's own.
 FAILURE_CLASSES: Mapping[str | int | None, str] = {
-    WORKER_LOST: "infra",
+    **dict.fromkeys(LOSSES, "infra"),
+    "kubernetes_unavailable": "infra",
+    "pod_start_timeout": "infra",
     "artefacts_unavailable": "infra",
     "timeout": "timeout",
     "cancelled": "cancelled",

@@ -13,14 +13,18 @@ from windlass.core.changes import Changes
 from windlass.core.errors import BrokerUnavailable, IdempotencyConflict, NodeNotFound, RequestRefused, StaleLease
 from windlass.core.messages import CancelRequested, Message, RetryRequested, Submitted
 from windlass.core.plan import Plan
-from windlass.core.shards import shard_of
+from windlass.core.shards import run_key, shard_of
 from windlass.core.states import JOB_FINAL, JOB_STATES, JobState
+from windlass.engine.counts import Counts
 from windlass.engine.duties import every, kept
 from windlass.engine.ids import Ids
 from windlass.engine.intake import Intake
 from windlass.engine.leases import Leases
 from windlass.engine.plans import Plans
 from windlass.engine.pruner import PRUNE_EVERY_SECONDS, Pruner
+from windlass.engine.run_control import EngineRuns
+from windlass.engine.run_desk import Prepare, RunDesk
+from windlass.engine.scheduler import LOOK_SECONDS, Scheduler
 from windlass.engine.shard import Shard
 from windlass.engine.sweeper import FLIGHT_SECONDS, Sweeper
 from windlass.engine.values import Values
@@ -28,12 +32,14 @@ from windlass.engine.watcher import WATCH_SECONDS, Watcher
 from windlass.ports.artefacts import Artefacts
 from windlass.ports.broker import Broker
 from windlass.ports.clock import Clock
-from windlass.ports.control import Submit
+from windlass.ports.control import Counted, Submit
 from windlass.ports.store import NewJob, Request, Standing, Store, StoredJob, Submission
 
 # A worker that was silent for so long is dead: its tasks go to another.
 SILENT_SECONDS = 15.0
 REAP_SECONDS = 5.0
+RUN_HEARTBEAT_SECONDS = 10.0
+RUN_HEARTBEATS_MISSED_MAX = 360
 ENDED_MAX = 10_000
 ARTEFACT_BYTES_MAX = 64 * 1024 * 1024
 MICROSECONDS = 1_000_000
@@ -59,6 +65,9 @@ class Duties(Struct, frozen=True):
     silent_seconds: float = SILENT_SECONDS
     reap_seconds: float = REAP_SECONDS
     flight_seconds: float = FLIGHT_SECONDS
+    # How often it is said that runs are served, and for how many times it may be left out before they are given up.
+    run_heartbeat_seconds: float = RUN_HEARTBEAT_SECONDS
+    run_heartbeats_missed_max: int | None = RUN_HEARTBEATS_MISSED_MAX
 
 
 class _Holding(Struct, frozen=True):
@@ -86,6 +95,7 @@ class Engine:
         duties: Duties | None = None,
         only_new_jobs: bool = False,
         sharing: Sharing | None = None,
+        prepare: Prepare | None = None,
     ) -> None:
         self._store = store
         self._broker = broker
@@ -109,6 +119,13 @@ class Engine:
         # Jobs that ended lately: those who ask for them need no look at the database.
         self._ended: OrderedDict[str, None] = OrderedDict()
         self._asked: dict[str, asyncio.Future[None]] = {}
+        self._counts = Counts()
+        # Checks the input of jobs that the rules about runs make.
+        self._prepare = prepare
+        self._scheduler = Scheduler(store, broker, clock, self._total, self._ready)
+        self.runs = EngineRuns(
+            store, clock, plans, self._ids, self._total, self._await_applied, self._hint, self._stored
+        )
         self._watched: dict[str, list[asyncio.Event]] = {}
 
     @property
@@ -128,6 +145,9 @@ class Engine:
         if sharing is None or sharing.owns:
             self._keep("the reaper", self._settings.reap_seconds, self._reap)
             self._keep("the pruner", PRUNE_EVERY_SECONDS, self._prune)
+            if not self._only_new_jobs:
+                self._keep("the scheduler", LOOK_SECONDS, self._scheduler.look)
+            self._keep("the heartbeat of runs", self._settings.run_heartbeat_seconds, self._beat_runs)
         if sharing is not None:
             self._keep("the watcher", WATCH_SECONDS, self._watch)
 
@@ -144,7 +164,7 @@ class Engine:
         """Begin to own a shard, as far as nobody else does."""
         ttl = None if self._sharing is None else self._sharing.lease_seconds
         parts = (self._store, self._broker, self._clock, self._plans, self._values)
-        shard = Shard(number, self._owner, *parts, self._listen, ttl_seconds=ttl)
+        shard = Shard(number, self._owner, *parts, self._listen, ttl_seconds=ttl, desk=self._desk(number))
         if self._only_new_jobs:
             shard.admitted = set()
         sweeper = Sweeper(shard, self._store, self._broker, self._clock, self._settings.flight_seconds)
@@ -153,6 +173,25 @@ class Engine:
         self._held[number] = _Holding(shard, running, asyncio.create_task(sweeping))
         if self._sharing is not None:
             running.add_done_callback(lambda _: self._let_go(number, shard))
+
+    def _desk(self, number: int) -> RunDesk:
+        beats, seconds = self._settings.run_heartbeats_missed_max, self._settings.run_heartbeat_seconds
+        return RunDesk(
+            number,
+            self._total,
+            self._store,
+            self._plans,
+            prepare=self._prepare,
+            silent_seconds_max=None if beats is None else beats * seconds,
+            heartbeat_seconds=seconds,
+        )
+
+    def _ready(self) -> Mapping[int, Shard]:
+        return {number: one.shard for number, one in self._held.items() if one.shard.ready.is_set()}
+
+    async def _beat_runs(self) -> None:
+        for shard in self._ready().values():
+            await shard.runs.beat()
 
     async def _sweep(self, sweeper: Sweeper) -> None:
         await every(self._settings.sweep_seconds, sweeper.sweep, self._clock)
@@ -186,6 +225,12 @@ class Engine:
     def holds(self) -> Mapping[int, int]:
         """The shards that this process has or is about to have, and the epochs under which it writes."""
         return {number: holding.shard.epoch for number, holding in self._held.items()}
+
+    def renewed(self, epochs: Mapping[int, int], until: float) -> None:
+        """Note that leases (shard -> epoch) last until then, by the loop's clock."""
+        for number, epoch in epochs.items():
+            if number in self._held:
+                self._held[number].shard.renewed(epoch, until)
 
     def _keep(self, name: str, seconds: float, duty: Callable[[], Awaitable[object]]) -> None:
         self._duties.append(asyncio.create_task(kept(name, lambda: every(seconds, duty, self._clock), self._clock)))
@@ -221,6 +266,11 @@ class Engine:
         return self._sharing is not None
 
     @property
+    def held(self) -> Sequence[Shard]:
+        """The shards that this process has or is about to have, as they are in memory."""
+        return [holding.shard for holding in self._held.values()]
+
+    @property
     def shards(self) -> Sequence[int]:
         """The shards that this process runs now."""
         return sorted(number for number, holding in self._held.items() if holding.shard.ready.is_set())
@@ -238,7 +288,7 @@ class Engine:
 
     async def submit(self, wanted: Submit) -> StoredJob:
         """Store a job and let it begin; once this returns, the job is never lost. IdempotencyConflict."""
-        answer = await self._intake.submit(self._new_job(wanted))
+        answer = await self._intake.submit(await self._new_job(wanted))
         if answer.conflict:
             raise IdempotencyConflict(
                 f"the idempotency key {wanted.idempotency_key!r} was used for job {answer.job.job_id} with another "
@@ -248,7 +298,7 @@ class Engine:
 
     async def submit_all(self, wanted: Sequence[Submit]) -> Sequence[Submission]:
         """Store many jobs in one transaction; an answer for each, conflicts among them."""
-        return await self._stored([self._new_job(one) for one in wanted])
+        return await self._stored([await self._new_job(one) for one in wanted])
 
     async def _stored(self, jobs: Sequence[NewJob]) -> Sequence[Submission]:
         with self._expecting(jobs):
@@ -257,9 +307,14 @@ class Engine:
         await self._begin(answers)
         return answers
 
-    def _new_job(self, wanted: Submit) -> NewJob:
+    async def _new_job(self, wanted: Submit) -> NewJob:
+        plan = self._plans.peek(wanted.workflow_id, wanted.version)
+        if plan is None:
+            plan = await self._plans.get(wanted.workflow_id, wanted.version)
         now = self._clock.now()
         job_id = self._ids.new(now)
+        if plan.runs is not None:
+            job_id = f"{job_id}-{run_key(wanted.workflow_id)}"
         return NewJob(
             job_id=job_id,
             workflow_id=wanted.workflow_id,
@@ -296,8 +351,8 @@ class Engine:
         for answer in answers:
             if answer.created:
                 hints.setdefault(answer.job.shard, []).append(Submitted(answer.job.job_id))
-        for number, messages in hints.items():
-            await self._hint(number, messages)
+        # At once: a broker sends what is said to many shards together.
+        await asyncio.gather(*(self._hint(number, messages) for number, messages in hints.items()))
 
     async def _hint(self, shard: int, messages: Sequence[Message]) -> None:
         """Tell a shard of rows. Where that fails, its sweeper finds them: whoever asked need not hear of it."""
@@ -335,15 +390,18 @@ class Engine:
         await self._ask(request, RetryRequested(job_id, request.request_id, from_node))
 
     async def _ask(self, request: Request, message: Message) -> None:
+        await self._await_applied(request.request_id, lambda: self._store.request(request), message)
+
+    async def _await_applied(self, request_id: str, store: Callable[[], Awaitable[int]], message: Message) -> None:
         """Store a request and wait until it was applied, so that whoever looks next sees what came of it."""
         applied: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._asked[request.request_id] = applied
+        self._asked[request_id] = applied
         try:
-            shard = await self._store.request(request)
+            shard = await store()
             await self._hint(shard, [message])
             await asyncio.wait((applied,), timeout=APPLIED_SECONDS_MAX)
         finally:
-            del self._asked[request.request_id]
+            del self._asked[request_id]
 
     # Waiting
 
@@ -409,14 +467,22 @@ class Engine:
             if not self._watched[job_id]:
                 del self._watched[job_id]
 
+    def counted(self) -> Counted:
+        """What this process has done since it started."""
+        return self._counts.told()
+
     def _listen(self, changes: Changes) -> None:
-        """After a commit: tell those who wait."""
+        """After a commit: count it, and tell those who wait."""
+        self._counts.add(changes)
         if self._watched:
             for job_id in changes.events.keys() & self._watched.keys():
                 for event in self._watched[job_id]:
                     event.set()
         for request_id in changes.requests:
             self._settle(request_id)
+        if changes.runs is not None:
+            for request_id in changes.runs.requests:
+                self._settle(request_id)
         for job_id, row in changes.jobs.items():
             if row.status == "running":
                 self._ended.pop(job_id, None)

@@ -23,6 +23,10 @@ class Holder(Protocol):
         """The shards that it has or is about to have, and the epochs under which it writes."""
         ...
 
+    def renewed(self, epochs: Mapping[int, int], until: float) -> None:
+        """Note that leases (shard -> epoch) last until then, by the loop's clock."""
+        ...
+
     def hold(self, number: int) -> None:
         """Begin to own a shard, as far as nobody else does."""
         ...
@@ -48,7 +52,10 @@ class Leases:
     async def look(self) -> None:
         """Renew what this engine has, then take or give back what the fair part asks for."""
         epochs = {number: epoch for number, epoch in self._holder.holds().items() if epoch}
+        # From before the question: the answer may be long on its way.
+        until = asyncio.get_running_loop().time() + self._lease_seconds
         seen = await self._store.beat(self._owner, epochs, self._lease_seconds)
+        self._holder.renewed({row.shard: row.epoch for row in seen.leases if row.owner == self._owner}, until)
         kept = [number for number in sorted(self._holder.holds()) if number not in self._giving]
         fair = -(-self._total // max(1, len(seen.engines)))
         surplus = kept[fair:]

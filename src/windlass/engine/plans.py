@@ -4,6 +4,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from windlass.core.plan import Plan
+from windlass.core.runs.webhooks import WEBHOOK_WORKFLOW, webhook_plan
 from windlass.ports.store import Store, StoredWorkflow
 
 PLANS_MAX = 256
@@ -17,12 +18,19 @@ class Plans:
         self._compile = compile_plan
         self._plans: OrderedDict[tuple[str, int], Plan] = OrderedDict()
 
+    def peek(self, workflow_id: str, version: int) -> Plan | None:
+        """The plan of a version, if it is at hand."""
+        return self._plans.get((workflow_id, version))
+
     async def get(self, workflow_id: str, version: int) -> Plan:
         """The plan of a version; WorkflowNotFound."""
         key = (workflow_id, version)
         plan = self._plans.get(key)
         if plan is None:
-            plan = self._compile(await self._store.workflow(workflow_id, version))
+            if workflow_id == WEBHOOK_WORKFLOW:
+                plan = webhook_plan(version)
+            else:
+                plan = self._compile(await self._store.workflow(workflow_id, version))
             self._plans[key] = plan
             if len(self._plans) > PLANS_MAX:
                 self._plans.popitem(last=False)

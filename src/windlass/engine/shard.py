@@ -6,6 +6,7 @@ effect, the memory is dropped and rebuilt from the rows: nothing was released, n
 
 import asyncio
 import logging
+import math
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -15,14 +16,15 @@ from msgspec import Struct
 
 from windlass.core.advance import advance
 from windlass.core.calls import asked_for
-from windlass.core.changes import Changes, Gather
+from windlass.core.changes import Changes, Gather, Task
 from windlass.core.errors import JobNotFound, RequestRefused, StaleLease, StoreUnavailable
 from windlass.core.job import Job
-from windlass.core.messages import Message, Proceeded, TaskFinished
+from windlass.core.messages import Message, Proceeded, Submitted, TaskFinished
 from windlass.core.needs import want_for
-from windlass.engine.duties import kept
+from windlass.engine.duties import kept, settled
 from windlass.engine.plans import Plans
 from windlass.engine.recovery import Lost, Recovery, rebuild
+from windlass.engine.run_desk import RunDesk
 from windlass.engine.timers import Timers
 from windlass.engine.values import Values
 from windlass.ports.broker import Broker
@@ -37,6 +39,8 @@ UNDERWAY_MAX = 2
 # After a failure the shard waits before it rebuilds, longer each time, so that a broken disk is not hammered.
 FAILURE_WAIT_SECONDS = 0.05
 FAILURE_WAIT_SECONDS_MAX = 5.0
+# How often a lease that may be over is asked for again before anything is released under it.
+ASSURE_MAX = 3
 
 Listener = Callable[[Changes], None]
 log = logging.getLogger("windlass.engine")
@@ -64,6 +68,7 @@ class Shard:
         listener: Listener,
         *,
         ttl_seconds: float | None = None,
+        desk: RunDesk | None = None,
     ) -> None:
         self.number = number
         self.owner = owner
@@ -83,6 +88,8 @@ class Shard:
         self._lease = Lease(0, abandoned=False)
         # None: this owner is the only one there is, and takes the shard whoever had it before.
         self._ttl_seconds = ttl_seconds
+        # Until then nobody else can have the shard; by the loop's clock, which nobody sets.
+        self._lasts_until = math.inf
         self._timers = Timers(number, broker, clock)
         self._carried: list[Message] = []
         self._expected: set[str] = set()
@@ -99,6 +106,7 @@ class Shard:
         self._gathering: set[asyncio.Future[None]] = set()
         self._gather_failure: Exception | None = None
         self.recovery = Recovery(store, plans, values, self.quarantined)
+        self.runs = desk or RunDesk(number, 1, store, plans)
 
     async def run(self) -> None:
         """Own the shard until `stop` or until the lease is lost (StaleLease)."""
@@ -122,6 +130,29 @@ class Shard:
         if newest != epoch == self._lease.epoch:
             self._lost = StaleLease(f"shard {self.number} has a new owner (epoch {newest}, not {epoch})")
             await self._broker.send(self.number, [])
+
+    def renewed(self, epoch: int, until: float) -> None:
+        """Note that the lease lasts until then, by the loop's clock."""
+        if epoch == self._lease.epoch:
+            self._lasts_until = until
+
+    async def publish(self, tasks: Sequence[Task]) -> None:
+        """Hand tasks to workers; StaleLease when the shard is another's by now."""
+        await self._assure()
+        await self._broker.publish(tasks)
+
+    async def _assure(self) -> None:
+        """Ask for a lease that may be over: a process that was stopped since its commit can not know otherwise."""
+        epoch = self._lease.epoch
+        for _ in range(ASSURE_MAX):
+            now = asyncio.get_running_loop().time()
+            if self._ttl_seconds is None or now < self._lasts_until:
+                return
+            seen = await self._store.beat(self.owner, {self.number: epoch}, self._ttl_seconds)
+            if (self.number, self.owner, epoch) not in [(row.shard, row.owner, row.epoch) for row in seen.leases]:
+                raise StaleLease(f"shard {self.number} has another owner; the lease of epoch {epoch} is over")
+            self.renewed(epoch, now + self._ttl_seconds)
+        raise StoreUnavailable(f"the lease of shard {self.number} ends before its renewal is known; is it too short?")
 
     async def release(self) -> None:
         """Give the lease back: what was running was handed back, not lost."""
@@ -166,7 +197,7 @@ class Shard:
                 underway.append(self._begin_commit(changes, len(gathered), underway[-1] if underway else None))
         finally:
             # All of them: what is still being released must not come after the memory was rebuilt.
-            await _settled([commit.task for commit in underway])
+            await settled([commit.task for commit in underway])
 
     def _begin_commit(self, changes: Changes, gathered: int, before: "_Commit | None") -> "_Commit":
         stored: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
@@ -177,7 +208,7 @@ class Shard:
 
     def _write(self, changes: Changes) -> "asyncio.Future[None] | None":
         """Hand the batch to the store. Not later: a worker on the same loop may keep it busy for a while."""
-        return asyncio.ensure_future(self._store.commit(self.number, self._lease.epoch, changes)) if changes else None
+        return asyncio.ensure_future(self._store.commit(self.number, self.epoch, changes)) if changes else None
 
     async def decide(self, batch: Sequence[Message]) -> Changes:
         """Apply the rules to each message. The jobs in memory are then ahead of their rows until the commit."""
@@ -189,6 +220,9 @@ class Shard:
         for message, following in zip_longest(batch, batch[1:]):
             job = jobs.get(message.job_id)
             if job is None:
+                if ":" in message.job_id:
+                    await self.runs.take(self, message, changes, now)
+                    continue
                 job = await self._load(message.job_id, restored.pop(message.job_id, None))
                 if job is None:
                     self._dismiss(message, changes)
@@ -213,8 +247,28 @@ class Shard:
                 raise
             if job.values:
                 self._values.let_go(job)
+        if self.runs.is_concerned(changes):
+            await self.runs.follow(self, changes, now)
         self._carried.extend(Proceeded(job_id) for job_id in dict.fromkeys(changes.unfinished_turns))
         return changes
+
+    async def tell(self, message: Message, changes: Changes, now: int) -> Job | None:
+        """Apply a message to a job, in the batch at hand; the job, if it can be found."""
+        job = self.jobs.get(message.job_id) or await self._load(message.job_id)
+        if job is None:
+            return None
+        if (job.has_large or job.plan.has_series) and not job.ended:
+            want_for(job, message)
+            await self._values.provide(job)
+        advance(job, message, now, changes)
+        while job.wanted:
+            await self._values.provide(job)
+            advance(job, Proceeded(job.id), now, changes)
+        return job
+
+    def carry(self, message: Message) -> None:
+        """Have a message applied with the next batch."""
+        self._carried.append(message)
 
     def _dismiss(self, message: Message, changes: Changes) -> None:
         """A stored result of a job that is gone is done with; that of one set aside waits with it."""
@@ -293,12 +347,17 @@ class Shard:
         self._listener(changes)
 
     async def _let_go(self, changes: Changes, gathered: int) -> None:
+        # Messages without a consequence, too: they were not stored under an epoch, and may be another owner's by now.
+        await self._assure()
         if changes.tasks:
-            await self._broker.publish(changes.tasks)
+            await self.publish(changes.tasks)
         if changes.cancels:
             await self._broker.cancel(changes.cancels)
         self._timers.set(changes.timers)
         self._gather(changes.gathers)
+        if changes.runs is not None:
+            for shard, job_id in changes.runs.hints:
+                await self._broker.send(shard, [Submitted(job_id)])
         if gathered:
             await self._broker.acknowledge(self.number, gathered)
         self._leaving.update(changes.finished)
@@ -353,6 +412,9 @@ class Shard:
         await self._broker.rewind(self.number)
         self.jobs.update(await self.recovery.load(self.number, self.admitted))
         self._timers.set(self.recovery.timers(self.jobs.values()))
+        # First of all: what waits for its schedule must find it.
+        self._carried.extend(await self.runs.load(self.jobs, is_whole=self.admitted is None))
+        self._timers.set(self.runs.timers())
         self._carried.extend(self.recovery.hints(self.jobs.values()))
         for job in self.jobs.values():
             self._gather(asked_for(job))
@@ -369,9 +431,11 @@ class Shard:
     async def _taken(self) -> Lease:
         if self._ttl_seconds is None:
             return await self._store.take_lease(self.number, self.owner)
+        now = asyncio.get_running_loop().time()
         lease = await self._store.claim_lease(self.number, self.owner, self._ttl_seconds)
         if lease is None:
             raise StaleLease(f"shard {self.number} has another owner")
+        self._lasts_until = now + self._ttl_seconds
         return lease
 
     @property
@@ -404,6 +468,9 @@ class Shard:
         job = await self._load(job_id)
         if job is None:
             raise RequestRefused(f"job {job_id} can not be loaded; the log says why")
+        if job.plan.runs is not None:
+            await self.runs.adopt(job)
+            self._timers.set(self.runs.timers())
         self._timers.set(self.recovery.timers([job]))
         lost = await self.recovery.lost([job], self._broker)
         hints = self.recovery.hints([job])
@@ -423,16 +490,8 @@ class Shard:
     async def _publish_again(self, lost: Lost) -> None:
         for start in range(0, len(lost.places), BATCH_MAX):
             places = lost.places[start : start + BATCH_MAX]
-            await self._broker.publish(await self.recovery.tasks(self.jobs, places))
+            await self.publish(await self.recovery.tasks(self.jobs, places))
 
 
 def _is_result_of(job_id: str, message: Message | None) -> bool:
     return type(message) is TaskFinished and message.job_id == job_id
-
-
-async def _settled(tasks: Sequence["asyncio.Future[None]"]) -> None:
-    """Wait for all of them; the failure that says that the shard is lost is the one to act on, else the first."""
-    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
-    failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
-    for failure in sorted(failures, key=lambda one: not isinstance(one, StaleLease)):
-        raise failure

@@ -81,6 +81,9 @@ class Sweeper:
                 if (flight.dispatched_at or 0) < before:
                     places[job.task_id(flight)] = (job.id, flight.node, flight.index, flight.attempt)
             overdue += [told(timer) for timer in self._shard.recovery.timers([job]) if timer.due_at < before]
+        ahead = self._shard.ahead()
+        waits = self._shard.runs.timers()
+        overdue += [told(timer) for timer in waits if timer.due_at < before and timer.job_id not in ahead]
         if overdue:
             await self._broker.send(self._shard.number, overdue)
         unknown = await missing(self._broker, list(places))
@@ -88,7 +91,7 @@ class Sweeper:
         self._suspects = set(unknown)
         for start in range(0, len(lost), SWEEP_MAX):
             tasks = await self._shard.recovery.tasks(self._shard.jobs, lost[start : start + SWEEP_MAX])
-            await self._broker.publish(tasks)
+            await self._shard.publish(tasks)
 
 
 def _message(request: Request) -> Message:

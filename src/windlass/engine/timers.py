@@ -5,7 +5,7 @@ import heapq
 from collections.abc import Iterable
 
 from windlass.core.changes import Timer
-from windlass.core.messages import TimerDue
+from windlass.core.messages import RunDue, TimerDue
 from windlass.ports.broker import Broker
 from windlass.ports.clock import Clock
 
@@ -74,6 +74,8 @@ class Timers:
             waiting.cancel()
 
 
-def told(timer: Timer) -> TimerDue:
-    """What a job is told when a wait of its is over."""
+def told(timer: Timer) -> TimerDue | RunDue:
+    """What a job or a run is told when a wait of its is over."""
+    if ":" in timer.job_id:
+        return RunDue(timer.job_id, timer.kind)
     return TimerDue(timer.job_id, timer.kind, timer.node_id, timer.attempt, timer.index, timer.round)

@@ -82,7 +82,7 @@ async def exchange(ctx: Context, wanted: Wanted, allow_private: bool) -> Any:
     )
     text = text_of(response, body)
     if not (response.status_code in wanted.expected if wanted.expected else response.is_success):
-        raise _status_error(wanted, response, text)
+        raise status_error(wanted, response, text)
     return _value(wanted, response, body, text)
 
 
@@ -114,7 +114,7 @@ async def deliver(client: httpx2.AsyncClient, wanted: Wanted) -> None:
         finally:
             await response.aclose()
     if not response.is_success:
-        raise _status_error(wanted, response, text_of(response, body))
+        raise status_error(wanted, response, text_of(response, body))
 
 
 def guarded_client(allow_private: bool) -> httpx2.AsyncClient:
@@ -209,7 +209,8 @@ def _value(wanted: Wanted, response: httpx2.Response, body: bytes, text: str) ->
         raise BodyInvalid(f"{wanted.method} {shown(wanted.url)}: the body is no JSON: {error}") from None
 
 
-def _status_error(wanted: Wanted, response: httpx2.Response, text: str) -> RetryableError | FatalError:
+def status_error(wanted: Wanted, response: httpx2.Response, text: str) -> RetryableError | FatalError:
+    """What an answer other than the hoped for means: whether another attempt may get a better one."""
     status = response.status_code
     said = text.strip()[:BODY_SHOWN_CHARS]
     message = f"{wanted.method} {shown(wanted.url)} answered {status} {response.reason_phrase}".rstrip()

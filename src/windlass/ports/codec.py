@@ -11,7 +11,11 @@ from windlass.core.messages import (
     Failed,
     Message,
     Proceeded,
+    Released,
     RetryRequested,
+    RunAsked,
+    RunDue,
+    ScheduleChanged,
     Submitted,
     Succeeded,
     TaskError,
@@ -52,7 +56,20 @@ class _TaskFinished(Struct, frozen=True, tag="task_finished"):
     context: Raw = _NULL
 
 
-_Known = _TaskFinished | Submitted | Proceeded | TaskStarted | TaskLost | TimerDue | CancelRequested | RetryRequested
+_Known = (
+    _TaskFinished
+    | Submitted
+    | Released
+    | Proceeded
+    | TaskStarted
+    | TaskLost
+    | TimerDue
+    | CancelRequested
+    | RetryRequested
+    | RunDue
+    | ScheduleChanged
+    | RunAsked
+)
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(_Known)
 

@@ -1,13 +1,15 @@
 """What may be asked of the running system: submits, requests about jobs, and waiting for what becomes of them."""
 
 import asyncio
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, field
 
 from windlass.core.plan import Plan
+from windlass.ports.runs import RunControl
 from windlass.ports.store import StoredJob, Submission
 
 
@@ -23,8 +25,38 @@ class Submit(Struct, frozen=True):
     scheduled_at: int | None = None
 
 
+class RunsCounted(Struct):
+    """The runs of one workflow that ended since the process started."""
+
+    # By final state; those without a job as `skipped`.
+    ended: Counter[str] = field(default_factory=Counter)
+    # How long the parts of their lives took, together.
+    seconds: Counter[str] = field(default_factory=Counter)
+    # By outcome: done, failed.
+    actions: Counter[str] = field(default_factory=Counter)
+    retries: int = 0
+    violations: int = 0
+
+
+class Counted(Struct, frozen=True):
+    """What the process has done since it started."""
+
+    commits: int
+    events: int
+    tasks: int
+    # Jobs that ended, by status.
+    jobs: Mapping[str, int]
+    # By workflow.
+    runs: Mapping[str, RunsCounted]
+
+
 class Control(Protocol):
     """The engine, as those see it who do not run jobs themselves."""
+
+    @property
+    def runs(self) -> RunControl:
+        """What may be asked of schedules and runs."""
+        ...
 
     async def plan(self, workflow_id: str, version: int) -> Plan:
         """The compiled plan of a version; WorkflowNotFound."""
@@ -62,4 +94,8 @@ class Control(Protocol):
     @property
     def shards(self) -> Sequence[int]:
         """The shards that this process runs now."""
+        ...
+
+    def counted(self) -> Counted:
+        """What this process has done since it started."""
         ...

@@ -37,8 +37,11 @@ class Signature(Struct, frozen=True):
     takes_rest: bool = False
 
 
-def handler(name: str, *, mode: str | None = None) -> Callable[[Function], Function]:
-    """Declare a function as the handler `name`; the function itself stays as it is."""
+def handler(name: str, *, mode: str | None = None, tells_start: bool = False) -> Callable[[Function], Function]:
+    """Declare a function as the handler `name`; the function itself stays as it is.
+
+    With `tells_start`, attempts count as started when the function calls `ctx.started()`, not when it is called.
+    """
     if not NAME_PATTERN.fullmatch(name):
         raise HandlerInvalid(f"handler name {name!r}: use a letter, then letters, digits, '_', '-' or '.', at most 100")
 
@@ -52,6 +55,7 @@ def handler(name: str, *, mode: str | None = None) -> Callable[[Function], Funct
             takes_context=signature.takes_context,
             description=(inspect.getdoc(function) or "")[:DESCRIPTION_CHARS_MAX],
             suspends=any(step.opname == "SEND" for step in dis.get_instructions(function)),
+            tells_start=tells_start,
         )
         setattr(function, _ATTRIBUTE, declared)
         return function

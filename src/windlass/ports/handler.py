@@ -55,6 +55,15 @@ class Context(Protocol):
         """Whether the job no longer wants this attempt (a thread should look from time to time)."""
         ...
 
+    @property
+    def handed_back(self) -> bool:
+        """Whether another worker goes on with this attempt: what it can find again should be left as it is."""
+        ...
+
+    def started(self) -> None:
+        """Tell that the work begins only now; for handlers that are declared with `tells_start`."""
+        ...
+
     def log(self, message: str, level: str = "info") -> None:
         """Write a line to the attempt's log."""
         ...
@@ -80,6 +89,8 @@ class Handler(Struct, frozen=True):
     description: str = ""
     # An async def without any await runs in one step and needs no task of the loop.
     suspends: bool = True
+    # It says itself when its work begins: a machine must be found first, or an image loaded.
+    tells_start: bool = False
 
 
 Registry = Mapping[str, Handler]

@@ -8,7 +8,9 @@ from msgspec import Raw, Struct
 from windlass.core.changes import Changes, Event, Gather, NodeRow, TaskRow
 from windlass.core.iterations import LoopRows
 from windlass.core.messages import TaskFinished
+from windlass.core.submits import NewJob
 from windlass.ports.handler import LogLine
+from windlass.ports.runs import RunStore
 
 
 class StoredWorkflow(Struct, frozen=True):
@@ -53,22 +55,6 @@ class StoredResult(Struct, frozen=True):
     created_at: int
 
 
-class NewJob(Struct, frozen=True):
-    """A submit. `body_digest` tells whether a repeated idempotency key carries the same request."""
-
-    job_id: str
-    workflow_id: str
-    version: int
-    input: Raw
-    created_at: int
-    shard: int = 0
-    priority: int = 0
-    idempotency_key: str | None = None
-    body_digest: str | None = None
-    # Not to begin before this instant.
-    scheduled_at: int | None = None
-
-
 class StoredJob(Struct, frozen=True):
     """A job's whole row. `seq` is the number of its last event."""
 
@@ -89,6 +75,16 @@ class StoredJob(Struct, frozen=True):
     idempotency_key: str | None = None
     body_digest: str | None = None
     scheduled_at: int | None = None
+
+
+def pending_job(job: NewJob) -> StoredJob:
+    """The row of a job that was just stored."""
+    # In the order of the fields: naming them all takes ten times as long.
+    seq = 1
+    return StoredJob(
+        job.job_id, job.workflow_id, job.version, job.shard, "pending", job.input, seq, 0, job.priority,
+        job.created_at, None, None, None, None, job.idempotency_key, job.body_digest, job.scheduled_at,
+    )  # fmt: skip
 
 
 class Restored(Struct, frozen=True):
@@ -185,6 +181,11 @@ class JobFilter(Struct, frozen=True):
 
 class Store(Protocol):
     """What every database must do. Writes of one call are one transaction; a returned write is durable."""
+
+    @property
+    def runs(self) -> RunStore:
+        """What it keeps of schedules, runs and deliveries."""
+        ...
 
     async def close(self) -> None:
         """Finish what was accepted and let go of the database."""

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from windlass.core.json_values import kind_of
 from windlass.core.templates import templates_parsed
-from windlass.spec import runs
+from windlass.spec import runs, schedules
 from windlass.spec.fields import (
     DAY_SECONDS,
     ID,
@@ -66,10 +66,11 @@ TOP: Mapping[str, Read] = {
     "defaults": defaults,
     "on_failure": choice("fail_fast", "continue"),
     "timeout_seconds": duration(0.001, 365 * DAY_SECONDS),
-    "schedule": runs.schedule,
+    "schedule": schedules.schedule,
     "constraints": runs.constraints,
     "actions": runs.actions,
     "run_retry": runs.run_retry,
+    "hook": runs.incoming,
 }
 MEANT: Mapping[str, str] = {
     "name": "workflow_id",
@@ -96,6 +97,9 @@ def check_tree(tree: object, found: Findings, handlers: Collection[str] | None, 
             top[key] = read
     if "workflow_id" not in fields:
         found.add((), "'workflow_id' is missing", "add workflow_id: a_name")
+    schedules.check_scheduled_input(found, top)
+    if not found.refused:
+        runs.check_together(found, top)
     try:
         nodes = _checked_nodes(found, fields, top, handlers, strict)
     except Unreadable:

@@ -26,6 +26,7 @@ from windlass.spec.model import (
     Action,
     Constraints,
     Definition,
+    Incoming,
     Loop,
     Node,
     OnError,
@@ -34,9 +35,12 @@ from windlass.spec.model import (
     Schedule,
     Sink,
 )
+from windlass.spec.run_plans import run_rules
 
 # Raised when the stored form changes in a way that older engines can not read.
 FORMAT = 1
+CONTAINER = "container"
+ORIGIN = {"origin": {"workflow_id": "{{ job.workflow_id }}", "scheduled_at": "{{ job.scheduled_at }}"}}
 
 _KINDS = {"task": NodeKind.TASK, "start": NodeKind.START, "end": NodeKind.END}
 _BACKOFFS = {"fixed": Backoff.FIXED, "linear": Backoff.LINEAR, "exponential": Backoff.EXPONENTIAL}
@@ -65,6 +69,8 @@ def compile_plan(definition: Definition, version: int) -> Plan:
         timeout_seconds=definition.timeout_seconds,
         input_schema=None if schema is None else Raw(msgspec.json.encode(schema, order="deterministic")),
         has_series=any(node.on_success is not None for node in definition.nodes),
+        runs=run_rules(definition),
+        hook_secret=None if definition.hook is None else definition.hook.secret,
     )
 
 
@@ -73,7 +79,7 @@ def _node_plan(node: Node) -> NodePlan:
         node.id,
         _KINDS[node.kind],
         node.handler,
-        node.params,
+        _with_origin(node.params) if node.handler == CONTAINER else node.params,
         node.when,
         node.queue,
         node.timeout_seconds,
@@ -86,6 +92,12 @@ def _node_plan(node: Node) -> NodePlan:
         None if node.sink is None else SinkPlan(node.sink.tool, node.sink.options),
         node.max_redeliveries,
     )
+
+
+def _with_origin(params: Template | None) -> Template | None:
+    """The params of a container, and what its labels tell of the job: a worker knows no more of that than its id."""
+    source: object = None if params is None else params.source
+    return compile_template({**cast("dict[str, Any]", source), **ORIGIN}) if isinstance(source, dict) else params
 
 
 def _rule(rule: OnError) -> RetryOnError:
@@ -174,6 +186,7 @@ _SECTIONS: Mapping[str, Any] = {
     "constraints": Constraints,
     "actions": dict[str, Action],
     "run_retry": RunRetry,
+    "hook": Incoming,
 }
 _PARTS: Mapping[str, type[OnError | OnSuccess | Loop | Sink]] = {
     "on_error": OnError,

@@ -103,3 +103,8 @@ def _encoded(value: object) -> Raw:
         message = f"the input has {len(encoded)} bytes, over the limit of {INPUT_BYTES_MAX}"
         raise InputInvalid([Problem(path="", message=message, hint="pass a reference to large data")])
     return Raw(encoded)
+
+
+def check_input_tree(schema: dict[str, Any] | None, value: object) -> Raw:
+    """Like `check_input`, with the schema as it stands in a document."""
+    return check_input(None if schema is None else Raw(msgspec.json.encode(schema, order="deterministic")), value)

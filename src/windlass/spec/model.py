@@ -4,6 +4,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from windlass.core.run_rules import CATCH_UP_WINDOW_SECONDS, HOOK_ATTEMPTS, HOOK_TIMEOUT_SECONDS
 from windlass.core.templates import Template
 
 KINDS = ("task", "start", "end")
@@ -82,20 +83,27 @@ class Node(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Schedule(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """When runs start by themselves."""
+    """When runs start by themselves: by exactly one of `cron`, `every` and `at`."""
 
-    cron: str
+    cron: str | None = None
+    every: float | None = None
+    # ISO times; without an offset they are read on the clock of the zone.
+    at: str | None = None
+    anchor: str | None = None
     timezone: str = "UTC"
     enabled: bool = True
     jitter: float = 0.0
+    # The input of the jobs that it starts.
+    input: dict[str, Any] = {}
 
 
 class Hook(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A call before or after a run."""
+    """A call before or after a run. `secret` is the name of the key that signs it."""
 
     url: str
     secret: str | None = None
-    timeout: float = 10.0
+    timeout: float = HOOK_TIMEOUT_SECONDS
+    max_attempts: int = HOOK_ATTEMPTS
 
 
 class Constraints(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -103,18 +111,22 @@ class Constraints(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     max_concurrent_runs: int | None = None
     require_previous_success: bool = False
-    catch_up: bool = False
-    catch_up_window: float | None = None
+    # none, latest or all; definitions of the first versions have true for all.
+    catch_up: str | bool = "none"
+    catch_up_window: float = CATCH_UP_WINDOW_SECONDS
     max_expected_run_time: float | None = None
     max_allowed_run_time: float | None = None
     pre_run_hook: Hook | None = None
     post_run_hook: Hook | None = None
+    on_check_error: str = "skip"
+    max_missed_heartbeats: int | None = None
 
 
 class Action(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What to do when something happened to a run."""
 
     type: str
+    critical: bool = False
     parameters: dict[str, Any] = {}
 
 
@@ -125,6 +137,13 @@ class RunRetry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     initial_delay: float = 30.0
     backoff_multiplier: float = 2.0
     max_delay: float = 600.0
+    full: bool = False
+
+
+class Incoming(Struct, frozen=True, kw_only=True):
+    """Who may start the workflow by a webhook: whoever signs with the secret of this name."""
+
+    secret: str
 
 
 class Definition(Struct, frozen=True, kw_only=True):
@@ -141,3 +160,4 @@ class Definition(Struct, frozen=True, kw_only=True):
     constraints: Constraints | None = None
     actions: dict[str, Action] = {}
     run_retry: RunRetry | None = None
+    hook: Incoming | None = None

@@ -6,7 +6,9 @@ from typing import Any
 from msgspec import Struct
 
 from windlass.core.json_values import kind_of, shown
+from windlass.core.run_rules import HOOK_ATTEMPTS
 from windlass.core.templates import Template, compile_template
+from windlass.core.webhooks import HANDLER as WEBHOOK
 from windlass.spec.fields import (
     DAY_SECONDS,
     ID,
@@ -333,4 +335,7 @@ def finish_node(node: ReadNode, dependencies: tuple[str, ...]) -> Node:
     values.pop("description", None)
     if "retry" in values:
         values.update(values.pop("retry"))
+    if values.get("handler") == WEBHOOK:
+        # Receivers are out of order now and then; whoever wants no second attempt says so.
+        values.setdefault("on_error", OnError(max_attempts=HOOK_ATTEMPTS))
     return Node(**values)

@@ -12,7 +12,7 @@ from windlass.spec.trees import is_array, is_object
 
 ALWAYS = frozenset({"input", "workload", "job", "nodes"})
 _SPECIAL = ALWAYS | {"secrets"}
-JOB_KEYS = ("id", "workflow_id", "created_at")
+JOB_KEYS = ("id", "workflow_id", "created_at", "scheduled_at")
 # What else than params has templates.
 _FURTHER = frozenset({"when", "retry", "loop", "sink"})
 # Names that only some templates know.

@@ -1,19 +1,17 @@
-"""Reads what a document says about runs: schedule, constraints, actions, and retries of whole runs."""
+"""Reads what a document says about runs: constraints, actions, and retries of whole runs."""
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from zoneinfo import ZoneInfo
-
-from cronsim import CronSim, CronSimError
+from typing import Any
+from urllib.parse import urlsplit
 
 from windlass.core.json_values import shown
 from windlass.spec.fields import (
     DAY_SECONDS,
     ID,
     ID_RULE,
+    NAME,
     Section,
-    anything,
     boolean,
     choice,
     duration,
@@ -23,75 +21,60 @@ from windlass.spec.fields import (
     whole,
 )
 from windlass.spec.findings import Findings, Path
-from windlass.spec.model import Action, Constraints, Hook, RunRetry, Schedule
+from windlass.spec.model import Action, Constraints, Hook, Incoming, RunRetry
+from windlass.spec.schedules import input_object
 from windlass.spec.trees import is_object
 
-MACROS: Mapping[str, str] = {
-    "@yearly": "0 0 1 1 *",
-    "@annually": "0 0 1 1 *",
-    "@monthly": "0 0 1 * *",
-    "@weekly": "0 0 * * 0",
-    "@daily": "0 0 * * *",
-    "@midnight": "0 0 * * *",
-    "@hourly": "0 * * * *",
-}
-CRON_LENGTH_MAX = 200
-ZONES_SUGGESTED = ("UTC", "Europe/Paris", "Europe/London", "Europe/Berlin", "America/New_York", "Asia/Tokyo")
-_ZONE = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+){0,2}")
-_URL = re.compile(r"https?://[^\s]{1,2000}")
-# Any moment does: only whether the expression can be read is asked.
-_SOME_MOMENT = datetime(2024, 1, 1, tzinfo=UTC)
-NOT_STARTED = "this version does not start runs by itself"
-
+HOOK_SECONDS_MAX = 300.0
+HOOK_ATTEMPTS_MAX = 20
+RETRIES_MAX = 1_000
+URL_HINT = "write https://host/path"
 ACTION_EVENTS = ("on_constraint_violation", "on_failure", "on_success", "on_slow")
-ACTION_TYPES = ("skip", "retry_later", "kill_old", "wait", "webhook", "trigger_job")
+# What comes after a violation may decide about the run; what comes after its end can only tell others.
+AFTERWARDS = ("webhook", "trigger_job")
+_URL = re.compile(r"https?://[^\s\\]{1,2000}", re.IGNORECASE)
 
 
-def cron(found: Findings, path: Path, value: object) -> str | None:
-    """A cron expression of five fields, or a macro such as @daily."""
-    if isinstance(value, str) and value.startswith("@"):
-        if value in MACROS:
-            return value
-        hint = found.like(value, list(MACROS), f"known: {', '.join(MACROS)}")
-        found.add(path, f"{shown(value)} is no cron macro", hint)
-        return None
-    hint = "write five fields, as in '*/15 * * * *': minute, hour, day, month, weekday"
-    if not isinstance(value, str) or len(value) > CRON_LENGTH_MAX or len(value.split()) != 5:
-        found.add(path, f"{shown(value)} is no cron expression", hint)
+def url(found: Findings, path: Path, value: object) -> str | None:
+    """An http address without credentials in it."""
+    if not isinstance(value, str) or not _URL.fullmatch(value):
+        found.add(path, f"{shown(value)} is no http address", URL_HINT)
         return None
     try:
-        CronSim(value, _SOME_MOMENT)
-    except CronSimError as error:
-        found.add(path, f"{shown(value)} is no cron expression: {error}", hint)
+        parts = urlsplit(value)
+        usable = bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        found.add(path, f"{shown(value)} is no http address", URL_HINT)
+        return None
+    if "@" in parts.netloc:
+        found.add(path, "this address has credentials in it, and addresses are shown", "sign with a `secret` instead")
+        return None
+    if not usable:
+        found.add(path, f"{shown(value)} names no host", URL_HINT)
         return None
     return value
 
 
-def timezone(found: Findings, path: Path, value: object) -> str | None:
-    """A zone of the IANA database."""
-    if isinstance(value, str) and _ZONE.fullmatch(value):
-        try:
-            ZoneInfo(value)
-        except (OSError, ValueError, KeyError):
-            pass
-        else:
-            return value
-    hint = found.like(str(value), ZONES_SUGGESTED, "use a name such as Europe/Paris or UTC")
-    found.add(path, f"{shown(value)} is no time zone", hint)
-    return None
+def secret_name(found: Findings, path: Path, value: object) -> str | None:
+    """The name of a secret; never the secret."""
+    if isinstance(value, str) and value.startswith("whsec_"):
+        found.add(path, "this is a key itself, and definitions are shown", "name a secret of the worker's settings")
+        return None
+    return matching(NAME, "name of a secret", "use letters, digits and _, as in hook_key")(found, path, value)
 
 
-_SCHEDULE = Section(
-    {"cron": cron, "timezone": timezone, "enabled": boolean, "jitter": duration(0, DAY_SECONDS)}, ("cron",)
-)
 _HOOK = Section(
     {
-        "url": matching(_URL, "http address", "write https://…"),
-        "secret": matching(ID, "name of a secret", ID_RULE),
-        "timeout": duration(0.1, 3600),
+        "url": url,
+        "secret": secret_name,
+        "timeout": duration(0.1, HOOK_SECONDS_MAX),
+        "max_attempts": whole(1, HOOK_ATTEMPTS_MAX),
     },
     ("url",),
 )
+
+
+_INCOMING = Section({"secret": secret_name}, ("secret",))
 
 
 def hook(found: Findings, path: Path, value: object) -> Hook | None:
@@ -100,68 +83,136 @@ def hook(found: Findings, path: Path, value: object) -> Hook | None:
     return None if read is None else Hook(**read)
 
 
+def catch_up(found: Findings, path: Path, value: object) -> str | None:
+    """Which missed slots are made up for; true is all of them."""
+    if isinstance(value, bool):
+        return "all" if value else "none"
+    return choice("none", "latest", "all")(found, path, value)
+
+
+def version(found: Findings, path: Path, value: object) -> int | str | None:
+    """The number of a version, or an alias."""
+    if isinstance(value, int):
+        return whole(1, 1 << 31)(found, path, value)
+    return matching(ID, "version", "write a number or an alias")(found, path, value)
+
+
 _CONSTRAINTS = Section(
     {
         "max_concurrent_runs": whole(1, 10_000),
         "require_previous_success": boolean,
-        "catch_up": boolean,
+        "catch_up": catch_up,
         "catch_up_window": duration(0),
         "max_expected_run_time": duration(0.001),
         "max_allowed_run_time": duration(0.001),
         "pre_run_hook": hook,
         "post_run_hook": hook,
-    }
+        "on_check_error": choice("allow", "skip"),
+        "max_missed_heartbeats": whole(1, 1_000_000),
+    },
+    meant={"concurrency": "max_concurrent_runs", "catchup": "catch_up", "timeout": "max_allowed_run_time"},
 )
-_ACTION = Section({"type": choice(*ACTION_TYPES), "parameters": anything}, ("type",))
 _RUN_RETRY = Section(
     {
-        "max_retries": whole(0, 1000),
+        "max_retries": whole(0, RETRIES_MAX),
         "initial_delay": duration(0, 7 * DAY_SECONDS),
         "backoff_multiplier": number(1, 100),
         "max_delay": duration(0, 7 * DAY_SECONDS),
-    }
+        "full": boolean,
+    },
+    meant={"max_attempts": "max_retries", "delay": "initial_delay", "multiplier": "backoff_multiplier"},
 )
-
-
-def schedule(found: Findings, path: Path, value: object) -> Schedule | None:
-    """When runs start by themselves."""
-    found.warn(path, f"the schedule is kept, but {NOT_STARTED}", "start jobs yourself for now", at_key=True)
-    read = read_section(found, path, value, _SCHEDULE)
-    return None if read is None else Schedule(**read)
+PARAMETERS: Mapping[str, Section] = {
+    "skip": Section({}),
+    "retry_later": Section({"delay": duration(0.001), "max_times": whole(1, RETRIES_MAX)}),
+    "kill_old": Section({}),
+    "wait": Section({"timeout": duration(0.001)}),
+    "webhook": _HOOK,
+    "trigger_job": Section(
+        {"workflow_id": matching(ID, "workflow id", ID_RULE), "version": version, "input": input_object},
+        ("workflow_id",),
+        meant={"workflow": "workflow_id", "job": "workflow_id", "input_data": "input"},
+    ),
+}
 
 
 def constraints(found: Findings, path: Path, value: object) -> Constraints | None:
     """What must hold for a run."""
-    found.warn(path, f"the constraints are kept, but {NOT_STARTED}", "nothing enforces them yet", at_key=True)
     read = read_section(found, path, value, _CONSTRAINTS)
-    return None if read is None else Constraints(**read)
+    if read is None:
+        return None
+    expected, allowed = read.get("max_expected_run_time"), read.get("max_allowed_run_time")
+    if expected is not None and allowed is not None and expected >= allowed:
+        message = "a run is stopped before it counts as slow: max_expected_run_time is not below max_allowed_run_time"
+        found.warn((*path, "max_expected_run_time"), message, "make it shorter", at_key=True)
+    return Constraints(**read)
 
 
 def actions(found: Findings, path: Path, value: object) -> dict[str, Action] | None:
     """What to do when something happens to a run."""
-    found.warn(path, f"the actions are kept, but {NOT_STARTED}", "nothing performs them yet", at_key=True)
     if not is_object(value):
         found.add(path, "actions are an object", f"write {ACTION_EVENTS[0]}: {{type: skip}}")
         return None
     made: dict[str, Action] = {}
     for event, inner in value.items():
         if event not in ACTION_EVENTS:
-            found.add(
-                (*path, event), f"there is no event '{event}'", found.unknown_key(event, ACTION_EVENTS), at_key=True
-            )
-            continue
-        read = read_section(found, (*path, event), inner, _ACTION)
-        if read is None:
-            continue
-        if not is_object(read.get("parameters", {})):
-            found.add((*path, event, "parameters"), "parameters are an object", "write {name: value}")
-            continue
-        made[event] = Action(**read)
+            hint = found.unknown_key(event, ACTION_EVENTS)
+            found.add((*path, event), f"there is no event '{event}'", hint, at_key=True)
+        elif (action := _action(found, (*path, event), event, inner)) is not None:
+            made[event] = action
     return made
 
 
+def _action(found: Findings, path: Path, event: str, value: object) -> Action | None:
+    types = tuple(PARAMETERS) if event == "on_constraint_violation" else AFTERWARDS
+    if isinstance(value, str):
+        value = {"type": value}
+
+    def parameters(found: Findings, at: Path, inner: object) -> dict[str, Any] | None:
+        kind = value.get("type") if is_object(value) else None
+        section = PARAMETERS.get(kind) if isinstance(kind, str) else None
+        return None if section is None else read_section(found, at, inner, section)
+
+    keys = {"type": choice(*types), "critical": boolean, "parameters": parameters}
+    read = read_section(found, path, value, Section(keys, ("type",)))
+    if read is None:
+        return None
+    needed = PARAMETERS[read["type"]].required
+    if needed and is_object(value) and "parameters" not in value:
+        hint = f"write parameters: {{{needed[0]}: …}}"
+        found.add(path, f"the action {read['type']} needs {', '.join(needed)} among its parameters", hint)
+        return None
+    return Action(**read)
+
+
+def incoming(found: Findings, path: Path, value: object) -> Incoming | None:
+    """Who may start the workflow by a webhook."""
+    read = read_section(found, path, value, _INCOMING)
+    return None if read is None else Incoming(**read)
+
+
 def run_retry(found: Findings, path: Path, value: object) -> RunRetry | None:
-    """How often a failed run is started again."""
-    found.warn(path, f"run_retry is kept, but {NOT_STARTED}", "use a node's `retry` for now", at_key=True)
+    """How often a failed run is started again; a number is short for so many retries."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = {"max_retries": value}
     read = read_section(found, path, value, _RUN_RETRY)
     return None if read is None else RunRetry(**read)
+
+
+def check_together(found: Findings, top: Mapping[str, Any]) -> None:
+    """Warn of what is written but can have no effect beside the rest."""
+    bounds: Constraints | None = top.get("constraints")
+    acts: Mapping[str, Action] = top.get("actions") or {}
+    if bounds is not None and bounds.catch_up != "none" and "schedule" not in top:
+        found.warn(("constraints", "catch_up"), "without a schedule there are no missed slots", "add schedule: {…}")
+    if "on_slow" in acts and (bounds is None or bounds.max_expected_run_time is None):
+        message = "no run is ever slow: there is no max_expected_run_time"
+        found.warn(("actions", "on_slow"), message, "add it under constraints", at_key=True)
+    if "on_constraint_violation" in acts and bounds is None:
+        found.warn(
+            ("actions", "on_constraint_violation"), "there is no constraint", "add constraints: {…}", at_key=True
+        )
+    for event, action in acts.items():
+        if action.type == "trigger_job" and action.parameters.get("workflow_id") == top.get("workflow_id"):
+            message = f"with {event} this workflow starts itself again and again"
+            found.warn(("actions", event, "parameters", "workflow_id"), message, "name another workflow")

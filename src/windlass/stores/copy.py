@@ -15,7 +15,7 @@ import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 from msgspec import Struct
 
 from windlass.core.errors import CommitUnknown, RequestRefused, StoreUnavailable
-from windlass.core.shards import shard_of
+from windlass.core.shards import shard_of, shard_of_workflow
 from windlass.stores.connection import Connection, connect
 from windlass.stores.migrate import migrate_postgres, migrate_sqlite
 from windlass.stores.postgres_pool import Session, shown_url, told
@@ -48,7 +48,22 @@ TABLES = {
     "requests": ("request_id", "job_id", "shard", "kind", "created_at", "reason", "from_node", "applied"),
     "results": ("task_id", "job_id", "shard", "message", "created_at", "applied"),
     "logs": ("log_id", "job_id", "node_id", "index", "attempt", "at", "level", "message"),
+    "schedules": ("workflow_id", "version", "is_paused", "slot_at", "created_at", "changed_at", "is_gone", "seq"),
+    "runs": (
+        "run_id", "workflow_id", "version", "shard", "state", "previous_state", "scheduled_at", "created_at",
+        "state_at", "completed_at", "job_id", "attempt", "detail", "succeeded",
+    ),
+    "run_requests": (
+        "request_id", "workflow_id", "shard", "kind", "created_at", "run_id", "reason", "since", "until",
+    ),
+    "deliveries": (
+        "delivery_id", "job_id", "workflow_id", "node_id", "attempt", "url", "outcome", "status", "error", "response",
+        "duration_microseconds", "sent_at", "params",
+    ),
 }  # fmt: skip
+
+# Columns that are numbers in SQLite and truth values in PostgreSQL.
+TRUTHS = ("applied", "is_paused", "is_gone", "succeeded")
 
 Row = tuple[Any, ...]
 Convert = Callable[[Row], Row]
@@ -160,16 +175,18 @@ class _Sent:
 
 def _converter(columns: Sequence[str], shards: int) -> Convert:
     """How a row of SQLite becomes one of PostgreSQL: its shard among so many, truth values, storable texts."""
-    job = columns.index("job_id") if "shard" in columns else -1
+    # Runs, and what is asked of them, live where their workflow does.
+    place, key = (shard_of_workflow, "workflow_id") if "run_id" in columns else (shard_of, "job_id")
+    owner = columns.index(key) if "shard" in columns else -1
     shard = columns.index("shard") if "shard" in columns else -1
-    applied = columns.index("applied") if "applied" in columns else -1
+    truths = [columns.index(name) for name in TRUTHS if name in columns]
 
     def convert(row: Row) -> Row:
         values = [storable(value) if isinstance(value, str) else value for value in row]
         if shard >= 0:
-            values[shard] = shard_of(row[job], shards)
-        if applied >= 0:
-            values[applied] = bool(row[applied])
+            values[shard] = place(row[owner], shards)
+        for at in truths:
+            values[at] = None if row[at] is None else bool(row[at])
         return tuple(values)
 
     return convert

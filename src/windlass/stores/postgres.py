@@ -11,8 +11,6 @@ from windlass.core.changes import Changes, Event, Gather, NodeRow, TaskRow
 from windlass.core.errors import (
     CommitUnknown,
     RequestRefused,
-    StaleLease,
-    StoreUnavailable,
     WindlassError,
     WorkflowNotFound,
 )
@@ -39,17 +37,20 @@ from windlass.ports.store import (
     StoredWorkflow,
     Submission,
     WorkflowFilter,
+    pending_job,
 )
 from windlass.stores.migrate import migrate_postgres
+from windlass.stores.postgres_commits import Commits
 from windlass.stores.postgres_pool import CONNECTIONS_MAX, STATEMENT_SECONDS, PostgresPool, Session, connect
+from windlass.stores.postgres_questions import Question
 from windlass.stores.postgres_rows import (
-    commit_columns,
     job_of_text,
     log_columns,
     loop_of_rows,
     storable,
     submit_columns,
 )
+from windlass.stores.postgres_runs import PostgresRuns
 from windlass.stores.queries import queries
 from windlass.stores.rows import (
     brief_of,
@@ -60,7 +61,6 @@ from windlass.stores.rows import (
     loops_to_restore,
     no_job,
     node_of,
-    pending_job,
     task_of,
     workflow_of,
 )
@@ -86,6 +86,11 @@ class PostgresStore:
     def __init__(self, pool: PostgresPool) -> None:
         self._pool = pool
         self._sql = queries("postgres")
+        self._commits = Commits(pool, self._sql["commit"], self._sql["commit_with_runs"])
+        self._epochs, self._pending, self._requests, self._results = (
+            Question(pool, self._sql[name]) for name in ("lease", "pending_jobs", "waiting_requests", "waiting_results")
+        )
+        self.runs = PostgresRuns(pool, self._sql)
 
     @classmethod
     async def open(
@@ -102,6 +107,7 @@ class PostgresStore:
         return cls(pool)
 
     async def close(self) -> None:
+        await self._commits.settle()
         await self._pool.close()
 
     # Writing
@@ -117,6 +123,7 @@ class PostgresStore:
                 version = 1 if newest is None else newest["version"] + 1
                 text = bytes(definition).decode()
                 await session.execute(self._sql["insert_workflow"], workflow_id, version, digest, text, now)
+                await self.runs.deploy(session, workflow_id, version, definition, now)
                 return StoredWorkflow(workflow_id, version, definition, digest, now, is_new=True)
 
         return await self._pool.change(put)
@@ -130,6 +137,7 @@ class PostgresStore:
                     left = f"{count} jobs of workflow {workflow_id} are unfinished"
                     return RequestRefused(f"{left}; wait for them, cancel them, or force it")
                 gone = await session.fetch(self._sql["delete_workflow"], now, workflow_id)
+                await self.runs.delete(session, workflow_id, now)
                 return None if gone else _no_workflow(workflow_id)
 
         if (refusal := await self._pool.change(delete)) is not None:
@@ -226,19 +234,16 @@ class PostgresStore:
         await self._pool.write(self._sql["leave"], owner, for_leases=True)
 
     async def epoch(self, shard: int) -> int:
-        rows = await self._pool.read(self._sql["lease"], shard)
+        rows = await self._epochs.ask(shard)
         return rows[0][0] if rows else 0
 
     async def commit(self, shard: int, epoch: int, changes: Changes) -> None:
-        try:
-            [row] = await self._pool.write(self._sql["commit"], shard, *commit_columns(changes), epoch)
-        except StoreUnavailable as error:
-            raise CommitUnknown(str(error)) from error
-        if row[0] != epoch:
-            raise StaleLease(f"shard {shard} has a new owner (epoch {row[0]}, not {epoch})")
+        await self._commits.commit(shard, epoch, changes)
 
     async def prune(self, finished_before: int, limit: int) -> Sequence[str]:
-        return [row[0] for row in await self._pool.write(self._sql["prune"], finished_before, limit)]
+        gone = [row[0] for row in await self._pool.write(self._sql["prune"], finished_before, limit)]
+        await self.runs.prune(finished_before, limit, gone)
+        return gone
 
     # Reading
 
@@ -266,7 +271,7 @@ class PostgresStore:
         return {alias: _decode_targets(targets) for alias, targets in rows}
 
     async def results(self, shard: int, limit: int) -> Sequence[StoredResult]:
-        rows = await self._pool.read(self._sql["waiting_results"], shard, limit)
+        rows = await self._results.ask(shard, limit)
         return [
             StoredResult(task_id, at, cast("TaskFinished", decode_message(message)), made)
             for task_id, at, message, made in rows
@@ -281,7 +286,7 @@ class PostgresStore:
         return [row[0] for row in await self._pool.read(self._sql["unfinished_jobs"], shard)]
 
     async def pending(self, shard: int, created_before: int, limit: int) -> Sequence[str]:
-        return [row[0] for row in await self._pool.read(self._sql["pending_jobs"], shard, created_before, limit)]
+        return [row[0] for row in await self._pending.ask(shard, created_before, limit)]
 
     async def snapshot(self, job_id: str) -> Restored:
         return await self._pool.look(lambda session: self._job_and_nodes(session, job_id))
@@ -291,8 +296,13 @@ class PostgresStore:
         return await self._pool.look(lambda session: self._whole(session, job_id)) if _has_loops(found) else found
 
     async def restore_all(self, job_ids: Sequence[str]) -> Sequence[Restored]:
-        found = await self._pool.look(lambda session: self._jobs_and_nodes(session, job_ids))
-        return [await self.restore(one.job.job_id) if _has_loops(one) else one for one in found]
+        rows = await self._pool.read(self._sql["untouched_jobs"], list(job_ids))
+        untouched = [Restored(job_of(dict(row)), []) for row in rows]
+        others = list(set(job_ids).difference(one.job.job_id for one in untouched))
+        if not others:
+            return untouched
+        found = await self._pool.look(lambda session: self._jobs_and_nodes(session, others))
+        return untouched + [await self.restore(one.job.job_id) if _has_loops(one) else one for one in found]
 
     async def _whole(self, session: Session, job_id: str) -> Restored:
         # One view of the database for several queries: all rows must tell of the same moment.
@@ -353,10 +363,11 @@ class PostgresStore:
         return [Standing(*row) for row in await self._pool.read(self._sql["standings"], list(job_ids))]
 
     async def unapplied(self, request_ids: Sequence[str]) -> Sequence[str]:
-        return [row[0] for row in await self._pool.read(self._sql["unapplied_requests"], list(request_ids))]
+        rows = await self._pool.read(self._sql["unapplied_requests"], list(request_ids))
+        return [row[0] for row in rows] + await self.runs.unapplied(request_ids)
 
     async def requests(self, shard: int, limit: int) -> Sequence[Request]:
-        return [Request(*row) for row in await self._pool.read(self._sql["waiting_requests"], shard, limit)]
+        return [Request(*row) for row in await self._requests.ask(shard, limit)]
 
     async def job(self, job_id: str) -> StoredJob:
         rows = await self._pool.read(self._sql["job"], job_id)

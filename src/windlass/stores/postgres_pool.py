@@ -28,6 +28,9 @@ CLOSE_SECONDS_MAX = 30.0
 IDLE_SECONDS_MAX = 300.0
 # A connection is made anew after so many statements: whatever grows in a server process is then given back.
 STATEMENTS_MAX = 1_000_000
+# Sessions that stay at hand between statements; now and then they go back all the same, for the bounds above.
+AT_HAND_MAX = 2
+AT_HAND_USES_MAX = 1_000
 READ_ATTEMPTS = 3
 CONFLICT_ATTEMPTS = 5
 CONFLICT_WAIT_SECONDS = 0.01
@@ -62,6 +65,8 @@ class Session(Protocol):
         self, table: str, *, records: AsyncIterable[Sequence[Any]], columns: Sequence[str]
     ) -> str: ...
 
+    def is_closed(self) -> bool: ...
+
     async def close(self) -> None: ...
 
 
@@ -75,13 +80,72 @@ class _Pool(Protocol):
     def terminate(self) -> None: ...
 
 
+class _Sessions:
+    """A pool, of which one or two sessions stay at hand: handing one out and taking it back keeps the driver busy for
+    as long as a short statement keeps the server."""
+
+    def __init__(self, pool: _Pool) -> None:
+        self._pool = pool
+        self._at_hand: list[Session] = []
+        self._waiting = 0
+        self._uses = 0
+
+    async def take(self) -> Session:
+        """A session for one caller; one of the driver's errors."""
+        while self._at_hand:
+            session = self._at_hand.pop()
+            if _is_usable(session):
+                return session
+            await self.let_go(session)
+        self._waiting += 1
+        try:
+            return await self._pool.acquire(timeout=WAIT_SECONDS_MAX)
+        finally:
+            self._waiting -= 1
+
+    async def put_back(self, session: Session) -> None:
+        """Take back a session on which nothing is under way."""
+        self._uses += 1
+        is_kept = not self._waiting and len(self._at_hand) < AT_HAND_MAX and self._uses % AT_HAND_USES_MAX
+        if is_kept and _is_usable(session):
+            self._at_hand.append(session)
+        else:
+            await self.let_go(session)
+
+    async def let_go(self, session: Session) -> None:
+        """Give a session to the driver, in whatever state it is."""
+        try:
+            await self._pool.release(session, timeout=RELEASE_SECONDS_MAX)
+        except _FAILURES:
+            # A connection that can not be given back is closed by the pool; what was done with it stays done.
+            return
+
+    async def close(self) -> None:
+        """Close all connections once they come back."""
+        while self._at_hand:
+            await self.let_go(self._at_hand.pop())
+        await self._pool.close()
+
+    def terminate(self) -> None:
+        """Close all connections at once."""
+        self._pool.terminate()
+
+
+def _is_usable(session: Session) -> bool:
+    try:
+        return not session.is_closed()
+    except asyncpg.InterfaceError:
+        # The driver itself took it back: its connection was lost.
+        return False
+
+
 class PostgresPool:
     """One database: a pool for the work, and a small one for leases."""
 
     def __init__(self, url: str, work: _Pool, leases: _Pool) -> None:
         self.shown = shown_url(url)
-        self._work = work
-        self._leases = leases
+        self._work = _Sessions(work)
+        self._leases = _Sessions(leases)
         self._closed = False
         self._busy = 0
         self._idle = asyncio.Event()
@@ -154,24 +218,20 @@ class PostgresPool:
         self._idle.clear()
         try:
             try:
-                session = await pool.acquire(timeout=WAIT_SECONDS_MAX)
+                session = await pool.take()
             except _FAILURES as error:
                 raise StoreUnavailable(self._said("can not reach", error)) from error
             try:
                 yield session
-            finally:
-                await self._release(pool, session)
+            except BaseException:
+                # What may still be under way on it is the driver's to end.
+                await pool.let_go(session)
+                raise
+            await pool.put_back(session)
         finally:
             self._busy -= 1
             if not self._busy:
                 self._idle.set()
-
-    async def _release(self, pool: _Pool, session: Session) -> None:
-        try:
-            await pool.release(session, timeout=RELEASE_SECONDS_MAX)
-        except _FAILURES:
-            # A connection that can not be given back is closed by the pool; what was done with it stays done.
-            return
 
     def _said(self, what: str, error: BaseException) -> str:
         return f"{what} the database {self.shown}: {told(error)}"
@@ -229,6 +289,9 @@ def _session_settings(statement_seconds: float) -> dict[str, str]:
         "idle_in_transaction_session_timeout": milliseconds,
         # Short statements gain nothing from it.
         "jit": "off",
+        # Every statement is a walk along an index. A plan that was made while a table was small is kept, and must not
+        # read the whole of it when it has grown.
+        "enable_seqscan": "off",
     }
 
 
@@ -275,6 +338,12 @@ def told(error: BaseException) -> str:
 
 def _code(error: BaseException) -> str:
     return str(getattr(error, "sqlstate", "") or "")
+
+
+def was_undone(error: CommitUnknown) -> bool:
+    """Whether it was the server that refused a transaction: nothing of it took effect."""
+    cause = error.__cause__
+    return isinstance(cause, asyncpg.PostgresError) and not _is_lost(cause)
 
 
 def _is_lost(error: BaseException) -> bool:

@@ -2,6 +2,7 @@
 
 from array import array
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -45,7 +46,9 @@ _decode_job = msgspec.json.Decoder(dict[str, Any]).decode
 
 def joined(rows: Iterable[Column], kinds: str) -> Joined:
     """Rows turned into columns of one text each; None for a column of nulls, and for all when there are no rows."""
-    columns = list(zip(*rows, strict=True)) or [()] * len(kinds)
+    columns = list(zip(*rows, strict=True))
+    if not columns:
+        return [None] * len(kinds)
     return [texts(column) if kind == "t" else numbers(column) for column, kind in zip(columns, kinds, strict=True)]
 
 
@@ -69,18 +72,19 @@ def numbers(column: Column) -> str | None:
     return f"{{{text.replace('None', 'NULL') if nulls else text}}}"
 
 
-def commit_columns(changes: Changes) -> Joined:
-    """The arguments of the commit, without the shard and the epoch."""
-    events = event_pages(changes)
+def commit_columns(group: Sequence[Changes]) -> Joined:
+    """The arguments of a commit of the changes of several shards, without the shards and their epochs."""
+    each = chain.from_iterable
+    events = [value for changes in group for value in event_pages(changes)]
     return [
-        *joined(map(node_values, changes.nodes.values()), NODES),
-        *joined(map(task_values, changes.iterations.values()), TASKS),
-        *joined(map(page_values, changes.pages), PAGES),
-        *joined(map(block_values, changes.blocks), BLOCKS),
+        *joined(map(node_values, each(changes.nodes.values() for changes in group)), NODES),
+        *joined(map(task_values, each(changes.iterations.values() for changes in group)), TASKS),
+        *joined(map(page_values, each(changes.pages for changes in group)), PAGES),
+        *joined(map(block_values, each(changes.blocks for changes in group)), BLOCKS),
         *joined(zip(*[iter(events)] * len(EVENTS), strict=True), EVENTS),
-        *joined(map(job_row_values, changes.jobs.values()), JOBS),
-        texts(changes.requests),
-        texts(changes.results),
+        *joined(map(job_row_values, each(changes.jobs.values() for changes in group)), JOBS),
+        texts([request_id for changes in group for request_id in changes.requests]),
+        texts([result_id for changes in group for result_id in changes.results]),
     ]
 
 

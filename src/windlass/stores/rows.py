@@ -11,7 +11,7 @@ from msgspec import Raw, Struct, structs
 from windlass.core.changes import BlockRow, Changes, Event, JobRow, NodeRow, PageRow, TaskRow
 from windlass.core.errors import JobNotFound
 from windlass.core.iterations import LoopRows, decode_progress
-from windlass.ports.store import NewJob, NodeBrief, StoredJob, StoredWorkflow
+from windlass.ports.store import JobFilter, NewJob, NodeBrief, StoredJob, StoredWorkflow
 
 # Events of one page at most: what a reader decodes to see one of them.
 PAGE_EVENTS_MAX = 500
@@ -113,17 +113,16 @@ def loop_of(
     return LoopRows(number, generation, [body.encode() for (body,) in blocks], completed, others)
 
 
-def pending_job(job: NewJob) -> StoredJob:
-    seq = 1
-    return StoredJob(
-        job.job_id, job.workflow_id, job.version, job.shard, "pending", job.input, seq, 0, job.priority,
-        job.created_at, None, None, None, None, job.idempotency_key, job.body_digest, job.scheduled_at,
-    )  # fmt: skip
-
-
 def job_of(row: dict[str, Any]) -> StoredJob:
     row = {"seq": 1, **row, "input": raw_of(row["input"]), "error": raw_of(row["error"])}
     return StoredJob(**row)
+
+
+def job_filter(wanted: JobFilter) -> dict[str, Any]:
+    """What a list of jobs asks for, by name."""
+    before_at, before_id = wanted.before or (None, None)
+    return {"workflow_id": wanted.workflow_id, "status": wanted.status, "before_at": before_at,
+            "before_id": before_id, "limit": wanted.limit}  # fmt: skip
 
 
 def node_of(row: tuple[Any, ...]) -> NodeRow:

@@ -50,6 +50,7 @@ from windlass.stores.rows import (
     encoded_text,
     event_of,
     event_pages,
+    job_filter,
     job_of,
     job_row_values,
     loop_of,
@@ -63,6 +64,7 @@ from windlass.stores.rows import (
     workflow_of,
 )
 from windlass.stores.spread import Spread
+from windlass.stores.sqlite_runs import SqliteRuns
 from windlass.stores.sqlite_submits import Submits
 from windlass.stores.sqlite_writer import SqliteWriter
 
@@ -70,7 +72,7 @@ READERS_MAX = 2
 # Every table that has rows of a job, the job's own last.
 PRUNED = (
     "delete_events", "delete_tasks", "delete_pages", "delete_collections", "delete_nodes", "delete_requests",
-    "delete_results", "delete_logs", "delete_jobs",
+    "delete_results", "delete_logs", "delete_deliveries", "delete_jobs",
 )  # fmt: skip
 
 _decode_targets = msgspec.json.Decoder(list[AliasTarget]).decode
@@ -91,6 +93,7 @@ class SqliteStore:
         self._sql = queries("sqlite")
         self._insert_events = Spread(self._sql["insert_events"])
         self._submits = Submits(self._sql, self._insert_events)
+        self.runs = SqliteRuns(self._sql, self._read, self._write, self._now, self._insert_events)
         self._put_nodes = Spread(self._sql["put_nodes"])
         self._put_tasks = Spread(self._sql["put_tasks"])
         self._put_pages = Spread(self._sql["put_pages"])
@@ -143,6 +146,7 @@ class SqliteStore:
             version = 1 if newest is None else int(newest[1]) + 1
             text = bytes(definition).decode()
             connection.execute(self._sql["insert_workflow"], (workflow_id, version, digest, text, now))
+            self.runs.deploy(connection, workflow_id, version, definition, now)
             return StoredWorkflow(workflow_id, version, definition, digest, now, is_new=True)
 
         return await self._change(workflow_id, put)
@@ -157,6 +161,7 @@ class SqliteStore:
                 )
             if connection.execute(self._sql["delete_workflow"], (now, workflow_id)).fetchone() is None:
                 raise _no_workflow(workflow_id)
+            self.runs.delete(connection, workflow_id, now)
 
         await self._change(workflow_id, delete)
 
@@ -248,11 +253,14 @@ class SqliteStore:
         jobs = [value for row in changes.jobs.values() for value in job_row_values(row)]
         requests = encoded_text(changes.requests) if changes.requests else None
         results = encoded_text(changes.results) if changes.results else None
+        runs = self.runs.prepared(changes.runs)
 
         def store(connection: Connection) -> None:
             row = connection.execute(self._sql["lease"], (shard,)).fetchone()
             if row is None or row[0] != epoch:
                 raise StaleLease(f"shard {shard} has a new owner (epoch {row and row[0]}, not {epoch})")
+            if runs is not None:
+                runs(connection)
             self._put_nodes(connection.execute, nodes)
             self._put_tasks(connection.execute, tasks)
             self._put_pages(connection.execute, pages)
@@ -273,6 +281,7 @@ class SqliteStore:
             if ids:
                 for name in PRUNED:
                     connection.execute(self._sql[name], (encoded_text(ids),))
+            self.runs.prune(connection, finished_before, limit)
             return ids
 
         return await self._write(delete)
@@ -408,9 +417,11 @@ class SqliteStore:
         return await self._read(lambda connection: [Standing(*row) for row in connection.execute(sql, values)])
 
     async def unapplied(self, request_ids: Sequence[str]) -> Sequence[str]:
-        wanted = encoded_text(request_ids)
+        sql, wanted = self._sql["unapplied_requests"], encoded_text(request_ids)
         return await self._read(
-            lambda connection: [row[0] for row in connection.execute(self._sql["unapplied_requests"], (wanted,))]
+            lambda connection: (
+                [row[0] for row in connection.execute(sql, (wanted,))] + self.runs.unapplied(connection, wanted)
+            )
         )
 
     async def requests(self, shard: int, limit: int) -> Sequence[Request]:
@@ -427,14 +438,7 @@ class SqliteStore:
         return job_of(row)
 
     async def jobs(self, wanted: JobFilter) -> Sequence[StoredJob]:
-        before_at, before_id = wanted.before or (None, None)
-        values = {
-            "workflow_id": wanted.workflow_id,
-            "status": wanted.status,
-            "before_at": before_at,
-            "before_id": before_id,
-            "limit": wanted.limit,
-        }
+        values = job_filter(wanted)
         return await self._read(
             lambda connection: [job_of(row) for row in as_dicts(connection.execute(self._sql["jobs_newest"], values))]
         )

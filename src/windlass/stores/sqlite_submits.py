@@ -5,9 +5,9 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from windlass.ports.store import NewJob, StoredJob, Submission
+from windlass.ports.store import NewJob, StoredJob, Submission, pending_job
 from windlass.stores.connection import Connection, first_dict
-from windlass.stores.rows import first_page, job_of, job_values, pending_job
+from windlass.stores.rows import first_page, job_of, job_values
 from windlass.stores.spread import Spread
 
 # Jobs that one operation of the writer stores at most; one submit may bring more.

@@ -157,6 +157,7 @@ async def _batch(
             events=events.get(job.job_id, []),
             requests=requests.get(job.job_id, []),
             executions=executions.get(job.job_id, []),
+            is_ledger_whole=ledger is not None,
             loops=loops.get(job.job_id, LoopRecords()),
             sunk=None if sinks is None else sinks.get(job.job_id, ()),
         )

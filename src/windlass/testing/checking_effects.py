@@ -25,7 +25,7 @@ def check_effects(case: Case) -> None:
             _check_further_calls(case, node)
             _check_sink(case, node)
     for node in case.fold.nodes.values():
-        if node.plan.kind is NodeKind.TASK and case.history.executions:
+        if node.plan.kind is NodeKind.TASK and (case.history.executions or case.history.is_ledger_whole):
             for unit in node.parts:
                 _check_answers(case, node, unit)
                 if unit.state == "completed":

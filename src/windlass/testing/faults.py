@@ -8,12 +8,19 @@ from enum import Enum, unique
 from random import Random
 from typing import Any, Protocol
 
-from windlass.core.errors import CommitUnknown, RetryableError, StaleLease, StoreUnavailable
+from windlass.core.changes import Task
+from windlass.core.errors import BrokerUnavailable, CommitUnknown, RetryableError, StaleLease, StoreUnavailable
 
 DELAY_SECONDS_MAX = 3.0
 LATENCY_SECONDS_MAX = 0.02
+STOP_SECONDS = (1.0, 8.0)
 # A call seen by its caller as failed may have been lost on the way there or on the way back.
-WRITES = frozenset({"put_workflow", "submit", "request", "take_lease", "release_lease", "commit", "prune"})
+WRITES = frozenset({
+    "put_workflow", "submit", "request", "commit", "prune",
+    "take_lease", "claim_lease", "release_lease", "beat", "leave",
+})  # fmt: skip
+# Ports within a port.
+PARTS = frozenset({"runs"})
 REPEATABLE = frozenset({"send", "publish", "finish", "cancel", "consume"})
 
 
@@ -28,6 +35,7 @@ class Fault(Enum):
     DELAY = "the call takes long"
     REPEAT = "the call takes effect twice"
     SHUFFLE = "what the call returns comes in another order"
+    STOP = "the process is stopped once the call took effect, and goes on long afterwards"
 
 
 class Life:
@@ -37,6 +45,8 @@ class Life:
         self.name = name
         self.dead = False
         self.refused = False
+        # Ports and calls that fail whatever the chooser says: a network that is cut, a heartbeat that gets lost.
+        self.cut: set[str] = set()
         self.tasks: list[asyncio.Task[Any]] = []
         self.died = asyncio.Event()
         self._awake = asyncio.Event()
@@ -62,6 +72,11 @@ class Life:
     def pause(self) -> None:
         """Stop the process in its tracks, as a debugger or a suspended machine does."""
         self._awake.clear()
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the process is stopped in its tracks."""
+        return not self._awake.is_set()
 
     def resume(self) -> None:
         """Let a paused process go on, unaware."""
@@ -114,6 +129,10 @@ class Chooser(Protocol):
         """How long a delayed call takes."""
         ...
 
+    def stop(self) -> float:
+        """How long a process is stopped."""
+        ...
+
     def shuffle(self, things: list[Any]) -> None:
         """Bring things into another order."""
         ...
@@ -133,6 +152,10 @@ class Calm:
     def delay(self) -> float:
         """Delays do not happen."""
         return 0.0
+
+    def stop(self) -> float:
+        """Longer than any lease."""
+        return STOP_SECONDS[1]
 
     def shuffle(self, things: list[Any]) -> None:
         """The order stays."""
@@ -189,6 +212,10 @@ class RandomFaults:
         """Up to the bound."""
         return self._chance.random() * DELAY_SECONDS_MAX
 
+    def stop(self) -> float:
+        """Shorter or longer than a lease."""
+        return self._chance.uniform(*STOP_SECONDS)
+
     def shuffle(self, things: list[Any]) -> None:
         """Any order."""
         self._chance.shuffle(things)
@@ -204,33 +231,53 @@ def can_happen(fault: Fault, call: str) -> bool:
     return not (fault is Fault.FAIL_AFTER and call == "consume")
 
 
+class Watch(Protocol):
+    """Is told of every call."""
+
+    def begun(self, process: str, call: str, arguments: tuple[Any, ...]) -> None:
+        """A process is about to make a call."""
+        ...
+
+    def done(self, process: str, call: str, arguments: tuple[Any, ...], answer: Any) -> None:
+        """A call took effect, whatever the caller hears of it."""
+        ...
+
+
 class Wire:
     """A port as one simulated process sees it. Attributes are the port's methods, with faults in between."""
 
-    def __init__(self, name: str, port: Callable[[], object], life: Life, chooser: Chooser) -> None:
+    def __init__(
+        self, name: str, port: Callable[[], object], life: Life, chooser: Chooser, watch: Watch | None = None
+    ) -> None:
         self.name = name
         self.life = life
         # Calls under way, by name.
         self.active: Counter[str] = Counter()
         # Those of them that have reached the port and wait there.
         self.inside: Counter[str] = Counter()
-        # Calls whose last answer was a failure.
-        self.failed: set[str] = set()
+        # Calls whose last answer was a failure, each with the shard that it was about, where that is known.
+        self.failed: set[tuple[str, int | None]] = set()
         self.calls = 0
-        # Told of each call that took effect, whatever the caller hears of it.
-        self.on_done: Callable[[str, tuple[Any, ...]], None] | None = None
         self._port = port
         self._chooser = chooser
+        self._watch = watch
         self._delivered: list[Any] = []
 
-    def __getattr__(self, call: str) -> Callable[..., Coroutine[Any, Any, Any]]:
+    def __getattr__(self, call: str) -> Any:
+        if call in PARTS:
+            part = Wire(self.name, lambda: getattr(self._port(), call), self.life, self._chooser, self._watch)
+            part.active, part.inside, part.failed = self.active, self.inside, self.failed
+            setattr(self, call, part)
+            return part
+
         async def through(*arguments: Any, **options: Any) -> Any:
             self.active[call] += 1
             self.calls += 1
-            self.failed.add(call)
+            place = (call, _shard(arguments))
+            self.failed.add(place)
             try:
                 answer = await self._through(call, arguments, options)
-                self.failed.discard(call)
+                self.failed.discard(place)
                 return answer
             finally:
                 self.active[call] -= 1
@@ -239,9 +286,11 @@ class Wire:
         return through
 
     async def _through(self, call: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        if self._watch is not None:
+            self._watch.begun(self.life.name, call, arguments)
         await self.life.alive()
         fault = self._chooser.choose(self.life, self.name, call)
-        if fault is Fault.FAIL_BEFORE:
+        if fault is Fault.FAIL_BEFORE or not self.life.cut.isdisjoint((self.name, call)):
             raise self._failure(call)
         if fault is Fault.KILL_BEFORE:
             self._kill()
@@ -253,7 +302,7 @@ class Wire:
             raise AssertionError(f"{self.life.name} takes a lease again that it was told it had lost")
         self.inside[call] += 1
         try:
-            answer = await getattr(self._port(), call)(*arguments, **options)
+            answer = await self._effect(call, arguments, options)
             if fault is Fault.REPEAT:
                 answer = await self._repeat(call, arguments, options, answer)
         except StaleLease:
@@ -261,8 +310,6 @@ class Wire:
             raise
         finally:
             self.inside[call] -= 1
-        if self.on_done is not None:
-            self.on_done(call, arguments)
         if fault is Fault.FAIL_AFTER:
             raise self._failure(call)
         if fault is Fault.KILL_AFTER:
@@ -270,12 +317,21 @@ class Wire:
         if fault is Fault.SHUFFLE:
             answer = list(answer)
             self._chooser.shuffle(answer)
+        if fault is Fault.STOP:
+            self.life.pause()
+            asyncio.get_running_loop().call_later(self._chooser.stop(), self.life.resume)
         await self.life.alive()
+        return answer
+
+    async def _effect(self, call: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        answer = await getattr(self._port(), call)(*arguments, **options)
+        if self._watch is not None:
+            self._watch.done(self.life.name, call, arguments, answer)
         return answer
 
     async def _repeat(self, call: str, arguments: tuple[Any, ...], options: dict[str, Any], answer: Any) -> Any:
         if call != "consume":
-            await getattr(self._port(), call)(*arguments, **options)
+            await self._effect(call, arguments, options)
             # And once more when it is long outdated. That copy is on its way whatever becomes of its sender.
             Context().run(asyncio.ensure_future, self._later(call, arguments, options))
             return answer
@@ -284,7 +340,7 @@ class Wire:
 
     async def _later(self, call: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
         await asyncio.sleep(self._chooser.delay())
-        await getattr(self._port(), call)(*arguments, **options)
+        await self._effect(call, arguments, options)
 
     def _kill(self) -> None:
         self.life.kill()
@@ -292,7 +348,18 @@ class Wire:
 
     def _failure(self, call: str) -> Exception:
         if self.name == "broker":
-            return ConnectionError(f"simulated failure of {call}")
+            return BrokerUnavailable(f"simulated failure of {call}")
         if self.name == "sink":
             return RetryableError(f"simulated failure of {call}")
         return CommitUnknown("simulated failure") if call in WRITES else StoreUnavailable("simulated failure")
+
+
+def _shard(arguments: tuple[Any, ...]) -> int | None:
+    """The shard that a call is about: its number comes first, or in the first of what is published."""
+    match arguments:
+        case [int(number), *_]:
+            return number
+        case [[Task(shard=number), *_], *_]:
+            return number
+        case _:
+            return None

@@ -71,6 +71,8 @@ class JobHistory(Struct, frozen=True):
     events: Sequence[Event]
     requests: Sequence[tuple[Request, bool]] = ()
     executions: Sequence[Execution] = ()
+    # Whether those are all that ever ran: then what completed without one was made up.
+    is_ledger_whole: bool = False
     loops: LoopRecords = LoopRecords()
     # Large values by their key.
     artefacts: Mapping[str, bytes] = {}

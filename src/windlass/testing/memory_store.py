@@ -34,8 +34,10 @@ from windlass.ports.store import (
     StoredWorkflow,
     Submission,
     WorkflowFilter,
+    pending_job,
 )
 from windlass.testing.history import LoopRecords
+from windlass.testing.memory_runs import MemoryRuns
 
 _UNFINISHED = ("pending", "running")
 _MICROSECONDS = 1_000_000
@@ -61,6 +63,7 @@ class MemoryStore:
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
+        self.runs = MemoryRuns(self._clock)
         self._workflows: dict[str, list[StoredWorkflow]] = {}
         self._jobs: dict[str, _Kept] = {}
         self._keys: dict[tuple[str, str], str] = {}
@@ -137,6 +140,7 @@ class MemoryStore:
             return versions[-1]
         stored = StoredWorkflow(workflow_id, len(versions) + 1, definition, digest, now)
         versions.append(stored)
+        self.runs.deploy(workflow_id, stored.version, definition, now)
         return msgspec.structs.replace(stored, is_new=True)
 
     def _is_deleted(self, workflow_id: str) -> bool:
@@ -150,6 +154,7 @@ class MemoryStore:
         if workflow_id not in self._workflows or self._is_deleted(workflow_id):
             raise WorkflowNotFound(f"there is no workflow {workflow_id}; deploy it first")
         self._deleted[workflow_id] = len(self._workflows[workflow_id])
+        self.runs.delete(workflow_id, now)
 
     async def put_alias(self, workflow_id: str, alias: str, targets: Sequence[AliasTarget], now: int) -> None:
         self._check_open()
@@ -184,12 +189,7 @@ class MemoryStore:
         if known is not None:
             row = self._jobs[known].row
             return Submission(row, created=False, conflict=row.body_digest != job.body_digest)
-        row = StoredJob(
-            job_id=job.job_id, workflow_id=job.workflow_id, version=job.version, shard=job.shard, status="pending",
-            input=job.input, seq=1, round=0, priority=job.priority, created_at=job.created_at, started_at=None,
-            completed_at=None, deadline_at=None, error=None, idempotency_key=job.idempotency_key,
-            body_digest=job.body_digest, scheduled_at=job.scheduled_at,
-        )  # fmt: skip
+        row = pending_job(job)
         data = Raw(msgspec.json.encode({"workflow_id": job.workflow_id, "version": job.version}))
         self._jobs[job.job_id] = _Kept(row, Event(1, "job_created", None, None, job.created_at, data))
         if key is not None:
@@ -262,19 +262,25 @@ class MemoryStore:
         if self._epochs.get(shard) != epoch:
             raise StaleLease(f"shard {shard} has a new owner (epoch {self._epochs.get(shard)}, not {epoch})")
         # Everything or nothing: what a database would refuse is found before anything is written.
-        for job_id in {*changes.jobs, *changes.events, *(job_id for job_id, _ in changes.nodes)}:
-            if job_id not in self._jobs:
+        made = [] if changes.runs is None else [job.job_id for job in changes.runs.jobs]
+        for job_id in {*changes.jobs, *changes.events, *(job_id for job_id, _ in changes.nodes)}.difference(made):
+            if job_id not in self._jobs and ":" not in job_id:
                 raise CommitUnknown(f"there is no job {job_id} to write about")
         for job_id, events in changes.events.items():
-            if events[0].seq <= self._jobs[job_id].events[-1].seq:
+            if job_id not in made and (log := self._log(job_id)) and events[0].seq <= log[-1].seq:
                 raise CommitUnknown(f"job {job_id} has an event {events[0].seq} already")
+        if changes.runs is not None:
+            self.runs.check(changes.runs)
+            self.runs.apply(changes.runs)
+            for job in changes.runs.jobs:
+                self._submit(job)
         for row in changes.nodes.values():
             self._kept(row.job_id).nodes[row.node_id] = row
         self._put_loops(changes)
         for row in changes.jobs.values():
             self._update(row)
         for job_id, events in changes.events.items():
-            self._kept(job_id).events.extend(events)
+            self._log(job_id).extend(events)
         for request_id in changes.requests:
             if request_id in self._requests:
                 self._requests[request_id] = (self._requests[request_id][0], True)
@@ -295,15 +301,7 @@ class MemoryStore:
 
     def _update(self, row: JobRow) -> None:
         kept = self._kept(row.job_id)
-        kept.row = msgspec.structs.replace(
-            kept.row,
-            status=row.status,
-            round=row.round,
-            started_at=row.started_at,
-            completed_at=row.completed_at,
-            deadline_at=row.deadline_at,
-            error=row.error,
-        )
+        kept.row = msgspec.structs.replace(kept.row, **msgspec.structs.asdict(row))
 
     async def prune(self, finished_before: int, limit: int) -> Sequence[str]:
         self._check_open()
@@ -313,6 +311,7 @@ class MemoryStore:
             if kept.row.status not in _UNFINISHED
             and kept.row.completed_at is not None
             and kept.row.completed_at < finished_before
+            and not self.runs.is_job_needed(job_id)
         ]
         gone = [job_id for _, job_id in sorted(ended)[:limit]]
         for job_id in gone:
@@ -322,6 +321,7 @@ class MemoryStore:
         self._requests = {key: held for key, held in self._requests.items() if held[0].job_id not in gone}
         self._results = {key: held for key, held in self._results.items() if held[0].message.job_id not in gone}
         self._logs = [stored for stored in self._logs if stored.line.job_id not in gone]
+        self.runs.prune(finished_before, gone)
         return gone
 
     # Reading
@@ -416,7 +416,8 @@ class MemoryStore:
         return [Standing(row.job_id, row.seq, row.status) for row in found]
 
     async def unapplied(self, request_ids: Sequence[str]) -> Sequence[str]:
-        return [request_id for request_id in request_ids if not self._requests.get(request_id, (None, True))[1]]
+        jobs, runs = self._requests, self.runs
+        return [one for one in request_ids if runs.is_waiting(one) or not jobs.get(one, (None, True))[1]]
 
     async def requests(self, shard: int, limit: int) -> Sequence[Request]:
         waiting = [
@@ -456,8 +457,11 @@ class MemoryStore:
         return [_brief(row) for row in await self.nodes(job_id) if row.number in numbers]
 
     async def events(self, job_id: str, after_seq: int = 0, limit: int = 1000) -> Sequence[Event]:
-        kept = self._jobs.get(job_id)
-        return [] if kept is None else [event for event in kept.events if event.seq > after_seq][:limit]
+        known = ":" in job_id or job_id in self._jobs
+        return [event for event in self._log(job_id) if event.seq > after_seq][:limit] if known else []
+
+    def _log(self, key: str) -> list[Event]:
+        return self.runs.log(key) if ":" in key else self._kept(key).events
 
     def _kept(self, job_id: str) -> _Kept:
         kept = self._jobs.get(job_id)

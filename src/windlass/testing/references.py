@@ -10,6 +10,7 @@ from msgspec import Raw, Struct
 from windlass.core.plan import Collect, NodeKind, Plan, RetryOnError
 from windlass.ports.control import Submit
 from windlass.testing.bounds import LARGE_BYTES
+from windlass.testing.crew import Setting
 from windlass.testing.drafts import (
     DIES,
     ERROR,
@@ -24,8 +25,8 @@ from windlass.testing.drafts import (
     paging,
     polling,
 )
-from windlass.testing.faults import Fault, FaultAt, can_happen
-from windlass.testing.simulator import Report, Setting, Simulation
+from windlass.testing.faults import Fault, FaultAt, Life, can_happen
+from windlass.testing.simulator import Report, Simulation
 
 _QUICK = RetryOnError(attempts_max=3, initial_delay_seconds=0.1, jitter=0.0)
 
@@ -120,7 +121,7 @@ async def _begin_again(simulation: Simulation, job_id: str) -> None:
 
 async def _publish_again(simulation: Simulation, job_id: str) -> None:
     await simulation.settle()
-    await simulation.publish_again()
+    await simulation.crew.publish_again()
 
 
 async def _disturb(simulation: Simulation, job_id: str) -> None:
@@ -136,12 +137,18 @@ async def _disturb(simulation: Simulation, job_id: str) -> None:
     await simulation.settle()
 
 
-def run_reference(reference: Reference, chooser: FaultAt, setting: Setting, *, flush: bool = False) -> Report:
-    """A reference once, with a fault at one call, or with the broker losing everything just before it."""
+Disaster = Callable[[Simulation], None]
+
+
+def run_reference(reference: Reference, chooser: FaultAt, setting: Setting, disaster: Disaster | None = None) -> Report:
+    """A reference once, with a fault at one call, or with something else that happens just before it."""
     simulation = Simulation(setting, chooser, Random(1))
-    simulation.undisturbed = chooser.fault is None and not flush
-    if flush:
-        chooser.disaster = simulation.flush_broker
+    # Shards that change hands take their time, too.
+    simulation.undisturbed = chooser.fault is None and disaster is None and not setting.engines
+    # What a process was about to send when it was stopped arrives when it goes on.
+    simulation.results_last &= chooser.fault is not Fault.STOP
+    if disaster is not None:
+        chooser.disaster = lambda: disaster(simulation)
     plan = reference.plan
 
     async def play() -> None:
@@ -162,6 +169,12 @@ REFERENCE_SETTINGS = {
 }
 
 
+# Engines that take over from one another as soon as one does not answer.
+SHARED_SETTING = Setting(
+    embedded=False, workers=2, engines=2, shards=2, lease_seconds=3.0, sweep_seconds=2.0, tight=True
+)
+
+
 def crash_points(reference: Reference, setting: Setting, fault: Fault) -> Iterator[tuple[str, Report]]:
     """The reference once for each call it makes, with the fault at that call; which call, and what came of it."""
     counter = FaultAt()
@@ -176,4 +189,50 @@ def flush_points(reference: Reference, setting: Setting) -> Iterator[tuple[str, 
     counter = FaultAt()
     run_reference(reference, counter, setting)
     for number, call in enumerate(counter.calls):
-        yield f"call {number} ({call})", run_reference(reference, FaultAt(number), setting, flush=True)
+        report = run_reference(reference, FaultAt(number), setting, lambda simulation: simulation.crew.flush_broker())
+        yield f"call {number} ({call})", report
+
+
+def forgotten_points(reference: Reference, setting: Setting) -> Iterator[tuple[str, Report]]:
+    """The reference once for each commit, which fails when all workers die: only the inbox knows the results."""
+    counter = FaultAt()
+    run_reference(reference, counter, setting)
+    for number, call in enumerate(counter.calls):
+        if call == "store.commit":
+            chooser = FaultAt(number, Fault.FAIL_BEFORE)
+            report = run_reference(reference, chooser, setting, lambda simulation: simulation.crew.kill_workers())
+            yield f"call {number} ({call})", report
+
+
+def former_owner_reads_on() -> Report:
+    """An engine is stopped past its lease, and goes on while nobody who could has read the newest result yet."""
+    # Nobody looks whose the shard is for a long time.
+    setting = Setting(embedded=False, engines=2, shards=1, sweep_seconds=60.0)
+    simulation = Simulation(setting, FaultAt(), Random(1))
+    drafts = [
+        NodeDraft("a", [], script=Script(work_seconds=8.0)),
+        NodeDraft("b", ["a"], script=Script(work_seconds=2.0)),
+    ]
+    plan = compiled("former_owner", drafts)
+
+    async def owner() -> Life:
+        [lease] = (await simulation.store.ownership()).leases
+        lives = [post.life for post in simulation.crew.posts if post.life is not None]
+        return next(life for life in lives if life.name == lease.owner)
+
+    async def play() -> None:
+        await simulation.deploy(plan)
+        await simulation.submit(Submit(plan.workflow_id, plan.version, Raw(b"{}"), 0, "the key", "the digest"))
+        await asyncio.sleep(1.0)
+        former = await owner()
+        former.pause()
+        # The other one has the shard by now, and the first node has ended there.
+        await asyncio.sleep(8.5)
+        (await owner()).kill()
+        # The second node has ended, too, and the lease of the dead one lasts. Nobody else remembers the result.
+        await asyncio.sleep(1.5)
+        simulation.crew.kill_workers()
+        former.resume()
+        await simulation.settle()
+
+    return simulation.run(play)

@@ -5,6 +5,7 @@ A seed decides everything: the workflows, what is asked of them, what goes wrong
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from random import Random
@@ -12,26 +13,16 @@ from typing import Any
 
 from msgspec import Raw, Struct
 
-from windlass.brokers.memory import MemoryBroker
-from windlass.core.changes import Task
-from windlass.core.errors import (
-    CommitUnknown,
-    IdempotencyConflict,
-    JobNotFound,
-    RequestRefused,
-    StaleLease,
-    StoreUnavailable,
-)
+from windlass.core.errors import IdempotencyConflict, JobNotFound, RequestRefused
 from windlass.core.plan import Plan
-from windlass.engine.engine import Duties, Engine
-from windlass.engine.plans import Plans
+from windlass.engine.engine import Engine
+from windlass.engine.shard import Shard
 from windlass.ports.control import Submit
-from windlass.ports.store import StoredWorkflow
-from windlass.testing import drafts
 from windlass.testing.bounds import tightened
 from windlass.testing.checker import check, check_job
 from windlass.testing.checking_memory import check_memory, check_room
-from windlass.testing.faults import Chooser, Life, Wire, adopt_tasks
+from windlass.testing.crew import EXPECTED, Crew, Post, Setting, World
+from windlass.testing.faults import Chooser, adopt_tasks
 from windlass.testing.history import Acknowledged, Execution, History, JobHistory, Violation
 from windlass.testing.ledger import Ledger
 from windlass.testing.looking import lost_bounds, lost_tasks, lost_waits
@@ -39,13 +30,11 @@ from windlass.testing.memory_artefacts import MemoryArtefacts
 from windlass.testing.memory_sink import MemorySink
 from windlass.testing.memory_store import MemoryStore
 from windlass.testing.virtual import VirtualClock, close, virtual_loop
-from windlass.worker.worker import Worker
 
 # Once nothing goes wrong any more, everything must have ended within this time.
 SETTLE_SECONDS_MAX = 900.0
 IDLE_SECONDS_MAX = 120.0
 RUN_SECONDS_MAX = 3_000.0
-RESTART_SECONDS_MAX = 3.0
 # Looks at memory and rows: one in so many idle moments.
 LOOK_EVERY = 6
 ASK_SECONDS_MAX = 20.0
@@ -54,8 +43,8 @@ ASKS_MAX = 5
 # A shard at rest waits for messages and is in none of these calls.
 _UNDER_WAY = (
     "commit", "publish", "cancel", "acknowledge", "send", "rewind", "take_lease", "unfinished", "restore", "workflow",
+    "restore_all", "claim_lease", "beat",
 )  # fmt: skip
-_EXPECTED = (CommitUnknown, StoreUnavailable, ConnectionError, StaleLease)
 
 
 class Complaints(logging.Handler):
@@ -68,7 +57,7 @@ class Complaints(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Keep what is unexpected."""
         error = record.exc_info[1] if record.exc_info else None
-        if error is not None and not (isinstance(error, _EXPECTED) and "already" not in str(error)):
+        if error is not None and not (isinstance(error, EXPECTED) and "already" not in str(error)):
             self.found.append(f"{record.getMessage()}: {type(error).__name__}: {error}")
 
 
@@ -84,19 +73,6 @@ class Report(Struct, frozen=True):
     seconds: float
 
 
-class Setting(Struct, frozen=True):
-    """How the simulated system is built."""
-
-    # The broker lives in the engine's process and dies with it; else it stands apart and survives, as Redis would.
-    embedded: bool = True
-    workers: int = 1
-    concurrency: int = 16
-    sweep_seconds: float = 1.0
-    shuffled: bool = False
-    # Whether the engine's bounds are so small that small workflows reach them.
-    tight: bool = False
-
-
 class Simulation:
     """One system: a store that survives everything, and processes that do not."""
 
@@ -107,34 +83,22 @@ class Simulation:
         self.loop = virtual_loop(Random(chance.random()) if setting.shuffled else None, self._look)
         adopt_tasks(self.loop)
         self.clock = VirtualClock(self.loop)
-        self.store = MemoryStore()
+        # The database's own clock, which nobody sets.
+        self.store = MemoryStore(VirtualClock(self.loop))
         self.artefacts = MemoryArtefacts()
         self.sink = MemorySink()
         self.plans: dict[tuple[str, int], Plan] = {}
         self.ledger = Ledger(self.store, self.clock)
         self.acknowledged: list[Acknowledged] = []
         self.violations: list[Violation] = []
-        self.engine: Engine | None = None
-        self.engine_life: Life | None = None
-        self.worker_lives: list[Life | None] = [None] * setting.workers
-        self.zombies: list[Life] = []
+        world = World(self.clock, self.store, self.artefacts, self.sink, self.ledger, self.plans)
+        self.crew = Crew(setting, chooser, chance, world)
         self.clocks_steady = True
         # No fault at all: what takes time anyway is held to stricter bounds.
         self.undisturbed = False
         # Deliveries are never repeated and the broker forgets nothing: a result once accepted is not worked out again.
         self.results_last = not setting.embedded
-        self.restarts = 0
-        self._broker: MemoryBroker | None = None
-        self._flushed = False
-        self._wires: list[Wire] = []
-        self._engine_wires: tuple[Wire, Wire] | None = None
-        self._engine_port: Callable[[], object] = lambda: None
-        self._workers: list[Worker | None] = [None] * setting.workers
-        self._started = asyncio.Event()
         self._looks = 0
-        self._named = 0
-        self._published: list[Task] = []
-        self._registry = {drafts.HANDLER: self.ledger.handler()}
 
     # Running
 
@@ -152,14 +116,13 @@ class Simulation:
         finally:
             logger.removeHandler(complaints)
             logger.propagate = before[0]
-            self._end_processes()
+            self.crew.end()
             close(self.loop)
         self.violations += [Violation("unexpected", "-", text) for text in complaints.found]
         return self._report()
 
     async def _play(self, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        keepers = [asyncio.ensure_future(self._keep_engine())]
-        keepers += [asyncio.ensure_future(self._keep_worker(slot)) for slot in range(self.setting.workers)]
+        keepers = self.crew.keepers()
         scenario = asyncio.ensure_future(main())
         await asyncio.wait([scenario, *keepers], timeout=RUN_SECONDS_MAX, return_when=asyncio.FIRST_COMPLETED)
         for keeper in keepers:
@@ -176,154 +139,9 @@ class Simulation:
             return
         await scenario
 
-    def _end_processes(self) -> None:
-        for life in (self.engine_life, *self.worker_lives, *self.zombies):
-            if life is not None:
-                life.kill()
-        for worker in self._workers:
-            if worker is not None:
-                worker.abort()
-
     def blame(self, invariant: str, job_id: str, evidence: str) -> None:
         """Note a violation."""
         self.violations.append(Violation(invariant, job_id, evidence))
-
-    # Processes
-
-    def _wire(self, name: str, port: Callable[[], object], life: Life) -> Any:
-        wire = Wire(name, port, life, self.chooser)
-        self._wires.append(wire)
-        return wire
-
-    def _new_life(self, kind: str) -> Life:
-        self._named += 1
-        return Life(f"{kind}-{self._named}")
-
-    def _broker_port(self) -> Callable[[], object]:
-        if self.setting.embedded:
-            own = MemoryBroker(self.clock)
-            self._broker = own
-            return lambda: own
-        if self._broker is None:
-            self._broker = MemoryBroker(self.clock)
-        return lambda: self._broker
-
-    async def _keep_engine(self) -> None:
-        """Start an engine, and another one when it dies."""
-        while True:
-            life = self.engine_life = self._new_life("engine")
-            self._engine_port = self._broker_port()
-            store = self._wire("store", lambda: self.store, life)
-            broker = self._wire("broker", self._engine_port, life)
-            chance = Random(self.chance.random())
-            plans = Plans(store, self._compile)
-            engine = Engine(
-                store,
-                broker,
-                self.clock,
-                plans,
-                self._wire("artefacts", lambda: self.artefacts, life),
-                chance,
-                owner=life.name,
-                duties=Duties(sweep_seconds=self.setting.sweep_seconds),
-            )
-            self._engine_wires = (store, broker)
-            broker.on_done = self._note_published
-            starting = life.spawn(engine.start())
-            died = asyncio.ensure_future(life.died.wait())
-            await asyncio.wait([starting, died], return_when=asyncio.FIRST_COMPLETED)
-            if starting.done() and not life.dead:
-                self._note_end(starting)
-                self.engine = engine
-                self._started.set()
-                lost = engine.lost
-                assert lost is not None
-                await asyncio.wait([lost, died], return_when=asyncio.FIRST_COMPLETED)
-                if lost.done() and not life.dead:
-                    self._note_end(lost)
-            died.cancel()
-            self._after_engine(life)
-            self.restarts += 1
-            await asyncio.sleep(self.chance.random() * RESTART_SECONDS_MAX)
-
-    def _note_end(self, task: "asyncio.Task[Any]") -> None:
-        error = None if task.cancelled() else task.exception()
-        if error is not None and not (isinstance(error, StaleLease) and self.zombies):
-            self.blame("I5", "-", f"the engine ended by itself: {type(error).__name__}: {error}")
-
-    def _after_engine(self, life: Life) -> None:
-        self.engine = None
-        self._started.clear()
-        if life not in self.zombies:
-            life.kill()
-        if self.setting.embedded:
-            for worker_life in self.worker_lives:
-                if worker_life is not None and life not in self.zombies:
-                    worker_life.kill()
-
-    async def _keep_worker(self, slot: int) -> None:
-        """Start a worker, and another one when it dies."""
-        while True:
-            if self.setting.embedded:
-                await self._started.wait()
-            life = self.worker_lives[slot] = self._new_life("worker")
-            port = self._engine_port if self.setting.embedded else self._broker_port()
-            wire = self._wire("broker", port, life)
-            wire.on_done = self._note_result
-            worker = self._workers[slot] = Worker(
-                wire,
-                self._registry,
-                self.clock,
-                worker_id=life.name,
-                concurrency=self.setting.concurrency,
-                random=Random(self.chance.random()),
-                artefacts=self._wire("artefacts", lambda: self.artefacts, life),
-                sinks={drafts.SINK: self._wire("sink", lambda: self.sink, life)},
-            )
-            life.spawn(worker.run())
-            await life.died.wait()
-            if life not in self.zombies:
-                worker.abort()
-            await asyncio.sleep(self.chance.random() * RESTART_SECONDS_MAX)
-
-    def _note_result(self, call: str, arguments: tuple[Any, ...]) -> None:
-        if call == "finish":
-            for report in arguments[1]:
-                self.ledger.accepted.setdefault(report.task_id, self.loop.time())
-
-    def _note_published(self, call: str, arguments: tuple[Any, ...]) -> None:
-        if call == "publish":
-            self._published.extend(arguments[0])
-
-    async def publish_again(self) -> None:
-        """Everything that was ever published is published once more."""
-        assert self._broker is not None
-        await self._broker.publish(self._published)
-
-    def usurp(self) -> Life | None:
-        """Pause the embedded process; another one takes its place. The paused one is given back, to be resumed."""
-        life = self.engine_life
-        if life is None or life.dead or self.engine is None:
-            return None
-        life.pause()
-        self.zombies.append(life)
-        for slot, worker_life in enumerate(self.worker_lives):
-            if worker_life is not None and not worker_life.dead:
-                worker_life.pause()
-                self.zombies.append(worker_life)
-                self._workers[slot] = None
-                worker_life.died.set()
-        life.died.set()
-        return life
-
-    def flush_broker(self) -> None:
-        """The broker that stands apart loses everything."""
-        self._broker = MemoryBroker(self.clock)
-        self.results_last = False
-        self._flushed = True
-
-    def _compile(self, stored: StoredWorkflow) -> Plan:
-        return self.plans[stored.workflow_id, stored.version]
 
     # Callers
 
@@ -334,15 +152,17 @@ class Simulation:
 
     async def ask(self, call: Callable[[Engine], Coroutine[Any, Any, Any]]) -> Any:
         """Ask the engine of the moment for something; TimeoutError when the answer can not be known."""
-        await self._started.wait()
-        engine, life = self.engine, self.engine_life
+        await self.crew.up.wait()
+        posts = [post for post in self.crew.posts if post.engine is not None]
+        post = posts[0] if len(posts) == 1 else self.chance.choice(posts)
+        engine, life = post.engine, post.life
         assert engine is not None
         assert life is not None
         asking = life.spawn(call(engine))
         await asyncio.wait([asking], timeout=ASK_SECONDS_MAX)
         if not asking.done():
             asking.cancel()
-        if not asking.done() or asking.cancelled() or isinstance(asking.exception(), _EXPECTED):
+        if not asking.done() or asking.cancelled() or isinstance(asking.exception(), EXPECTED):
             raise TimeoutError
         return asking.result()
 
@@ -398,38 +218,59 @@ class Simulation:
         return all(applied for _, applied in self.store.asked())
 
     async def _left(self) -> list[str]:
-        left = [f"{worker.running} attempts running" for worker in self._workers if worker and worker.running]
-        if self.engine is not None and self.engine.shard.jobs:
-            left.append(f"jobs {sorted(self.engine.shard.jobs)} in memory")
-        if self._broker is not None:
+        left = [f"{worker.running} attempts running" for worker in self.crew.workers if worker and worker.running]
+        shards = [shard for post in self.crew.posts if post.engine is not None for shard in post.engine.held]
+        left += [f"jobs {sorted(shard.jobs)} in memory of shard {shard.number}" for shard in shards if shard.jobs]
+        if self.crew.broker is not None:
             tasks = list(self.ledger.task_ids)
-            left += sorted(set(tasks) - set(await self._broker.missing(tasks)))
-        return left
+            left += sorted(set(tasks) - set(await self.crew.broker.missing(tasks)))
+        return left + (await self._misplaced() if self.setting.engines else [])
+
+    async def _misplaced(self) -> list[str]:
+        """Shards that no engine has, and engines that have more than their part."""
+        up = {post.life.name for post in self.crew.posts if post.owns and post.engine is not None and post.life}
+        leases = (await self.store.ownership()).leases
+        owners = {row.shard: row.owner for row in leases if row.owner in up and not row.expired}
+        left = [f"shard {shard} without an owner" for shard in range(self.setting.shards) if shard not in owners]
+        fair = -(-self.setting.shards // max(1, len(up)))
+        parts = Counter(owners.values())
+        return left + [f"{count} shards at {owner}" for owner, count in parts.items() if count > fair]
 
     def _look(self) -> None:
-        """At a moment when nothing is left to do: compare the memory of the engine with the rows."""
+        """At a moment when nothing is left to do: compare the memory of the engines with the rows."""
         self._looks += 1
-        if self._looks % LOOK_EVERY or self.engine is None or self.violations:
+        if self._looks % LOOK_EVERY or self.violations:
             return
-        if any(not zombie.dead for zombie in self.zombies):
+        self.violations += self.crew.found()
+        if any(not zombie.dead for zombie in self.crew.zombies):
             return  # the rows may be another's for a moment
-        assert self._engine_wires is not None
-        store, broker = self._engine_wires
-        if not broker.inside["gather"] or any(store.active[c] or broker.active[c] for c in _UNDER_WAY):
+        for post in self.crew.posts:
+            if post.engine is not None and post.life is not None and not post.life.is_paused:
+                self._look_at(post, post.engine)
+
+    def _look_at(self, post: Post, engine: Engine) -> None:
+        store, broker = post.store, post.broker
+        assert store is not None
+        assert broker is not None
+        if broker.inside["gather"] < len(engine.held) or any(store.active[c] or broker.active[c] for c in _UNDER_WAY):
             return
-        # After a failure the shard's memory is wrong until it notices; it may have to be told by the end of a wait.
-        if not (store.failed | broker.failed).isdisjoint(_UNDER_WAY):
+        # After a failure a shard's memory is wrong until it notices; it may have to be told by the end of a wait.
+        failed = {shard for call, shard in store.failed | broker.failed if call in _UNDER_WAY}
+        if None in failed:
             return
-        shard = self.engine.shard
-        if self.store.owner_epoch(shard.number) != shard.epoch:
-            return  # the shard was taken over, and its old owner has had no occasion to notice
+        for shard in engine.held:
+            # One that was taken over has an old owner that had no occasion to notice.
+            if shard.number not in failed and self.store.owner_epoch(shard.number) == shard.epoch:
+                self._look_into(shard)
+
+    def _look_into(self, shard: Shard) -> None:
         jobs = list(shard.jobs.values())
         for job in jobs:
             self.violations += check_memory(job, self.store.rows(job.id))
             self.violations += check_room(job)
-        if not self._flushed:
-            assert self._broker is not None
-            self.violations += lost_tasks(jobs, self._broker)
+        if not self.crew.is_flushed:
+            assert self.crew.broker is not None
+            self.violations += lost_tasks(jobs, self.crew.broker)
             # A clock that was set makes waits longer or shorter.
             if self.clocks_steady:
                 now = self.clock.now()
@@ -438,23 +279,24 @@ class Simulation:
             self.blame("quarantine", job_id, "was set aside")
         if not self._looks % (LOOK_EVERY * 16):
             for job_id in shard.jobs:
-                self.violations += check_job(self._job_history(job_id, []), clocks_steady=self.clocks_steady)
+                self.violations += check_job(self._job_history(job_id), clocks_steady=self.clocks_steady)
 
-    def _job_history(self, job_id: str, executions: list[Execution]) -> JobHistory:
+    def _job_history(self, job_id: str, executions: list[Execution] | None = None) -> JobHistory:
         restored = self.store.rows(job_id)
         job, nodes = restored.job, restored.nodes
         plan = self.plans[job.workflow_id, job.version]
         requests = [held for held in self.store.asked() if held[0].job_id == job_id]
         return JobHistory(
-            job,
-            plan,
-            nodes,
-            self.store.log(job_id),
-            requests,
-            executions,
-            self.store.records(job_id),
-            {key: body for key, body in self.artefacts.kept.items() if key.startswith(job_id)},
-            [one for one in self.sink.table if one.identity.startswith(job_id)],
+            job=job,
+            plan=plan,
+            nodes=nodes,
+            events=self.store.log(job_id),
+            requests=requests,
+            executions=executions or [],
+            is_ledger_whole=executions is not None,
+            loops=self.store.records(job_id),
+            artefacts={key: body for key, body in self.artefacts.kept.items() if key.startswith(job_id)},
+            sunk=[one for one in self.sink.table if one.identity.startswith(job_id)],
         )
 
     def history(self) -> History:
@@ -468,10 +310,11 @@ class Simulation:
 
     def _report(self) -> Report:
         history = self.history()
+        self.violations += [found for found in self.crew.found() if found not in self.violations]
         self.violations += check(history)
         for job_id in self.store.rewritten:
             self.blame("I10", job_id, "a collection was recorded a second time, and differently")
-        if self.results_last:
+        if self.results_last and not self.crew.is_flushed:
             self.violations += [Violation("I6", "-", f"{task_id} ran again, though its result was accepted")
                                 for task_id in self.ledger.repeated]  # fmt: skip
         return Report(
@@ -479,7 +322,7 @@ class Simulation:
             jobs=len(history.jobs),
             events=sum(len(job.events) for job in history.jobs),
             executions=len(self.ledger.executions),
-            calls=sum(wire.calls for wire in self._wires),
-            restarts=self.restarts,
+            calls=sum(wire.calls for wire in self.crew.wires),
+            restarts=self.crew.restarts,
             seconds=self.loop.time(),
         )

@@ -52,6 +52,14 @@ class ChildContext:
         """Whether the worker asked this process to end."""
         return self._stopped
 
+    @property
+    def handed_back(self) -> bool:
+        """False: nobody could take over what this process started, it ends with it."""
+        return False
+
+    def started(self) -> None:
+        """Nothing: the worker tells of the start when it begins to use this process."""
+
     def stop(self) -> None:
         """Let the handler know that it should end."""
         self._stopped = True

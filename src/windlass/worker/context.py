@@ -76,8 +76,10 @@ class AttemptContext:
     __slots__ = (
         "_adopt",
         "_cancelled",
+        "_handed_back",
         "_log",
         "_resources",
+        "_started",
         "attempt",
         "idempotency_key",
         "index",
@@ -90,7 +92,13 @@ class AttemptContext:
     )
 
     def __init__(
-        self, task: Task, worker_id: str, log: AttemptLog, resources: Resources, adopt: Callable[[int], None]
+        self,
+        task: Task,
+        worker_id: str,
+        log: AttemptLog,
+        resources: Resources,
+        adopt: Callable[[int], None],
+        started: Callable[[], None],
     ) -> None:
         self.job_id = task.job_id
         self.node_id = task.node_id
@@ -102,18 +110,30 @@ class AttemptContext:
         self.timeout_seconds = task.timeout_seconds
         self.meta: dict[str, Any] = {}
         self._cancelled = False
+        self._handed_back = False
         self._log = log
         self._resources = resources
         self._adopt = adopt
+        self._started = started
 
     @property
     def cancelled(self) -> bool:
         """Whether the job no longer wants this attempt."""
         return self._cancelled
 
-    def cancel(self) -> None:
+    @property
+    def handed_back(self) -> bool:
+        """Whether another worker goes on with this attempt."""
+        return self._handed_back
+
+    def cancel(self, *, handed_back: bool = False) -> None:
         """Let the handler know that it should end."""
         self._cancelled = True
+        self._handed_back = handed_back
+
+    def started(self) -> None:
+        """Tell that the work begins now."""
+        self._started()
 
     def log(self, message: str, level: str = "info") -> None:
         """Write a line to the attempt's log."""

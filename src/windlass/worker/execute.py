@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from enum import Enum, unique
+from functools import partial
 from random import Random
 from typing import Any, Protocol, cast
 
@@ -19,7 +20,16 @@ from windlass.ports.handler import Handler, Mode, Registry
 from windlass.ports.sink import Sinks
 from windlass.worker.context import AttemptContext, AttemptLog, LogSink, Resources
 from windlass.worker.large_values import LargeValues
-from windlass.worker.outcomes import CANCELLED, OUTPUT_BYTES_MAX, TIMEOUT, failed, handler_not_found, succeeded
+from windlass.worker.outcomes import (
+    CANCELLED,
+    OUTPUT_BYTES_MAX,
+    cancelled,
+    failed,
+    handler_not_found,
+    run_in_one_step,
+    succeeded,
+    timed_out,
+)
 from windlass.worker.sinking import sink_failed, written
 from windlass.worker.threads import Threads
 
@@ -109,7 +119,7 @@ class Attempt:
         self.deadline = math.inf
         self.abandon_when = math.inf
         self.abandoned = False
-        self.announced = False
+        self.announced = handler.tells_start
         self.afterwards = Afterwards.REPORT
         self.stop_error: TaskError | None = None
         self.runner: asyncio.Task[None] | None = None
@@ -152,7 +162,7 @@ class Executor:
             self._launch(attempt)
 
     def _start_at_once(self, task: Task, handler: Handler, started_at: int) -> None:
-        outcome = _run_in_one_step(task, handler, self._around.output_bytes_max)
+        outcome = run_in_one_step(task, handler, self._around.output_bytes_max)
         if self._is_unsettled(task, outcome):
             attempt = self.running[task.task_id] = Attempt(task, handler, started_at)
             self._begin(attempt)
@@ -186,13 +196,13 @@ class Executor:
 
     def cancel(self, task_id: str) -> bool:
         """Stop an attempt that its job no longer wants; false when it does not run here."""
-        self._stop(task_id, _cancelled())
+        self._stop(task_id, cancelled())
         return task_id in self.running
 
     def refuse(self, task: Task) -> None:
         """Report a task as cancelled that was not even begun."""
         now = self._around.clock.now()
-        self._around.on_finished(self._report(task, now, Failed(_cancelled())))
+        self._around.on_finished(self._report(task, now, Failed(cancelled())))
 
     def hand_back(self, task_id: str) -> None:
         """Stop an attempt without a report: another worker runs it, or will."""
@@ -292,7 +302,7 @@ class Executor:
     def _settle_later(self, attempt: Attempt, outcome: Outcome) -> None:
         attempt.runner = runner = self._loop.create_task(self._settle(attempt, outcome))
         # Cancelled before its first step, it would run no code and end nothing.
-        runner.add_done_callback(lambda _: self._finish(attempt, Failed(attempt.stop_error or _cancelled())))
+        runner.add_done_callback(lambda _: self._finish(attempt, Failed(attempt.stop_error or cancelled())))
 
     async def _settle(self, attempt: Attempt, outcome: Outcome) -> None:
         """Do what is left to do, within the attempt's own time, and end it."""
@@ -331,7 +341,8 @@ class Executor:
             attempt.groups = [*(attempt.groups or ()), process_group]
             around.isolation.adopt(process_group)
 
-        attempt.context = AttemptContext(task, around.worker_id, attempt.log, around.resources, adopt)
+        started = partial(_tell, self._loop, self._start_told, attempt)
+        attempt.context = AttemptContext(task, around.worker_id, attempt.log, around.resources, adopt, started)
         return attempt.context
 
     def _begin(self, attempt: Attempt) -> None:
@@ -356,7 +367,7 @@ class Executor:
         attempt.abandon_when = self._loop.time() + waits
         self._watch_at(attempt.abandon_when)
         if attempt.context is not None:
-            attempt.context.cancel()
+            attempt.context.cancel(handed_back=afterwards is Afterwards.HAND_BACK)
         if attempt.runner is not None:
             attempt.runner.cancel()
         # What never began can not end by itself either: a task cancelled before its first step runs no code.
@@ -414,7 +425,7 @@ class Executor:
         next_when = math.inf
         for attempt in list(self.running.values()):
             if attempt.stop_error is None and now >= attempt.deadline:
-                self._stop(attempt.task.task_id, _timeout(attempt.task))
+                self._stop(attempt.task.task_id, timed_out(attempt.task))
             if attempt.stop_error is not None:
                 if now >= attempt.abandon_when:
                     self._abandon(attempt)
@@ -431,6 +442,11 @@ class Executor:
         if next_when < math.inf:
             self._watch_at(next_when)
 
+    def _start_told(self, attempt: Attempt) -> None:
+        """The handler says that its work begins only now."""
+        attempt.started_at = self._around.clock.now()
+        self._announce([attempt])
+
     def _announce(self, slow: list[Attempt]) -> None:
         worker_id = self._around.worker_id
         self._around.on_started(
@@ -444,7 +460,7 @@ class Executor:
         task = attempt.task
         log.warning("task %s: handler %r did not stop when asked and is abandoned", task.task_id, task.handler)
         self._let_go(attempt)
-        self._finish(attempt, Failed(attempt.stop_error or _timeout(task)))
+        self._finish(attempt, Failed(attempt.stop_error or timed_out(task)))
 
     def _let_go(self, attempt: Attempt) -> None:
         attempt.abandoned = True
@@ -469,28 +485,6 @@ class Executor:
             seconds,
             ", ".join(names) or "none",
         )
-
-
-def _run_in_one_step(task: Task, handler: Handler, output_bytes_max: int) -> Outcome:
-    """The outcome of a coroutine that has no await and therefore ends at its first step."""
-    call = cast("Callable[..., Coroutine[Any, Any, object]]", handler.call)
-    try:
-        coroutine = call(**handler.check(task.params))
-        coroutine.send(None)
-    except StopIteration as end:
-        return succeeded(end.value, None, output_bytes_max)
-    except BaseException as error:  # user code: not even SystemExit may end the worker
-        return failed(error)
-    coroutine.close()
-    return failed(RuntimeError(f"the handler {handler.name!r} suspended although it has no await"))
-
-
-def _cancelled() -> TaskError:
-    return TaskError(CANCELLED, "the attempt was cancelled", retryable=False)
-
-
-def _timeout(task: Task) -> TaskError:
-    return TaskError(TIMEOUT, f"the handler {task.handler!r} did not finish within {task.timeout_seconds:g} s")
 
 
 def _tell(loop: asyncio.AbstractEventLoop, function: Callable[..., None], *arguments: object) -> None:

@@ -2,15 +2,17 @@
 
 import math
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any, cast
 
 import msgspec
 from msgspec import Raw
 
+from windlass.core.changes import Task
 from windlass.core.errors import FatalError, ParamsInvalid, RetryableError
 from windlass.core.messages import Failed, Succeeded, TaskError
+from windlass.ports.handler import Handler
 
 # Where the worker is told no other bound.
 OUTPUT_BYTES_MAX = 16 * 1024 * 1024
@@ -86,6 +88,30 @@ def handler_not_found(name: str, known: Iterable[str]) -> Failed:
     way_out = f"did you mean {' or '.join(map(repr, nearest))}?" if nearest else "this worker has no handlers"
     message = f"no handler is called {name!r}: {way_out}"
     return Failed(TaskError(HANDLER_NOT_FOUND, bounded(message, MESSAGE_CHARS_MAX), retryable=False))
+
+
+def run_in_one_step(task: Task, handler: Handler, output_bytes_max: int) -> Succeeded | Failed:
+    """The outcome of a coroutine that has no await and therefore ends at its first step."""
+    call = cast("Callable[..., Coroutine[Any, Any, object]]", handler.call)
+    try:
+        coroutine = call(**handler.check(task.params))
+        coroutine.send(None)
+    except StopIteration as end:
+        return succeeded(end.value, None, output_bytes_max)
+    except BaseException as error:  # user code: not even SystemExit may end the worker
+        return failed(error)
+    coroutine.close()
+    return failed(RuntimeError(f"the handler {handler.name!r} suspended although it has no await"))
+
+
+def cancelled() -> TaskError:
+    """The error of an attempt that its job no longer wants."""
+    return TaskError(CANCELLED, "the attempt was cancelled", retryable=False)
+
+
+def timed_out(task: Task) -> TaskError:
+    """The error of an attempt whose time is over."""
+    return TaskError(TIMEOUT, f"the handler {task.handler!r} did not finish within {task.timeout_seconds:g} s")
 
 
 def encode_json(value: object, what: str, bytes_max: int, way_out: str = "keep less") -> bytes:

@@ -230,6 +230,9 @@ class Worker:
                 break
             # Handlers that keep the loop busy do so now, not while tasks that nobody extends yet are on their way here.
             await asyncio.sleep(0)
+            if len(deliveries) < free:
+                # There is no more for now: whoever waits for it is told when there is.
+                break
             # Handlers that end at once have freed their slots: what waits is taken too, and reported with the rest.
             taken, wait_seconds = taken + len(deliveries), 0.0
             free = self._concurrency - self.running

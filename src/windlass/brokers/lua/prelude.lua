@@ -53,6 +53,18 @@ local function for_all(command, key, items)
   end
 end
 
+-- The values of many fields of a hash; false for one that is not there.
+local function values_of(key, fields)
+  local values = {}
+  for i = 1, #fields, ITEMS_MAX do
+    local found = redis.call('HMGET', key, unpack(fields, i, math.min(i + ITEMS_MAX - 1, #fields)))
+    for j = 1, #found do
+      values[i + j - 1] = found[j]
+    end
+  end
+  return values
+end
+
 -- Note that a task is to be queued under its number; `queue_up` does it, for all that were noted.
 local function note(lines, queue, priority, number, id)
   local name = line_of(queue, priority)
@@ -149,12 +161,36 @@ local function put_back(lines, id, lease)
   return task
 end
 
-local function deliver(shard, message)
-  redis.call('XADD', prefix .. 'inbox:' .. shard, '*', 'm', message)
+-- Messages that ride along with the notification of their shard, so that its owner need not come for them.
+local TOLD_MAX, TOLD_BYTES_MAX = 100, 32768
+
+-- Put a message into a shard's inbox and note it; `tell_shards` rings for all that were noted.
+local function deliver(told, shard, message)
+  local inbox = prefix .. 'inbox:' .. shard
+  local note = told[shard]
+  if not note then
+    local newest = redis.call('XREVRANGE', inbox, '+', '-', 'COUNT', 1)[1]
+    note = { head = { newest and newest[1] or '0-0' }, messages = {}, bytes = 0 }
+    told[shard] = note
+  end
+  local id = redis.call('XADD', inbox, '*', 'm', message)
+  note.bytes = note.bytes + #message
+  if #note.messages < TOLD_MAX and note.bytes <= TOLD_BYTES_MAX then
+    note.head[#note.head + 1] = id .. ' ' .. #message
+    note.messages[#note.messages + 1] = message
+  else
+    note.is_long = true
+  end
 end
 
-local function ring_shards(touched)
-  for shard in pairs(touched) do
-    redis.call('PUBLISH', prefix .. 'inbox:' .. shard, '')
+-- A notification is empty, or a line and then the messages. The line has the id of the message before them, which must
+-- have been read for these to be the next ones, and of each its id and its length.
+local function tell_shards(told)
+  for shard, note in pairs(told) do
+    local body = ''
+    if not note.is_long then
+      body = table.concat(note.head, ' ') .. '\n' .. table.concat(note.messages)
+    end
+    redis.call('PUBLISH', prefix .. 'inbox:' .. shard, body)
   end
 end

@@ -1,12 +1,20 @@
 -- Dispatch once: a task that is queued or held already, by its id, is dropped.
 -- KEYS: 1 the prefix. ARGV: of each task its id, queue, priority and body.
-local lines = {}
-local number = redis.call('INCRBY', NUMBERS, #ARGV / 4) - #ARGV / 4
+local lines, ids, new, is_new = {}, {}, {}, {}
 for i = 1, #ARGV, 4 do
-  number = number + 1
-  if redis.call('HSETNX', BODIES, ARGV[i], ARGV[i + 3]) == 1 then
-    note(lines, ARGV[i + 1], ARGV[i + 2], number, ARGV[i])
+  ids[#ids + 1] = ARGV[i]
+end
+local number = redis.call('INCRBY', NUMBERS, #ids) - #ids
+local known = values_of(BODIES, ids)
+for i, id in ipairs(ids) do
+  local at = 4 * i - 3
+  if not known[i] and not is_new[id] then
+    is_new[id] = true
+    new[#new + 1] = id
+    new[#new + 1] = ARGV[at + 3]
+    note(lines, ARGV[at + 1], ARGV[at + 2], number + i, id)
   end
 end
+for_all('HSET', BODIES, new)
 queue_up(lines)
 return redis.status_reply('OK')

@@ -4,7 +4,7 @@
 -- Returns how many leases ended and how many of their tasks were queued again.
 local limit = tonumber(ARGV[2])
 local silent_since = '(' .. string.format('%.0f', now() - tonumber(ARGV[1]))
-local lines, shards, count = {}, {}, 0
+local lines, told, count = {}, {}, 0
 local silent = redis.call('ZRANGEBYSCORE', EXTENDED, '-inf', silent_since, 'LIMIT', 0, limit)
 for _, id in ipairs(silent) do
   local lease = redis.call('HGET', LEASES, id)
@@ -12,17 +12,16 @@ for _, id in ipairs(silent) do
   if task then
     count = count + 1
     local losses = redis.call('HINCRBY', LOSSES, id, 1)
-    deliver(task.shard, cjson.encode({
+    deliver(told, task.shard, cjson.encode({
       type = 'task_lost', job_id = task.job_id, node_id = task.node_id, attempt = task.attempt,
       worker_id = holder_of(lease), losses = losses, index = task.index,
     }))
-    shards[task.shard] = true
   else
     redis.call('ZREM', EXTENDED, id)
   end
 end
 queue_up(lines)
-ring_shards(shards)
+tell_shards(told)
 local quiet = redis.call('ZRANGEBYSCORE', WORKERS, '-inf', silent_since, 'LIMIT', 0, limit)
 if #quiet > 0 then
   local holds = {}

@@ -1,6 +1,7 @@
 -- KEYS: 1 the prefix. ARGV: 1 shard, 2… messages.
+local told = {}
 for i = 2, #ARGV do
-  deliver(ARGV[1], ARGV[i])
+  deliver(told, ARGV[1], ARGV[i])
 end
-ring_shards({ [ARGV[1]] = true })
+tell_shards(told)
 return redis.status_reply('OK')

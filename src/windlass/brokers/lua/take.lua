@@ -21,14 +21,18 @@ for _, queue in ipairs(queues) do
   for _, priority in ipairs(redis.call('ZREVRANGE', prefix .. 'priorities:' .. queue, 0, -1)) do
     local left = limit - #found / 2
     local popped = left > 0 and redis.call('ZPOPMIN', line_of(queue, priority), left) or {}
+    local ids, numbers = {}, {}
     for i = 1, #popped, 2 do
-      local id = popped[i]
-      local body = redis.call('HGET', BODIES, id)
-      if body then
-        found[#found + 1] = body
+      ids[#ids + 1] = popped[i]
+      numbers[#numbers + 1] = popped[i + 1]
+    end
+    local bodies = values_of(BODIES, ids)
+    for i, id in ipairs(ids) do
+      if bodies[i] then
+        found[#found + 1] = bodies[i]
         found[#found + 1] = 1 + (has_losses and redis.call('HGET', LOSSES, id) or 0)
         leases[#leases + 1] = id
-        leases[#leases + 1] = new_lease(popped[i + 1], worker)
+        leases[#leases + 1] = new_lease(numbers[i], worker)
         times[#times + 1] = at
         times[#times + 1] = id
       end

@@ -39,8 +39,12 @@ insert into results (task_id, job_id, shard, message, created_at) values ($1, $2
     on conflict (task_id) do nothing returning task_id;
 
 -- name: waiting_results
-select task_id, shard, message, created_at from results
- where shard = $1 and not applied order by created_at, task_id limit $2;
+select place, found.*
+  from unnest($1::integer[], $2::integer[]) with ordinality as asked (of_shard, at_most, place)
+ cross join lateral (
+    select task_id, shard, message, created_at from results
+     where shard = of_shard and not applied order by created_at, task_id limit at_most
+) as found order by place, created_at, task_id;
 
 -- name: insert_logs
 select windlass_append_logs($1, $2, $3, $4, $5, $6, $7);

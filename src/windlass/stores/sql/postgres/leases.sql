@@ -7,7 +7,8 @@ select new_epoch, was_abandoned from windlass_take_lease($1, $2, $3);
 update shards set owner = null, expires_at = null where shard = $1 and epoch = $2;
 
 -- name: lease
-select epoch from shards where shard = $1;
+select place, epoch from unnest($1::integer[]) with ordinality as asked (of_shard, place)
+  join shards on shard = of_shard;
 
 -- name: leases
 select shard, owner, epoch, coalesce(owner is not null and expires_at <= now(), false) from shards order by shard;

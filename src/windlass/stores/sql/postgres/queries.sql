@@ -48,10 +48,12 @@ select job_id, workflow_id, version, shard, status, input, round, priority, crea
   join jobs using (workflow_id, idempotency_key);
 
 -- name: commit
-select windlass_commit($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
-                       $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37, $38, $39, $40,
-                       $41, $42, $43, $44, $45, $46, $47, $48, $49, $50, $51, $52, $53, $54, $55, $56, $57, $58, $59,
-                       $60, $61);
+-- The shards whose epoch is not the caller's, and what it is; when there are any, nothing was written.
+select stale_shard, newest_epoch from windlass_commit(
+    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25,
+    $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37, $38, $39, $40, $41, $42, $43, $44, $45, $46, $47, $48,
+    $49, $50, $51, $52, $53, $54, $55, $56, $57, $58, $59, $60, $61
+);
 
 -- name: insert_request
 -- The shard of the job, or nothing when there is no such job.
@@ -68,16 +70,25 @@ select shard from job;
 select request_id from requests where not applied and request_id = any ($1::text[]);
 
 -- name: waiting_requests
-select request_id, job_id, kind, created_at, reason, from_node from requests
- where shard = $1 and not applied order by created_at, request_id limit $2;
+-- For many shards at once, each with a bound of its own; the rows begin with the place of their shard.
+select place, found.*
+  from unnest($1::integer[], $2::integer[]) with ordinality as asked (of_shard, at_most, place)
+ cross join lateral (
+    select request_id, job_id, kind, created_at, reason, from_node from requests
+     where shard = of_shard and not applied order by created_at, request_id limit at_most
+) as found order by place, created_at, request_id;
 
 -- name: unfinished_jobs
 select job_id from jobs where shard = $1 and not is_ended order by created_at, job_id;
 
 -- name: pending_jobs
-select job_id from jobs
- where shard = $1 and not is_ended and status = 'pending' and created_at < $2
- order by created_at, job_id limit $3;
+select place, job_id
+  from unnest($1::integer[], $2::bigint[], $3::integer[]) with ordinality as asked (of_shard, before, at_most, place)
+ cross join lateral (
+    select job_id, created_at from jobs
+     where shard = of_shard and not is_ended and status = 'pending' and created_at < before
+     order by created_at, job_id limit at_most
+) as found order by place, created_at, job_id;
 
 -- name: job
 -- The last sequence number is read from the events: keeping it in the row would mean a write of it in every commit.
@@ -116,6 +127,15 @@ select to_json(found)::text, null, null, null, null, null, null, null, null, nul
                coalesce((select last_seq from events
                           where events.job_id = jobs.job_id order by first_seq desc limit 1), 0) as seq
           from jobs where job_id = any ($1::text[])) as found;
+
+-- name: untouched_jobs
+-- Those to which nothing has happened yet, so that there are no rows of nodes: what a batch of submits asks for. A
+-- question for each of them, not a join: that one might read all events there ever were.
+select job_id, workflow_id, version, shard, status, input, round, priority, created_at, started_at, completed_at,
+       deadline_at, error, idempotency_key, body_digest, scheduled_at, 1 as seq
+  from jobs
+ where job_id = any ($1::text[])
+   and (select true from events where events.job_id = jobs.job_id and first_seq > 1 limit 1) is null;
 
 -- name: node_of_job
 select * from nodes where job_id = $1 and node_id = $2;
@@ -157,9 +177,13 @@ select body from events
  order by first_seq;
 
 -- name: prune
--- Jobs that somebody works on at this moment (a retry) are left for another time.
+-- Jobs that somebody works on at this moment (a retry) are left for another time, and so are those of runs that have
+-- not ended.
 with gone as (
-    select job_id from jobs where is_ended and completed_at < $1 order by completed_at limit $2
+    select job_id from jobs
+     where is_ended and completed_at < $1
+       and not exists (select from runs where runs.job_id = jobs.job_id and runs.completed_at is null)
+     order by completed_at limit $2
        for update skip locked
 ), gone_events as (
     delete from events using gone where events.job_id = gone.job_id

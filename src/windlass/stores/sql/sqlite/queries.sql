@@ -131,7 +131,9 @@ select body from events
  order by first_seq limit ?3;
 
 -- name: ended_jobs
+-- Not the job of a run that has not ended: it may be retried.
 select job_id from jobs where completed_at < ? and status in ('completed', 'failed', 'cancelled')
+   and not exists (select 1 from runs where runs.job_id = jobs.job_id and runs.completed_at is null)
  order by completed_at limit ?;
 
 -- name: delete_events

@@ -1,0 +1,64 @@
+"""What a chaos run left behind, brought before the checker: rows, events, ledgers, sinks, and answers to callers."""
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+from benchmarks.chaos.work import FAILING, TABLE
+from tests.system.fleet import rows
+
+from windlass.clock import SystemClock
+from windlass.ports.store import StoredJob
+from windlass.stores.postgres import PostgresStore
+from windlass.testing.chaos_audit import Findings, Ledger, histories, inspect
+from windlass.testing.history import Acknowledged, Sunk
+
+
+async def audit(
+    database_url: str, target_url: str, ledgers: Path, acknowledged: Sequence[Acknowledged]
+) -> tuple[Findings, list[str]]:
+    """Check every job there is; what was seen, and every violation."""
+    findings = Findings()
+    sunk, problems = await _sunk(target_url)
+    store = await PostgresStore.open(database_url, SystemClock())
+    keys: dict[tuple[str, str | None], str] = {}
+    with tempfile.TemporaryDirectory(prefix="windlass-audit-") as folder:
+        ledger = Ledger(ledgers, Path(folder) / "ledger.db")
+        try:
+            async for batch in histories(database_url, store, ledger, sunk):
+                inspect(batch, findings, settled=True)
+                for history in batch:
+                    job = history.job
+                    if (failure := _failure(job)) is not None:
+                        problems.append(failure)
+                    if (first := keys.setdefault((job.workflow_id, job.idempotency_key), job.job_id)) != job.job_id:
+                        problems.append(f"I25: {job.job_id} has the idempotency key of {first}")
+        finally:
+            await store.close()
+            ledger.close()
+    for told in acknowledged:
+        if (known := keys.get((told.workflow_id, told.idempotency_key))) != told.job_id:
+            problems.append(f"I24: {told.job_id} was acknowledged for {told.idempotency_key}, which is {known}")
+    return findings, problems + [str(violation) for violation in findings.violations]
+
+
+def _failure(job: StoredJob) -> str | None:
+    """Only the workflow that is made for it fails, and a task whose worker was killed again and again."""
+    if job.status != "failed" or job.workflow_id == FAILING or job.error is None:
+        return None
+    error = msgspec.json.decode(job.error)
+    return None if error.get("type") == "worker_lost" else f"I13: {job.job_id} of {job.workflow_id} failed: {error}"
+
+
+async def _sunk(target_url: str) -> tuple[dict[str, list[Sunk]], list[str]]:
+    """What the sink's table holds, by job, and what it holds twice."""
+    sunk: dict[str, list[Sunk]] = {}
+    problems: list[str] = []
+    seen: set[str] = set()
+    for row in await rows(target_url, f"select job, node, attempt, run, key from {TABLE}"):
+        if row["key"] in seen:
+            problems.append(f"I7: {row['key']} is in the sink's table twice")
+        seen.add(row["key"])
+        sunk.setdefault(row["job"], []).append(Sunk(row["key"], msgspec.Raw(msgspec.json.encode(dict(row)))))
+    return sunk, problems

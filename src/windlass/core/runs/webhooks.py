@@ -1,0 +1,83 @@
+"""Calls for runs are jobs of a workflow that is built in: one node that delivers a webhook.
+
+Its version is the number of attempts that a call has, so that each call may have its own.
+"""
+
+from array import array
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from windlass.core.artefacts import is_reference
+from windlass.core.plan import Backoff, NodePlan, Plan, RetryOnError
+from windlass.core.runs.orders import MakeCall
+from windlass.core.webhooks import HANDLER
+
+# No workflow that somebody writes can be called so: a dot is not allowed there.
+WEBHOOK_WORKFLOW = "windlass.webhook"
+WEBHOOK_NODE = "deliver"
+# The handler ends a call after its own timeout; this bounds one that does not.
+ATTEMPT_SECONDS_MAX = 600.0
+# With its waits. A call that nobody makes must not hold up its run for ever.
+CALL_SECONDS_MAX = 6 * 3600.0
+REFUSAL_LENGTH_MAX = 500
+
+
+def webhook_plan(attempts_max: int) -> Plan:
+    """The plan of a call with so many attempts."""
+    rule = RetryOnError(attempts_max=max(1, attempts_max), backoff=Backoff.EXPONENTIAL, initial_delay_seconds=1.0,
+                        multiplier=4.0, max_delay_seconds=900.0)  # fmt: skip
+    node = NodePlan(WEBHOOK_NODE, handler=HANDLER, timeout_seconds=ATTEMPT_SECONDS_MAX, on_error=rule)
+    return Plan(
+        workflow_id=WEBHOOK_WORKFLOW,
+        version=attempts_max,
+        nodes=[node],
+        index={WEBHOOK_NODE: 0},
+        parents=[()],
+        children=[()],
+        dependency_counts=array("l", [0]),
+        timeout_seconds=CALL_SECONDS_MAX,
+    )
+
+
+def instant_text(microseconds: int) -> str:
+    """An instant as receivers read it: ISO 8601, in UTC."""
+    return datetime.fromtimestamp(microseconds / 1_000_000, UTC).isoformat().replace("+00:00", "Z")
+
+
+def call_input(order: MakeCall) -> Raw:
+    """The params of the call."""
+    hook = order.hook
+    params: dict[str, Any] = {
+        "url": hook.url, "type": order.type, "data": order.data, "timeout": hook.timeout_seconds,
+        # Deliveries are looked for by the workflow that they are about.
+        "workflow_id": order.data.get("workflow_id"),
+    }  # fmt: skip
+    if hook.secret is not None:
+        params["secret"] = hook.secret
+    return Raw(msgspec.json.encode(params))
+
+
+class _Answer(Struct, frozen=True):
+    allow: bool = True
+    reason: str | None = None
+
+
+class _Delivered(Struct, frozen=True):
+    response: _Answer
+
+
+def refusal_of(output: Raw | None) -> str | None:
+    """Why the answer to a call forbids the run: a JSON object that says `"allow": false`, perhaps with a reason."""
+    if output is None or is_reference(output):
+        return None
+    try:
+        answer = msgspec.json.decode(output, type=_Delivered).response
+    except msgspec.DecodeError:
+        # Any other answer is no answer to that question.
+        return None
+    if answer.allow:
+        return None
+    return (answer.reason or "the hook does not allow the run")[:REFUSAL_LENGTH_MAX]

@@ -1,0 +1,109 @@
+"""Which task a container belongs to: the name that is found again, the labels, the variables that programs see."""
+
+import base64
+import hashlib
+import re
+from datetime import UTC, datetime
+from typing import ClassVar
+
+from msgspec import Struct
+
+from windlass.ports.handler import Context
+
+PREFIX = "windlass"
+# A Job's name is also a label of its pods, and those have 63 characters at most.
+LABEL_CHARS_MAX = 63
+NODE_CHARS_SHOWN = 24
+HASH_CHARS = 20
+
+MANAGED_BY = "app.kubernetes.io/managed-by"
+TASK_ANNOTATION = f"{PREFIX}/task"
+NAME_LABEL = f"{PREFIX}/name"
+INSTANCE_LABEL = f"{PREFIX}/instance"
+FOLLOWED_ANNOTATION = f"{PREFIX}/followed-at"
+
+_UNSAFE_IN_NAMES = re.compile(r"[^a-z0-9]+")
+_UNSAFE_IN_LABELS = re.compile(r"[^A-Za-z0-9_.-]+")
+
+
+class Identity(Struct, frozen=True):
+    """One attempt, as a cluster knows it."""
+
+    job_id: str
+    node_id: str
+    index: int
+    attempt: int
+    idempotency_key: str
+    workflow_id: str = ""
+    scheduled_at: datetime | None = None
+
+    # Labels that nodes can not set themselves.
+    RESERVED: ClassVar[frozenset[str]] = frozenset({MANAGED_BY, "job-id", "run-id", "scheduled-at"})
+
+    @property
+    def text(self) -> str:
+        """The whole of it, which no other attempt has."""
+        return f"{self.job_id}/{self.node_id}[{self.index}]#{self.attempt}"
+
+    @property
+    def name(self) -> str:
+        """The name of its Job: the same whichever worker asks, and another for every attempt."""
+        digest = hashlib.sha256(self.text.encode()).digest()
+        short = base64.b32encode(digest).decode().lower()[:HASH_CHARS]
+        shown = _UNSAFE_IN_NAMES.sub("-", self.node_id.lower())[:NODE_CHARS_SHOWN].strip("-")
+        return "-".join(part for part in (PREFIX, shown, short) if part)
+
+    @property
+    def run_id(self) -> str:
+        """The workflow and the instant that the job was meant for: of a scheduled run, its id."""
+        return f"{self.workflow_id}:{self._slot}"
+
+    @property
+    def _slot(self) -> str:
+        if self.scheduled_at is None:
+            return ""
+        slot = self.scheduled_at.astimezone(UTC).replace(tzinfo=None)
+        return f"{slot.isoformat()}Z"
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """What people and tools find it by."""
+        return {
+            MANAGED_BY: PREFIX,
+            NAME_LABEL: self.name,
+            "job-id": as_label(self.job_id),
+            **({"run-id": as_label(self.run_id), "scheduled-at": as_label(self._slot)} if self.scheduled_at else {}),
+            f"{PREFIX}/node": as_label(self.node_id),
+            f"{PREFIX}/index": str(self.index),
+            f"{PREFIX}/attempt": str(self.attempt),
+        }
+
+    def variables(self, result_file: str) -> dict[str, str]:
+        """What the program is told about the task it works for."""
+        return {
+            "WINDLASS_JOB_ID": self.job_id,
+            "WINDLASS_NODE_ID": self.node_id,
+            "WINDLASS_INDEX": str(self.index),
+            "WINDLASS_ATTEMPT": str(self.attempt),
+            "WINDLASS_IDEMPOTENCY_KEY": self.idempotency_key,
+            "WINDLASS_RESULT_FILE": result_file,
+        }
+
+
+def identity_of(ctx: Context, workflow_id: str = "", scheduled_at: datetime | None = None) -> Identity:
+    """The identity of the attempt that a handler runs."""
+    return Identity(ctx.job_id, ctx.node_id, ctx.index, ctx.attempt, ctx.idempotency_key, workflow_id, scheduled_at)
+
+
+def followed_now() -> dict[str, str]:
+    """The annotation of a Job that a worker follows at this moment."""
+    return {FOLLOWED_ANNOTATION: datetime.now(UTC).isoformat()}
+
+
+def as_label(text: str) -> str:
+    """The text as the value of a label: other characters become dashes, and long ones end in a hash."""
+    safe = _UNSAFE_IN_LABELS.sub("-", text).strip("-_.")
+    if len(safe) <= LABEL_CHARS_MAX:
+        return safe
+    short = hashlib.sha256(text.encode()).hexdigest()[:8]
+    return f"{safe[: LABEL_CHARS_MAX - 9].rstrip('-_.')}-{short}"

@@ -1,0 +1,45 @@
+"""`/metrics`, as a scraper reads it."""
+
+import re
+
+import httpx2
+
+from tests.api.harness import System
+from windlass.api.metrics import Family, text_of
+
+DOCUMENT = {"workflow_id": "counted", "nodes": {"a": {"handler": "echo"}, "b": {"handler": "echo", "needs": ["a"]}}}
+SAMPLE = re.compile(r'windlass_[a-z_]+(\{([a-z_]+="[^"]*",?)+\})? [-+.e0-9]+')
+
+
+async def numbers(client: httpx2.AsyncClient) -> dict[str, float]:
+    answer = await client.get("/metrics")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    samples = [line for line in answer.text.splitlines() if not line.startswith("#")]
+    assert [line for line in samples if not SAMPLE.fullmatch(line)] == []
+    return {name: float(value) for name, _, value in (line.rpartition(" ") for line in samples)}
+
+
+async def test_a_job_is_counted_with_its_tasks_and_events(system: System, client: httpx2.AsyncClient) -> None:
+    before = await numbers(client)
+
+    await client.post("/api/v1/workflows", json=DOCUMENT)
+    job = (await client.post("/api/v1/jobs", json={"workflow_id": "counted"})).json()
+    await client.get(f"/api/v1/jobs/{job['job_id']}?wait=10s")
+    after = await numbers(client)
+
+    assert after["windlass_tasks_total"] - before["windlass_tasks_total"] == 2
+    assert after['windlass_jobs_ended_total{status="completed"}'] == 1
+    # All but the first event, which comes with the submit.
+    assert after["windlass_events_total"] - before["windlass_events_total"] == 10
+    assert after["windlass_shards"] == 1
+
+
+def test_labels_are_escaped() -> None:
+    text = text_of([Family("x", "gauge", "Help.", [({"name": 'a"b\\c\nd'}, 2)])])
+
+    assert text.splitlines()[-1] == 'windlass_x{name="a\\"b\\\\c\\nd"} 2'
+
+
+def test_large_numbers_keep_all_their_digits() -> None:
+    assert text_of([Family("x", "counter", "Help.", [({}, 123_456_789)])]).splitlines()[-1] == "windlass_x 123456789"

@@ -1,0 +1,113 @@
+"""Runs through the API: listed, shown with their story, stopped."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from tests.api.harness import API, System
+from tests.api.run_harness import SINGLE, YEARLY, found
+
+
+@pytest.fixture
+async def system(tmp_path: Path) -> AsyncIterator[System]:
+    async with System.running(tmp_path) as running:
+        for text in (YEARLY, SINGLE):
+            await running.deploy_text(text)
+        await running.deploy()
+        yield running
+
+
+async def run_of(system: System, job_id: str, state: str) -> dict:
+    """The run around a job, once it is in a state."""
+    page = await found(system, "/runs", lambda page: any(run["job_id"] == job_id for run in page["items"]), state=state)
+    return next(run for run in page["items"] if run["job_id"] == job_id)
+
+
+async def test_a_submitted_job_of_such_a_workflow_is_a_run(system: System) -> None:
+    job_id = await system.submit("yearly")
+
+    run = await run_of(system, job_id, "completed")
+
+    assert run["run_id"] == f"yearly:{job_id}"
+    assert [one["state"] for one in run["transitions"]] == [
+        "pre_run", "pending", "container_creating", "running", "terminating", "completed",
+    ]  # fmt: skip
+    assert run["previous_state"] == "terminating"
+    assert run["metrics"]["success"] is True
+    assert run["metrics"]["total_seconds"] > 0
+    assert run["violations"] == []
+
+
+async def test_a_job_of_a_plain_workflow_is_none(system: System, client: httpx2.AsyncClient) -> None:
+    await system.ended(await system.submit("chain"))
+
+    assert (await client.get(f"{API}/runs", params={"workflow_id": "chain"})).json()["items"] == []
+
+
+async def test_a_run_can_be_shown_by_its_id(system: System, client: httpx2.AsyncClient) -> None:
+    run = await run_of(system, await system.submit("yearly"), "completed")
+
+    shown = await client.get(f"{API}/runs/{run['run_id']}")
+
+    assert shown.json() == run
+
+
+async def test_a_second_run_at_once_is_skipped_with_its_reason(system: System) -> None:
+    first = await system.submit("single")
+    await run_of(system, first, "running")
+
+    second = await run_of(system, await system.submit("single"), "completed")
+
+    assert second["skipped"]
+    assert [one["constraint"] for one in second["violations"]] == ["max_concurrent_runs"]
+    assert "of at most 1 runs" in second["reason"]
+
+
+async def test_a_run_can_be_stopped(system: System, client: httpx2.AsyncClient) -> None:
+    run = await run_of(system, await system.submit("single"), "running")
+
+    response = await client.post(f"{API}/runs/{run['run_id']}/cancel", json={"reason": "enough"})
+
+    assert response.status_code == 200
+    stopped = await run_of(system, run["job_id"], "cancelled")
+    assert "enough" in stopped["reason"]
+    assert (await system.ended(run["job_id"]))["status"] == "cancelled"
+
+
+async def test_stopping_a_run_that_has_ended_changes_nothing(system: System, client: httpx2.AsyncClient) -> None:
+    run = await run_of(system, await system.submit("yearly"), "completed")
+
+    again = await client.post(f"{API}/runs/{run['run_id']}/cancel")
+
+    assert again.json() == run
+
+
+async def test_runs_are_listed_page_by_page_newest_first(system: System, client: httpx2.AsyncClient) -> None:
+    jobs = [await system.submit("yearly") for _ in range(3)]
+    for job_id in jobs:
+        await run_of(system, job_id, "completed")
+
+    listed: list[str] = []
+    params: dict[str, str] = {"limit": "2", "state": "completed"}
+    while True:
+        page = (await client.get(f"{API}/runs", params=params)).json()
+        listed += [run["job_id"] for run in page["items"]]
+        if page["next_cursor"] is None:
+            break
+        params["cursor"] = page["next_cursor"]
+
+    assert listed == jobs[::-1]
+
+
+@pytest.mark.parametrize(("path", "status"), [
+    ("/runs/yearly:2026-01-01T02:00:00Z", 404), ("/runs/nobody", 422), ("/runs/a b:c", 422), ("/runs/a:b%0a", 422),
+    ("/runs?state=walking", 422), ("/runs?limit=0", 422), ("/runs?cursor=x", 422),
+])  # fmt: skip
+async def test_what_is_not_there_is_refused(client: httpx2.AsyncClient, path: str, status: int) -> None:
+    assert (await client.get(f"{API}{path}")).status_code == status
+
+
+async def test_a_run_that_is_not_there_can_not_be_stopped(client: httpx2.AsyncClient) -> None:
+    assert (await client.post(f"{API}/runs/yearly:none/cancel")).status_code == 404

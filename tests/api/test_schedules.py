@@ -1,0 +1,156 @@
+"""Schedules through the API: shown with the times to come, paused, triggered, backfilled."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from tests.api.harness import API, System
+from tests.api.run_harness import HOURLY, YEARLY, found
+
+
+@pytest.fixture
+async def system(tmp_path: Path) -> AsyncIterator[System]:
+    async with System.running(tmp_path) as running:
+        for text in (YEARLY, HOURLY):
+            await running.deploy_text(text)
+        await running.deploy()
+        yield running
+
+
+async def test_schedules_are_listed_with_their_next_slots(client: httpx2.AsyncClient) -> None:
+    items = (await client.get(f"{API}/schedules")).json()["items"]
+
+    assert [item["workflow_id"] for item in items] == ["hourly", "yearly"]
+    assert items[0]["every_seconds"] == 3600
+    assert items[0]["next_at"].endswith(":30:00.000000Z")
+    assert items[1]["next_at"].endswith("-01-01T02:00:00.000000Z")
+
+
+async def test_a_list_can_be_read_page_by_page(client: httpx2.AsyncClient) -> None:
+    first = (await client.get(f"{API}/schedules", params={"limit": 1})).json()
+
+    second = (await client.get(f"{API}/schedules", params={"limit": 1, "cursor": first["next_cursor"]})).json()
+
+    assert [page["items"][0]["workflow_id"] for page in (first, second)] == ["hourly", "yearly"]
+    assert second["next_cursor"] is None
+
+
+async def test_a_schedule_says_what_its_definition_says(client: httpx2.AsyncClient) -> None:
+    shown = (await client.get(f"{API}/schedules/yearly")).json()
+
+    assert shown["cron"] == "0 3 1 1 *"
+    assert (shown["timezone"], shown["enabled"], shown["paused"]) == ("Europe/Paris", True, False)
+    assert shown["input_data"] == {"n": 1, "m": 2}
+
+
+async def test_the_slots_to_come_are_told_on_both_clocks(client: httpx2.AsyncClient) -> None:
+    times = (await client.get(f"{API}/schedules/yearly/next", params={"count": 3})).json()
+
+    assert len(times["times"]) == 3
+    assert all(time.endswith("-01-01T02:00:00.000000Z") for time in times["times"])
+    assert all(time.endswith("-01-01T03:00:00+01:00") for time in times["local_times"])
+
+
+@pytest.mark.parametrize(("path", "status"), [
+    ("/schedules/chain", 404), ("/schedules/nobody", 404), ("/schedules/chain/next", 404),
+    ("/schedules/yearly/next?count=0", 422), ("/schedules/yearly/next?count=1001", 422), ("/schedules/a.b", 422),
+    ("/schedules?cursor=x", 422),
+])  # fmt: skip
+async def test_what_is_not_there_is_refused(client: httpx2.AsyncClient, path: str, status: int) -> None:
+    assert (await client.get(f"{API}{path}")).status_code == status
+
+
+@pytest.mark.parametrize("verb", ["pause", "resume", "trigger"])
+async def test_a_workflow_without_a_schedule_can_not_be_acted_on(client: httpx2.AsyncClient, verb: str) -> None:
+    assert (await client.post(f"{API}/schedules/chain/{verb}")).status_code == 404
+
+
+async def test_a_paused_schedule_is_due_no_more_until_it_is_resumed(client: httpx2.AsyncClient) -> None:
+    paused = (await client.post(f"{API}/schedules/hourly/pause")).json()
+
+    resumed = (await client.post(f"{API}/schedules/hourly/resume")).json()
+
+    assert (paused["paused"], paused["next_at"]) == (True, None)
+    assert resumed["paused"] is False
+    assert resumed["next_at"] is not None
+
+
+async def test_a_run_can_be_started_now_with_the_schedules_input(system: System, client: httpx2.AsyncClient) -> None:
+    response = await client.post(f"{API}/schedules/yearly/trigger")
+
+    assert response.status_code == 201
+    job = await system.ended(response.json()["job_id"])
+    assert (job["status"], job["input_data"]) == ("completed", {"n": 1, "m": 2})
+
+
+async def test_a_run_can_be_started_now_with_another_input(system: System, client: httpx2.AsyncClient) -> None:
+    response = await client.post(f"{API}/schedules/yearly/trigger", json={"input_data": {"n": 5}})
+
+    assert (await system.ended(response.json()["job_id"]))["input_data"] == {"n": 5}
+
+
+async def test_a_trigger_with_a_bad_input_is_refused(client: httpx2.AsyncClient) -> None:
+    response = await client.post(f"{API}/schedules/yearly/trigger", json={"input_data": {"n": "x"}})
+
+    assert response.status_code == 422
+
+
+async def test_a_trigger_with_a_key_starts_one_run(client: httpx2.AsyncClient) -> None:
+    first = await client.post(f"{API}/schedules/yearly/trigger", json={"idempotency_key": "k"})
+
+    again = await client.post(f"{API}/schedules/yearly/trigger", json={"idempotency_key": "k"})
+    other = await client.post(f"{API}/schedules/yearly/trigger", json={"idempotency_key": "k", "input_data": {"n": 9}})
+
+    assert [first.status_code, again.status_code, other.status_code] == [201, 200, 409]
+    assert first.json() == again.json() | {"status": first.json()["status"]}
+
+
+def yesterday() -> tuple[str, str]:
+    """Three hours of yesterday, with three slots of the hourly workflow."""
+    start = (datetime.now(UTC) - timedelta(days=1)).replace(hour=6, minute=30, second=0, microsecond=0)
+    return f"{start:%Y-%m-%dT%H:%M:%SZ}", f"{start + timedelta(hours=2):%Y-%m-%dT%H:%M:%SZ}"
+
+
+async def test_a_range_of_the_past_can_be_run(system: System, client: httpx2.AsyncClient) -> None:
+    since, until = yesterday()
+
+    response = await client.post(f"{API}/schedules/hourly/backfill", json={"since": since, "until": until})
+
+    assert response.status_code == 200
+    slots = response.json()["slots"]
+    assert [slot[11:16] for slot in slots] == ["06:30", "07:30", "08:30"]
+    page = await found(system, "/runs", lambda page: len(page["items"]) == 3, workflow_id="hourly", state="completed")
+    assert [run["scheduled_at"] for run in page["items"]] == slots[::-1]
+    assert {run["origin"] for run in page["items"]} == {"backfill"}
+
+
+async def test_a_range_that_was_run_before_is_left_alone(system: System, client: httpx2.AsyncClient) -> None:
+    since, until = yesterday()
+    body = {"since": since, "until": until}
+    await client.post(f"{API}/schedules/hourly/backfill", json=body)
+    await found(system, "/runs", lambda page: len(page["items"]) == 3, workflow_id="hourly", state="completed")
+
+    await client.post(f"{API}/schedules/hourly/backfill", json=body)
+    triggered = (await client.post(f"{API}/schedules/hourly/trigger")).json()["job_id"]
+    await system.ended(triggered)
+
+    page = (await client.get(f"{API}/runs", params={"workflow_id": "hourly"})).json()
+    assert sum(run["origin"] == "backfill" for run in page["items"]) == 3
+
+
+@pytest.mark.parametrize(("since", "until", "status"), [
+    ("2026-05-02T00:00:00Z", "2026-05-01T00:00:00Z", 422),
+    ("2026-05-01", "2026-05-02T00:00:00Z", 422),
+    ("2026-13-01T00:00:00Z", "2026-05-02T00:00:00Z", 422),
+    ("1990-05-01T00:00:00Z", "2026-05-02T00:00:00Z", 409),
+    ("2090-05-01T00:00:00Z", "2090-05-02T00:00:00Z", 409),
+])  # fmt: skip
+async def test_a_range_that_can_not_be_run_is_refused(
+    client: httpx2.AsyncClient, since: str, until: str, status: int
+) -> None:
+    response = await client.post(f"{API}/schedules/hourly/backfill", json={"since": since, "until": until})
+
+    assert response.status_code == status, response.text

@@ -1,0 +1,143 @@
+"""`windlass schedules`, `runs` and `deliveries`: on the embedded database, and on a server."""
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Said
+from tests.cli.test_server import Spawn, stop, up
+
+Windlass = Callable[..., Said]
+
+YEARLY = """
+workflow_id: yearly
+schedule: {cron: "0 3 1 1 *", timezone: Europe/Paris, jitter: 5s, input: {m: 2}}
+nodes: {a: {handler: echo}}
+"""
+HOURLY = "workflow_id: hourly\nschedule: {every: 1h}\nnodes: {a: {handler: echo}}\n"
+SINGLE = """
+workflow_id: single
+constraints: {max_concurrent_runs: 1}
+nodes: {gate: {handler: gate, params: {path: gate.open}}}
+"""
+TELLING = """
+workflow_id: telling
+nodes: {tell: {handler: webhook, params: {url: "http://127.0.0.1:1/in"}, retry: 1}}
+"""
+
+
+@pytest.fixture
+def documents(folder: Path) -> None:
+    for name, text in {"yearly": YEARLY, "hourly": HOURLY, "single": SINGLE, "telling": TELLING}.items():
+        (folder / f"{name}.yaml").write_text(text)
+
+
+@pytest.fixture
+def ran(documents: None, windlass: Windlass) -> str:
+    """A job of the yearly workflow, run by hand."""
+    return windlass("run", "yearly.yaml", "--json").json["job_id"]
+
+
+@pytest.fixture
+def on_server(documents: None, spawn: Spawn, windlass: Windlass, monkeypatch: pytest.MonkeyPatch) -> Iterator[Windlass]:
+    """The command with WINDLASS_SERVER set to a server that has these workflows."""
+    dev = up(spawn("dev", "--port", "0", "--import", "gates"))
+    monkeypatch.setenv("WINDLASS_SERVER", dev.url)
+    yield windlass
+    stop(dev.process)
+
+
+def test_schedules_of_the_embedded_database_are_listed(windlass: Windlass, ran: str) -> None:
+    items = windlass("schedules", "list", "--json").json["items"]
+    table = windlass("schedules", "list").out
+
+    assert [(item["workflow_id"], item["cron"], item["paused"]) for item in items] == [("yearly", "0 3 1 1 *", False)]
+    assert "Europe/Paris" in table
+    assert "active" in table
+
+
+def test_one_schedule_of_the_embedded_database_is_shown(windlass: Windlass, ran: str) -> None:
+    shown = windlass("schedules", "show", "yearly", "--json").json
+    told = windlass("schedules", "show", "yearly").out
+
+    assert shown["next_at"].endswith("-01-01T02:00:00.000000Z")
+    assert "0 3 1 1 * (Europe/Paris)" in told
+    assert "up to 5.00 s" in told
+
+
+def test_the_slots_to_come_are_shown_on_both_clocks(windlass: Windlass, ran: str) -> None:
+    told = windlass("schedules", "next", "yearly", "-n", "2").out
+
+    assert told.count("-01-01 03:00:00 +0100") == 2
+    assert told.count("-01-01T02:00:00Z") == 2
+
+
+def test_a_run_by_hand_is_in_the_list_of_runs(windlass: Windlass, ran: str) -> None:
+    [run] = windlass("runs", "list", "--workflow", "yearly", "--state", "completed", "--json").json["items"]
+    told = windlass("runs", "show", run["run_id"]).out
+
+    assert run["job_id"] == ran
+    assert ran in windlass("runs", "list").out
+    assert "container_creating" in told
+    assert "total_seconds" in told
+
+
+@pytest.mark.parametrize(
+    "command", [("schedules", "show", "nobody"), ("schedules", "next", "nobody"), ("runs", "show", "a:b")]
+)
+def test_what_is_not_there_is_told(windlass: Windlass, ran: str, command: tuple[str, ...]) -> None:
+    said = windlass(*command)
+
+    assert said.code == 2
+    assert said.err.startswith("error: ")
+
+
+def test_a_schedule_is_paused_and_resumed(on_server: Windlass) -> None:
+    paused = on_server("schedules", "pause", "hourly", "--json").json
+    listed = on_server("schedules", "list").out
+    resumed = on_server("schedules", "resume", "hourly", "--json").json
+
+    assert (paused["paused"], resumed["paused"]) == (True, False)
+    assert "paused" in listed
+
+
+def test_a_run_is_started_now(on_server: Windlass) -> None:
+    said = on_server("schedules", "trigger", "yearly", "-i", "m=3", "--json").json
+
+    shown = on_server("jobs", "watch", said["job_id"])
+
+    assert shown.code == 0
+    assert on_server("jobs", "show", said["job_id"], "--json").json["input_data"] == {"m": 3}
+
+
+def test_a_range_of_the_past_is_run(on_server: Windlass) -> None:
+    start = (datetime.now(UTC) - timedelta(days=1)).replace(minute=0, second=0, microsecond=0)
+    instants = [f"{start + timedelta(hours=at):%Y-%m-%dT%H:%M:%SZ}" for at in (0, 2)]
+
+    said = on_server("schedules", "backfill", "hourly", "--since", instants[0], "--until", instants[1])
+
+    assert said.out == f"3 slots from {instants[0][:-1]}Z to {instants[1][:-1]}Z; those without a run get one\n"
+
+
+def test_a_run_is_stopped(on_server: Windlass) -> None:
+    job_id = on_server("trigger", "single", "--json").json["job_id"]
+    run_id = f"single:{job_id}"
+
+    said = on_server("runs", "cancel", run_id, "--reason", "enough")
+
+    assert said.code == 0
+    assert on_server("jobs", "watch", job_id).code == 1
+    assert on_server("jobs", "show", job_id, "--json").json["status"] == "cancelled"
+
+
+def test_deliveries_are_listed_and_made_again(on_server: Windlass) -> None:
+    on_server("trigger", "telling", "--wait")
+    [failed] = on_server("deliveries", "list", "--outcome", "failed", "--json").json["items"]
+
+    again = on_server("deliveries", "redeliver", failed["delivery_id"], "--json").json
+
+    assert failed["url"] == "http://127.0.0.1:1/in"
+    assert failed["delivery_id"] in on_server("deliveries", "list").out
+    assert on_server("jobs", "watch", again["job_id"]).code == 1

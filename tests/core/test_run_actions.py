@@ -1,0 +1,136 @@
+"""Hooks and actions of runs: what is called, what is started, and what becomes of the run then."""
+
+import pytest
+
+from tests.core.run_story import HOOK, Story, action, rules
+from windlass.core.run_rules import OnCheckError, RunRetry
+from windlass.core.runs.orders import MakeCall, TriggerJob
+
+TO_ACTION = ["pending", "condition_pending", "condition_running", "action_pending", "action_running"]
+
+
+def test_a_hook_is_asked_before_the_run() -> None:
+    story = Story(rules(pre_run_hook=HOOK))
+    run = story.submit()
+    waiting = story.state(run)
+
+    story.answer()
+
+    assert (waiting, story.state(run)) == ("condition_running", "container_creating")
+    assert [order.hook for order in story.orders if isinstance(order, MakeCall)] == [HOOK]
+
+
+def test_a_hook_may_refuse_a_run() -> None:
+    story = Story(rules(pre_run_hook=HOOK))
+    run = story.submit()
+
+    story.answer(refusal="not today")
+
+    assert story.path(run) == [*TO_ACTION, "completed"]
+    assert story.rows[run].detail.reason == "not today"
+
+
+@pytest.mark.parametrize(("choice", "state"), [("allow", "container_creating"), ("skip", "completed")])
+def test_a_hook_that_can_not_be_asked_follows_the_declared_choice(choice: str, state: str) -> None:
+    story = Story(rules(pre_run_hook=HOOK, on_check_error=OnCheckError(choice)))
+    run = story.submit()
+
+    story.answer("failed")
+
+    assert story.state(run) == state
+
+
+def test_the_limit_is_looked_at_again_when_a_hook_has_answered() -> None:
+    story = Story(rules(pre_run_hook=HOOK, max_concurrent_runs=1))
+    first = story.submit()
+    call = story.orders[-1]
+    second = story.submit()
+    story.answer()
+
+    story.orders.append(call)
+    story.answer()
+
+    assert [story.state(run) for run in (first, second)] == ["completed", "container_creating"]
+
+
+def test_a_webhook_on_a_violation_does_not_lift_the_limit() -> None:
+    story = Story(rules(max_concurrent_runs=1, violation=action("webhook", hook=HOOK)))
+    story.submit()
+    second = story.submit()
+
+    story.answer()
+
+    assert story.path(second) == [*TO_ACTION, "completed"]
+
+
+def test_a_run_goes_on_after_a_webhook_about_any_other_violation() -> None:
+    story = Story(rules(require_previous_success=True, violation=action("webhook", hook=HOOK)))
+    first = story.submit()
+    story.start(first)
+    story.end(first, "failed")
+    second = story.submit()
+
+    story.answer("failed")
+
+    assert story.state(second) == "container_creating"
+    assert ("flow:job002", "action_failed") in story.told
+    assert story.rows[second].detail.actions_failed == 1
+
+
+def test_a_critical_action_that_fails_fails_the_run() -> None:
+    story = Story(rules(require_previous_success=True, violation=action("webhook", hook=HOOK, critical=True)))
+    first = story.submit()
+    story.start(first)
+    story.end(first, "failed")
+    second = story.submit()
+
+    story.answer("failed")
+
+    assert story.state(second) == "failed"
+
+
+def test_a_webhook_after_success_is_waited_for() -> None:
+    story = Story(rules(success=action("webhook", hook=HOOK)))
+    run = story.submit()
+    story.start(run)
+    story.end(run)
+    before = story.state(run)
+
+    story.answer()
+
+    assert (before, story.state(run)) == ("terminating", "completed")
+
+
+def test_a_critical_webhook_after_success_can_fail_the_run() -> None:
+    story = Story(rules(success=action("webhook", hook=HOOK, critical=True), retry=RunRetry(max_retries=3)))
+    run = story.submit()
+    story.start(run)
+    story.end(run)
+
+    story.answer("failed")
+
+    assert (story.state(run), story.rows[run].succeeded) == ("failed", False)
+
+
+def test_a_hook_after_the_run_that_fails_is_a_violation_and_changes_nothing_else() -> None:
+    story = Story(rules(post_run_hook=HOOK))
+    run = story.submit()
+    story.start(run)
+    story.end(run)
+
+    story.answer("failed")
+
+    assert story.state(run) == "completed"
+    assert [one.constraint for one in story.rows[run].detail.violations] == ["post_run_hook"]
+
+
+def test_another_workflow_is_started_after_success_and_not_after_failure() -> None:
+    story = Story(rules(success=action("trigger_job", workflow_id="report", input_data={"day": 1})))
+    good, bad = story.submit(), story.submit()
+    for run, status in ((good, "completed"), (bad, "failed")):
+        story.start(run)
+        story.end(run, status)
+
+    [order] = [order for order in story.orders if isinstance(order, TriggerJob)]
+    assert (order.run_id, order.workflow_id, order.input) == (good, "report", {"day": 1})
+    assert story.states() == ["completed", "failed"]

@@ -1,0 +1,150 @@
+"""Slots around every change of every zone's clock, compared with a walk from minute to minute.
+
+The walk knows the written policy only: an expression that names its hours fires when the clock first reaches or passes
+a time; one whose hours begin with a star fires whenever the clock shows one.
+"""
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from itertools import pairwise
+from zoneinfo import ZoneInfo, available_timezones
+
+import pytest
+from msgspec import Struct
+
+from windlass.core.slots import Schedule, slots_between
+
+FIRST = int(datetime(2020, 1, 1, tzinfo=UTC).timestamp())
+LAST = int(datetime(2041, 1, 1, tzinfo=UTC).timestamp())
+MINUTE, HOUR, DAY = 60, 3_600, 86_400
+# No zone changes its clock and changes it back within so many seconds.
+STEP = 5 * DAY
+BEFORE, AFTER = HOUR, 3 * HOUR
+SLOTS_MAX = 10_000
+
+Matches = Callable[[datetime], bool]
+
+
+class Expression(Struct, frozen=True):
+    """A cron expression, and what it says, in Python."""
+
+    cron: str
+    names_hours: bool
+    matches: Matches
+
+
+EXPRESSIONS = [
+    Expression("30 2 * * *", True, lambda t: (t.hour, t.minute) == (2, 30)),
+    Expression("0 2 * * *", True, lambda t: (t.hour, t.minute) == (2, 0)),
+    Expression("30 1 * * *", True, lambda t: (t.hour, t.minute) == (1, 30)),
+    Expression("0 3 * * *", True, lambda t: (t.hour, t.minute) == (3, 0)),
+    Expression("@daily", True, lambda t: (t.hour, t.minute) == (0, 0)),
+    Expression("59 23 * * *", True, lambda t: (t.hour, t.minute) == (23, 59)),
+    Expression("5 0-4 * * *", True, lambda t: t.hour < 5 and t.minute == 5),
+    Expression("*/20 1,2 * * *", True, lambda t: t.hour in (1, 2) and t.minute % 20 == 0),
+    Expression("* 2 * * 0", True, lambda t: t.hour == 2 and t.isoweekday() == 7),
+    Expression("15 0 1 * *", True, lambda t: (t.day, t.hour, t.minute) == (1, 0, 15)),
+    Expression("30 1 * 3,10 SUN#5", True, lambda t: t.month in (3, 10) and t.day > 28 and t.isoweekday() == 7
+               and (t.hour, t.minute) == (1, 30)),
+    Expression("@hourly", False, lambda t: t.minute == 0),
+    Expression("*/30 * * * *", False, lambda t: t.minute % 30 == 0),
+    Expression("0 */2 * * *", False, lambda t: t.hour % 2 == 0 and t.minute == 0),
+    Expression("10 */3 * * 0,6", False, lambda t: t.hour % 3 == 0 and t.minute == 10 and t.isoweekday() > 5),
+]  # fmt: skip
+
+
+def ahead(zone: ZoneInfo, moment: int) -> int:
+    offset = datetime.fromtimestamp(moment, zone).utcoffset()
+    assert offset is not None
+    return offset // timedelta(seconds=1)
+
+
+def changes(zone: ZoneInfo) -> Iterator[int]:
+    """Every moment at which a zone's clock is changed."""
+    for begin, end in pairwise(range(FIRST, LAST, STEP)):
+        since, until, before = begin, end, ahead(zone, begin)
+        if ahead(zone, until) == before:
+            continue
+        while until - since > 1:
+            middle = (since + until) // 2
+            since, until = (middle, until) if ahead(zone, middle) == before else (since, middle)
+        yield until
+
+
+@cache
+def zones_alike() -> list[tuple[str, list[int]]]:
+    """One zone for all that show the same time throughout, and the changes of its clock."""
+    alike: dict[tuple[object, ...], tuple[str, list[int]]] = {}
+    for name in sorted(available_timezones()):
+        zone = ZoneInfo(name)
+        found = list(changes(zone))
+        shown = tuple((moment, ahead(zone, moment - 1), ahead(zone, moment)) for moment in found)
+        alike.setdefault((ahead(zone, FIRST), *shown), (name, found))
+    return list(alike.values())
+
+
+def walked(zone: ZoneInfo, expressions: list[Expression], since: int, until: int) -> list[list[int]]:
+    """The slots from `since` on and before `until` of each expression, found by looking at the clock each minute."""
+    fired: list[list[int]] = [[] for _ in expressions]
+    minutes = [(moment, moment + ahead(zone, moment)) for moment in range(since, until, MINUTE)]
+    reached = minutes[0][1] - MINUTE
+    for moment, local in minutes:
+        new = [datetime.fromtimestamp(m, UTC) for m in range(reached + MINUTE, local + 1, MINUTE)]
+        now = datetime.fromtimestamp(local, UTC)
+        for number, expression in enumerate(expressions):
+            due = any(map(expression.matches, new)) if expression.names_hours else expression.matches(now)
+            if due:
+                fired[number].append(moment)
+        reached = max(reached, local)
+    return fired
+
+
+def test_every_zone_is_looked_at() -> None:
+    # Twenty-one years of two changes each, in a few dozen zones that differ: less would mean that none was found.
+    assert sum(len(found) for _, found in zones_alike()) > 1_000
+
+
+def test_no_slot_is_wrong_around_any_change_of_any_clock() -> None:
+    wrong: list[str] = []
+    for name, found in zones_alike():
+        zone = ZoneInfo(name)
+        for change in found:
+            since, until = change - BEFORE, change + AFTER
+            for expression, slots in zip(EXPRESSIONS, walked(zone, EXPRESSIONS, since, until), strict=True):
+                schedule = Schedule(cron=expression.cron, zone=name)
+                if slots_between(schedule, since - 1, until - 1, SLOTS_MAX) != slots:
+                    wrong.append(f"{expression.cron} in {name} around {change}")
+
+    assert wrong == []
+
+
+@pytest.mark.parametrize("name", ["Europe/Paris", "Australia/Lord_Howe", "Africa/Casablanca", "Asia/Kathmandu"])
+def test_no_slot_is_wrong_in_two_months(name: str) -> None:
+    chosen = [
+        expression for expression in EXPRESSIONS if expression.cron in ("30 2 * * *", "0 */2 * * *", "15 0 1 * *")
+    ]
+    since = int(datetime(2026, 3, 1, tzinfo=UTC).timestamp())
+    until = since + 61 * DAY
+
+    expected = walked(ZoneInfo(name), chosen, since, until)
+
+    assert [
+        slots_between(Schedule(cron=expression.cron, zone=name), since - 1, until - 1, SLOTS_MAX)
+        for expression in chosen
+    ] == expected
+
+
+@pytest.mark.parametrize("name", ["America/New_York", "Australia/Lord_Howe", "Antarctica/Troll", "Africa/Cairo"])
+def test_the_next_slot_does_not_depend_on_where_one_looks_from(name: str) -> None:
+    change = next(changes(ZoneInfo(name)))
+    for expression in EXPRESSIONS:
+        schedule = Schedule(cron=expression.cron, zone=name)
+        slots = slots_between(schedule, change - DAY, change + 4_000 * DAY, 100)
+
+        seen = {
+            slots_between(schedule, after, slots[-1], 1)[0]
+            for after in range(change - DAY, int(slots[-1]), 7 * MINUTE)[:300]
+        }
+
+        assert seen <= set(slots)

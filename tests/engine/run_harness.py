@@ -1,0 +1,174 @@
+"""An engine with its worker for tests of runs: definitions as people write them, handlers that tests steer."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from msgspec import Raw
+
+from windlass.brokers.memory import MemoryBroker
+from windlass.clock import SystemClock
+from windlass.core.errors import RunNotFound
+from windlass.core.plan import Plan
+from windlass.core.runs.rows import RunRow
+from windlass.engine.engine import Duties, Engine
+from windlass.engine.plans import Plans
+from windlass.handlers import builtin
+from windlass.ports.control import Submit
+from windlass.ports.declare import declared, handler
+from windlass.ports.handler import Context
+from windlass.ports.runs import RunFilter
+from windlass.ports.store import Store, StoredJob, StoredWorkflow
+from windlass.spec import read_definition
+from windlass.spec.compile import compile_plan, definition_from_json, definition_json, digest
+from windlass.spec.inputs import check_input
+from windlass.stores.sqlite import SqliteStore
+from windlass.testing.memory_artefacts import MemoryArtefacts
+from windlass.worker.worker import Worker
+
+ENDS_SECONDS = 20.0
+LOOK_SECONDS = 0.02
+CLOCK = SystemClock()
+
+
+class Steered:
+    """Handlers that wait until a test lets them go, and answers to webhooks that a test chooses."""
+
+    def __init__(self) -> None:
+        self.gate = asyncio.Event()
+        self.started = asyncio.Event()
+        self.calls: list[str] = []
+        self.stopped: list[str] = []
+        # What the receiver of webhooks answers, and what was sent to it.
+        self.answer: object = None
+        self.sent: list[dict[str, object]] = []
+        # Whether the node called `flaky` fails.
+        self.fails = False
+
+    def handlers(self) -> dict[str, object]:
+        @handler("gate")
+        async def gate(ctx: Context) -> str:
+            """Wait for the test."""
+            self.calls.append(ctx.node_id)
+            self.started.set()
+            try:
+                await self.gate.wait()
+            except asyncio.CancelledError:
+                self.stopped.append(ctx.job_id)
+                raise
+            return "through"
+
+        @handler("flaky")
+        async def flaky(ctx: Context) -> str:
+            """Fail for as long as the test says so."""
+            self.calls.append(ctx.node_id)
+            if self.fails:
+                raise ValueError("as it was told to")
+            return "good"
+
+        @handler("webhook")
+        async def webhook(
+            ctx: Context,
+            url: str,
+            type: str = "",
+            data: Any = None,
+            timeout: float = 1.0,
+            id: str | None = None,
+            workflow_id: str | None = None,
+        ) -> dict[str, object]:
+            """Take what would be sent."""
+            self.sent.append({"url": url, "type": type, "data": data})
+            return {"status": 200, "webhook_id": "x", "response": self.answer}
+
+        return {one.name: one for one in (declared(gate), declared(flaky), declared(webhook))}
+
+
+class RunProcess:
+    """What one process would hold; `crash` leaves everything as it is at that moment."""
+
+    def __init__(self, store: Store, steered: Steered, *, duties: Duties | None = None, alone: bool = False) -> None:
+        self.store = store
+        self.broker = MemoryBroker(CLOCK)
+        self.artefacts = MemoryArtefacts()
+        self.engine = Engine(
+            store, self.broker, CLOCK, Plans(store, compiled), self.artefacts, Random(), owner=f"process-{id(self)}",
+            duties=duties or Duties(sweep_seconds=0.05), only_new_jobs=alone, prepare=check_input,
+        )  # fmt: skip
+        known: Mapping[str, object] = {**builtin(allow_private=True), **steered.handlers()}
+        self.worker = Worker(
+            self.broker,
+            known,  # pyright: ignore[reportArgumentType]
+            CLOCK,
+            worker_id=f"worker-{id(self)}",
+            artefacts=self.artefacts,
+        )
+        self._working: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        await self.engine.start()
+        self._working = asyncio.create_task(self.worker.run())
+
+    async def stop(self) -> None:
+        if self._working is not None:
+            await self.worker.stop(0.0)
+            await self._working
+        await self.engine.stop()
+
+    async def submit(self, workflow_id: str, given: bytes = b"{}") -> StoredJob:
+        version = (await self.store.workflow(workflow_id)).version
+        return await self.engine.submit(Submit(workflow_id, version, Raw(given)))
+
+    async def ended(self, job_id: str) -> StoredJob:
+        async with asyncio.timeout(ENDS_SECONDS):
+            await self.engine.wait(job_id)
+        return await self.store.job(job_id)
+
+    async def run_in(self, run_id: str, *states: str) -> RunRow:
+        """The run, once it is in one of these states."""
+        async with asyncio.timeout(ENDS_SECONDS):
+            while True:
+                with suppress(RunNotFound):
+                    row = await self.store.runs.run(run_id)
+                    if row.state in states:
+                        return row
+                # Nobody tells of runs: their rows are looked at.
+                await asyncio.sleep(LOOK_SECONDS)
+
+    async def until(self, holds: Callable[[], Awaitable[bool]]) -> None:
+        """Wait until something is true of the rows, which nobody tells of."""
+        async with asyncio.timeout(ENDS_SECONDS):
+            # Rows are looked at; there is nothing to wait for instead.
+            while not await holds():  # noqa: ASYNC110
+                await asyncio.sleep(LOOK_SECONDS)
+
+    async def runs_of(self, workflow_id: str, count: int, state: str = "completed") -> list[RunRow]:
+        """The runs of a workflow in a state, once there are so many."""
+        async with asyncio.timeout(ENDS_SECONDS):
+            while True:
+                rows = await self.store.runs.runs(RunFilter(workflow_id=workflow_id, state=state, limit=1_000))
+                if len(rows) >= count:
+                    return list(rows)
+                await asyncio.sleep(LOOK_SECONDS)
+
+
+def compiled(stored: StoredWorkflow) -> Plan:
+    return compile_plan(definition_from_json(stored.definition), stored.version)
+
+
+async def deploy(store: Store, workflow_id: str, document: Mapping[str, object]) -> None:
+    """Store a definition as the next version."""
+    definition, _ = read_definition({"workflow_id": workflow_id, **document})
+    raw = definition_json(definition)
+    await store.put_workflow(workflow_id, raw, digest(raw), CLOCK.now())
+
+
+@asynccontextmanager
+async def opened(path: Path) -> AsyncIterator[SqliteStore]:
+    store = await SqliteStore.open(str(path / "runs.db"), CLOCK, synchronous="off")
+    try:
+        yield store
+    finally:
+        await store.close()

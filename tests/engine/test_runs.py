@@ -1,0 +1,372 @@
+"""Runs end to end: an engine, a worker and a database."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.engine.run_harness import RunProcess, Steered, deploy, opened
+from windlass.core.errors import RunNotFound
+from windlass.core.runs.webhooks import WEBHOOK_WORKFLOW
+from windlass.engine.engine import Duties
+from windlass.ports.runs import DeliveryFilter, RunFilter
+from windlass.ports.store import JobFilter
+from windlass.stores.sqlite import SqliteStore
+
+ECHO = {"nodes": {"say": {"handler": "echo", "params": {"x": 1}}}}
+GATE = {"nodes": {"wait": {"handler": "gate"}}}
+FLAKY = {"nodes": {"first": {"handler": "echo"}, "second": {"handler": "flaky", "dependencies": ["first"]}}}
+ONE = {"max_concurrent_runs": 1}
+HOOK = {"url": "https://example.test/hook"}
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
+    async with opened(tmp_path) as found:
+        yield found
+
+
+@pytest.fixture
+async def steered() -> Steered:
+    return Steered()
+
+
+@pytest.fixture
+async def process(store: SqliteStore, steered: Steered) -> AsyncIterator[RunProcess]:
+    made = RunProcess(store, steered)
+    await made.start()
+    yield made
+    steered.gate.set()
+    await made.stop()
+
+
+async def test_a_submitted_job_of_a_workflow_with_constraints_is_a_run(process: RunProcess) -> None:
+    await deploy(process.store, "flow", {**ECHO, "constraints": ONE})
+
+    job = await process.submit("flow")
+
+    run = await process.run_in(f"flow:{job.job_id}", "completed")
+    assert (await process.ended(job.job_id)).status == "completed"
+    assert (run.job_id, run.succeeded, run.detail.origin) == (job.job_id, True, "submit")
+    events = [event.type for event in await process.store.events(run.run_id)]
+    assert events == ["run_created", *["run_state_changed"] * 7]
+
+
+async def test_a_plain_workflow_has_no_runs(process: RunProcess) -> None:
+    await deploy(process.store, "flow", ECHO)
+    job = await process.submit("flow")
+
+    await process.ended(job.job_id)
+
+    assert await process.store.runs.runs(RunFilter()) == []
+    assert len(job.job_id) == 24
+
+
+async def test_a_run_is_creating_until_its_first_task_has_started(process: RunProcess, steered: Steered) -> None:
+    await deploy(process.store, "flow", {**GATE, "constraints": ONE})
+    job = await process.submit("flow")
+    await steered.started.wait()
+
+    run = await process.run_in(f"flow:{job.job_id}", "running")
+    steered.gate.set()
+
+    assert run.previous_state == "container_creating"
+    await process.run_in(run.run_id, "completed")
+
+
+async def test_a_second_run_is_skipped_and_its_job_cancelled(process: RunProcess, steered: Steered) -> None:
+    await deploy(process.store, "flow", {**GATE, "constraints": ONE})
+    first = await process.submit("flow")
+    await steered.started.wait()
+
+    second = await process.submit("flow")
+
+    run = await process.run_in(f"flow:{second.job_id}", "completed")
+    assert run.detail.is_skipped
+    assert (await process.ended(second.job_id)).status == "cancelled"
+    assert (await process.store.job(first.job_id)).status == "running"
+
+
+async def test_a_run_that_waits_begins_when_the_other_has_ended(process: RunProcess, steered: Steered) -> None:
+    waits = {"on_constraint_violation": {"type": "wait", "parameters": {"timeout": "1m"}}}
+    await deploy(process.store, "flow", {**GATE, "constraints": ONE, "actions": waits})
+    jobs = [await process.submit("flow") for _ in range(3)]
+    await process.run_in(f"flow:{jobs[2].job_id}", "action_running")
+
+    steered.gate.set()
+
+    runs = [await process.run_in(f"flow:{job.job_id}", "completed") for job in jobs]
+    started = [run.detail.started_at or 0 for run in runs]
+    assert started == sorted(started)
+
+
+async def test_another_workflow_is_triggered_with_its_input_checked(process: RunProcess) -> None:
+    report = {
+        "input": {"type": "object", "properties": {"day": {"type": "integer"}, "page": {"default": 7}}},
+        "nodes": {"say": {"handler": "echo"}},
+    }
+    trigger = {"type": "trigger_job", "parameters": {"workflow_id": "report", "input": {"day": 1}}}
+    await deploy(process.store, "report", report)
+    await deploy(process.store, "flow", {**ECHO, "actions": {"on_success": trigger}})
+    job = await process.submit("flow")
+
+    await process.run_in(f"flow:{job.job_id}", "completed")
+
+    [triggered] = await process.store.jobs(JobFilter(workflow_id="report"))
+    assert (await process.ended(triggered.job_id)).status == "completed"
+    assert msgspec.json.decode(triggered.input) == {"day": 1, "page": 7}
+
+
+async def test_an_action_that_can_not_be_performed_is_told_and_the_run_goes_on(process: RunProcess) -> None:
+    trigger = {"type": "trigger_job", "parameters": {"workflow_id": "nowhere"}}
+    await deploy(process.store, "flow", {**ECHO, "actions": {"on_success": trigger}})
+    job = await process.submit("flow")
+
+    run = await process.run_in(f"flow:{job.job_id}", "completed")
+
+    failed = [event for event in await process.store.events(run.run_id) if event.type == "action_failed"]
+    assert len(failed) == 1
+    assert run.detail.metrics is not None
+    assert run.detail.metrics.actions_failed == 1
+
+
+async def test_a_hook_is_called_by_a_worker_and_may_refuse_the_run(process: RunProcess, steered: Steered) -> None:
+    steered.answer = {"allow": False, "reason": "not today"}
+    await deploy(process.store, "flow", {**ECHO, "constraints": {"pre_run_hook": HOOK}})
+
+    job = await process.submit("flow")
+
+    run = await process.run_in(f"flow:{job.job_id}", "completed")
+    assert (run.detail.is_skipped, run.detail.reason) == (True, "not today")
+    assert [sent["type"] for sent in steered.sent] == ["run.starting"]
+    assert (await process.ended(job.job_id)).status == "cancelled"
+
+
+async def test_hooks_before_and_after_a_run_are_called_and_recorded(process: RunProcess, steered: Steered) -> None:
+    constraints = {"pre_run_hook": HOOK, "post_run_hook": HOOK}
+    webhook = {"type": "webhook", "parameters": {"url": "https://example.test/done"}}
+    await deploy(process.store, "flow", {**ECHO, "constraints": constraints, "actions": {"on_success": webhook}})
+
+    job = await process.submit("flow")
+
+    run = await process.run_in(f"flow:{job.job_id}", "completed")
+    assert steered.sent[0]["type"] == "run.starting"
+    assert sorted(str(sent["type"]) for sent in steered.sent) == ["run.completed", "run.ended", "run.starting"]
+    assert len(await process.store.runs.deliveries(DeliveryFilter())) == 3
+    assert run.succeeded
+
+
+async def test_a_delivery_can_be_made_again(process: RunProcess, steered: Steered) -> None:
+    await deploy(process.store, "flow", {**ECHO, "constraints": {"post_run_hook": HOOK}})
+    job = await process.submit("flow")
+    await process.run_in(f"flow:{job.job_id}", "completed")
+    [delivery] = await process.store.runs.deliveries(DeliveryFilter())
+
+    again = await process.engine.runs.redeliver(delivery.delivery_id)
+
+    assert (await process.ended(again)).workflow_id == WEBHOOK_WORKFLOW
+    assert [sent["type"] for sent in steered.sent] == ["run.ended", "run.ended"]
+    assert steered.sent[0] == steered.sent[1]
+
+
+async def test_a_failed_run_is_retried_in_part(process: RunProcess, steered: Steered) -> None:
+    steered.fails = True
+    retry = {"max_retries": 3, "initial_delay": "50ms"}
+    await deploy(process.store, "flow", {**FLAKY, "run_retry": retry})
+    job = await process.submit("flow")
+    await process.run_in(f"flow:{job.job_id}", "retrying")
+
+    steered.fails = False
+
+    run = await process.run_in(f"flow:{job.job_id}", "completed", "failed")
+    first = (await process.store.nodes(job.job_id, "first"))[0]
+    assert (run.state, run.job_id, first.attempt) == ("completed", job.job_id, 1)
+    assert "retrying" in [one.state for one in run.detail.transitions]
+
+
+async def test_a_full_retry_is_a_new_job(process: RunProcess, steered: Steered) -> None:
+    steered.fails = True
+    await deploy(process.store, "flow", {**FLAKY, "run_retry": {"max_retries": 1, "initial_delay": 0, "full": True}})
+
+    job = await process.submit("flow")
+
+    run = await process.run_in(f"flow:{job.job_id}", "failed")
+    assert run.detail.earlier_jobs == [job.job_id]
+    assert run.job_id != job.job_id
+    assert (await process.store.job(run.job_id or "")).status == "failed"
+
+
+async def test_an_operators_retry_is_a_run_of_its_own(process: RunProcess, steered: Steered) -> None:
+    steered.fails = True
+    await deploy(process.store, "flow", {**FLAKY, "constraints": {"require_previous_success": True}})
+    job = await process.submit("flow")
+    await process.run_in(f"flow:{job.job_id}", "failed")
+    steered.fails = False
+
+    await process.engine.retry(job.job_id)
+
+    [again] = await process.runs_of("flow", 1)
+    assert (again.detail.origin, again.job_id) == ("retry", job.job_id)
+    assert (await process.store.job(job.job_id)).status == "completed"
+
+
+async def test_a_cancelled_run_stops_its_job_and_the_handler(process: RunProcess, steered: Steered) -> None:
+    await deploy(process.store, "flow", {**GATE, "constraints": ONE})
+    job = await process.submit("flow")
+    await steered.started.wait()
+    await process.run_in(f"flow:{job.job_id}", "running")
+
+    await process.engine.runs.cancel(f"flow:{job.job_id}", "not needed")
+
+    run = await process.store.runs.run(f"flow:{job.job_id}")
+    assert (run.state, run.detail.reason) == ("cancelled", "not needed")
+    assert (await process.ended(job.job_id)).status == "cancelled"
+
+
+async def test_a_cancelled_job_cancels_its_run(process: RunProcess, steered: Steered) -> None:
+    await deploy(process.store, "flow", {**GATE, "constraints": ONE})
+    job = await process.submit("flow")
+    await steered.started.wait()
+
+    await process.engine.cancel(job.job_id)
+
+    await process.run_in(f"flow:{job.job_id}", "cancelled")
+
+
+async def test_a_run_that_is_not_there_can_not_be_cancelled(process: RunProcess) -> None:
+    with pytest.raises(RunNotFound, match="flow:nothing"):
+        await process.engine.runs.cancel("flow:nothing")
+
+
+async def test_a_run_that_takes_too_long_is_stopped(process: RunProcess, steered: Steered) -> None:
+    await deploy(process.store, "flow", {**GATE, "constraints": {"max_allowed_run_time": "300ms"}})
+
+    job = await process.submit("flow")
+
+    run = await process.run_in(f"flow:{job.job_id}", "failed")
+    assert [one.constraint for one in run.detail.violations] == ["max_allowed_run_time"]
+    assert (await process.ended(job.job_id)).status == "cancelled"
+
+
+async def test_a_run_tells_how_its_container_ended(process: RunProcess) -> None:
+    container = {"handler": "container", "params": {"runtime": "process", "command": ["sh", "-c", "exit 3"]}}
+    await deploy(process.store, "flow", {"nodes": {"one": container}, "constraints": ONE})
+
+    job = await process.submit("flow")
+
+    run = await process.run_in(f"flow:{job.job_id}", "failed")
+    assert run.detail.metrics is not None
+    assert run.detail.metrics.exit_code == 3
+
+
+async def test_a_schedule_starts_runs_by_itself(process: RunProcess) -> None:
+    await deploy(process.store, "flow", {**ECHO, "schedule": {"every": "1s"}})
+
+    runs = await process.runs_of("flow", 2)
+
+    assert all(run.scheduled_at % 1_000_000 == 0 and run.detail.origin == "schedule" for run in runs)
+    assert len({run.job_id for run in runs}) == len(runs)
+    assert (await process.store.runs.schedule("flow")).slot_at >= runs[0].scheduled_at
+
+
+async def test_a_paused_schedule_starts_nothing_until_it_goes_on(process: RunProcess) -> None:
+    await deploy(process.store, "flow", {**ECHO, "schedule": {"every": "1s"}})
+    await process.runs_of("flow", 1)
+    paused = await process.engine.runs.pause("flow")
+
+    async def is_withdrawn() -> bool:
+        return not await process.store.runs.runs(RunFilter(workflow_id="flow", state="pre_run"))
+
+    await process.until(is_withdrawn)
+    count = len(await process.store.runs.runs(RunFilter(workflow_id="flow")))
+
+    resumed = await process.engine.runs.resume("flow")
+
+    await process.runs_of("flow", count + 1)
+    assert (paused.is_paused, resumed.is_paused) == (True, False)
+
+
+async def test_a_backfill_runs_what_has_no_run_yet(process: RunProcess) -> None:
+    await deploy(process.store, "flow", {**ECHO, "schedule": {"cron": "0 0 1 1 *"}})
+    since, until = 1_420_070_400_000_000 - 1, 1_577_836_800_000_000
+
+    slots = await process.engine.runs.backfill("flow", since, until)
+    runs = await process.runs_of("flow", 6)
+    again = await process.engine.runs.backfill("flow", since, until)
+
+    assert list(slots) == list(again) == sorted(run.scheduled_at for run in runs)
+    assert runs[-1].run_id == "flow:2015-01-01T00:00:00Z"
+    assert len(await process.store.runs.runs(RunFilter(workflow_id="flow", state="completed"))) == 6
+
+
+async def test_runs_are_adopted_by_the_process_that_comes_after(store: SqliteStore, steered: Steered) -> None:
+    waits = {"on_constraint_violation": {"type": "wait"}}
+    await deploy(store, "flow", {**GATE, "constraints": ONE, "actions": waits})
+    one = RunProcess(store, steered)
+    await one.start()
+    jobs = [await one.submit("flow") for _ in range(2)]
+    await steered.started.wait()
+    await one.run_in(f"flow:{jobs[1].job_id}", "action_running")
+    await one.stop()
+
+    two = RunProcess(store, steered)
+    await two.start()
+    steered.gate.set()
+
+    for job in jobs:
+        await two.run_in(f"flow:{job.job_id}", "completed")
+    await two.stop()
+
+
+async def test_runs_that_nobody_served_for_too_long_are_orphaned(store: SqliteStore, steered: Steered) -> None:
+    await deploy(store, "flow", {**GATE, "constraints": ONE})
+    one = RunProcess(store, steered)
+    await one.start()
+    job = await one.submit("flow")
+    await steered.started.wait()
+    await one.run_in(f"flow:{job.job_id}", "running")
+    await store.runs.beat_runs(0)
+    await one.stop()
+
+    two = RunProcess(store, steered, duties=Duties(run_heartbeats_missed_max=0))
+    await two.start()
+
+    run = await two.run_in(f"flow:{job.job_id}", "orphaned")
+    assert run.succeeded is False
+    assert (await two.ended(job.job_id)).status == "cancelled"
+    await two.stop()
+
+
+async def test_runs_are_said_to_be_served(store: SqliteStore, steered: Steered) -> None:
+    await deploy(store, "flow", {**GATE, "constraints": ONE})
+    process = RunProcess(store, steered, duties=Duties(run_heartbeat_seconds=0.02))
+    await process.start()
+    job = await process.submit("flow")
+    await steered.started.wait()
+
+    async def is_beaten() -> bool:
+        return await store.runs.runs_silent_seconds(0) is not None
+
+    await process.until(is_beaten)
+    steered.gate.set()
+
+    run = await process.run_in(f"flow:{job.job_id}", "completed")
+
+    assert run.detail.metrics is not None
+    assert run.detail.metrics.heartbeats >= 1
+    await process.stop()
+
+
+async def test_a_process_that_runs_only_its_own_jobs_minds_their_constraints(
+    store: SqliteStore, steered: Steered
+) -> None:
+    await deploy(store, "flow", {**ECHO, "constraints": ONE, "schedule": {"every": "1s"}})
+    process = RunProcess(store, steered, alone=True)
+    await process.start()
+
+    job = await process.submit("flow")
+
+    await process.run_in(f"flow:{job.job_id}", "completed")
+    assert await store.runs.runs(RunFilter(state="pre_run")) == []
+    await process.stop()

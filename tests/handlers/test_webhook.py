@@ -1,0 +1,190 @@
+"""Deliveries of webhooks: signed as a library of others verifies, reported attempt by attempt, guarded like http."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from handler_harness import Request, answer, running, serving
+from standardwebhooks import Webhook
+
+from windlass.connections.secrets import Secrets
+from windlass.core.messages import Failed, Succeeded, TaskFinished
+from windlass.core.runs.webhooks import refusal_of
+from windlass.core.webhooks import Delivery, delivery_of
+
+KEY = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+SECRETS = Secrets({"hook_key": KEY, "plain": "any text will do", "broken": "whsec_?"})
+
+
+def reported(finished: TaskFinished) -> Delivery:
+    assert isinstance(finished.outcome, Succeeded | Failed)
+    delivery = delivery_of(finished.outcome.meta)
+    assert delivery is not None
+    return delivery
+
+
+def verified(request: Request, key: str = KEY) -> Any:
+    return Webhook(key).verify(request.body, request.headers)
+
+
+async def test_a_delivery_is_signed_as_others_verify_it() -> None:
+    async with serving(lambda request: answer(200)) as server, running(secrets=SECRETS) as runner:
+        await runner.run("webhook", {"url": server.url, "type": "user.made", "data": {"é": 1}, "secret": "HOOK_KEY"})
+
+    said = verified(server.requests[0])
+    assert (said["type"], said["data"]) == ("user.made", {"é": 1})
+    assert said["timestamp"].endswith("Z")
+
+
+async def test_a_payload_is_sent_as_it_is() -> None:
+    async with serving(lambda request: answer(200)) as server, running(secrets=SECRETS) as runner:
+        await runner.run("webhook", {"url": server.url, "payload": {"own": [1]}, "secret": "hook_key"})
+
+    assert verified(server.requests[0]) == {"own": [1]}
+
+
+async def test_a_secret_may_be_any_text() -> None:
+    async with serving(lambda request: answer(200)) as server, running(secrets=SECRETS) as runner:
+        await runner.run("webhook", {"url": server.url, "secret": "plain"})
+
+    request = server.requests[0]
+    assert Webhook(b"any text will do").verify(request.body, request.headers)
+
+
+async def test_a_receiver_that_fails_three_times_gets_the_fourth() -> None:
+    left = [500, 503, 429]
+
+    def grudging(request: Request) -> bytes:
+        return answer(left.pop(0), '{"error": "not now"}') if left else answer(204)
+
+    params = {"data": {"n": 1}, "secret": "hook_key"}
+    async with serving(grudging) as server, running(secrets=SECRETS) as runner:
+        attempts = [
+            await runner.run("webhook", {"url": server.url, **params}, attempt=attempt, idempotency_key="j1_n")
+            for attempt in range(1, 5)
+        ]
+
+    assert [reported(attempt).status for attempt in attempts] == [500, 503, 429, 204]
+    assert [isinstance(attempt.outcome, Succeeded) for attempt in attempts] == [False, False, False, True]
+    assert all(attempt.outcome.error.retryable for attempt in attempts if isinstance(attempt.outcome, Failed))
+    assert {request.headers["webhook-id"] for request in server.requests} == {"msg_j1_n"}
+    assert all(verified(request) for request in server.requests)
+
+
+async def test_an_attempt_is_reported_without_secrets() -> None:
+    def telling(request: Request) -> bytes:
+        return answer(400, "no " + "x" * 2_000, "text/plain")
+
+    async with serving(telling) as server, running(secrets=SECRETS) as runner:
+        finished = await runner.run("webhook", {"url": f"{server.url}/in?token=hidden", "secret": "hook_key"})
+
+    delivery = reported(finished)
+    assert (delivery.url, delivery.status) == (f"{server.url}/in", 400)
+    assert delivery.response is not None
+    assert len(delivery.response) == 1_000
+    assert delivery.error is not None
+    assert delivery.duration_seconds > 0
+    assert isinstance(finished.outcome, Failed)
+    assert not finished.outcome.error.retryable
+    for hidden in ("hidden", KEY.removeprefix("whsec_")):
+        assert hidden not in msgspec.json.encode(finished).decode()
+
+
+async def test_what_gets_no_answer_is_reported_too() -> None:
+    async with serving(lambda request: b"") as server, running() as runner:
+        finished = await runner.run("webhook", {"url": server.url})
+
+    delivery = reported(finished)
+    assert delivery.status is None
+    assert "got no answer" in (delivery.error or "")
+
+
+async def test_a_receiver_that_takes_too_long_is_left() -> None:
+    def dripping(request: Request) -> bytes:
+        return b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nx"
+
+    async with serving(dripping) as server, running() as runner:
+        finished = await runner.run("webhook", {"url": server.url, "timeout": 0.3})
+
+    assert isinstance(finished.outcome, Failed)
+    assert (finished.outcome.error.type, finished.outcome.error.retryable) == ("timeout", True)
+    assert "within 0.3 s" in (reported(finished).error or "")
+
+
+async def test_a_redirect_is_no_delivery() -> None:
+    async with serving(lambda request: answer(302, location="/elsewhere")) as server, running() as runner:
+        error = await runner.error("webhook", {"url": server.url})
+
+    assert (error.status, error.retryable, len(server.requests)) == (302, False, 1)
+
+
+async def test_a_server_may_ask_for_patience() -> None:
+    async with serving(lambda request: answer(503, retry_after="7")) as server, running() as runner:
+        error = await runner.error("webhook", {"url": server.url})
+
+    assert (error.retryable, error.retry_after_seconds) == (True, 7.0)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:1/", "http://[::ffff:169.254.169.254]/", "http://localhost/", "ftp://x/"]
+)
+async def test_what_http_nodes_may_not_reach_hooks_may_not_either(url: str) -> None:
+    async with running(allow_private=False) as runner:
+        error = await runner.error("webhook", {"url": url})
+
+    assert not error.retryable
+
+
+@pytest.mark.parametrize(("name", "kind"), [("hook_kye", "secret_unknown"), ("broken", "FatalError")])
+async def test_a_secret_that_can_not_be_used_fails_the_attempt_for_good(name: str, kind: str) -> None:
+    async with serving(lambda request: answer(200)) as server, running(secrets=SECRETS) as runner:
+        error = await runner.error("webhook", {"url": server.url, "secret": name})
+
+    assert (error.type, error.retryable, server.requests) == (kind, False, [])
+
+
+async def test_without_a_secret_nothing_is_signed() -> None:
+    async with serving(lambda request: answer(200)) as server, running() as runner:
+        await runner.run("webhook", {"url": server.url})
+
+    assert "webhook-signature" not in server.requests[0].headers
+
+
+async def test_own_headers_travel_but_never_replace_those_of_the_scheme() -> None:
+    headers = {"X-Own": "v", "Webhook-Id": "forged"}
+    async with serving(lambda request: answer(200)) as server, running() as runner:
+        await runner.run("webhook", {"url": server.url, "headers": headers, "id": "msg_1"})
+
+    sent = server.requests[0].headers
+    assert (sent["x-own"], sent["webhook-id"]) == ("v", "msg_1")
+
+
+@pytest.mark.parametrize(
+    ("body", "refusal"),
+    [
+        ('{"allow": false, "reason": "frozen"}', "frozen"),
+        ('{"allow": false}', "the hook does not allow the run"),
+        ('{"allow": true}', None),
+        ('{"allow": "false"}', None),
+        ("", None),
+        ("ok", None),
+    ],
+)
+async def test_an_answer_may_forbid_what_it_was_asked_about(body: str, refusal: str | None) -> None:
+    async with serving(lambda request: answer(200, body)) as server, running() as runner:
+        finished = await runner.run("webhook", {"url": server.url})
+
+    assert isinstance(finished.outcome, Succeeded)
+    assert refusal_of(finished.outcome.output) == refusal
+
+
+async def test_a_long_answer_is_shortened() -> None:
+    async with serving(lambda request: answer(200, json.dumps(["x" * 100_000]))) as server, running() as runner:
+        output = await runner.output("webhook", {"url": server.url})
+
+    assert len(output["response"]) == 1_000
+
+
+def test_secrets_do_not_show_themselves() -> None:
+    assert KEY not in f"{SECRETS!r} {SECRETS!s}"

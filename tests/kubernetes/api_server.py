@@ -1,0 +1,305 @@
+"""A Kubernetes API server inside the test's own process: Jobs, pods, watches, logs, and the ways in which it fails."""
+
+import asyncio
+import re
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, urlsplit
+
+import msgspec
+
+from tests.kubernetes.objects import Object, Objects, Refused, matches
+
+TOKEN = "a-token"
+ROUTE = re.compile(
+    r"/(?:api/v1|apis/batch/v1)/namespaces/(?P<ns>[^/]+)/(?P<kind>pods|jobs)"
+    r"(?:/(?P<name>[^/]+))?(?:/(?P<sub>status|log))?"
+)
+
+
+class Call(NamedTuple):
+    """One request, as it came in."""
+
+    method: str
+    path: str
+    query: dict[str, str]
+    body: bytes
+
+    @property
+    def is_watch(self) -> bool:
+        return self.query.get("watch") == "true"
+
+
+class Fault(NamedTuple):
+    """How to fail a request: a status, or None for a line that breaks after the request took effect."""
+
+    status: int | None
+    headers: dict[str, str]
+
+
+class Log:
+    """What a container wrote, each line with its instant, and whether more may come."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, str]] = []
+        self.over = False
+        self.changed = asyncio.Event()
+        self._at = datetime.now(UTC)
+
+    def write(self, *lines: str) -> None:
+        for line in lines:
+            self._at = max(self._at + timedelta(microseconds=1), datetime.now(UTC))
+            self.lines.append((self._at.strftime("%Y-%m-%dT%H:%M:%S.%f000Z"), line))
+        self._tell()
+
+    def end(self) -> None:
+        self.over = True
+        self._tell()
+
+    def _tell(self) -> None:
+        self.changed.set()
+        self.changed = asyncio.Event()
+
+
+class ApiServer:
+    """Listens on a port of this machine. Nothing happens to Jobs and pods by itself: that is the cluster's part."""
+
+    def __init__(self) -> None:
+        self.objects = Objects()
+        self.calls: list[Call] = []
+        self.url = ""
+        self.token = TOKEN
+        # Requests wait here while a test holds them up.
+        self.open = asyncio.Event()
+        self.open.set()
+        self._faults: list[tuple[str, str, Fault]] = []
+        self._logs: dict[str, Log] = {}
+        self._streams: dict[asyncio.StreamWriter, str] = {}
+        self._lines: set[asyncio.StreamWriter] = set()
+
+    def log(self, pod: str) -> Log:
+        return self._logs.setdefault(pod, Log())
+
+    def fail(self, method: str, path: str, status: int | None, times: int = 1, **headers: str) -> None:
+        """Have the next requests fail whose path contains a text."""
+        self._faults += [(method, path, Fault(status, headers))] * times
+
+    @property
+    def streams(self) -> list[str]:
+        """What is watched or followed at this moment."""
+        return list(self._streams.values())
+
+    @property
+    def faults_left(self) -> int:
+        return len(self._faults)
+
+    def count(self, method: str, path: str, *, watch: bool | None = None) -> int:
+        """How many requests there were."""
+        found = [call for call in self.calls if call.method == method and path in call.path]
+        return len([call for call in found if watch is None or call.is_watch is watch])
+
+    def drop_streams(self, kind: str = "watch") -> int:
+        """Break the lines of all that is watched ('watch') or followed ('log'); how many there were."""
+        found = [writer for writer, what in self._streams.items() if what == kind]
+        for writer in found:
+            writer.transport.abort()
+            self._streams.pop(writer, None)
+        return len(found)
+
+    def hang_up(self) -> None:
+        for writer in list(self._lines):
+            writer.transport.abort()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._lines.add(writer)
+        try:
+            while True:
+                call, headers = await _read(reader)
+                self.calls.append(call)
+                await self.open.wait()
+                await self._answer(call, headers, writer)
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            pass
+        finally:
+            self._streams.pop(writer, None)
+            self._lines.discard(writer)
+            writer.close()
+
+    async def _answer(self, call: Call, headers: dict[str, str], writer: asyncio.StreamWriter) -> None:
+        fault = self._take_fault(call)
+        if fault is not None and fault.status is not None:
+            refused = Refused(fault.status, "Fault", "the server is told to fail")
+            await _send(writer, fault.status, _status(refused), **fault.headers)
+            return
+        try:
+            if headers.get("authorization") != f"Bearer {self.token}":
+                raise Refused(401, "Unauthorized", "Unauthorized")
+            found = ROUTE.fullmatch(call.path)
+            if found is None:
+                raise Refused(404, "NotFound", "the server could not find the requested resource")
+            if found["sub"] == "log":
+                await self._send_log(call, found["ns"], found["name"], writer)
+                return
+            if call.is_watch:
+                await self._send_watch(call, f"{found['kind']}/{found['ns']}", writer)
+                return
+            code, answer = self._do(call, found)
+        except Refused as refused:
+            code, answer = refused.code, _status(refused)
+        if fault is not None:
+            writer.transport.abort()
+            raise ConnectionError("as told")
+        await _send(writer, code, answer)
+
+    def _do(self, call: Call, found: "re.Match[str]") -> tuple[int, Object]:
+        kind, namespace, name = found["kind"], found["ns"], found["name"]
+        body: Any = msgspec.json.decode(call.body) if call.body else {}
+        match call.method, name:
+            case "POST", None:
+                return 201, self.objects.create(kind, namespace, body)
+            case "GET", None:
+                items = self.objects.select(kind, namespace, call.query.get("labelSelector", ""))
+                return 200, {"metadata": {"resourceVersion": str(self.objects.version)}, "items": items}
+            case "GET", _:
+                return 200, self.objects.get(kind, namespace, name)
+            case "PATCH", _:
+                made = self.objects.patch(kind, namespace, name, body, status=found["sub"] == "status")
+                statuses = made["status"].get("containerStatuses") or [{}]
+                if "terminated" in (statuses[0].get("state") or {}) or made["status"].get("phase") == "Failed":
+                    self.log(name).end()
+                return 200, made
+            case "DELETE", _:
+                self.log(name).end()
+                return 200, self.objects.delete(kind, namespace, name, body)
+        raise Refused(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+
+    async def _send_watch(self, call: Call, place: str, writer: asyncio.StreamWriter) -> None:
+        self._streams[writer] = "watch"
+        since = int(call.query.get("resourceVersion") or 0)
+        loop = asyncio.get_running_loop()
+        until = loop.time() + float(call.query.get("timeoutSeconds") or 1800)
+        await _begin(writer, "application/json")
+        while loop.time() < until:
+            if since < self.objects.oldest:
+                expired = Refused(410, "Expired", f"too old resource version: {since} ({self.objects.oldest})")
+                await _send_part(writer, {"type": "ERROR", "object": _status(expired)})
+                break
+            changed = self.objects.changed
+            for version, event, where, made in list(self.objects.history):
+                if version > since and where == place and matches(made, call.query.get("labelSelector", "")):
+                    await _send_part(writer, {"type": event, "object": made})
+                since = max(since, version)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(max(0.0, until - loop.time())):
+                    await changed.wait()
+        await _finish(writer)
+        self._streams.pop(writer, None)
+
+    async def _send_log(self, call: Call, namespace: str, name: str, writer: asyncio.StreamWriter) -> None:
+        pod = self.objects.get("pods", namespace, name)
+        states = {one["name"]: one.get("state") or {} for one in pod["status"].get("containerStatuses") or []}
+        container = call.query.get("container", "")
+        if not {"running", "terminated"} & set(states.get(container, {})):
+            raise Refused(400, "BadRequest", f'container "{container}" in pod "{name}" is waiting to start')
+        self._streams[writer] = "log"
+        log, told = self.log(name), 0
+        if "tailLines" in call.query:
+            told = max(0, len(log.lines) - int(call.query["tailLines"]))
+        await _begin(writer, "text/plain")
+        while True:
+            changed = log.changed
+            for at, line in log.lines[told:]:
+                told += 1
+                if at[:19] < call.query.get("sinceTime", "")[:19]:
+                    continue
+                await _send_part(writer, f"{at} {line}\n" if call.query.get("timestamps") else f"{line}\n")
+            if log.over or call.query.get("follow") != "true":
+                break
+            await changed.wait()
+        await _finish(writer)
+        self._streams.pop(writer, None)
+
+    def _take_fault(self, call: Call) -> Fault | None:
+        for rule in self._faults:
+            method, path, fault = rule
+            if method == call.method and path in call.path:
+                self._faults.remove(rule)
+                return fault
+        return None
+
+
+async def _read(reader: asyncio.StreamReader) -> tuple[Call, dict[str, str]]:
+    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").strip().split("\r\n")
+    method, target, _ = head[0].split(" ")
+    headers = {name.lower(): value for name, value in (line.split(": ", 1) for line in head[1:])}
+    body = await reader.readexactly(int(headers.get("content-length", 0)))
+    parts = urlsplit(target)
+    return Call(method, parts.path, dict(parse_qsl(parts.query)), body), headers
+
+
+async def _send(writer: asyncio.StreamWriter, code: int, answer: Object, **headers: str) -> None:
+    body = msgspec.json.encode(answer)
+    lines = [f"HTTP/1.1 {code} X", "content-type: application/json", f"content-length: {len(body)}"]
+    lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+    writer.write("\r\n".join([*lines, "", ""]).encode() + body)
+    await writer.drain()
+
+
+async def _begin(writer: asyncio.StreamWriter, kind: str) -> None:
+    writer.write(f"HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ntransfer-encoding: chunked\r\n\r\n".encode())
+    await writer.drain()
+
+
+async def _send_part(writer: asyncio.StreamWriter, part: object) -> None:
+    body = part.encode() if isinstance(part, str) else msgspec.json.encode(part) + b"\n"
+    writer.write(f"{len(body):x}\r\n".encode() + body + b"\r\n")
+    await writer.drain()
+
+
+async def _finish(writer: asyncio.StreamWriter) -> None:
+    writer.write(b"0\r\n\r\n")
+    await writer.drain()
+
+
+def _status(refused: Refused) -> Object:
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "status": "Failure",
+        "message": refused.message,
+        "reason": refused.reason,
+        "code": refused.code,
+    }
+
+
+def write_kubeconfig(path: Path, url: str, token: str, namespace: str, **cluster: Any) -> Path:
+    """A configuration file for one cluster and one user."""
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "test", "cluster": {"server": url, **cluster}}],
+        "users": [{"name": "tester", "user": {"token": token}}],
+        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "tester", "namespace": namespace}}],
+        "current-context": "test",
+    }
+    path.write_bytes(msgspec.json.encode(document))
+    return path
+
+
+@asynccontextmanager
+async def serving(secured: ssl.SSLContext | None = None) -> AsyncIterator[ApiServer]:
+    """A server that is there for one test."""
+    server = ApiServer()
+    listening = await asyncio.start_server(server.serve, "127.0.0.1", 0, limit=1 << 22, ssl=secured)
+    scheme = "http" if secured is None else "https"
+    server.url = f"{scheme}://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+    try:
+        yield server
+    finally:
+        server.open.set()
+        listening.close()
+        server.hang_up()

@@ -1,0 +1,87 @@
+"""API servers for the tests of this folder: a simulated one for each, and a real one where its programs are at hand."""
+
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import httpx2
+import pytest
+
+from tests.kubernetes.api_server import TOKEN, ApiServer, serving, write_kubeconfig
+from tests.kubernetes.cluster import Cluster
+from tests.kubernetes.real_server import RealServer, new_namespace, start_real
+from windlass.handlers.container.handler import ContainerDefaults
+from windlass.handlers.container.manifest import KubernetesRules
+
+ASSETS = os.environ.get("KUBEBUILDER_ASSETS")
+NAMESPACE = "work"
+
+
+class Place(NamedTuple):
+    """A cluster, and how containers get there."""
+
+    cluster: Cluster
+    rules: KubernetesRules
+
+    @property
+    def defaults(self) -> ContainerDefaults:
+        return ContainerDefaults("kubernetes", self.rules)
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ApiServer]:
+    """The simulated API server."""
+    async with serving() as running:
+        yield running
+
+
+@asynccontextmanager
+async def simulated(server: ApiServer, folder: Path) -> AsyncIterator[Place]:
+    config = write_kubeconfig(folder / "kubeconfig", server.url, TOKEN, NAMESPACE)
+    headers = {"authorization": f"Bearer {TOKEN}"}
+    async with httpx2.AsyncClient(base_url=server.url, headers=headers, timeout=30) as http:
+        yield Place(Cluster(http, NAMESPACE), _rules(config))
+
+
+@asynccontextmanager
+async def real(server: RealServer, folder: Path) -> AsyncIterator[Place]:
+    headers = {"authorization": f"Bearer {server.token}"}
+    async with httpx2.AsyncClient(base_url=server.url, headers=headers, verify=False, timeout=30) as http:
+        namespace = await new_namespace(http)
+        trust = {"insecure-skip-tls-verify": True}
+        config = write_kubeconfig(folder / "kubeconfig", server.url, server.token, namespace, **trust)
+        yield Place(Cluster(http, namespace), _rules(config))
+
+
+@pytest.fixture
+async def place(server: ApiServer, tmp_path: Path) -> AsyncIterator[Place]:
+    """A cluster with the simulated API server."""
+    async with simulated(server, tmp_path) as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def real_server(server_folder: Path) -> Iterator[RealServer | None]:
+    """The real API server of $KUBEBUILDER_ASSETS, where that is set."""
+    if ASSETS is None:
+        yield None
+        return
+    server = start_real(Path(ASSETS), server_folder / "kubernetes")
+    yield server
+    server.stop()
+
+
+@pytest.fixture(params=["simulated", *(["real"] if ASSETS else [])])
+async def any_place(
+    request: pytest.FixtureRequest, server: ApiServer, real_server: RealServer | None, tmp_path: Path
+) -> AsyncIterator[Place]:
+    """A cluster with each kind of API server there is."""
+    wanted = real_server if request.param == "real" else None
+    async with simulated(server, tmp_path) if wanted is None else real(wanted, tmp_path) as found:
+        yield found
+
+
+def _rules(config: Path) -> KubernetesRules:
+    return KubernetesRules(kubeconfig=str(config), requests_per_second=1000, requests_burst=1000)

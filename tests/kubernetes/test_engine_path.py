@@ -1,0 +1,180 @@
+"""Containers through the whole path: engine, broker, worker, cluster; and what is left when parts of it die."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import msgspec
+
+from tests.engine.harness import CLOCK, Process, events_of, opened, output_of, plan_from, until
+from tests.kubernetes.api_server import ApiServer
+from tests.kubernetes.conftest import Place
+from windlass.handlers.container.handler import container_handler
+from windlass.ports.handler import Handler
+from windlass.worker.worker import Worker
+
+NODE = {"image": "busybox:1", "command": ["sh", "-c", "true"]}
+
+
+def handlers_of(place: Place) -> dict[str, Handler]:
+    return {"container": container_handler({}, place.defaults)}
+
+
+def workflow(**node: Any) -> dict[str, Any]:
+    return {"nodes": {"work": {"handler": "container", "params": NODE, **node}}}
+
+
+async def test_the_pod_of_a_killed_worker_is_adopted_by_another(any_place: Place, tmp_path: Path) -> None:
+    cluster, handlers = any_place.cluster, handlers_of(any_place)
+    async with opened(tmp_path) as store:
+        process = Process(store, plan_from(workflow()), handlers=handlers)
+        await process.engine.start()
+        doomed = Worker(process.broker, handlers, CLOCK, worker_id="doomed", random=Random(1))
+        dying = asyncio.create_task(doomed.run())
+        job = await process.submit()
+        pod = await cluster.started()
+        await _event(process, job.job_id, "node_started")
+        doomed.abort()
+        await asyncio.gather(dying, return_exceptions=True)
+        lines: list[str] = []
+        other = Worker(
+            process.broker,
+            handlers,
+            CLOCK,
+            worker_id="other",
+            heartbeat_seconds=0.01,
+            random=Random(2),
+            log_sink=lambda line: lines.append(line.message),
+        )
+        working = asyncio.create_task(other.run())
+
+        async def is_adopted() -> bool:
+            await process.broker.reclaim(0.5)
+            return any("took over" in line for line in lines)
+
+        await until(process, job.job_id, is_adopted, every_seconds=0.1)
+        await cluster.end(pod, message='{"rows": 3}')
+        ended = await process.ended(job.job_id)
+        output: Any = await output_of(process, job.job_id, "work")
+        events = await events_of(store, job.job_id)
+        await other.stop(1.0)
+        await working
+        await process.engine.stop()
+
+    assert ended.status == "completed"
+    assert (output["result"], output["pod_name"]) == ({"rows": 3}, pod["metadata"]["name"])
+    assert events.count("node_dispatched") == 1
+    assert [len(names) for names in cluster.made.values()] == [1]
+    await cluster.expire()
+    assert await cluster.jobs() == []
+
+
+async def test_an_eviction_costs_the_author_no_attempt(any_place: Place, tmp_path: Path) -> None:
+    cluster = any_place.cluster
+    async with opened(tmp_path) as store:
+        process = Process(store, plan_from(workflow()), handlers=handlers_of(any_place))
+        await process.start()
+        job = await process.submit()
+        await cluster.evict(await cluster.started())
+        second = (await cluster.jobs_of(2))[-1]
+        first = next(iter(cluster.made))
+        (second,) = [one for one in await cluster.jobs() if one["metadata"]["name"] != first]
+        pod = await cluster.make_pod(second)
+        await cluster.start(pod)
+        await cluster.end(pod, job=second)
+        ended = await process.ended(job.job_id)
+        events = await events_of(store, job.job_id)
+        await process.stop()
+
+    assert ended.status == "completed"
+    assert events.count("worker_lost") == 1
+    assert second["metadata"]["labels"]["windlass/attempt"] == "2"
+    assert [len(names) for names in cluster.made.values()] == [1, 1]
+
+
+async def test_a_cancelled_job_takes_its_container_along(any_place: Place, tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
+        process = Process(store, plan_from(workflow()), handlers=handlers_of(any_place))
+        await process.start()
+        job = await process.submit()
+        await any_place.cluster.started()
+        await _event(process, job.job_id, "node_started")
+        labels = (await any_place.cluster.job())["metadata"]["labels"]
+        await process.engine.cancel(job.job_id)
+        ended = await process.ended(job.job_id)
+        await any_place.cluster.collected()
+        await process.stop()
+
+    assert ended.status == "cancelled"
+    slot = datetime.fromtimestamp(job.created_at / 1e6, UTC).strftime("%Y-%m-%dT%H-%M-%S")
+    assert labels["job-id"] == job.job_id
+    assert labels["run-id"].startswith(f"test-{slot}")
+    assert labels["scheduled-at"].startswith(slot)
+
+
+async def test_a_node_starts_when_its_pod_runs(any_place: Place, tmp_path: Path) -> None:
+    cluster = any_place.cluster
+    async with opened(tmp_path) as store:
+        process = Process(store, plan_from(workflow()), handlers=handlers_of(any_place))
+        await process.start()
+        job = await process.submit()
+        pod = await cluster.make_pod()
+        await cluster.hold(pod, "ContainerCreating")
+        # A handler that takes as long counts as started.
+        await asyncio.sleep(0.6)
+        before = await events_of(store, job.job_id)
+        await cluster.start(pod)
+        await _event(process, job.job_id, "node_started")
+        await cluster.end(pod)
+        ended = await process.ended(job.job_id)
+        await process.stop()
+
+    assert "node_started" not in before
+    assert ended.status == "completed"
+
+
+async def test_a_run_that_is_killed_finds_its_pod_again(place: Place, server: ApiServer, tmp_path: Path) -> None:
+    (tmp_path / "work.json").write_bytes(msgspec.json.encode({"workflow_id": "work", **workflow()}))
+    cluster = place.cluster
+    first = _spawn(place, tmp_path)
+    pod = await cluster.started()
+    # It follows the log, so it has seen its container run.
+    async with asyncio.timeout(30):
+        while "log" not in server.streams:  # noqa: ASYNC110  nobody tells when another process has seen something
+            await asyncio.sleep(0.01)
+    first.send_signal(signal.SIGKILL)
+    await asyncio.to_thread(first.communicate)
+    second = _spawn(place, tmp_path, "--resume")
+    async with asyncio.timeout(30):
+        while server.count("POST", "/jobs") < 2:  # noqa: ASYNC110  as above
+            await asyncio.sleep(0.01)
+    await cluster.end(pod, message='{"rows": 3}')
+    out, said = await asyncio.to_thread(second.communicate, None, 60)
+
+    assert second.returncode == 0, said.decode()
+    result = msgspec.json.decode(out)["result_data"]["work"]
+    assert (result["result"], result["pod_name"]) == ({"rows": 3}, pod["metadata"]["name"])
+    assert [len(names) for names in cluster.made.values()] == [1]
+
+
+def _spawn(place: Place, folder: Path, *more: str) -> "subprocess.Popen[bytes]":
+    settings = {
+        "WINDLASS_CONTAINER__RUNTIME": "kubernetes",
+        "WINDLASS_KUBERNETES__KUBECONFIG": str(place.rules.kubeconfig),
+    }
+    command = [sys.executable, "-m", "windlass", "run", "work.json", "--json", *more]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, cwd=folder, env={**os.environ, **settings}, stdout=pipe, stderr=pipe)
+
+
+async def _event(process: Process, job_id: str, kind: str) -> None:
+    async def is_told() -> bool:
+        return kind in await events_of(process.store, job_id)
+
+    await until(process, job_id, is_told)

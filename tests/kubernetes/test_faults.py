@@ -1,0 +1,287 @@
+"""Containers on an API server that fails, forgets and hangs up; and the logs that it carries."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from msgspec.structs import replace
+
+from tests.handlers.handler_harness import Runner, running
+from tests.kubernetes.api_server import ApiServer
+from tests.kubernetes.conftest import Place
+from windlass.handlers.container import link, pod_log
+from windlass.handlers.container.handler import ContainerDefaults
+
+NODE = {"image": "busybox:1", "command": ["sh", "-c", "true"]}
+PATIENCE_SECONDS = 20.0
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while not holds():  # noqa: ASYNC110  the server gives no event for each of these
+            await asyncio.sleep(0.005)
+
+
+def messages(runner: Runner) -> list[str]:
+    return [line.message for line in runner.lines if line.level == "info"]
+
+
+@pytest.fixture(autouse=True)
+def quick_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(link, "PAUSE_SECONDS_MIN", 0.01)
+    monkeypatch.setattr(pod_log, "PAUSE_SECONDS_MIN", 0.01)
+
+
+async def test_a_dropped_watch_is_taken_up_again(place: Place, server: ApiServer) -> None:
+    async with running(container=place.defaults) as runner:
+        task = await runner.publish("container", NODE)
+        pod = await place.cluster.started()
+        await runner.started(task)
+        for _ in range(3):
+            await until(lambda: server.drop_streams() == 1)
+        await place.cluster.end(pod, message="[1]")
+        output = await runner.output_of(task)
+
+    assert output["result"] == [1]
+    assert server.count("GET", "/pods", watch=True) >= 3
+    assert len(place.cluster.made) == 1
+
+
+async def test_what_happens_while_nobody_watches_is_seen_afterwards(place: Place, server: ApiServer) -> None:
+    async with running(container=place.defaults) as runner:
+        task = await runner.publish("container", NODE)
+        pod = await place.cluster.started()
+        await runner.started(task)
+        await until(lambda: "watch" in server.streams)
+        server.open.clear()
+        server.drop_streams()
+        server.open.set()
+        await place.cluster.end(pod, 7)
+        error = await runner.error_of(task)
+
+    assert "code 7" in error.message
+
+
+async def test_a_version_that_is_forgotten_means_a_new_list(place: Place, server: ApiServer) -> None:
+    async with running(container=place.defaults) as runner:
+        task = await runner.publish("container", NODE)
+        pod = await place.cluster.started()
+        await runner.started(task)
+        lists = server.count("GET", "/pods", watch=False)
+        server.objects.compact()
+        server.drop_streams()
+        await place.cluster.end(pod)
+        output = await runner.output_of(task)
+
+    assert output["exit_code"] == 0
+    assert server.count("GET", "/pods", watch=False) > lists
+
+
+async def test_a_watch_that_says_410_is_no_error(place: Place, server: ApiServer) -> None:
+    async with running(container=place.defaults) as runner:
+        task = await runner.publish("container", NODE)
+        pod = await place.cluster.started()
+        await runner.started(task)
+        await until(lambda: "watch" in server.streams)
+        # The watch under way has fallen behind what is kept.
+        server.objects.compact()
+        await until(lambda: server.count("GET", "/pods", watch=True) >= 2)
+        await place.cluster.end(pod)
+        output = await runner.output_of(task)
+
+    assert output["exit_code"] == 0
+
+
+async def test_an_api_server_that_is_away_does_not_end_the_attempt(place: Place, server: ApiServer) -> None:
+    async with running(container=place.defaults) as runner:
+        task = await runner.publish("container", NODE)
+        pod = await place.cluster.started()
+        await runner.started(task)
+        server.fail("PATCH", "/jobs/", 503, times=10)
+        await until(lambda: server.drop_streams() == 1)
+        await until(lambda: server.faults_left == 0)
+        await place.cluster.end(pod)
+        output = await runner.output_of(task)
+
+    assert output["exit_code"] == 0
+    # Every request counts, those that failed too.
+    assert output["api_calls"] >= 14
+
+
+async def test_an_api_server_that_stays_away_is_an_error_worth_another_attempt(place: Place, server: ApiServer) -> None:
+    server.fail("POST", "/jobs", 503, times=100)
+    async with running(container=place.defaults) as runner:
+        error = await runner.error("container", NODE)
+
+    assert (error.type, error.retryable) == ("kubernetes_unavailable", True)
+    assert "503" in error.message
+    assert server.count("POST", "/jobs") == link.TRIES_MAX
+
+
+async def test_a_busy_server_is_asked_again_when_it_says(place: Place, server: ApiServer) -> None:
+    server.fail("POST", "/jobs", 429, retry_after="1")
+    loop = asyncio.get_running_loop()
+    async with running(container=place.defaults) as runner:
+        began = loop.time()
+        task = await runner.publish("container", NODE)
+        await place.cluster.job()
+        waited = loop.time() - began
+        await place.cluster.end(await place.cluster.started())
+        await runner.output_of(task)
+
+    assert waited >= 1.0
+    assert server.count("POST", "/jobs") == 2
+
+
+async def test_a_create_whose_answer_is_lost_is_not_made_twice(place: Place, server: ApiServer) -> None:
+    server.fail("POST", "/jobs", None)
+    async with running(container=place.defaults) as runner:
+        task = await runner.publish("container", NODE)
+        await place.cluster.end(await place.cluster.started())
+        output = await runner.output_of(task)
+
+    assert output["exit_code"] == 0
+    assert server.count("POST", "/jobs") == 2
+    assert [len(names) for names in place.cluster.made.values()] == [1]
+
+
+async def test_a_cancel_while_the_job_is_created_leaves_nothing(place: Place, server: ApiServer) -> None:
+    async with running(container=place.defaults) as runner:
+        server.open.clear()
+        task = await runner.publish("container", NODE)
+        await until(lambda: server.count("POST", "/jobs") == 1)
+        await runner.broker.cancel([task.task_id])
+        error = await runner.error_of(task)
+        server.open.set()
+        await until(lambda: server.count("DELETE", "/jobs/") == 1)
+        await place.cluster.collected()
+
+    assert error.type == "cancelled"
+    assert server.count("POST", "/jobs") == 1
+
+
+async def test_a_cancel_that_the_server_refuses_at_first_still_deletes(place: Place, server: ApiServer) -> None:
+    async with running(container=place.defaults) as runner:
+        task = await runner.publish("container", NODE)
+        await place.cluster.started()
+        await runner.started(task)
+        server.fail("DELETE", "/jobs/", 500, times=3)
+        await runner.broker.cancel([task.task_id])
+        await runner.error_of(task)
+        await place.cluster.collected()
+
+    assert server.count("DELETE", "/jobs/") == 4
+
+
+async def test_a_stop_of_the_worker_waits_for_a_deletion_under_way(place: Place, server: ApiServer) -> None:
+    async with running(container=place.defaults) as runner:
+        task = await runner.publish("container", NODE)
+        await place.cluster.started()
+        await runner.started(task)
+        server.open.clear()
+        server.fail("DELETE", "/jobs/", 500)
+        await runner.broker.cancel([task.task_id])
+        await until(lambda: server.count("DELETE", "/jobs/") == 1)
+        asyncio.get_running_loop().call_later(0.7, server.open.set)
+
+    await place.cluster.collected()
+
+
+async def test_a_log_is_told_while_the_container_runs(place: Place, server: ApiServer) -> None:
+    async with running(container=place.defaults) as runner:
+        task = await runner.publish("container", NODE)
+        pod = await place.cluster.started()
+        log = server.log(pod["metadata"]["name"])
+        log.write("loading")
+        await runner.said("loading")
+        log.write("done", '{"rows": 4}')
+        await place.cluster.end(pod)
+        output = await runner.output_of(task)
+
+    assert messages(runner) == ["loading", "done", '{"rows": 4}']
+    assert output["result"] == {"rows": 4}
+
+
+async def test_a_broken_log_goes_on_where_it_was(place: Place, server: ApiServer) -> None:
+    async with running(container=place.defaults) as runner:
+        task = await runner.publish("container", NODE)
+        pod = await place.cluster.started()
+        log = server.log(pod["metadata"]["name"])
+        for at in range(5):
+            log.write(f"line {at}")
+            await runner.said(f"line {at}")
+            server.drop_streams("log")
+        log.write("the last")
+        await place.cluster.end(pod)
+        await runner.output_of(task)
+
+    assert messages(runner) == [*(f"line {at}" for at in range(5)), "the last"]
+
+
+async def test_a_log_that_can_not_be_read_is_said_and_does_no_harm(place: Place, server: ApiServer) -> None:
+    server.fail("GET", "/log", 403, times=10)
+    async with running(container=place.defaults) as runner:
+        task = await runner.publish("container", NODE)
+        pod = await place.cluster.started()
+        await runner.said("the log can not be read")
+        await place.cluster.end(pod, message='"kept"')
+        output = await runner.output_of(task)
+
+    assert output["result"] == "kept"
+
+
+async def test_a_long_log_is_cut_with_a_note_and_its_end_still_counts(place: Place, server: ApiServer) -> None:
+    rules = replace(place.rules, log_bytes_max=2000)
+    async with running(container=ContainerDefaults("kubernetes", rules)) as runner:
+        task = await runner.publish("container", NODE)
+        pod = await place.cluster.started()
+        log = server.log(pod["metadata"]["name"])
+        log.write(*(f"line {at}" for at in range(500)), '{"rows": 500}')
+        await runner.said("the log ends here")
+        await place.cluster.end(pod)
+        output = await runner.output_of(task)
+
+    assert len(messages(runner)) < 100
+    assert output["truncated"] is True
+    assert output["result"] == {"rows": 500}
+
+
+async def test_an_error_has_the_end_of_the_log(place: Place, server: ApiServer) -> None:
+    async with running(container=place.defaults) as runner:
+        task = await runner.publish("container", NODE)
+        pod = await place.cluster.started()
+        server.log(pod["metadata"]["name"]).write("Traceback", "ValueError: no")
+        await place.cluster.end(pod, 1)
+        error = await runner.error_of(task)
+
+    assert error.message.endswith("exited with code 1: Traceback\nValueError: no")
+
+
+async def test_requests_keep_the_pace_that_is_set(place: Place, server: ApiServer) -> None:
+    rules = replace(place.rules, requests_per_second=10.0, requests_burst=1)
+    loop = asyncio.get_running_loop()
+    async with running(container=ContainerDefaults("kubernetes", rules)) as runner:
+        began = loop.time()
+        tasks = [await runner.publish("container", NODE) for _ in range(6)]
+        await place.cluster.jobs_of(len(tasks))
+        waited = loop.time() - began
+        await runner.broker.cancel([task.task_id for task in tasks])
+        await runner.finished_all(tasks)
+
+    assert waited >= 0.45
+
+
+async def test_no_request_is_made_while_a_container_just_runs(place: Place, server: ApiServer) -> None:
+    async with running(container=place.defaults) as runner:
+        task = await runner.publish("container", NODE)
+        pod = await place.cluster.started()
+        await runner.started(task)
+        await until(lambda: {"watch", "log"} <= set(server.streams))
+        before = len(server.calls)
+        # Longer than any pause between two looks would be.
+        assert await runner.messages_for(1.5) == []
+        after = len(server.calls)
+        await place.cluster.end(pod)
+        await runner.output_of(task)
+
+    assert after == before

@@ -1,0 +1,220 @@
+"""Schedules and runs with several engines that crash: each slot once, limits held, waits in order."""
+
+import asyncio
+from random import Random
+
+import pytest
+
+from windlass.core.run_rules import Action, ActionKind, CatchUp, Constraints, RunRetry, RunRules
+from windlass.core.runs.states import RunState
+from windlass.core.slots import Schedule
+from windlass.testing.faults import Fault
+from windlass.testing.schedules import MINUTE, RunWorld, check_slots
+
+EVERY_MINUTE = Schedule(cron="* * * * *", input_data={"name": "x", "seconds": 0.5})
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_thousand_schedules_fire_each_minute_once_although_engines_crash_at_the_slot(seed: int) -> None:
+    world = RunWorld(seed, crash_rate=0.02)
+    began = world.clock.now()
+    wrong: list[str] = []
+
+    async def main() -> None:
+        for number in range(1_000):
+            await world.deploy(f"flow{number}", RunRules(schedule=EVERY_MINUTE))
+        await asyncio.sleep(4 * 60 + 30)
+        await world.settled()
+        for number in range(1_000):
+            wrong.extend(check_slots(world, f"flow{number}", EVERY_MINUTE, began, began + 4 * MINUTE))
+
+    outcome = world.run(main)
+
+    assert (wrong, outcome.violations) == ([], [])
+    assert outcome.slots >= 4_000
+    assert outcome.crashes >= 3
+
+
+def by_violation(kind: str, limit: int = 3) -> RunRules:
+    action = Action(kind=ActionKind(kind), delay_seconds=5.0, times_max=1_000, timeout_seconds=100_000.0)
+    return RunRules(constraints=Constraints(max_concurrent_runs=limit), on_constraint_violation=action)
+
+
+@pytest.mark.parametrize("kind", ["wait", "skip", "kill_old", "retry_later"])
+def test_the_limit_holds_with_three_engines_and_200_triggers_at_once(kind: str) -> None:
+    world = RunWorld(7, crash_rate=0.05, crash_seconds=60.0)
+
+    async def main() -> None:
+        await world.deploy("flow", by_violation(kind))
+        given = {"name": "flow", "seconds": 2.0}
+        await asyncio.gather(*(world.submit("flow", given) for _ in range(200)))
+        await asyncio.sleep(60)
+        await world.settled()
+
+    outcome = world.run(main)
+
+    states = [row.state for row in outcome.rows]
+    assert outcome.violations == []
+    assert world.busy_max("flow") == 3
+    assert len(states) == 200
+    ran = [row for row in outcome.rows if row.state is RunState.COMPLETED and not row.detail.is_skipped]
+    if kind in ("wait", "retry_later"):
+        assert len(ran) == 200
+        # A killed job's task may live on for a moment; here none is killed.
+        assert outcome.peaks["flow"] <= 3
+        assert outcome.crashes >= 2
+    else:
+        assert 3 <= len(ran) < 200
+
+
+def test_runs_that_wait_start_in_the_order_in_which_they_came() -> None:
+    world = RunWorld(3, crash_rate=0.05, crash_seconds=60.0)
+
+    async def main() -> None:
+        await world.deploy("flow", by_violation("wait", 1))
+        for _ in range(20):
+            await world.submit("flow", {"name": "flow", "seconds": 1.0})
+        await world.settled()
+
+    outcome = world.run(main)
+
+    rows = sorted(outcome.rows, key=lambda row: row.created_at)
+    started = [row.detail.started_at for row in rows]
+    assert outcome.violations == []
+    assert outcome.crashes >= 1
+    assert None not in started
+    assert started == sorted(started, key=lambda at: at or 0)
+
+
+def test_kill_old_leaves_exactly_the_newest() -> None:
+    world = RunWorld(5)
+
+    async def main() -> None:
+        await world.deploy("flow", by_violation("kill_old", 1))
+        for _ in range(20):
+            await world.submit("flow", {"name": "flow", "seconds": 200.0})
+            await asyncio.sleep(1.0)
+        await world.settled()
+
+    outcome = world.run(main)
+
+    rows = sorted(outcome.rows, key=lambda row: row.created_at)
+    assert outcome.violations == []
+    assert [row.state for row in rows] == [*[RunState.CANCELLED] * 19, RunState.COMPLETED]
+
+
+@pytest.mark.parametrize(
+    ("policy", "window", "expected"),
+    [
+        (CatchUp.ALL, 86_400.0, range(1, 11)),
+        (CatchUp.ALL, 250.0, range(7, 11)),
+        (CatchUp.LATEST, 86_400.0, [10]),
+        (CatchUp.NONE, 86_400.0, []),
+    ],
+)
+def test_engines_that_are_down_over_ten_slots_catch_up_as_declared(
+    policy: CatchUp, window: float, expected: "range | list[int]"
+) -> None:
+    world = RunWorld(11)
+    schedule = Schedule(cron="* * * * *", input_data={"name": "flow"})
+    constraints = Constraints(catch_up=policy, catch_up_window_seconds=window)
+    began = world.clock.now()
+    wrong: list[str] = []
+
+    async def main() -> None:
+        await world.deploy("flow", RunRules(schedule=schedule, constraints=constraints))
+        await asyncio.sleep(10)
+        lives = [post.life for post in world.crew.posts]
+        for life in lives:
+            assert life is not None
+            life.pause()
+        # Ten slots; for those who catch nothing up so long after the last that it does not count as merely late.
+        await asyncio.sleep(10 * 60 + (65 if policy is CatchUp.NONE else 40) - 10)
+        for life in lives:
+            assert life is not None
+            life.resume()
+        await asyncio.sleep(15)
+        await world.settled()
+        wrong.extend(check_slots(world, "flow", schedule, began, began + 10 * MINUTE))
+
+    outcome = world.run(main)
+
+    ran = [row for row in outcome.rows if row.state is RunState.COMPLETED]
+    slots = [(row.scheduled_at - began) // MINUTE for row in sorted(ran, key=lambda row: row.detail.started_at or 0)]
+    assert (wrong, outcome.violations) == ([], [])
+    assert [slot for slot in slots if slot <= 10] == list(expected)
+
+
+def any_rules(chance: Random) -> RunRules:
+    """Rules of all sorts, some of which contradict each other."""
+    kind = chance.choice([None, "wait", "skip", "kill_old", "retry_later", "trigger_job"])
+    action = None
+    if kind is not None:
+        action = Action(
+            kind=ActionKind(kind), delay_seconds=3.0, times_max=5, timeout_seconds=20.0, workflow_id="other"
+        )
+    trigger = Action(kind=ActionKind.TRIGGER_JOB, workflow_id=chance.choice(["other", "gone"]))
+    return RunRules(
+        schedule=Schedule(interval_seconds=chance.choice([5, 20]), input_data={"name": "x", "seconds": 2.0}),
+        constraints=Constraints(
+            max_concurrent_runs=chance.choice([None, 1, 2]),
+            require_previous_success=chance.random() < 0.2,
+            catch_up=chance.choice(list(CatchUp)),
+            max_expected_run_seconds=chance.choice([None, 1.0]),
+            max_allowed_run_seconds=chance.choice([None, 3.0]),
+        ),
+        on_constraint_violation=action,
+        on_success=chance.choice([None, trigger]),
+        on_failure=chance.choice([None, trigger]),
+        on_slow=chance.choice([None, trigger]),
+        retry=chance.choice([None, RunRetry(max_retries=2, initial_delay_seconds=1.0, full=chance.random() < 0.5)]),
+    )
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_whatever_goes_wrong_every_run_ends_by_the_rules(seed: int) -> None:
+    chance = Random(seed)
+    rates = {fault: chance.random() * 0.004 for fault in Fault if fault is not Fault.SHUFFLE}
+    world = RunWorld(seed, shards=3, rates=rates)
+    names = ("a", "b", "c")
+
+    async def disturb() -> None:
+        rows = [row for row in world.store.runs.all_runs() if row.completed_at is None]
+        deed = chance.randrange(7)
+        if deed == 0 and rows:
+            victim = chance.choice(rows).run_id
+            await world.ask(lambda engine: engine.runs.cancel(victim))
+        elif deed == 1:
+            await world.ask(lambda engine: engine.runs.pause("a"))
+        elif deed == 2:
+            await world.ask(lambda engine: engine.runs.resume("a"))
+        elif deed == 3 and (jobs := [row.job_id for row in world.store.runs.all_runs() if row.job_id is not None]):
+            job = chance.choice(jobs)
+            await world.ask(lambda engine: engine.cancel(job) if chance.random() < 0.5 else engine.retry(job))
+        elif deed == 4 and chance.random() < 0.3:
+            world.crew.flush_broker()
+        elif deed == 5:
+            now = world.clock.now()
+            await world.ask(lambda engine: engine.runs.backfill("b", now - 2 * MINUTE, now - MINUTE))
+        else:
+            given = {"name": "x", "seconds": chance.choice([0.1, 4.0]), "fails": chance.random() < 0.4}
+            await world.submit(chance.choice(names), given)
+
+    async def main() -> None:
+        await world.deploy("other", RunRules(constraints=Constraints(max_concurrent_runs=2)))
+        for name in names:
+            await world.deploy(name, any_rules(chance))
+        for _ in range(30):
+            await disturb()
+            await asyncio.sleep(chance.random() * 4.0)
+        for name in names:
+            await world.store.delete_workflow(name, world.clock.now(), force=True)
+        await world.settled()
+
+    outcome = world.run(main)
+
+    assert outcome.violations == []
+    for name in names:
+        rules = world.plans[name, 1].runs
+        limit = None if rules is None else rules.constraints.max_concurrent_runs
+        assert limit is None or world.busy_max(name) <= limit

@@ -1,0 +1,183 @@
+"""What several shards of one process ask of PostgreSQL at the same time goes there together."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+import asyncpg
+import pytest
+
+from tests.contracts.rows import T0, changes, event, job_row, new_job
+from tests.contracts.stores import emptied
+from tests.servers import Server, new_database
+from windlass.clock import SystemClock
+from windlass.core.errors import CommitUnknown, StaleLease
+from windlass.ports.store import Request
+from windlass.stores.postgres import PostgresStore
+from windlass.stores.postgres_commits import GROUP_MAX
+
+SHARDS = range(4)
+
+
+@pytest.fixture(scope="session")
+def own_database(postgres_server: Server) -> str:
+    return new_database(postgres_server.url, "together")
+
+
+@pytest.fixture
+async def url(own_database: str) -> str:
+    return await emptied(own_database)
+
+
+@pytest.fixture
+async def store(url: str) -> AsyncIterator[PostgresStore]:
+    opened = await PostgresStore.open(url, SystemClock())
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def admin(url: str) -> AsyncIterator[asyncpg.Connection]:
+    connection = await asyncpg.connect(url)
+    yield connection
+    await connection.close()
+
+
+async def begin(store: PostgresStore, shards: Sequence[int] = SHARDS) -> dict[int, int]:
+    """A job in each shard, and the epochs under which this process owns them."""
+    await store.submit([new_job(f"j{shard}", shard=shard) for shard in shards])
+    return {shard: (await store.take_lease(shard, "me")).epoch for shard in shards}
+
+
+async def commit_all(store: PostgresStore, epochs: dict[int, int], seq: int = 2) -> list[BaseException | None]:
+    started = [
+        store.commit(shard, epoch, changes(jobs=[job_row(f"j{shard}")], events={f"j{shard}": [event(seq)]}))
+        for shard, epoch in epochs.items()
+    ]
+    return await asyncio.gather(*started, return_exceptions=True)
+
+
+async def statuses(store: PostgresStore, shards: Sequence[int] = SHARDS) -> list[str]:
+    return [(await store.job(f"j{shard}")).status for shard in shards]
+
+
+async def test_commits_of_several_shards_are_one_transaction(store: PostgresStore, admin: asyncpg.Connection) -> None:
+    epochs = await begin(store)
+
+    assert await commit_all(store, epochs) == [None] * 4
+
+    assert await admin.fetchval("select count(distinct xmin::text) from jobs") == 1
+    assert await statuses(store) == ["running"] * 4
+
+
+async def test_more_commits_than_one_call_takes_are_all_stored(store: PostgresStore) -> None:
+    epochs = await begin(store, range(GROUP_MAX + 3))
+
+    assert set(await commit_all(store, epochs)) == {None}
+
+    assert set(await statuses(store, range(GROUP_MAX + 3))) == {"running"}
+
+
+async def test_a_lost_shard_among_others_loses_its_own_commit_only(store: PostgresStore) -> None:
+    epochs = await begin(store)
+    await store.take_lease(2, "another")
+
+    answers = await commit_all(store, epochs)
+
+    assert [type(answer) for answer in answers] == [type(None), type(None), StaleLease, type(None)]
+    assert "shard 2 has a new owner (epoch 2, not 1)" in str(answers[2])
+    assert await statuses(store) == ["running", "running", "pending", "running"]
+
+
+async def test_a_commit_that_is_refused_fails_alone(store: PostgresStore) -> None:
+    epochs = await begin(store)
+    bad = store.commit(1, epochs[1], changes(jobs=[job_row("nobody")]))
+    good = commit_all(store, {0: epochs[0], 3: epochs[3]})
+
+    refused, others = await asyncio.gather(bad, good, return_exceptions=True)
+
+    assert isinstance(refused, CommitUnknown)
+    assert others == [None, None]
+    assert await statuses(store) == ["running", "pending", "pending", "running"]
+
+
+async def test_a_shard_that_was_never_owned_takes_no_commit(store: PostgresStore) -> None:
+    epochs = await begin(store, [0])
+
+    answers = await commit_all(store, {**epochs, 7: 1})
+
+    assert [type(answer) for answer in answers] == [type(None), StaleLease]
+
+
+async def test_commits_of_one_shard_are_stored_one_after_the_other(
+    store: PostgresStore, admin: asyncpg.Connection
+) -> None:
+    epochs = await begin(store, [0])
+    both = [
+        store.commit(0, epochs[0], changes(jobs=[job_row("j0", status)], events={"j0": [event(seq)]}))
+        for seq, status in [(2, "running"), (3, "completed")]
+    ]
+
+    await asyncio.gather(*both)
+
+    assert [one.seq for one in await store.events("j0")] == [1, 2, 3]
+    assert (await store.job("j0")).status == "completed"
+    assert await admin.fetchval("select count(distinct xmin::text) from events") == 3
+
+
+async def test_a_commit_that_was_given_up_before_it_went_out_is_not_stored(store: PostgresStore) -> None:
+    epochs = await begin(store, [0, 1])
+    given_up = asyncio.ensure_future(store.commit(0, epochs[0], changes(jobs=[job_row("j0")])))
+    kept = asyncio.ensure_future(store.commit(1, epochs[1], changes(jobs=[job_row("j1")])))
+    await asyncio.sleep(0)
+
+    given_up.cancel()
+    await kept
+
+    assert await statuses(store, [0, 1]) == ["pending", "running"]
+
+
+async def test_closing_waits_for_the_commits_that_were_accepted(store: PostgresStore, url: str) -> None:
+    epochs = await begin(store, [0])
+    committing = asyncio.ensure_future(store.commit(0, epochs[0], changes(jobs=[job_row("j0")])))
+    await asyncio.sleep(0)
+
+    await store.close()
+
+    await committing
+    other = await PostgresStore.open(url, SystemClock())
+    assert await statuses(other, [0]) == ["running"]
+    await other.close()
+
+
+async def test_each_shard_gets_its_own_answer(store: PostgresStore) -> None:
+    epochs = await begin(store)
+    await store.submit([new_job("later", shard=1, created_at=T0 + 5)])
+    await store.request(Request("r3", "j3", "cancel", T0))
+
+    asked = [
+        asyncio.gather(store.epoch(shard), store.pending(shard, T0 + 1 + 9 * shard, 10), store.requests(shard, 10))
+        for shard in (*SHARDS, 9)
+    ]
+    epoch_of, pending, requests = zip(*await asyncio.gather(*asked), strict=True)
+
+    assert epoch_of == (*epochs.values(), 0)
+    assert pending == (["j0"], ["j1", "later"], ["j2"], ["j3"], [])
+    assert [[one.request_id for one in found] for found in requests] == [[], [], [], ["r3"], []]
+
+
+async def test_a_bound_is_each_shards_own(store: PostgresStore) -> None:
+    await store.submit([new_job(f"{name}{shard}", shard=shard) for shard in (0, 1) for name in "abc"])
+
+    found = await asyncio.gather(store.pending(0, T0 + 1, 1), store.pending(1, T0 + 1, 2))
+
+    assert found == [["a0"], ["a1", "b1"]]
+
+
+async def test_a_question_that_was_given_up_leaves_the_others_theirs(store: PostgresStore) -> None:
+    epochs = await begin(store, [0, 1])
+    given_up, kept = (asyncio.ensure_future(store.epoch(shard)) for shard in (0, 1))
+    await asyncio.sleep(0)
+
+    given_up.cancel()
+
+    assert await kept == epochs[1]
