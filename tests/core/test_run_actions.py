@@ -30,6 +30,37 @@ def test_a_hook_may_refuse_a_run() -> None:
     assert story.rows[run].detail.reason == "not today"
 
 
+def test_a_hook_is_asked_before_each_attempt_and_the_run_keeps_its_place_meanwhile() -> None:
+    story = Story(
+        rules(pre_run_hook=HOOK, max_concurrent_runs=1, violation=action("wait"), retry=RunRetry(max_retries=1))
+    )
+    first = story.submit()
+    story.answer()
+    story.start(first)
+    story.end(first, "failed")
+    story.pass_time(30)
+    asked = (story.state(first), story.ordered(MakeCall))
+
+    second = story.submit()
+    story.answer()
+
+    assert asked == ("condition_running", 2)
+    assert (story.state(first), story.state(second)) == ("container_creating", "action_running")
+
+
+def test_a_run_that_was_stopped_for_its_time_stays_failed_when_its_job_is_told_to_have_ended() -> None:
+    story = Story(rules(max_allowed_run_seconds=10.0, post_run_hook=HOOK))
+    run = story.submit()
+    story.start(run)
+    story.pass_time(10)
+    story.end(run, "cancelled")
+    before = story.state(run)
+
+    story.answer()
+
+    assert (before, story.state(run)) == ("terminating", "failed")
+
+
 @pytest.mark.parametrize(("choice", "state"), [("allow", "container_creating"), ("skip", "completed")])
 def test_a_hook_that_can_not_be_asked_follows_the_declared_choice(choice: str, state: str) -> None:
     story = Story(rules(pre_run_hook=HOOK, on_check_error=OnCheckError(choice)))

@@ -4,7 +4,7 @@ import pytest
 
 from tests.core.run_story import HOOK, T0, Story, action, rules
 from windlass.core.run_rules import RunRetry
-from windlass.core.runs.messages import Container, ContainerEnded, JobArrived, JobRefused, RunLost
+from windlass.core.runs.messages import Container, ContainerEnded, JobArrived, JobRefused, RunDue, RunLost
 from windlass.core.runs.orders import CancelJob, MakeCall, MakeJob, ReleaseJob, RetryJob, TriggerJob
 from windlass.core.runs.states import RUN_FINAL, RunState
 
@@ -405,6 +405,17 @@ def test_a_cancelled_run_lets_the_next_one_in() -> None:
     story.cancel(first)
 
     assert story.state(second) == "container_creating"
+
+
+def test_a_wait_that_is_called_over_too_early_goes_on() -> None:
+    story = Story(rules(max_concurrent_runs=1, violation=action("wait", timeout_seconds=60.0)))
+    story.submit()
+    second = story.submit()
+    story.pass_time(30)
+
+    story.hear(RunDue(second, "run_wait"))
+
+    assert story.state(second) == "action_running"
 
 
 def test_messages_that_come_twice_change_nothing() -> None:

@@ -250,6 +250,18 @@ def test_a_schedule_that_changes_to_an_earlier_slot_fires_it() -> None:
     assert slots_run(story) == [1]
 
 
+def test_a_changed_schedule_makes_up_for_nothing_before_the_change() -> None:
+    story = Story(rules(schedule=Schedule(cron="0 * * * *"), catch_up=CatchUp.ALL))
+    story.deploy()
+    story.pass_time(600)
+    story.book.rules["flow", 2] = rules(schedule=EVERY_MINUTE, catch_up=CatchUp.ALL)
+
+    story.deploy(2)
+    story.pass_time(60)
+
+    assert slots_run(story) == [11]
+
+
 def test_a_schedule_that_is_switched_on_begins_then() -> None:
     story = Story(rules(schedule=Schedule(cron="* * * * *", enabled=False), catch_up=CatchUp.ALL))
     story.deploy()
@@ -291,6 +303,30 @@ def test_a_backfill_runs_the_slots_of_a_stretch_that_have_no_run_yet_in_order() 
 
     assert slots_run(story) == [-5, -4, -2, -1]
     assert all(story.rows[run_id(minute)].detail.is_catch_up for minute in (-5, -4, -2, -1))
+
+
+def test_a_backfill_comes_after_what_the_schedule_has_to_catch_up() -> None:
+    story = scheduled()
+    story.now += 10 * MINUTE + 1
+    given = Given(story.book.shelf("flow").schedule, story.book.rules["flow", 1])
+
+    story.hear(RunAsked("flow:", "r1", "backfill", since=T0 + 3 * MINUTE, until=T0 + 10 * MINUTE), given)
+    story.pass_time(120)
+
+    assert slots_run(story) == [10, 4, 5, 6, 7, 8, 9, 11, 12]
+
+
+def test_a_backfill_leaves_to_the_schedule_what_it_has_not_begun() -> None:
+    story = Story(rules(schedule=Schedule(cron="* * * * *", jitter_seconds=3_000.0), catch_up=CatchUp.ALL))
+    story.deploy()
+    story.now += 5 * MINUTE
+    due = [timer.due_at for timer in story.timers]
+    given = Given(story.book.shelf("flow").schedule, story.book.rules["flow", 1])
+
+    story.hear(RunAsked("flow:", "r1", "backfill", since=T0 - 2 * MINUTE, until=T0 + 5 * MINUTE), given)
+
+    assert due[0] > story.now
+    assert slots_run(story) == [-1, 0]
 
 
 def test_a_hint_that_comes_again_changes_nothing() -> None:

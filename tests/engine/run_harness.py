@@ -107,9 +107,10 @@ class RunProcess:
         )
         self._working: asyncio.Task[None] | None = None
 
-    async def start(self) -> None:
+    async def start(self, *, worker: bool = True) -> None:
         await self.engine.start()
-        self._working = asyncio.create_task(self.worker.run())
+        if worker:
+            self._working = asyncio.create_task(self.worker.run())
 
     async def stop(self) -> None:
         if self._working is not None:

@@ -319,6 +319,25 @@ async def test_runs_are_adopted_by_the_process_that_comes_after(store: SqliteSto
     await two.stop()
 
 
+async def test_a_run_that_is_adopted_while_it_creates_runs_once_its_task_starts(
+    store: SqliteStore, steered: Steered
+) -> None:
+    await deploy(store, "flow", {**GATE, "constraints": ONE})
+    one = RunProcess(store, steered)
+    await one.start(worker=False)
+    job = await one.submit("flow")
+    await one.run_in(f"flow:{job.job_id}", "container_creating")
+    await one.stop()
+
+    two = RunProcess(store, steered)
+    await two.start()
+
+    await two.run_in(f"flow:{job.job_id}", "running")
+    steered.gate.set()
+    await two.run_in(f"flow:{job.job_id}", "completed")
+    await two.stop()
+
+
 async def test_runs_that_nobody_served_for_too_long_are_orphaned(store: SqliteStore, steered: Steered) -> None:
     await deploy(store, "flow", {**GATE, "constraints": ONE})
     one = RunProcess(store, steered)
@@ -356,6 +375,23 @@ async def test_runs_are_said_to_be_served(store: SqliteStore, steered: Steered) 
     assert run.detail.metrics is not None
     assert run.detail.metrics.heartbeats >= 1
     await process.stop()
+
+
+async def test_a_job_that_is_resumed_goes_on_with_its_run(store: SqliteStore, steered: Steered) -> None:
+    await deploy(store, "flow", {**GATE, "constraints": ONE})
+    one = RunProcess(store, steered, alone=True)
+    await one.start()
+    job = await one.submit("flow")
+    await one.run_in(f"flow:{job.job_id}", "container_creating", "running")
+    await one.stop()
+    two = RunProcess(store, steered, alone=True)
+    await two.start()
+    steered.gate.set()
+
+    await two.engine.resume(job.job_id)
+
+    await two.run_in(f"flow:{job.job_id}", "completed")
+    await two.stop()
 
 
 async def test_a_process_that_runs_only_its_own_jobs_minds_their_constraints(

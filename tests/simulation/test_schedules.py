@@ -14,7 +14,7 @@ from windlass.testing.schedules import MINUTE, RunWorld, check_slots
 EVERY_MINUTE = Schedule(cron="* * * * *", input_data={"name": "x", "seconds": 0.5})
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(1))
 def test_a_thousand_schedules_fire_each_minute_once_although_engines_crash_at_the_slot(seed: int) -> None:
     world = RunWorld(seed, crash_rate=0.02)
     began = world.clock.now()

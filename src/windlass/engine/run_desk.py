@@ -287,7 +287,7 @@ class RunDesk:
     async def _arrived(self, job: Job, request: RetryRequested | None) -> JobArrived | None:
         """What to tell of a job that may begin or be retried; None when that was told before."""
         plan = job.plan
-        if job.ended if request is None else not job.ended:
+        if (job.ended if request is None else not job.ended) or plan.workflow_id in self.quarantined:
             return None
         if request is not None:
             run_id = job_run_id(plan.workflow_id, job.id, request.request_id)

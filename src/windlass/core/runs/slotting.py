@@ -170,9 +170,14 @@ def backfill(turn: RunTurn, shelf: Shelf, rules: RunRules, since: int, until: in
     schedule, row = rules.schedule, shelf.schedule
     if schedule is None or row is None:
         return
+    _catch_up_first(turn, shelf)
+    planned = shelf.planned
     made: list[Run] = []
     for slot in slots_between(schedule, since / MICROSECONDS, until / MICROSECONDS, BACKFILL_MAX):
         run_id = slot_run_id(shelf.workflow_id, _at(slot))
+        # What comes after the planned run is the schedule's own to run.
+        if planned is not None and _at(slot) >= planned.scheduled_at:
+            break
         if run_id not in known and not turn.book.is_known(run_id):
             made.append(plan_run(turn, shelf, rules, slot, row.version, "backfill"))
     for run in made:
@@ -180,6 +185,15 @@ def backfill(turn: RunTurn, shelf: Shelf, rules: RunRules, since: int, until: in
         lifecycle.begin(turn, run)
     if made and made[-1].scheduled_at > row.slot_at and shelf.planned is None:
         _pass(turn, shelf, made[-1].scheduled_at)
+
+
+def _catch_up_first(turn: RunTurn, shelf: Shelf) -> None:
+    """Let the schedule deal with what is due, so that nothing it is still to run is run for another reason."""
+    for _ in range(BACKFILL_MAX):
+        planned = shelf.planned
+        if planned is None or planned.detail.due_at is None or planned.detail.due_at > turn.now:
+            return
+        fire(turn, planned)
 
 
 def dismiss(turn: RunTurn, run: Run, reason: str) -> None:

@@ -1,0 +1,20 @@
+"""Messages about runs travel through inboxes like any others."""
+
+import pytest
+
+from windlass.core.messages import Message, Released, RunAsked, RunDue, ScheduleChanged
+from windlass.ports.codec import decode_message, encode_message
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        RunDue("flow:2026-01-01T00:00:00Z", "run_start"),
+        ScheduleChanged("flow:"),
+        RunAsked("flow:j1", "r1", "cancel", "not needed"),
+        RunAsked("flow:", "r2", "backfill", since=1, until=2),
+        Released("j1"),
+    ],
+)
+def test_a_message_about_a_run_is_read_as_it_was_written(message: Message) -> None:
+    assert decode_message(encode_message(message)) == message
