@@ -35,6 +35,18 @@ async def test_a_job_is_counted_with_its_tasks_and_events(system: System, client
     assert after["windlass_shards"] == 1
 
 
+async def test_runs_are_counted_by_workflow_and_state(system: System, client: httpx2.AsyncClient) -> None:
+    document = {**DOCUMENT, "workflow_id": "bound", "constraints": {"max_concurrent_runs": 1}}
+    await client.post("/api/v1/workflows", json=document)
+    job = (await client.post("/api/v1/jobs", json={"workflow_id": "bound"})).json()
+    await client.get(f"/api/v1/jobs/{job['job_id']}?wait=10s")
+    found = await numbers(client)
+
+    assert found['windlass_runs_ended_total{workflow_id="bound",state="completed"}'] == 1
+    assert found['windlass_run_seconds_total{workflow_id="bound",phase="total"}'] > 0
+    assert found['windlass_run_violations_total{workflow_id="bound"}'] == 0
+
+
 def test_labels_are_escaped() -> None:
     text = text_of([Family("x", "gauge", "Help.", [({"name": 'a"b\\c\nd'}, 2)])])
 

@@ -15,8 +15,10 @@ from windlass.stores.postgres_pool import PostgresPool, was_undone
 from windlass.stores.postgres_rows import commit_columns, numbers
 from windlass.stores.postgres_runs import runs_document
 
-# Calls that are under way at one time: the next one is made ready while the last one is written.
+# Calls that are under way at one time. What becomes ready while one is written goes together afterwards, unless it is
+# much already: then it is not worth waiting for more.
 UNDERWAY_MAX = 2
+MUCH_ROWS = 500
 # Commits of one call, and rows of nodes and iterations beyond which it takes no further commit: those of one shard must
 # not wait for ever longer ones of others.
 GROUP_MAX = 64
@@ -40,6 +42,7 @@ class Commits:
         self._sql = sql
         self._sql_with_runs = sql_with_runs
         self._waiting: deque[_Commit] = deque()
+        self._rows_waiting = 0
         self._underway: set[asyncio.Task[None]] = set()
         # Whether one of those underway is still to take its first group: whoever comes now is in it.
         self._is_one_starting = False
@@ -48,11 +51,14 @@ class Commits:
         """Store everything or nothing. StaleLease when the epoch is not the shard's; CommitUnknown on any failure."""
         stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Commit(shard, epoch, changes, stored))
+        self._rows_waiting += _rows(changes)
         self._start()
         await stored
 
     def _start(self) -> None:
-        if self._waiting and not self._is_one_starting and len(self._underway) < UNDERWAY_MAX:
+        if not self._waiting or self._is_one_starting:
+            return
+        if not self._underway or (len(self._underway) < UNDERWAY_MAX and self._rows_waiting >= MUCH_ROWS):
             self._is_one_starting = True
             task = asyncio.ensure_future(self._write_all())
             self._underway.add(task)
@@ -82,10 +88,11 @@ class Commits:
             if one.shard in group:
                 break
             self._waiting.popleft()
+            self._rows_waiting -= _rows(one.changes)
             # Whoever gave up meanwhile rebuilds from the rows: nothing of it may come after that.
             if not one.stored.done():
                 group[one.shard] = one
-                rows += len(one.changes.nodes) + len(one.changes.iterations)
+                rows += _rows(one.changes)
         return list(group.values())
 
     async def _write(self, group: Sequence[_Commit]) -> None:
@@ -122,6 +129,10 @@ class Commits:
         if runs is not None:
             return dict(await self._pool.write(self._sql_with_runs, shards, epochs, *columns, runs))
         return dict(await self._pool.write(self._sql, shards, epochs, *columns))
+
+
+def _rows(changes: Changes) -> int:
+    return len(changes.nodes) + len(changes.iterations)
 
 
 def _tell(group: Sequence[_Commit], failure: Exception | None) -> None:
