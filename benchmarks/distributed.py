@@ -36,7 +36,7 @@ from windlass.wiring import Embedded, Roles, open_server
 REPEATS = 5
 JOBS = 1_000
 LOOK_SECONDS = 0.005
-ASK_JOBS = 200
+ASK_JOBS = 1_000
 ENDS_SECONDS_MAX = 300.0
 PEER_REPEATS = 3
 PROFILE_LINES = 45
