@@ -16,7 +16,7 @@ from windlass.handlers.container.handler import ContainerDefaults
 from windlass.handlers.container.manifest import KubernetesRules
 
 ASSETS = os.environ.get("KUBEBUILDER_ASSETS")
-NAMESPACE = "work"
+NAMESPACE = "shop"
 
 
 class Place(NamedTuple):

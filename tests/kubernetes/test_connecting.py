@@ -94,7 +94,7 @@ async def test_a_server_that_nobody_finds_is_an_error_worth_another_attempt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("windlass.handlers.container.link.PAUSE_SECONDS_MIN", 0.001)
-    config = write_kubeconfig(tmp_path / "config", "http://127.0.0.1:9", TOKEN, "work")
+    config = write_kubeconfig(tmp_path / "config", "http://127.0.0.1:9", TOKEN, "shop")
 
     error = await error_with(KubernetesRules(kubeconfig=str(config)))
 
@@ -131,7 +131,7 @@ def certificate(folder: Path) -> ssl.SSLContext:
 
 def account(folder: Path, server: ApiServer, monkeypatch: pytest.MonkeyPatch, token: str = TOKEN) -> str:
     (folder / "token").write_text(token)
-    (folder / "namespace").write_text("work\n")
+    (folder / "namespace").write_text("shop\n")
     place = urlsplit(server.url)
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", str(place.hostname))
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(place.port))
@@ -147,8 +147,8 @@ async def test_a_worker_inside_the_cluster_uses_its_own_account(
         await link.aclose()
 
     assert found is None
-    assert link.namespace == "work"
-    assert [call.path for call in server.calls] == ["/apis/batch/v1/namespaces/work/jobs/none"]
+    assert link.namespace == "shop"
+    assert [call.path for call in server.calls] == ["/apis/batch/v1/namespaces/shop/jobs/none"]
 
 
 async def test_a_token_that_was_renewed_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
