@@ -108,6 +108,18 @@ async def test_a_trigger_with_a_key_starts_one_run(client: httpx2.AsyncClient) -
     assert first.json() == again.json() | {"status": first.json()["status"]}
 
 
+async def test_a_key_is_of_what_was_asked_whatever_a_newer_version_fills_in(
+    system: System, client: httpx2.AsyncClient
+) -> None:
+    first = await client.post(f"{API}/schedules/yearly/trigger", json={"idempotency_key": "k"})
+    newer = {"workflow_id": "yearly", "schedule": {"cron": "0 0 1 1 *", "input": {"n": 77}}}
+    await client.post(f"{API}/workflows", json={**newer, "nodes": {"a": {"handler": "echo"}}})
+
+    again = await client.post(f"{API}/schedules/yearly/trigger", json={"idempotency_key": "k"})
+
+    assert (again.status_code, again.json()["job_id"]) == (200, first.json()["job_id"])
+
+
 def yesterday() -> tuple[str, str]:
     """Three hours of yesterday, with three slots of the hourly workflow."""
     start = (datetime.now(UTC) - timedelta(days=1)).replace(hour=6, minute=30, second=0, microsecond=0)

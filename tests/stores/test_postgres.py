@@ -2,7 +2,6 @@
 
 import asyncio
 import subprocess
-from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import asyncpg
 import pytest
 
 from tests.contracts.rows import T0, changes, end, event, job_row, new_job, node_row
-from tests.contracts.stores import emptied
 from tests.servers import Server, drop_database, new_database, start_postgres
 from windlass.clock import SystemClock
 from windlass.core.errors import CommitUnknown, StaleLease, StoreUnavailable
@@ -35,30 +33,6 @@ ONLY_POSTGRES = {
 }  # fmt: skip
 # Who waits for a lock of a kind. (The view of activities stands still inside a transaction; this one does not.)
 WAITING = "pg_locks where locktype = $1 and not granted"
-
-
-@pytest.fixture(scope="session")
-def own_database(postgres_server: Server) -> str:
-    return new_database(postgres_server.url, "particular")
-
-
-@pytest.fixture
-async def url(own_database: str) -> str:
-    return await emptied(own_database)
-
-
-@pytest.fixture
-async def store(url: str) -> AsyncIterator[PostgresStore]:
-    opened = await PostgresStore.open(url, SystemClock())
-    yield opened
-    await opened.close()
-
-
-@pytest.fixture
-async def admin(url: str) -> AsyncIterator[asyncpg.Connection]:
-    connection = await asyncpg.connect(url)
-    yield connection
-    await connection.close()
 
 
 # Several processes

@@ -1,14 +1,11 @@
 """What several shards of one process ask of PostgreSQL at the same time goes there together."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 
 import asyncpg
-import pytest
 
 from tests.contracts.rows import T0, changes, event, job_row, new_job
-from tests.contracts.stores import emptied
-from tests.servers import Server, new_database
 from windlass.clock import SystemClock
 from windlass.core.errors import CommitUnknown, StaleLease
 from windlass.ports.store import Request
@@ -16,30 +13,6 @@ from windlass.stores.postgres import PostgresStore
 from windlass.stores.postgres_commits import GROUP_MAX
 
 SHARDS = range(4)
-
-
-@pytest.fixture(scope="session")
-def own_database(postgres_server: Server) -> str:
-    return new_database(postgres_server.url, "together")
-
-
-@pytest.fixture
-async def url(own_database: str) -> str:
-    return await emptied(own_database)
-
-
-@pytest.fixture
-async def store(url: str) -> AsyncIterator[PostgresStore]:
-    opened = await PostgresStore.open(url, SystemClock())
-    yield opened
-    await opened.close()
-
-
-@pytest.fixture
-async def admin(url: str) -> AsyncIterator[asyncpg.Connection]:
-    connection = await asyncpg.connect(url)
-    yield connection
-    await connection.close()
 
 
 async def begin(store: PostgresStore, shards: Sequence[int] = SHARDS) -> dict[int, int]:

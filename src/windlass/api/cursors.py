@@ -2,12 +2,21 @@
 
 import base64
 import binascii
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
 from windlass.api.problems import invalid
 from windlass.api.requests import shown
+
+T = TypeVar("T")
+
+
+def cut(found: Sequence[T], limit: int, place: Callable[[T], Any]) -> tuple[Sequence[T], str | None]:
+    """A page of what was found, of which one more was asked for than it shows, and the cursor of the next page."""
+    page = found[:limit]
+    return page, cursor_of(place(page[-1])) if len(found) > limit else None
 
 
 def cursor_of(place: Any) -> str:

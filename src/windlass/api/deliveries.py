@@ -7,7 +7,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from starlette.requests import Request
 from starlette.responses import Response
 
-from windlass.api.cursors import cursor_of, place_of
+from windlass.api.cursors import cut, place_of
 from windlass.api.operations import Operation, answer, declare
 from windlass.api.policy import Policy
 from windlass.api.requests import DELIVERY_ID, Cursor, Id, no_query, query_of, text_of_path
@@ -57,8 +57,7 @@ class Deliveries:
             query.workflow_id or None, query.job_id or None, query.outcome or None, before, query.limit + 1
         )
         found = await self._store.deliveries(wanted)
-        page = found[: query.limit]
-        after = cursor_of((page[-1].sent_at, page[-1].delivery_id)) if len(found) > len(page) else None
+        page, after = cut(found, query.limit, lambda row: (row.sent_at, row.delivery_id))
         return answer(Page([delivery_shape(row) for row in page], after))
 
     async def show(self, request: Request) -> Response:

@@ -9,7 +9,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from windlass.api.cursors import cursor_of, place_of
+from windlass.api.cursors import cut, place_of
 from windlass.api.operations import Operation, answer, declare
 from windlass.api.outputs import NULL, Outputs
 from windlass.api.policy import Policy
@@ -67,8 +67,7 @@ class Jobs:
         before: tuple[int, str] | None = None if query.cursor is UNSET else place_of(query.cursor, tuple[int, str])
         wanted = JobFilter(query.workflow_id or None, query.status or None, before, query.limit + 1)
         found = await self._state.store.jobs(wanted)
-        page = found[: query.limit]
-        after = cursor_of((page[-1].created_at, page[-1].job_id)) if len(found) > len(page) else None
+        page, after = cut(found, query.limit, lambda job: (job.created_at, job.job_id))
         return answer(Page([job_shape(job) for job in page], after))
 
     async def show(self, request: Request) -> Response:

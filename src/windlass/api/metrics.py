@@ -12,7 +12,7 @@ from windlass.api.policy import Policy
 from windlass.api.requests import no_query
 from windlass.api.state import ApiState
 from windlass.api.workers import workers_seen
-from windlass.ports.control import RunsCounted
+from windlass.ports.control import Counted, RunsCounted
 
 TAG = "health"
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
@@ -36,7 +36,8 @@ def router(state: ApiState) -> APIRouter:
 
     async def metrics(request: Request) -> Response:
         no_query(request)
-        families = [*_of_process(state), *await _of_workers(state), *_of_runs(state.control.counted().runs)]
+        counted = state.control.counted()
+        families = [*_of_process(state, counted), *await _of_workers(state), *_of_runs(counted.runs)]
         return Response(text_of(families), 200, media_type=TEXT)
 
     declare(routes, "GET", "/metrics", metrics, Operation(
@@ -62,8 +63,7 @@ def _counter(name: str, help: str, values: Sequence[tuple[Labels, float]]) -> Fa
     return Family(f"{name}_total", "counter", help, values)
 
 
-def _of_process(state: ApiState) -> list[Family]:
-    counted = state.control.counted()
+def _of_process(state: ApiState, counted: Counted) -> list[Family]:
     ended = [({"status": status}, count) for status, count in sorted(counted.jobs.items())]
     return [
         Family("info", "gauge", "The version that runs.", [({"version": state.version}, 1)]),

@@ -7,7 +7,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from starlette.requests import Request
 from starlette.responses import Response
 
-from windlass.api.cursors import cursor_of, place_of
+from windlass.api.cursors import cursor_of, cut, place_of
 from windlass.api.loops import ROWS_READ_MAX, WantedTasks, iteration, loop_place, tasks_of
 from windlass.api.operations import JSON, Operation, answer, declare
 from windlass.api.outputs import Outputs, whole
@@ -94,8 +94,8 @@ class Nodes:
         plan, row = await self._found(request)
         wanted = WantedTasks(query.status or None, after, query.limit + 1)
         found = await tasks_of(self._state.store, Outputs(self._state.artefacts), plan, row, wanted)
-        page = found[: query.limit]
-        return answer(Page(page, cursor_of(page[-1].index) if len(found) > len(page) else None))
+        page, following = cut(found, query.limit, lambda iteration: iteration.index)
+        return answer(Page(list(page), following))
 
     async def output(self, request: Request) -> Response:
         """One output, whole."""

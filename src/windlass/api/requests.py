@@ -1,6 +1,7 @@
 """Reads requests: bodies, ids and parameters, strictly and within bounds."""
 
 import re
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Literal, TypeVar, cast
 
 import msgspec
@@ -22,6 +23,10 @@ _ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)(ms|s|m)?")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0}
 _SHOWN_MAX = 80
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+# Later than this, an instant with an offset may have no date.
+YEAR_MAX = 9998
 # Unread as text, and enough of it for a number of events or a cursor.
 VALUE_CHARS_MAX = 512
 
@@ -134,6 +139,18 @@ def decoded(body: bytes, decoder: "msgspec.json.Decoder[T]") -> T:
         raise Refusal(400, "bad-request", f"the body is not JSON: {error}") from None
     except RecursionError:
         raise invalid("", "the body is nested too deeply", "flatten it") from None
+
+
+def instant_of(text: str, name: str) -> int:
+    """Microseconds since the epoch of an ISO instant; 0 for one before it."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        found = None
+    if found is None or found.tzinfo is None or found.year > YEAR_MAX:
+        hint = "write an ISO 8601 instant with its offset, as 2030-01-31T08:00:00Z"
+        raise invalid(name, f"{shown(text)} is no instant", hint)
+    return max(0, (found - _EPOCH) // _MICROSECOND)
 
 
 def seconds_of(value: str, name: str, seconds_max: float) -> float:

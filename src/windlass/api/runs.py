@@ -1,6 +1,6 @@
 """Runs: listed, shown with their story, stopped."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 from fastapi import APIRouter
@@ -8,12 +8,13 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from starlette.requests import Request
 from starlette.responses import Response
 
-from windlass.api.cursors import cursor_of, place_of
+from windlass.api.cursors import cut, place_of
 from windlass.api.operations import Operation, answer, declare
 from windlass.api.policy import Policy
 from windlass.api.requests import RUN_ID, Cursor, Id, body_of, no_query, query_of, text_of_path
 from windlass.api.run_shapes import run_shape
 from windlass.api.state import ApiState
+from windlass.core.runs.states import RunState
 from windlass.ports.runs import RunFilter, RunStore
 from windlass.wire import CancelRequest, Page, Run
 
@@ -34,17 +35,12 @@ _RUN = {
 
 _cancel = msgspec.json.Decoder(CancelRequest)
 
-State = Literal[
-    "pre_run", "pending", "condition_pending", "condition_running", "action_pending", "action_running",
-    "container_creating", "running", "terminating", "retrying", "completed", "failed", "cancelled", "orphaned",
-]  # fmt: skip
-
 
 class ListQuery(Struct, forbid_unknown_fields=True):
     """Which runs a list shows."""
 
     workflow_id: Id | UnsetType = UNSET
-    state: State | UnsetType = UNSET
+    state: RunState | UnsetType = UNSET
     cursor: Cursor | UnsetType = UNSET
     limit: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = PAGE
 
@@ -65,8 +61,7 @@ class Runs:
         before: tuple[int, str] | None = None if query.cursor is UNSET else place_of(query.cursor, tuple[int, str])
         wanted = RunFilter(query.workflow_id or None, query.state or None, before, query.limit + 1)
         found = await self._store.runs(wanted)
-        page = found[: query.limit]
-        after = cursor_of((page[-1].scheduled_at, page[-1].run_id)) if len(found) > len(page) else None
+        page, after = cut(found, query.limit, lambda row: (row.scheduled_at, row.run_id))
         return answer(Page([run_shape(row) for row in page], after))
 
     async def show(self, request: Request) -> Response:

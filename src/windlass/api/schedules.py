@@ -1,23 +1,21 @@
 """Schedules: listed, shown with the times to come, paused, resumed, started now and backfilled."""
 
-import hashlib
-from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 import msgspec
 from fastapi import APIRouter
-from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType
 from starlette.requests import Request
 from starlette.responses import Response
 
-from windlass.api.cursors import cursor_of, place_of
+from windlass.api.cursors import cut, place_of
 from windlass.api.operations import Operation, answer, declare
 from windlass.api.policy import Policy
 from windlass.api.problems import invalid
-from windlass.api.requests import Cursor, Limit, body_of, id_of, no_query, query_of, shown
+from windlass.api.requests import Cursor, Limit, body_of, id_of, instant_of, no_query, query_of, shown
 from windlass.api.run_shapes import next_times, schedule_shape, slots_of
 from windlass.api.state import ApiState
-from windlass.api.submits import conflict
+from windlass.api.submits import conflict, digest_of
 from windlass.core.errors import ScheduleNotFound
 from windlass.core.runs.rows import ScheduleRow
 from windlass.ports.control import Submit
@@ -29,9 +27,6 @@ TAG = "schedules"
 PAGE = 50
 TIMES = 5
 TIMES_MAX = 1_000
-YEAR_MAX = 9998
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 
 _SCHEDULE = {
     "workflow_id": "nightly", "version": 3, "enabled": True, "paused": False, "timezone": "Europe/Paris",
@@ -76,7 +71,7 @@ class Schedules:
         query = query_of(request, ListQuery)
         after: str | None = None if query.cursor is UNSET else place_of(query.cursor, str)
         found = await self._store.schedules(ScheduleFilter(after, query.limit + 1))
-        page = found[: query.limit]
+        page, following = cut(found, query.limit, lambda row: row.workflow_id)
         items: list[Schedule] = []
         for row in page:
             # Its workflow may have been deleted, or deployed without a schedule, a moment ago.
@@ -84,7 +79,7 @@ class Schedules:
                 items.append(await self._shape(row))
             except ScheduleNotFound:
                 continue
-        return answer(Page(items, cursor_of(page[-1].workflow_id) if len(found) > len(page) else None))
+        return answer(Page(items, following))
 
     async def show(self, request: Request) -> Response:
         """One schedule."""
@@ -120,7 +115,7 @@ class Schedules:
         given = slots.input_data if wanted.input_data is None else wanted.input_data
         checked = check_input(plan.input_schema, given)
         key = wanted.idempotency_key
-        digest = None if key is None else _digest(row.workflow_id, checked)
+        digest = None if key is None else digest_of((row.workflow_id, wanted.input_data))
         made = Submit(row.workflow_id, row.version, checked, idempotency_key=key, body_digest=digest)
         submission = (await self._state.control.submit_all([made]))[0]
         if submission.conflict:
@@ -134,32 +129,16 @@ class Schedules:
         no_query(request)
         wanted = await body_of(request, _backfill)
         workflow_id = (await self._store.schedule(id_of(request, "workflow_id"))).workflow_id
-        since, until = _instant(wanted.since, "since"), _instant(wanted.until, "until")
+        since, until = instant_of(wanted.since, "since"), instant_of(wanted.until, "until")
         if until < since:
             raise invalid("until", f"{shown(wanted.until)} is before {shown(wanted.since)}", "give the earlier first")
         # The range begins with its first instant; the engine counts from after one.
-        slots = await self._state.control.runs.backfill(workflow_id, since - 1, until)
+        slots = await self._state.control.runs.backfill(workflow_id, max(0, since - 1), until)
         return answer(Backfilled(workflow_id, [instant(slot) or "" for slot in slots]))
 
     async def _shape(self, row: ScheduleRow) -> Schedule:
         slots = await slots_of(self._state.control.plan, row)
         return schedule_shape(row, slots, self._state.clock.now())
-
-
-def _digest(workflow_id: str, checked: Raw) -> str:
-    return hashlib.sha256(b"%s:%s" % (workflow_id.encode(), bytes(checked))).hexdigest()
-
-
-def _instant(text: str, name: str) -> int:
-    """Microseconds since the epoch of an ISO instant."""
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        found = None
-    if found is None or found.tzinfo is None or not 1970 <= found.year <= YEAR_MAX:
-        hint = "write an ISO 8601 instant with its offset, as 2030-01-31T08:00:00Z"
-        raise invalid(name, f"{shown(text)} is no instant", hint)
-    return max(1, (found - _EPOCH) // _MICROSECOND)
 
 
 def router(state: ApiState) -> APIRouter:

@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
 
 import msgspec
 from fastapi import APIRouter
@@ -14,7 +13,7 @@ from starlette.types import ASGIApp
 from windlass.api.operations import Operation, QuickAnswer, answer, declare, request_id_of
 from windlass.api.policy import Policy
 from windlass.api.problems import invalid, problem_of
-from windlass.api.requests import body_of, header_of, no_query, shown
+from windlass.api.requests import body_of, header_of, instant_of, no_query, shown
 from windlass.api.state import ApiState
 from windlass.api.versions import Seen, Versions
 from windlass.core.errors import IdempotencyConflict, WindlassError
@@ -24,10 +23,6 @@ from windlass.spec import check_input
 from windlass.wire import BatchAnswer, BatchItem, BatchRequest, Key, SubmitRequest, Submitted
 
 TAG = "jobs"
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
-# Later than this, an instant with an offset may have no date.
-YEAR_MAX = 9998
 EXAMPLE = {"workflow_id": "hello", "input_data": {"message": "hello"}}
 
 _one = msgspec.json.Decoder(SubmitRequest)
@@ -85,12 +80,13 @@ class Submits:
 
     async def _made(self, wanted: SubmitRequest, seen: Seen) -> Submit:
         """The submit that a request means; WorkflowNotFound, InputInvalid."""
-        scheduled_at = None if wanted.scheduled_at is None else _instant(wanted.scheduled_at)
+        scheduled_at = None if wanted.scheduled_at is None else instant_of(wanted.scheduled_at, "scheduled_at")
         version = await self._versions.chosen(wanted.workflow_id, wanted.version, seen)
         plan = await self._state.control.plan(wanted.workflow_id, version)
         checked = check_input(plan.input_schema, wanted.input_data)
         key = wanted.idempotency_key
-        body = None if key is None else _digest(wanted, scheduled_at)
+        asked = (wanted.workflow_id, wanted.version, wanted.input_data, wanted.priority, scheduled_at)
+        body = None if key is None else digest_of(asked)
         return Submit(wanted.workflow_id, version, checked, wanted.priority, key, body, scheduled_at)
 
 
@@ -112,25 +108,12 @@ def _with_header(wanted: SubmitRequest, header: str | None) -> SubmitRequest:
     return msgspec.structs.replace(wanted, idempotency_key=key)
 
 
-def _digest(wanted: SubmitRequest, scheduled_at: int | None) -> str:
+def digest_of(asked: object) -> str:
     """What tells whether a key comes with the same request again: what was asked for, not what it was taken for.
 
     An alias that was moved, or a default that was filled in, makes no other request of it.
     """
-    asked = (wanted.workflow_id, wanted.version, wanted.input_data, wanted.priority, scheduled_at)
     return hashlib.sha256(_canonical.encode(asked)).hexdigest()
-
-
-def _instant(text: str) -> int:
-    """Microseconds since the epoch of an ISO instant."""
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        found = None
-    if found is None or found.tzinfo is None or found.year > YEAR_MAX:
-        hint = "write an ISO 8601 instant with its offset, as 2030-01-31T08:00:00Z"
-        raise invalid("scheduled_at", f"{shown(text)} is no instant", hint)
-    return max(0, (found - _EPOCH) // _MICROSECOND)
 
 
 def conflict(submission: Submission) -> IdempotencyConflict:

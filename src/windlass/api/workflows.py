@@ -10,7 +10,7 @@ from msgspec import UNSET, Struct, UnsetType
 from starlette.requests import Request
 from starlette.responses import Response
 
-from windlass.api.cursors import cursor_of, place_of
+from windlass.api.cursors import cut, place_of
 from windlass.api.operations import JSON, YAML, Operation, answer, declare
 from windlass.api.policy import Policy
 from windlass.api.problems import Refusal, invalid, item_of
@@ -106,9 +106,9 @@ class Workflows:
         query = query_of(request, ListQuery)
         after: str | None = None if query.cursor is UNSET else place_of(query.cursor, str)
         found = await self._state.store.workflows(WorkflowFilter(after, query.limit + 1))
-        page = found[: query.limit]
+        page, following = cut(found, query.limit, lambda workflow: workflow.workflow_id)
         items = [workflow_shape(one, await self._aliases(one), whole=False) for one in page]
-        return answer(Page(items, cursor_of(page[-1].workflow_id) if len(found) > len(page) else None))
+        return answer(Page(items, following))
 
     async def show(self, request: Request) -> Response:
         """The newest version of a workflow."""

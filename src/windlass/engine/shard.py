@@ -20,7 +20,6 @@ from windlass.core.changes import Changes, Gather, Task
 from windlass.core.errors import JobNotFound, RequestRefused, StaleLease, StoreUnavailable
 from windlass.core.job import Job
 from windlass.core.messages import Message, Proceeded, Submitted, TaskFinished
-from windlass.core.needs import want_for
 from windlass.engine.duties import kept, settled
 from windlass.engine.plans import Plans
 from windlass.engine.recovery import Lost, Recovery, rebuild
@@ -229,16 +228,13 @@ class Shard:
                     continue
             # One that has ended needs nothing, and must not be dropped from memory while something is fetched for it.
             if (job.has_large or job.plan.has_series) and not job.ended:
-                want_for(job, message)
-                if job.wanted:
-                    await self._values.provide(job)
+                await self._values.provide_for(job, message)
             try:
                 # Results of one job come in crowds: it counts them all before it goes on.
                 goes_on = type(message) is not TaskFinished or not _is_result_of(job.id, following)
                 advance(job, message, now, changes, goes_on=goes_on)
-                while job.wanted:
-                    await self._values.provide(job)
-                    advance(job, Proceeded(job.id), now, changes)
+                if job.wanted:
+                    await self._proceed(job, changes, now)
             except StoreUnavailable:
                 raise
             except Exception:
@@ -258,13 +254,18 @@ class Shard:
         if job is None:
             return None
         if (job.has_large or job.plan.has_series) and not job.ended:
-            want_for(job, message)
-            await self._values.provide(job)
+            await self._values.provide_for(job, message)
         advance(job, message, now, changes)
+        await self._proceed(job, changes, now)
+        if job.values:
+            self._values.let_go(job)
+        return job
+
+    async def _proceed(self, job: Job, changes: Changes, now: int) -> None:
+        """Fetch what nodes wait for that are ready, until none does."""
         while job.wanted:
             await self._values.provide(job)
             advance(job, Proceeded(job.id), now, changes)
-        return job
 
     def carry(self, message: Message) -> None:
         """Have a message applied with the next batch."""

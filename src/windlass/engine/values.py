@@ -10,7 +10,8 @@ from windlass.core.changes import Gather
 from windlass.core.errors import ArtefactNotFound
 from windlass.core.job import Job
 from windlass.core.loops import CHUNK_INVALID
-from windlass.core.messages import Gathered, TaskError
+from windlass.core.messages import Gathered, Message, TaskError
+from windlass.core.needs import want_for
 from windlass.ports.artefacts import Artefacts
 from windlass.ports.store import Store
 
@@ -29,6 +30,11 @@ class Values:
         self._store = store
         self._artefacts = artefacts
         self._bytes_max = bytes_max
+
+    async def provide_for(self, job: Job, message: Message) -> None:
+        """Fetch what the rules look into when they take the message."""
+        want_for(job, message)
+        await self.provide(job)
 
     async def provide(self, job: Job) -> None:
         """Decode the large values that a job wants, into its memory. StoreUnavailable."""
