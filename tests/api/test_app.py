@@ -1,5 +1,7 @@
 """The application as a whole: policies, probes, workers, and its description."""
 
+import json
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -122,6 +124,22 @@ async def test_the_description_names_every_route_with_its_policy(system: System,
     assert all(operation["x-policy"] in set(Policy) for operation in found.values())
     assert all("example" in body for body in _bodies(found.values()))
     assert system.app.openapi() == described
+
+
+async def test_every_reference_of_the_description_leads_somewhere(system: System) -> None:
+    described = system.app.openapi()
+    references = set(re.findall(r'"\$ref": "#/([^"]+)"', json.dumps(described)))
+
+    assert len(references) > 20
+    assert [reference for reference in references if not _leads_somewhere(described, reference)] == []
+
+
+def _leads_somewhere(document: Any, reference: str) -> bool:
+    for key in reference.split("/"):
+        if key not in document:
+            return False
+        document = document[key]
+    return True
 
 
 def _bodies(operations: Iterable[dict[str, Any]]) -> list[dict[str, object]]:

@@ -105,10 +105,12 @@ def _parameters(endpoint: Endpoint) -> Iterator[dict[str, Any]]:
 
 def _fields(place: str, kind: type[Struct]) -> Iterator[dict[str, Any]]:
     """A parameter for each field of a Struct."""
-    schema = msgspec.json.schema_components([kind], ref_template=REF_TEMPLATE)[1][kind.__name__]
+    known = msgspec.json.schema_components([kind], ref_template="{name}")[1]
+    schema = known[kind.__name__]
     required: list[str] = schema.get("required", [])
     for name, field in schema["properties"].items():
-        yield {"name": name, "in": place, "required": name in required, "schema": field}
+        # An enumeration comes as a reference; only shapes of bodies are components.
+        yield {"name": name, "in": place, "required": name in required, "schema": known.get(field.get("$ref"), field)}
 
 
 def _responses(operation: Operation, schemas: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

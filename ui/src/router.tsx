@@ -1,0 +1,18 @@
+import { createRouter } from "@tanstack/react-router";
+import { jobRoutes } from "./jobs/routes";
+import { operationsRoutes } from "./operations/routes";
+import { rootRoute } from "./root";
+import { scheduleRoutes } from "./schedules/routes";
+import { workflowRoutes } from "./workflows/routes";
+
+export const router = createRouter({
+  routeTree: rootRoute.addChildren([...jobRoutes, ...workflowRoutes, ...scheduleRoutes, ...operationsRoutes]),
+  defaultPreload: "intent",
+  scrollRestoration: true,
+});
+
+declare module "@tanstack/react-router" {
+  interface Register {
+    router: typeof router;
+  }
+}
