@@ -48,6 +48,14 @@ def test_the_flaky_call_succeeds_at_its_third_attempt(tmp_path: Path) -> None:
     assert printed["result_data"]["report"] == {"echoed_params": {"answer": 42, "attempts": 3}}
 
 
+def test_the_pulse_packs_every_order(tmp_path: Path) -> None:
+    code, printed = run_file(tmp_path, "pulse.yaml", "-i", "orders=16")
+
+    assert code == 0
+    assert printed["result_data"]["report"] == {"echoed_params": {"packed": 16, "of": 16}}
+    assert printed["nodes"]["price"]["attempt"] == 2
+
+
 def test_the_failing_workflow_shows_what_becomes_of_the_others(tmp_path: Path) -> None:
     code, printed = run_file(tmp_path, "failing.yaml")
 

@@ -28,6 +28,8 @@ from windlass.worker.worker import Worker
 
 API = "/api/v1"
 ENDS = "30s"
+# Whether the tests run in a tree in which the web UI was built must not matter.
+NO_UI = Path("no-ui")
 CHAIN = """
 workflow_id: {workflow_id}
 nodes:
@@ -60,7 +62,7 @@ class System:
         )
         self.state = ApiState(
             store, self.artefacts, self.broker, self.engine, self.clock, tuple(handlers), Random(chance), "0.0.0",
-            **settings,
+            **{"ui_folder": NO_UI, **settings},
         )  # fmt: skip
         self.app: FastAPI = create_app(self.state)
         self.client = self.reaching()

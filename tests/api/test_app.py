@@ -77,7 +77,8 @@ async def test_health_tells_of_shards_and_workers(system: System, client: httpx2
 
     health = (await client.get("/health")).json()
 
-    assert health["shards"] == [{"shard": 0}]
+    epoch = await system.store.epoch(0)
+    assert health["shards"] == [{"shard": 0, "owner": "test", "epoch": epoch, "expired": False, "expires_at": None}]
     assert [(worker["worker_id"], worker["alive"]) for worker in health["workers"]] == [("inner", True)]
 
 

@@ -387,3 +387,50 @@ async def test_a_rerun_is_a_new_job_of_the_same_version(system: System, client: 
     assert response.status_code == 201
     assert again["job_id"] != job_id
     assert (again["version"], again["input_data"], again["idempotency_key"]) == (1, {"n": 1}, None)
+
+
+# Searches
+
+
+async def found(system: System, **query: Any) -> list[str]:
+    response = await system.client.get(f"{API}/jobs", params=query)
+    assert response.status_code == 200, response.text
+    return [job["job_id"] for job in response.json()["items"]]
+
+
+async def test_a_search_finds_jobs_by_their_id_their_workflow_or_their_key(system: System) -> None:
+    await system.deploy("report")
+    await system.deploy("other")
+    first = await system.submit("report", idempotency_key="order/7")
+    second = await system.submit("other", idempotency_key="order/70")
+
+    assert await found(system, search=first) == [first]
+    assert sorted(await found(system, search=first[:4])) == sorted([first, second])
+    assert await found(system, search="rep") == [first]
+    assert await found(system, search="order/7") == [first]
+    assert await found(system, search="rep", workflow_id="other") == []
+    assert await found(system, search="nothing") == []
+
+
+async def test_a_search_goes_on_with_its_cursor(system: System) -> None:
+    await system.deploy("report")
+    jobs = [await system.submit("report") for _ in range(5)]
+
+    seen: list[str] = []
+    query: dict[str, Any] = {"search": "rep", "limit": 2}
+    while True:
+        shown = (await system.client.get(f"{API}/jobs", params=query)).json()
+        seen += [job["job_id"] for job in shown["items"]]
+        if shown["next_cursor"] is None:
+            break
+        query["cursor"] = shown["next_cursor"]
+
+    assert seen == jobs[::-1]
+
+
+@pytest.mark.parametrize("term", ["", "a b", "x" * 129, "ä", "a\0"])
+async def test_what_no_id_and_no_key_can_hold_is_not_searched_for(system: System, term: str) -> None:
+    response = await system.client.get(f"{API}/jobs", params={"search": term})
+
+    assert response.status_code == 422
+    assert response.json()["errors"][0]["path"] == "search"

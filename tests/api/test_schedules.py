@@ -153,6 +153,27 @@ async def test_a_range_that_was_run_before_is_left_alone(system: System, client:
     assert sum(run["origin"] == "backfill" for run in page["items"]) == 3
 
 
+async def test_a_preview_tells_which_slots_would_get_a_run_and_starts_none(
+    system: System, client: httpx2.AsyncClient
+) -> None:
+    since, until = yesterday()
+    body = {"since": since, "until": until, "dry_run": True}
+    path = f"{API}/schedules/hourly/backfill"
+
+    preview = (await client.post(path, json=body)).json()
+
+    assert [slot[11:16] for slot in preview["slots"]] == ["06:30", "07:30", "08:30"]
+    assert preview["dry_run"] is True
+    page = await client.get(f"{API}/runs", params={"workflow_id": "hourly", "state": "completed"})
+    assert page.json()["items"] == []
+    filled = (await client.post(path, json={"since": preview["slots"][1], "until": preview["slots"][1]})).json()
+    assert filled == {"workflow_id": "hourly", "slots": [preview["slots"][1]], "dry_run": False}
+    again = (await client.post(path, json=body)).json()
+    assert again["slots"] == [preview["slots"][0], preview["slots"][2]]
+    refused = await client.post(path, json={**body, "until": "2090-05-02T00:00:00Z"})
+    assert refused.status_code == 409
+
+
 @pytest.mark.parametrize(("since", "until", "status"), [
     ("2026-05-02T00:00:00Z", "2026-05-01T00:00:00Z", 422),
     ("2026-05-01", "2026-05-02T00:00:00Z", 422),

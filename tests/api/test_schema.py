@@ -6,8 +6,6 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
-from random import Random
-from typing import Any
 
 import pytest
 import schemathesis
@@ -15,9 +13,8 @@ from hypothesis import HealthCheck, settings
 from schemathesis import Case
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
+from tests.api.described import description
 from tests.api.harness import System, listening
-from windlass.api.app import create_app
-from windlass.api.state import ApiState
 
 EXAMPLES_MAX = 12
 STARTS_SECONDS = 20.0
@@ -62,12 +59,6 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     server.up.result(STARTS_SECONDS)
     yield server
     server.stop()
-
-
-def description() -> dict[str, Any]:
-    """Routes are described without anything that runs behind them."""
-    nothing: Any = None
-    return create_app(ApiState(nothing, nothing, nothing, nothing, nothing, (), Random(1), "0.0.0")).openapi()
 
 
 def is_wait(value: object) -> bool:

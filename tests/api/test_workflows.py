@@ -238,3 +238,32 @@ async def test_a_split_sends_each_version_its_share(tmp_path: Path) -> None:
 
     assert abs(versions[2] / len(ids) - 0.1) < 0.03
     assert sum(versions.values()) == 2_000
+
+
+async def test_a_list_tells_of_recent_jobs_when_it_is_asked_to(system: System) -> None:
+    await system.deploy("busy")
+    await system.deploy("idle")
+    jobs = [await system.submit("busy") for _ in range(3)]
+    await system.ended(jobs[-1])
+
+    shown = (await system.client.get(f"{API}/workflows", params={"recent": 2})).json()["items"]
+
+    assert [[job["job_id"] for job in one["recent"]] for one in shown] == [[jobs[2], jobs[1]], []]
+    newest = shown[0]["recent"][0]
+    assert set(newest) == {"job_id", "status", "created_at", "started_at", "completed_at"}
+    assert (newest["status"], newest["completed_at"] > newest["started_at"]) == ("completed", True)
+    assert [one["recent"] for one in (await system.client.get(f"{API}/workflows")).json()["items"]] == [[], []]
+    assert (await system.client.get(f"{API}/workflows?recent=51")).status_code == 422
+
+
+async def test_a_version_is_shown_as_a_document_that_deploys_as_itself(system: System) -> None:
+    first = await system.deploy("chain", mark=1)
+    await system.deploy("chain", mark=2)
+
+    response = await system.client.get(f"{API}/workflows/chain/versions/1/document")
+
+    assert response.headers["content-type"] == "application/yaml"
+    assert response.text.startswith("workflow_id: chain\nnodes:\n  start:\n    type: start\n  first:\n")
+    again = await system.deploy_text(response.text)
+    assert (again["digest"], again["version"]) == (first["digest"], 3)
+    assert (await system.client.get(f"{API}/workflows/chain/versions/9/document")).status_code == 404

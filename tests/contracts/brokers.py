@@ -40,7 +40,7 @@ class SetClock:
 async def age_redis(url: str, seconds: float) -> None:
     """Let every instant that the server remembers be so much longer ago."""
     with redis.Redis.from_url(url) as client:
-        for key in (PREFIX + "extended", PREFIX + "workers"):
+        for key in (PREFIX + "extended", PREFIX + "workers", *client.scan_iter(f"{PREFIX}tasks:*")):
             for member in client.zrange(key, 0, -1):
                 client.execute_command("ZINCRBY", key, round(-seconds * 1_000_000), member)
 
@@ -93,7 +93,8 @@ async def age_postgres(url: str, seconds: float) -> None:
     """Let every instant that the tables hold be so much longer ago."""
     connection = await asyncpg.connect(url)
     past = timedelta(seconds=seconds)
-    await connection.execute("update broker_tasks set extended_at = extended_at - $1::interval", past)
+    aged = "extended_at = extended_at - $1::interval, published_at = published_at - $1::interval"
+    await connection.execute(f"update broker_tasks set {aged}", past)
     await connection.execute("update broker_workers set seen_at = seen_at - $1::interval", past)
     await connection.close()
 

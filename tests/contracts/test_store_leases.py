@@ -4,8 +4,10 @@ import asyncio
 from contextlib import suppress
 
 import pytest
+from msgspec import structs
 
 from tests.contracts.rows import T0, changes, end, event, new_job
+from windlass.clock import SystemClock
 from windlass.core.errors import StaleLease
 from windlass.ports.store import Lease, LeaseRow, Standing, Store
 
@@ -120,12 +122,22 @@ async def test_a_beat_tells_who_has_what(store: Store) -> None:
 
     seen = await store.beat("one", {2: 1}, LONG)
 
-    assert list(seen.leases) == [
+    assert [structs.replace(row, expires_at=None) for row in seen.leases] == [
         LeaseRow(0, "two", 1, expired=True),
         LeaseRow(1, None, 1, expired=False),
         LeaseRow(2, "one", 1, expired=False),
         LeaseRow(5, "three", 1, expired=False),
     ]
+
+
+async def test_a_lease_tells_when_it_ends_unless_it_was_taken_outright(store: Store) -> None:
+    await store.claim_lease(0, "one", LONG)
+    await store.take_lease(1, "two")
+
+    ends_at = {row.shard: row.expires_at for row in (await store.ownership()).leases}
+
+    assert ends_at[1] is None
+    assert abs((ends_at[0] or 0) - SystemClock().now() - LONG * 1e6) < 60e6
 
 
 async def test_a_beat_tells_which_engines_live(store: Store) -> None:

@@ -300,7 +300,7 @@ async def test_health_and_workers_tell_of_all_processes(deployment: Deployment) 
     told = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=True)
 
     assert health.status == "ok"
-    assert {shard["owner"] for shard in health.shards} == {engine.id}
+    assert {shard.owner for shard in health.shards} == {engine.id}
     assert len(health.shards) == SHARDS
     assert {worker.worker_id for worker in health.workers} == names
     assert all(name in told.stdout for name in names)

@@ -11,7 +11,7 @@ import msgspec
 
 from windlass.core.changes import Task
 from windlass.core.messages import Failed, Message, Succeeded, TaskError, TaskFinished
-from windlass.ports.broker import Delivery, Report, WorkerSeen
+from windlass.ports.broker import Delivery, QueueSeen, Report, WorkerSeen
 from windlass.ports.declare import declared
 from windlass.ports.handler import Handler, LogLine
 from windlass.worker.worker import Worker
@@ -120,6 +120,9 @@ class StubBroker:
         return []
 
     async def workers(self) -> Sequence[WorkerSeen]:
+        return []
+
+    async def queues(self) -> Sequence[QueueSeen]:
         return []
 
     async def gather(self, shard: int, limit: int, wait_seconds: float) -> Sequence[Message]:

@@ -8,11 +8,12 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Match, Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from windlass.api import (
     deliveries,
     events,
+    figures,
     health,
     hooks,
     jobs,
@@ -34,11 +35,12 @@ from windlass.api.policy import Policy, require_policies
 from windlass.api.problems import made, problem_response
 from windlass.api.requests import no_query
 from windlass.api.state import ApiState
+from windlass.api.ui import Ui, read_ui
 
 PREFIX = "/api/v1"
 DOCUMENTS = frozenset({PREFIX + "/workflows", PREFIX + "/workflows/validate"})
 RESOURCES = (
-    submits, tasks, jobs, nodes, events, stream, logs, workflows, workers, schedules, runs, deliveries, hooks,
+    submits, tasks, jobs, nodes, events, stream, logs, workflows, figures, workers, schedules, runs, deliveries, hooks,
 )  # fmt: skip
 
 
@@ -65,21 +67,23 @@ def create_app(state: ApiState) -> FastAPI:
     app.openapi = lambda: described
     # In place of the framework's own layers: endpoints turn their errors into answers themselves, and each layer that
     # a request only passes through costs it as much as finding its route.
-    app.middleware_stack = Manners(Routed(app.router), state, DOCUMENTS)
+    app.middleware_stack = Manners(Routed(app.router, read_ui(state.ui_folder)), state, DOCUMENTS)
     return app
 
 
 class Routed:
-    """Brings a request to its endpoint. Paths without parameters are found at once, the others in the router's list."""
+    """Brings a request to its endpoint. Paths without parameters are found at once, the others in the router's list.
+    What the API does not know, the web UI may."""
 
-    def __init__(self, router: APIRouter) -> None:
+    def __init__(self, router: APIRouter, ui: Ui) -> None:
         self._router = router
-        self._fixed = {
-            (method, route.path): route.endpoint
-            for route in router.routes
-            if isinstance(route, Route) and "{" not in route.path
-            for method in route.methods or ()
+        self._ui = ui
+        self._fixed: dict[tuple[str, str], ASGIApp] = {
+            (method, path): document for path, document in ui.files.items() for method in ("GET", "HEAD")
         }
+        for route in router.routes:
+            if isinstance(route, Route) and "{" not in route.path:
+                self._fixed.update(((method, route.path), route.endpoint) for method in route.methods or ())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         endpoint = self._fixed.get((scope["method"], scope["path"])) if scope["type"] == "http" else None
@@ -91,7 +95,9 @@ class Routed:
         try:
             await self._router(scope, receive, send)
         except HTTPException as error:
-            await _unrouted(self._router.routes, scope, error)(scope, receive, send)
+            page = self._ui.page_for(scope) if error.status_code == 404 else None
+            response = page or _unrouted(self._router.routes, scope, error)
+            await response(scope, receive, send)
 
 
 def _description(routes: Sequence[BaseRoute], version: str) -> APIRouter:

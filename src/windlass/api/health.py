@@ -3,7 +3,6 @@
 from typing import Any
 
 from fastapi import APIRouter
-from msgspec import structs
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -13,10 +12,14 @@ from windlass.api.requests import no_query
 from windlass.api.state import ApiState
 from windlass.api.workers import workers_seen
 from windlass.core.errors import StoreUnavailable
-from windlass.ports.store import WorkflowFilter
-from windlass.wire import Health
+from windlass.ports.store import LeaseRow, WorkflowFilter
+from windlass.wire import Health, ShardSeen, instant
 
 TAG = "health"
+
+
+def _shard(row: LeaseRow) -> ShardSeen:
+    return ShardSeen(row.shard, row.owner, row.epoch, row.expired, instant(row.expires_at))
 
 
 def router(state: ApiState) -> APIRouter:
@@ -24,13 +27,15 @@ def router(state: ApiState) -> APIRouter:
     routes = APIRouter()
 
     async def health() -> Health:
-        shards: list[dict[str, Any]] = [{"shard": shard} for shard in state.control.shards]
+        own = frozenset(state.control.shards)
+        shards = [ShardSeen(shard, None, 0) for shard in sorted(own)]
         # A server beside engines serves without a shard of its own: what it takes is durable before they see it.
-        serves = state.control.is_shared or bool(shards)
+        serves = state.control.is_shared or bool(own)
         try:
             await state.store.workflows(WorkflowFilter(limit=1))
-            if state.control.is_shared:
-                shards = [structs.asdict(row) for row in (await state.store.ownership()).leases]
+            leases = (await state.store.ownership()).leases
+            # A database that is not shared may remember shards of an earlier process.
+            shards = [_shard(row) for row in leases if state.control.is_shared or row.shard in own]
         except StoreUnavailable:
             serves = False
         serves = serves and not state.closing.is_set()

@@ -30,6 +30,9 @@ WAIT_SECONDS_MAX = 60.0
 # More nodes than this are read page by page.
 NODES_SHOWN_MAX = 10_000
 
+# The start of an id, or a whole idempotency key.
+Search = Annotated[str, Meta(pattern="^[!-~]{1,128}$", max_length=128)]
+
 _cancel = msgspec.json.Decoder(CancelRequest)
 
 
@@ -38,6 +41,7 @@ class ListQuery(Struct, forbid_unknown_fields=True):
 
     workflow_id: Id | UnsetType = UNSET
     status: Literal["pending", "running", "completed", "failed", "cancelled"] | UnsetType = UNSET
+    search: Search | UnsetType = UNSET
     cursor: Cursor | UnsetType = UNSET
     limit: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = PAGE
 
@@ -65,7 +69,8 @@ class Jobs:
         """Jobs, newest first, without their results."""
         query = query_of(request, ListQuery)
         before: tuple[int, str] | None = None if query.cursor is UNSET else place_of(query.cursor, tuple[int, str])
-        wanted = JobFilter(query.workflow_id or None, query.status or None, before, query.limit + 1)
+        filters = (query.workflow_id or None, query.status or None)
+        wanted = JobFilter(*filters, before, query.limit + 1, query.search or None)
         found = await self._state.store.jobs(wanted)
         page, after = cut(found, query.limit, lambda job: (job.created_at, job.job_id))
         return answer(Page([job_shape(job) for job in page], after))

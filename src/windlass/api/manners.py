@@ -22,6 +22,7 @@ SECURITY_HEADERS = (
     (b"referrer-policy", b"no-referrer"),
     (b"cache-control", b"no-store"),
 )
+_OWN = frozenset({b"content-security-policy", b"cache-control"})
 _READ = frozenset(
     {b"host", b"origin", b"sec-fetch-site", b"content-type", b"content-length", b"transfer-encoding", b"x-request-id"}
 )
@@ -164,7 +165,13 @@ def _counted(receive: Receive, bytes_max: int) -> Receive:
 
 
 def _add_headers(message: Message, request_id: str) -> None:
-    message["headers"] = [*message.get("headers", ()), *SECURITY_HEADERS, (b"x-request-id", request_id.encode())]
+    """What every answer says, unless it says so itself: pages have a policy of their own."""
+    given = message.get("headers", ())
+    added = SECURITY_HEADERS
+    if not _OWN.isdisjoint([name for name, _ in given]):
+        names = {name for name, _ in given}
+        added = tuple(header for header in SECURITY_HEADERS if header[0] not in names)
+    message["headers"] = [*given, *added, (b"x-request-id", request_id.encode())]
 
 
 def _log(scope: Scope, status: int, seconds: float, request_id: str) -> None:

@@ -11,6 +11,7 @@ from windlass.api.cursors import cursor_of, cut, place_of
 from windlass.api.loops import ROWS_READ_MAX, WantedTasks, iteration, loop_place, tasks_of
 from windlass.api.operations import JSON, Operation, answer, declare
 from windlass.api.outputs import Outputs, whole
+from windlass.api.params import ParamsQuery, Rendering
 from windlass.api.policy import Policy
 from windlass.api.requests import Cursor, Limit, Number, id_of, no_query, query_of
 from windlass.api.shapes import pending_node
@@ -19,7 +20,7 @@ from windlass.api.state import ApiState, Slots
 from windlass.core.changes import NodeRow
 from windlass.core.errors import NodeNotFound, NotFound
 from windlass.core.plan import Plan
-from windlass.wire import Node, Page, Task
+from windlass.wire import Node, Page, Params, Task
 
 TAG = "jobs"
 PAGE = 1_000
@@ -59,6 +60,7 @@ class Nodes:
     def __init__(self, state: ApiState) -> None:
         self._state = state
         self._reads = Slots(OUTPUTS_READ_MAX, "places for reading large outputs")
+        self._rendering = Rendering(state, self._reads)
 
     async def list(self, request: Request) -> Response:
         """Nodes in the order of the plan."""
@@ -118,6 +120,10 @@ class Nodes:
         found = None if place is None else await iteration(self._state.store, place, index)
         return None if found is None else found.output
 
+    async def params(self, request: Request) -> Response:
+        """What a node gets."""
+        return answer(await self._rendering.shown(request))
+
     async def _found(self, request: Request) -> tuple[Plan, NodeRow | None]:
         """The plan of a job, and the row of its node if that has begun; JobNotFound, NodeNotFound."""
         job_id, node_id = id_of(request, "job_id"), id_of(request, "node_id")
@@ -150,9 +156,15 @@ def router(state: ApiState) -> APIRouter:
         policy=Policy.READ, tag=TAG, summary="The whole output of a node, or of one iteration, however large",
         query=OutputQuery, answers={200: Any}, refusals=(404, 422, 503), answer_example=[{"id": 1}, {"id": 2}],
     ))  # fmt: skip
+    declare(routes, "GET", one + "/params", calls.params, Operation(
+        policy=Policy.READ, tag=TAG, query=ParamsQuery,
+        summary="What a node, or one iteration, gets: its templates rendered from the input and the outputs recorded",
+        answers={200: Params}, refusals=(404, 422, 503), answer_example=_PARAMS,
+    ))  # fmt: skip
     return routes
 
 
+_PARAMS = {"params": {"url": "https://example.org/reports/7", "headers": {"accept": "text/csv"}}, "rendered": True}
 _NODE = {
     "node_id": "each",
     "status": "running",

@@ -132,9 +132,11 @@ class Schedules:
         since, until = instant_of(wanted.since, "since"), instant_of(wanted.until, "until")
         if until < since:
             raise invalid("until", f"{shown(wanted.until)} is before {shown(wanted.since)}", "give the earlier first")
+        runs = self._state.control.runs
+        fill = runs.unfilled if wanted.dry_run else runs.backfill
         # The range begins with its first instant; the engine counts from after one.
-        slots = await self._state.control.runs.backfill(workflow_id, max(0, since - 1), until)
-        return answer(Backfilled(workflow_id, [instant(slot) or "" for slot in slots]))
+        slots = await fill(workflow_id, max(0, since - 1), until)
+        return answer(Backfilled(workflow_id, [instant(slot) or "" for slot in slots], wanted.dry_run))
 
     async def _shape(self, row: ScheduleRow) -> Schedule:
         slots = await slots_of(self._state.control.plan, row)
@@ -173,7 +175,8 @@ def router(state: ApiState) -> APIRouter:
     ))  # fmt: skip
     declare(routes, "POST", one + "/backfill", calls.backfill, Operation(
         policy=Policy.OPERATE, tag=TAG, summary="Run the slots of a range in the past that have no run yet",
-        body=BackfillRequest, example={"since": "2026-05-01T00:00:00Z", "until": "2026-05-02T00:00:00Z"},
+        body=BackfillRequest,
+        example={"since": "2026-05-01T00:00:00Z", "until": "2026-05-02T00:00:00Z", "dry_run": True},
         answers={200: Backfilled}, refusals=(404, 409, 422, 503),
     ))  # fmt: skip
     return routes

@@ -8,10 +8,11 @@ from msgspec import Raw, Struct
 from windlass.core.changes import Event, NodeRow
 from windlass.core.errors import Problem
 from windlass.core.states import JOB_FINAL, JOB_STATES
+from windlass.ports.overview import JobBrief
 from windlass.ports.store import AliasTarget, StoredJob, StoredLog, StoredWorkflow
 from windlass.wire import AliasTarget as AliasTargetShape
 from windlass.wire import Event as EventShape
-from windlass.wire import Job, Log, Loop, Node, Warned, Workflow, instant
+from windlass.wire import Job, Log, Loop, Node, RecentJob, Warned, Workflow, instant
 
 NULL = Raw(b"null")
 
@@ -48,6 +49,12 @@ def job_shape(job: StoredJob, result: Raw = NULL, nodes: list[Node] | None = Non
         idempotency_key=job.idempotency_key,
         nodes=nodes,
     )
+
+
+def recent_shape(job: JobBrief) -> RecentJob:
+    """A job in short."""
+    created_at = instant(job.created_at) or ""
+    return RecentJob(job.job_id, job.status, created_at, instant(job.started_at), instant(job.completed_at))
 
 
 def node_shape(row: NodeRow, output: Raw, loop: Loop | None = None) -> Node:

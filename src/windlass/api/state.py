@@ -4,10 +4,12 @@ import asyncio
 import random
 from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from msgspec import Struct, field
 
 from windlass.api.problems import Refusal
+from windlass.api.ui import FOLDER
 from windlass.connections.secrets import Secrets
 from windlass.ports.artefacts import Artefacts
 from windlass.ports.broker import Broker
@@ -64,6 +66,8 @@ class ApiState(Struct, frozen=True):
     # The largest output that the artefact store takes.
     artefact_bytes_max: int = ARTEFACT_BYTES_MAX
     document_bytes_max: int = DOCUMENT_BYTES_MAX
+    # Where the web UI was built.
+    ui_folder: Path = FOLDER
     # Event streams and log tails that may be open at once.
     streams: Slots = field(default_factory=lambda: Slots(STREAMS_MAX, "streams"))
     # Set when the process is about to stop: streams end, and long polls are answered with what is known.

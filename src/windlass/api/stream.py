@@ -1,7 +1,7 @@
 """Server-sent events: an answer that goes on until its source ends, its reader is gone, or the server stops."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import ExitStack, aclosing, suppress
 from typing import Annotated
 
@@ -19,6 +19,7 @@ from windlass.api.requests import Flag, Number, id_of, query_of, shown
 from windlass.api.shapes import has_ended
 from windlass.api.state import ApiState
 from windlass.api.telling import Teller
+from windlass.core.changes import Event as StoredEvent
 from windlass.ports.store import StoredJob
 from windlass.wire import Event
 
@@ -28,16 +29,22 @@ HEARTBEAT = b": still here\n\n"
 # A reader that takes nothing for so long is gone: its place is given to another.
 SEND_SECONDS_MAX = 60.0
 EVENTS_PAGE = 500
+# Of a stream without the events of single iterations: how many are looked at at once, and how long it waits before it
+# looks again while there is nothing else. A large loop says something about each of its items.
+LOOKED_AT_MAX = 5_000
+ITEMS_SECONDS = 0.25
 _DIGITS_MAX = 15
 
 _encoder = msgspec.json.Encoder()
 
 
 class StreamQuery(Struct, forbid_unknown_fields=True):
-    """Where a stream begins: after the event of this number. The context may be left out."""
+    """Where a stream begins: after the event of this number. The context, and the events of single iterations, may be
+    left out."""
 
     after: Number | UnsetType = UNSET
     context: Flag = "true"
+    items: Flag = "true"
 
 
 class StreamHeaders(Struct):
@@ -132,7 +139,8 @@ def router(state: ApiState) -> APIRouter:
         if has_ended(job) and not await state.store.events(job_id, after, 1):
             # Browsers come again and again after an end; this answer tells them not to.
             return Response(status_code=204)
-        return EventStream(state, job_events(state, job, after, with_context=query.context == "true"))
+        source = job_events if query.items == "true" else node_events
+        return EventStream(state, source(state, job, after, with_context=query.context == "true"))
 
     declare(
         routes,
@@ -166,8 +174,43 @@ async def job_events(
             ended = has_ended(await state.store.job(job.job_id))
             while events := await state.store.events(job.job_id, after, EVENTS_PAGE):
                 after = events[-1].seq
-                yield b"".join([message(one.seq, one.event_type, one) for one in await teller.told(events)])
+                yield await _told(teller, events)
             if ended:
                 return
             if not await within(news, HEARTBEAT_SECONDS):
                 yield HEARTBEAT
+
+
+async def node_events(
+    state: ApiState, job: StoredJob, after: int, *, with_context: bool = True
+) -> AsyncGenerator[bytes]:
+    """As `job_events`, without the events of single iterations; their numbers are told, so that a reader that comes
+    again goes on behind them."""
+    plan = await state.control.plan(job.workflow_id, job.version)
+    teller = Teller(state.store, plan, job, with_context=with_context)
+    with state.control.news(job.job_id) as news:
+        while True:
+            news.clear()
+            ended = has_ended(await state.store.job(job.job_id))
+            begun, told = after, after
+            while True:
+                page = await state.store.overview.node_events(job.job_id, after, EVENTS_PAGE, LOOKED_AT_MAX)
+                if page.last_seq == after:
+                    break
+                after = page.last_seq
+                if page.events:
+                    told = page.events[-1].seq
+                    yield await _told(teller, page.events)
+            if after > told:
+                # A number without data is no event, and is remembered by readers all the same.
+                yield b"id: %d\n\n" % after
+            if ended:
+                return
+            if after > begun == told:
+                await asyncio.sleep(ITEMS_SECONDS)
+            elif not await within(news, HEARTBEAT_SECONDS):
+                yield HEARTBEAT
+
+
+async def _told(teller: Teller, events: Sequence[StoredEvent]) -> bytes:
+    return b"".join([message(one.seq, one.event_type, one) for one in await teller.told(events)])

@@ -1,12 +1,12 @@
 """Workflows: documents are checked and stored as versions, listed, named by aliases, and taken off."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from fastapi import APIRouter
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType, structs
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -26,16 +26,17 @@ from windlass.api.requests import (
     query_of,
     read_body,
 )
-from windlass.api.shapes import warned, workflow_shape
+from windlass.api.shapes import recent_shape, warned, workflow_shape
 from windlass.api.state import ApiState
 from windlass.api.versions import LATEST, check_alias
 from windlass.core.errors import DefinitionInvalid, NotFound, Problem
 from windlass.ports.store import AliasTarget, StoredWorkflow, WorkflowFilter
-from windlass.spec import Definition, definition_json, digest, read_definition
-from windlass.wire import AliasRequest, Page, Validation, Workflow
+from windlass.spec import Definition, definition_json, definition_text, digest, read_definition
+from windlass.wire import AliasRequest, Page, RecentJob, Validation, Workflow
 
 TAG = "workflows"
 PAGE = 50
+RECENT_MAX = 50
 # Larger documents are checked in a thread, a few at a time, so that they hold nobody else up.
 CHECKED_AT_ONCE_BYTES_MAX = 16 << 10
 THREADS_MAX = 2
@@ -44,15 +45,31 @@ EXAMPLE = {
     "nodes": {"start": {"type": "start", "next": ["greet"]}, "greet": {"handler": "echo"},
               "end": {"type": "end", "dependencies": ["greet"]}},
 }  # fmt: skip
+DOCUMENT = """\
+workflow_id: hello
+nodes:
+  start:
+    type: start
+  greet:
+    handler: echo
+    dependencies:
+      - start
+  end:
+    type: end
+    dependencies:
+      - greet
+"""
 
+T = TypeVar("T")
 _alias = msgspec.json.Decoder(AliasRequest)
 
 
-class ListQuery(Struct, forbid_unknown_fields=True):
-    """A part of a list."""
+class WorkflowsQuery(Struct, forbid_unknown_fields=True):
+    """A part of a list, and how many jobs of each workflow are told with it."""
 
     cursor: Cursor | UnsetType = UNSET
     limit: Limit = PAGE
+    recent: Annotated[int, Meta(ge=0, le=RECENT_MAX)] = 0
 
 
 class DeleteQuery(Struct, forbid_unknown_fields=True):
@@ -93,22 +110,17 @@ class Workflows:
         if kind != JSON and kind not in YAML:
             raise Refusal(415, "unsupported-media-type", f"send the document as {JSON} or {YAML[0]}, not {kind!r}")
         body = await read_body(request)
-        handlers = self._state.handlers
-        if len(body) <= CHECKED_AT_ONCE_BYTES_MAX:
-            return read_definition(body, format="json" if kind == JSON else "yaml", handlers=handlers)
-        async with self._threads:
-            return await asyncio.to_thread(
-                read_definition, body, format="json" if kind == JSON else "yaml", handlers=handlers
-            )
+        form = "json" if kind == JSON else "yaml"
+        return await self._apart(len(body), read_definition, body, format=form, handlers=self._state.handlers)
 
     async def list(self, request: Request) -> Response:
         """Workflows by id, each in its newest version."""
-        query = query_of(request, ListQuery)
+        query = query_of(request, WorkflowsQuery)
         after: str | None = None if query.cursor is UNSET else place_of(query.cursor, str)
         found = await self._state.store.workflows(WorkflowFilter(after, query.limit + 1))
         page, following = cut(found, query.limit, lambda workflow: workflow.workflow_id)
         items = [workflow_shape(one, await self._aliases(one), whole=False) for one in page]
-        return answer(Page(items, following))
+        return answer(Page(await _with_recent(self._state, items, query.recent), following))
 
     async def show(self, request: Request) -> Response:
         """The newest version of a workflow."""
@@ -127,6 +139,21 @@ class Workflows:
         no_query(request)
         workflow_id, number = id_of(request, "workflow_id"), number_of(request, "version")
         return answer(workflow_shape(await self._state.store.workflow(workflow_id, number)))
+
+    async def document(self, request: Request) -> Response:
+        """One version as a document that people read."""
+        no_query(request)
+        workflow_id, number = id_of(request, "workflow_id"), number_of(request, "version")
+        stored = await self._state.store.workflow(workflow_id, number)
+        text = await self._apart(len(memoryview(stored.definition)), definition_text, stored.definition)
+        return Response(text, media_type=YAML[0])
+
+    async def _apart(self, size: int, work: Callable[..., T], *given: Any, **options: Any) -> T:
+        """Do something with a document; in a thread if it is large."""
+        if size <= CHECKED_AT_ONCE_BYTES_MAX:
+            return work(*given, **options)
+        async with self._threads:
+            return await asyncio.to_thread(work, *given, **options)
 
     async def delete(self, request: Request) -> Response:
         """Take a workflow off the lists and refuse its submits."""
@@ -161,6 +188,15 @@ class Workflows:
         return {LATEST: [AliasTarget(stored.version)], **await self._state.store.aliases(stored.workflow_id)}
 
 
+async def _with_recent(state: ApiState, items: list[Workflow], each: int) -> list[Workflow]:
+    if not (each and items):
+        return items
+    recent: dict[str, list[RecentJob]] = {}
+    for job in await state.store.overview.recent([one.workflow_id for one in items], each):
+        recent.setdefault(job.workflow_id, []).append(recent_shape(job))
+    return [structs.replace(one, recent=recent.get(one.workflow_id, [])) for one in items]
+
+
 def _targets(wanted: AliasRequest) -> list[AliasTarget]:
     if (wanted.version is None) == (not wanted.targets):
         raise invalid("version", "give either `version` or `targets`", "an alias points at one version, or splits")
@@ -188,7 +224,7 @@ def router(state: ApiState) -> APIRouter:
     ))  # fmt: skip
     declare(routes, "GET", "/workflows", calls.list, Operation(
         policy=Policy.READ, tag=TAG, summary="List workflows by id, each in its newest version, without definitions",
-        query=ListQuery, answers={200: Page[Workflow]}, refusals=(422,),
+        query=WorkflowsQuery, answers={200: Page[Workflow]}, refusals=(422,),
     ))  # fmt: skip
     declare(routes, "GET", one, calls.show, Operation(
         policy=Policy.READ, tag=TAG, summary="Show the newest version of a workflow",
@@ -201,6 +237,10 @@ def router(state: ApiState) -> APIRouter:
     declare(routes, "GET", one + "/versions/{version}", calls.version, Operation(
         policy=Policy.READ, tag=TAG, summary="Show one version of a workflow",
         answers={200: Workflow}, refusals=(404, 422),
+    ))  # fmt: skip
+    declare(routes, "GET", one + "/versions/{version}/document", calls.document, Operation(
+        policy=Policy.READ, tag=TAG, summary="One version as a YAML document, which deploys as the same version",
+        answers={200: str}, answer_type=YAML[0], answer_example=DOCUMENT, refusals=(404, 422),
     ))  # fmt: skip
     declare(routes, "DELETE", one, calls.delete, Operation(
         policy=Policy.ADMIN, tag=TAG, summary="Take a workflow off the lists and refuse its submits; its history stays",

@@ -1,14 +1,15 @@
 """The broker of one process: plain queues on one event loop. It dies with the process, and the rows know better."""
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
+from heapq import nsmallest
 
 from msgspec import Struct
 
 from windlass.core.changes import Task
 from windlass.core.messages import Message, TaskLost
-from windlass.ports.broker import ALL_QUEUES, Delivery, Report, WorkerSeen
+from windlass.ports.broker import ALL_QUEUES, HELD_SHOWN_MAX, Delivery, HeldTask, QueueSeen, Report, WorkerSeen
 from windlass.ports.clock import Clock
 
 _MICROSECONDS = 1_000_000
@@ -56,6 +57,8 @@ class _Entry(Struct, gc=False):
     extended_at: int = 0
     deliveries: int = 0
     losses: int = 0
+    published_at: int = 0
+    taken_at: int = 0
 
 
 class _Inbox:
@@ -77,6 +80,8 @@ class MemoryBroker:
         self._entries: dict[str, _Entry] = {}
         # queue -> priority -> task ids; ids of tasks that were cancelled meanwhile are passed over.
         self._queues: dict[str, dict[int, deque[str]]] = {}
+        # How many tasks wait in each.
+        self._depths: Counter[str] = Counter()
         self._held: dict[str, dict[str, None]] = {}
         self._seen_at: dict[str, int] = {}
         self._serves: dict[str, tuple[str, ...]] = {}
@@ -92,10 +97,12 @@ class MemoryBroker:
 
     async def publish(self, tasks: Sequence[Task]) -> None:
         entries = self._entries
+        now = self._clock.now()
         for task in tasks:
             if task.task_id not in entries:
-                entries[task.task_id] = _Entry(task)
+                entries[task.task_id] = _Entry(task, published_at=now)
                 self._line(task.queue, task.priority).append(task.task_id)
+                self._depths[task.queue] += 1
         self._work.ring()
 
     def _line(self, queue: str, priority: int) -> deque[str]:
@@ -130,7 +137,8 @@ class MemoryBroker:
                     if entry is None or entry.worker_id is not None:
                         continue
                     entry.worker_id = worker_id
-                    entry.extended_at = now
+                    entry.extended_at = entry.taken_at = now
+                    self._depths[queue] -= 1
                     entry.deliveries += 1
                     held[entry.task.task_id] = None
                     taken.append(Delivery(entry.task, entry.deliveries))
@@ -169,6 +177,7 @@ class MemoryBroker:
                 entry = self._entries[task_id]
                 entry.worker_id = None
                 entry.deliveries -= 1
+                self._depths[entry.task.queue] += 1
                 self._line(entry.task.queue, entry.task.priority).appendleft(task_id)
         self._work.ring()
 
@@ -191,6 +200,7 @@ class MemoryBroker:
         task = entry.task
         entry.worker_id = None
         entry.losses += 1
+        self._depths[task.queue] += 1
         self._line(task.queue, task.priority).appendleft(task.task_id)
         lost = TaskLost(task.job_id, task.node_id, task.attempt, worker_id, entry.losses, task.index)
         await self.send(task.shard, [lost])
@@ -203,7 +213,9 @@ class MemoryBroker:
 
     def _withdraw(self, task_id: str) -> None:
         entry = self._entries.pop(task_id)
-        if entry.worker_id is not None:
+        if entry.worker_id is None:
+            self._depths[entry.task.queue] -= 1
+        else:
             del self._held[entry.worker_id][task_id]
             self._stops.setdefault(entry.worker_id, []).append(task_id)
             self._stopping.ring()
@@ -214,10 +226,33 @@ class MemoryBroker:
         return self._stops.pop(worker_id, [])
 
     async def workers(self) -> Sequence[WorkerSeen]:
-        return [
-            WorkerSeen(worker_id, self._serves.get(worker_id, ()), len(self._held.get(worker_id, ())), seen_at)
-            for worker_id, seen_at in sorted(self._seen_at.items())
-        ]
+        return [self._seen(worker_id, seen_at) for worker_id, seen_at in sorted(self._seen_at.items())]
+
+    def _seen(self, worker_id: str, seen_at: int) -> WorkerSeen:
+        held = self._held.get(worker_id, {})
+        tasks = nsmallest(HELD_SHOWN_MAX, (HeldTask(self._entries[task_id].taken_at, task_id) for task_id in held))
+        return WorkerSeen(worker_id, self._serves.get(worker_id, ()), len(held), seen_at, tasks)
+
+    async def queues(self) -> Sequence[QueueSeen]:
+        running = Counter(self._entries[task_id].task.queue for held in self._held.values() for task_id in held)
+        now = self._clock.now()
+        found: list[QueueSeen] = []
+        for queue in sorted(self._depths.keys() | running.keys()):
+            depth = self._depths[queue]
+            if depth or running[queue]:
+                waits = (now - self._oldest(queue)) / _MICROSECONDS if depth else None
+                found.append(QueueSeen(queue, depth, running[queue], waits))
+        return found
+
+    def _oldest(self, queue: str) -> int:
+        """When the task was published that waits for longest: one of those at the heads of the lines."""
+        heads: list[int] = []
+        for line in self._queues[queue].values():
+            while line and ((entry := self._entries.get(line[0])) is None or entry.worker_id is not None):
+                line.popleft()
+            if line:
+                heads.append(self._entries[line[0]].published_at)
+        return min(heads)
 
     async def missing(self, task_ids: Sequence[str]) -> Sequence[str]:
         return [task_id for task_id in task_ids if task_id not in self._entries]

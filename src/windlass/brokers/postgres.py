@@ -16,7 +16,7 @@ from windlass.brokers.bells import Ear
 from windlass.brokers.postgres_link import Dial, Link, Notices
 from windlass.core.changes import Task
 from windlass.core.messages import Message, TaskLost
-from windlass.ports.broker import ALL_QUEUES, Delivery, Report, WorkerSeen
+from windlass.ports.broker import ALL_QUEUES, HELD_SHOWN_MAX, Delivery, HeldTask, QueueSeen, Report, WorkerSeen
 from windlass.ports.codec import decode_message, encode_message
 
 # What one statement handles at most.
@@ -25,6 +25,8 @@ BATCH_BYTES_MAX = 4 * 1024 * 1024
 ASK_MAX = 5_000
 WORKERS_MAX = 10_000
 STOPS_MAX = 1_000
+# Tasks that are counted of each queue; a longer one is shown to be so long.
+COUNTED_MAX = 100_000
 EARS_MAX = 1_000
 # A cancelled caller waits so long for an answer that must be dealt with.
 SALVAGE_SECONDS_MAX = 1.0
@@ -215,11 +217,16 @@ class PostgresBroker:
         return [row[0] for row in await self._link.fetch("stops", worker_id, STOPS_MAX)]
 
     async def workers(self) -> Sequence[WorkerSeen]:
-        rows = await self._link.fetch("workers", WORKERS_MAX)
+        held: dict[str, list[HeldTask]] = {}
+        for holder, task_id, since in await self._link.fetch("held", WORKERS_MAX * HELD_SHOWN_MAX, HELD_SHOWN_MAX):
+            held.setdefault(holder, []).append(HeldTask(since, task_id))
         return [
-            WorkerSeen(row["worker_id"], tuple(row["queues"]), row["held"], round(row["seen_at"].timestamp() * 1e6))
-            for row in rows
+            WorkerSeen(worker_id, tuple(queues), count, seen_at, sorted(held.get(worker_id, ())))
+            for worker_id, queues, seen_at, count in await self._link.fetch("workers", WORKERS_MAX)
         ]
+
+    async def queues(self) -> Sequence[QueueSeen]:
+        return [QueueSeen(*row) for row in await self._link.fetch("queues", COUNTED_MAX)]
 
     async def missing(self, task_ids: Sequence[str]) -> Sequence[str]:
         return [row[0] for part in _portions(task_ids) for row in await self._link.fetch("missing", part)]

@@ -18,7 +18,7 @@ from windlass.brokers.redis_link import Link, scripts
 from windlass.brokers.redis_wire import Argument, Dial
 from windlass.core.changes import Task
 from windlass.core.messages import Message
-from windlass.ports.broker import Delivery, Report, WorkerSeen
+from windlass.ports.broker import HELD_SHOWN_MAX, Delivery, HeldTask, QueueSeen, Report, WorkerSeen
 from windlass.ports.codec import decode_message, encode_message
 
 PREFIX = "windlass:"
@@ -158,12 +158,15 @@ class RedisBroker:
         return [task_id.decode() for task_id in found or ()]
 
     async def workers(self) -> Sequence[WorkerSeen]:
-        found = await self._run("workers", [WORKERS_MAX])
-        seen = [
-            WorkerSeen(worker_id.decode(), msgspec.json.decode(serves or b"[]", type=tuple[str, ...]), held, int(at))
-            for worker_id, at, serves, held in found
+        found = await self._run("workers", [WORKERS_MAX, HELD_SHOWN_MAX])
+        return sorted((_seen(*one) for one in found), key=lambda worker: worker.worker_id)
+
+    async def queues(self) -> Sequence[QueueSeen]:
+        found = await self._run("queues", ())
+        return [
+            QueueSeen(name.decode(), depth, running, waits / _MICROSECONDS if waits >= 0 else None)
+            for name, depth, running, waits in sorted(found)
         ]
-        return sorted(seen, key=lambda worker: worker.worker_id)
 
     async def missing(self, task_ids: Sequence[str]) -> Sequence[str]:
         answers = [await self._run("missing", part) for part in _portions(task_ids)]
@@ -252,6 +255,12 @@ def _deliveries(found: Sequence[Any]) -> list[Delivery]:
             # Nobody extends it, so it is taken back, and after some losses its shard gives it up.
             log.warning("a task that can not be read is left alone: %r", body[:200])
     return deliveries
+
+
+def _seen(worker_id: bytes, at: bytes, serves: bytes, held: int, *tasks: bytes) -> WorkerSeen:
+    queues = msgspec.json.decode(serves or b"[]", type=tuple[str, ...])
+    named = [HeldTask(int(since), task_id.decode()) for task_id, since in zip(tasks[::2], tasks[1::2], strict=True)]
+    return WorkerSeen(worker_id.decode(), queues, held, int(at), sorted(named))
 
 
 def _body(task: Task) -> bytes:

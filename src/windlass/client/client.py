@@ -115,14 +115,26 @@ class Client:
             await self._send("POST", path, _DOCUMENT, content=document, media_type=media_type), wire.Validation
         )
 
-    def workflows(self) -> AsyncIterator[wire.Workflow]:
-        """Every workflow by id, each in its newest version."""
-        return self._pages(wire.Page[wire.Workflow], "/workflows", {}, _ANY)
+    def workflows(self, *, recent: int | None = None) -> AsyncIterator[wire.Workflow]:
+        """Every workflow by id, each in its newest version, with so many of its recent jobs."""
+        return self._pages(wire.Page[wire.Workflow], "/workflows", _given(recent=recent), _ANY)
 
     async def workflow(self, workflow_id: str, version: int | None = None) -> wire.Workflow:
         """A version of a workflow, the newest by default; WorkflowNotFound."""
         path = f"/workflows/{_part(workflow_id)}" + ("" if version is None else f"/versions/{version}")
         return _read(await self._send("GET", path, _WORKFLOW), wire.Workflow)
+
+    async def document(self, workflow_id: str, version: int) -> str:
+        """A version as a YAML document; WorkflowNotFound."""
+        path = f"/workflows/{_part(workflow_id)}/versions/{version}/document"
+        return (await self._send("GET", path, _WORKFLOW)).text
+
+    async def statistics(
+        self, workflow_id: str, *, jobs: int | None = None, version: int | None = None
+    ) -> wire.WorkflowStatistics:
+        """What the last jobs of a workflow tell about it; WorkflowNotFound."""
+        path, params = f"/workflows/{_part(workflow_id)}/statistics", _given(jobs=jobs, version=version)
+        return await self._ask("GET", path, wire.WorkflowStatistics, _WORKFLOW, params=params)
 
     def versions(self, workflow_id: str) -> AsyncIterator[wire.Workflow]:
         """Every version, newest first; WorkflowNotFound."""
@@ -173,11 +185,12 @@ class Client:
         *,
         workflow_id: str | None = None,
         status: str | None = None,
+        search: str | None = None,
         limit: int | None = None,
         cursor: str | None = None,
     ) -> wire.Page[wire.Job]:
-        """One page of jobs, newest first."""
-        params = _given(workflow_id=workflow_id, status=status, limit=limit, cursor=cursor)
+        """One page of jobs, newest first. A search is for the start of an id, or for an idempotency key."""
+        params = _given(workflow_id=workflow_id, status=status, search=search, limit=limit, cursor=cursor)
         return _read(await self._send("GET", "/jobs", _ANY, params=params), wire.Page[wire.Job])
 
     def jobs(self, *, workflow_id: str | None = None, status: str | None = None) -> AsyncIterator[wire.Job]:
@@ -223,6 +236,11 @@ class Client:
         seconds_max = OUTPUT_SECONDS_MAX
         path, params = f"{_node(job_id, node_id)}/output", _given(index=index)
         return (await self._send("GET", path, _ANY, params=params, seconds_max=seconds_max)).content
+
+    async def params(self, job_id: str, node_id: str, *, index: int | None = None) -> wire.Params:
+        """What a node, or one iteration of it, gets; NotFound."""
+        path = f"{_node(job_id, node_id)}/params"
+        return await self._ask("GET", path, wire.Params, _ANY, params=_given(index=index))
 
     async def cancel(self, job_id: str, reason: str | None = None) -> wire.Job:
         """Stop a job; one that has ended stays as it is. JobNotFound."""
@@ -290,6 +308,14 @@ class Client:
     async def workers(self) -> list[wire.WorkerSeen]:
         """The workers that the server sees."""
         return [worker async for worker in self._pages(wire.Page[wire.WorkerSeen], "/workers", {}, _ANY)]
+
+    async def queues(self) -> list[wire.QueueSeen]:
+        """The queues that have tasks waiting or running."""
+        return (await self._ask("GET", "/queues", wire.Queues, _ANY)).items
+
+    async def activity(self, *, minutes: int | None = None) -> wire.Activity:
+        """What came and what ended in the last minutes, step by step."""
+        return await self._ask("GET", "/activity", wire.Activity, _ANY, params=_given(minutes=minutes))
 
     async def health(self) -> wire.Health:
         """Whether the server lives and can work, also when it says that it can not."""

@@ -81,9 +81,10 @@ class Schedules:
         body = wire.TriggerRequest(None if input_data is None else dict(input_data), idempotency_key)
         return await self._ask("POST", f"{_schedule(workflow_id)}/trigger", wire.Submitted, _TRIGGER, body=body)
 
-    async def backfill(self, workflow_id: str, since: str, until: str) -> wire.Backfilled:
-        """Run the slots of a range in the past that have no run yet; ScheduleNotFound, RequestRefused."""
-        body = wire.BackfillRequest(since, until)
+    async def backfill(self, workflow_id: str, since: str, until: str, *, dry_run: bool = False) -> wire.Backfilled:
+        """Run the slots of a range in the past that have no run yet, or only say which those are; ScheduleNotFound,
+        RequestRefused."""
+        body = wire.BackfillRequest(since, until, dry_run)
         return await self._ask("POST", f"{_schedule(workflow_id)}/backfill", wire.Backfilled, _SCHEDULE, body=body)
 
 

@@ -6,7 +6,7 @@ from windlass.core.deliveries import NOT_KEPT
 from windlass.core.errors import RequestRefused, ScheduleNotFound
 from windlass.core.messages import Message
 from windlass.core.runs.messages import ScheduleChanged
-from windlass.core.runs.names import derived_job_id
+from windlass.core.runs.names import derived_job_id, slot_run_id
 from windlass.core.runs.rows import ScheduleRow
 from windlass.core.runs.slotting import BACKFILL_MAX
 from windlass.core.runs.webhooks import WEBHOOK_WORKFLOW
@@ -58,16 +58,26 @@ class EngineRuns:
 
     async def backfill(self, workflow_id: str, since: int, until: int) -> Sequence[int]:
         now = self._clock.now()
+        slots = await self._slots(workflow_id, since, until, now)
+        if slots:
+            shard = shard_of_workflow(workflow_id, self._total)
+            request = RunRequest(self._ids.new(now), workflow_id, shard, "backfill", now, since=since, until=until)
+            await self._request(request)
+        return slots
+
+    async def unfilled(self, workflow_id: str, since: int, until: int) -> Sequence[int]:
+        slots = await self._slots(workflow_id, since, until, self._clock.now())
+        run_ids = {slot: slot_run_id(workflow_id, slot) for slot in slots}
+        known = set(await self._store.runs.known_runs(list(run_ids.values()))) if run_ids else set[str]()
+        return [slot for slot in slots if run_ids[slot] not in known]
+
+    async def _slots(self, workflow_id: str, since: int, until: int, now: int) -> list[int]:
         if until > now:
             raise RequestRefused("only slots of the past can be filled in; end the stretch now or earlier")
         schedule = await self._schedule(workflow_id)
         slots = slots_between(schedule, since / _MICROSECONDS, until / _MICROSECONDS, BACKFILL_MAX + 1)
         if len(slots) > BACKFILL_MAX:
             raise RequestRefused(f"the stretch has more than {BACKFILL_MAX} slots; fill it in part by part")
-        if slots:
-            shard = shard_of_workflow(workflow_id, self._total)
-            request = RunRequest(self._ids.new(now), workflow_id, shard, "backfill", now, since=since, until=until)
-            await self._request(request)
         return [round(slot * _MICROSECONDS) for slot in slots]
 
     async def _schedule(self, workflow_id: str) -> Schedule:

@@ -14,6 +14,8 @@ from windlass.core.messages import Message, TaskFinished
 
 # A worker that serves every queue there is, as the embedded one does.
 ALL_QUEUES = "*"
+# Tasks of each worker that `workers` names.
+HELD_SHOWN_MAX = 100
 
 
 class Delivery(Struct, frozen=True, gc=False):
@@ -31,6 +33,13 @@ class Report(Struct, frozen=True, gc=False):
     message: TaskFinished
 
 
+class HeldTask(Struct, frozen=True, order=True):
+    """A task in a worker's hands, and since when."""
+
+    since: int
+    task_id: str
+
+
 class WorkerSeen(Struct, frozen=True):
     """A worker as the broker knows it: when it last said anything, and how much it holds."""
 
@@ -38,6 +47,18 @@ class WorkerSeen(Struct, frozen=True):
     queues: tuple[str, ...]
     held: int
     seen_at: int
+    # What it has held for longest, no more than are shown.
+    tasks: Sequence[HeldTask] = ()
+
+
+class QueueSeen(Struct, frozen=True):
+    """A queue with something in it: how much waits, for how long at most, and how much workers have of it."""
+
+    queue: str
+    depth: int
+    running: int
+    # None when nothing waits.
+    oldest_seconds: float | None = None
 
 
 class Broker(Protocol):
@@ -83,6 +104,10 @@ class Broker(Protocol):
 
     async def workers(self) -> Sequence[WorkerSeen]:
         """Every worker that was not found dead, by id."""
+        ...
+
+    async def queues(self) -> Sequence[QueueSeen]:
+        """Every queue that has tasks waiting or held, by name. It takes no time that grows with what waits."""
         ...
 
     async def missing(self, task_ids: Sequence[str]) -> Sequence[str]:

@@ -158,6 +158,10 @@ class RunControl(Protocol):
         the schedule are. ScheduleNotFound, RequestRefused (too many, or not in the past)."""
         ...
 
+    async def unfilled(self, workflow_id: str, since: int, until: int) -> Sequence[int]:
+        """The slots that a backfill would run at this moment, oldest first; nothing is run. As `backfill`."""
+        ...
+
     async def cancel(self, run_id: str, reason: str | None = None) -> None:
         """Stop a run and its job; one that has ended stays as it is. RunNotFound."""
         ...

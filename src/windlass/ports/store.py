@@ -10,6 +10,7 @@ from windlass.core.iterations import LoopRows
 from windlass.core.messages import TaskFinished
 from windlass.core.submits import NewJob
 from windlass.ports.handler import LogLine
+from windlass.ports.overview import Overview
 from windlass.ports.runs import RunStore
 
 
@@ -152,6 +153,8 @@ class LeaseRow(Struct, frozen=True):
     epoch: int
     # Whether the owner did not renew it in time: anybody may take it.
     expired: bool
+    # None: held until it is given back or taken.
+    expires_at: int | None = None
 
 
 class Ownership(Struct, frozen=True):
@@ -177,6 +180,8 @@ class JobFilter(Struct, frozen=True):
     # Jobs created before this one (by created_at, then id): the cursor.
     before: tuple[int, str] | None = None
     limit: int = 50
+    # The start of an id of a job or of a workflow that was deployed, or a whole idempotency key.
+    search: str | None = None
 
 
 class Store(Protocol):
@@ -185,6 +190,11 @@ class Store(Protocol):
     @property
     def runs(self) -> RunStore:
         """What it keeps of schedules, runs and deliveries."""
+        ...
+
+    @property
+    def overview(self) -> Overview:
+        """What it tells across jobs."""
         ...
 
     async def close(self) -> None:

@@ -6,6 +6,7 @@ from windlass.core.errors import Problem
 from windlass.spec.check import check_tree
 from windlass.spec.collector import collections_paused
 from windlass.spec.compile import compile_plan, definition_from_json, definition_json, digest
+from windlass.spec.document import definition_text
 from windlass.spec.findings import Findings
 from windlass.spec.inputs import check_input
 from windlass.spec.model import Definition
@@ -17,6 +18,7 @@ __all__ = [
     "compile_plan",
     "definition_from_json",
     "definition_json",
+    "definition_text",
     "digest",
     "read_definition",
 ]

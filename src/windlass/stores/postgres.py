@@ -41,6 +41,7 @@ from windlass.ports.store import (
 )
 from windlass.stores.migrate import migrate_postgres
 from windlass.stores.postgres_commits import Commits
+from windlass.stores.postgres_overview import PostgresOverview
 from windlass.stores.postgres_pool import CONNECTIONS_MAX, STATEMENT_SECONDS, PostgresPool, Session, connect
 from windlass.stores.postgres_questions import Question
 from windlass.stores.postgres_rows import (
@@ -58,6 +59,7 @@ from windlass.stores.rows import (
     encoded_text,
     event_of,
     job_of,
+    job_query,
     loops_to_restore,
     no_job,
     node_of,
@@ -91,6 +93,7 @@ class PostgresStore:
             Question(pool, self._sql[name]) for name in ("lease", "pending_jobs", "waiting_requests", "waiting_results")
         )
         self.runs = PostgresRuns(pool, self._sql)
+        self.overview = PostgresOverview(pool, self._sql)
 
     @classmethod
     async def open(
@@ -376,9 +379,8 @@ class PostgresStore:
         return job_of(dict(rows[0]))
 
     async def jobs(self, wanted: JobFilter) -> Sequence[StoredJob]:
-        before = wanted.before or (None, None)
-        values = (wanted.workflow_id, wanted.status, *before, wanted.limit)
-        return [job_of(dict(row)) for row in await self._pool.read(self._sql["jobs_newest"], *values)]
+        name, values = job_query(wanted)
+        return [job_of(dict(row)) for row in await self._pool.read(self._sql[name], *values.values())]
 
     async def nodes(self, job_id: str, node_id: str | None = None) -> Sequence[NodeRow]:
         if node_id is None:

@@ -11,10 +11,16 @@ from msgspec import Raw, Struct, structs
 from windlass.core.changes import BlockRow, Changes, Event, JobRow, NodeRow, PageRow, TaskRow
 from windlass.core.errors import JobNotFound
 from windlass.core.iterations import LoopRows, decode_progress
+from windlass.ports.overview import NodeEvents
 from windlass.ports.store import JobFilter, NewJob, NodeBrief, StoredJob, StoredWorkflow
 
 # Events of one page at most: what a reader decodes to see one of them.
 PAGE_EVENTS_MAX = 500
+
+# Behind every character that an id may have.
+AFTER_ANY = "\x7f"
+# Jobs that a search by the start of an id puts in order; more of them are met along the list.
+SORTED_MAX = 5_000
 
 _encode = msgspec.json.Encoder().encode
 
@@ -118,11 +124,17 @@ def job_of(row: dict[str, Any]) -> StoredJob:
     return StoredJob(**row)
 
 
-def job_filter(wanted: JobFilter) -> dict[str, Any]:
-    """What a list of jobs asks for, by name."""
+def job_query(wanted: JobFilter) -> tuple[str, dict[str, Any]]:
+    """Which query finds a list of jobs, and what it asks for, by name and in the order of its parameters."""
     before_at, before_id = wanted.before or (None, None)
-    return {"workflow_id": wanted.workflow_id, "status": wanted.status, "before_at": before_at,
-            "before_id": before_id, "limit": wanted.limit}  # fmt: skip
+    values: dict[str, Any] = {
+        "workflow_id": wanted.workflow_id, "status": wanted.status, "before_at": before_at, "before_id": before_id,
+        "limit": wanted.limit,
+    }  # fmt: skip
+    if wanted.search is not None:
+        term = wanted.search
+        return "jobs_found", {**values, "term": term, "term_end": term + AFTER_ANY, "few": SORTED_MAX}
+    return "jobs_newest" if wanted.workflow_id is None else "jobs_newest_of_workflow", values
 
 
 def node_of(row: tuple[Any, ...]) -> NodeRow:
@@ -149,6 +161,23 @@ def event_of(event: _PageEvent) -> Event:
         event.seq, event.type, event.node_id, event.index, event.at, None if data == _NULL else data,
         None if meta == _NULL else meta, None if context == _NULL else context, event.parent_seq,
     )  # fmt: skip
+
+
+def without_items(bodies: Iterable[str], after_seq: int, limit: int, looked_at_max: int) -> NodeEvents:
+    """The events of some pages that are not of single iterations. Those are dropped before anything is made of them."""
+    found: list[Event] = []
+    last_seq, looked_at = after_seq, 0
+    for body in bodies:
+        for event in decode_page(body):
+            if event.seq <= after_seq:
+                continue
+            if looked_at == looked_at_max or len(found) == limit:
+                return NodeEvents(found, last_seq)
+            looked_at += 1
+            last_seq = event.seq
+            if event.index is None:
+                found.append(event_of(event))
+    return NodeEvents(found, last_seq)
 
 
 def loops_to_restore(nodes: Iterable[NodeRow]) -> list[tuple[int, int]]:

@@ -50,8 +50,8 @@ from windlass.stores.rows import (
     encoded_text,
     event_of,
     event_pages,
-    job_filter,
     job_of,
+    job_query,
     job_row_values,
     loop_of,
     loops_to_restore,
@@ -64,6 +64,7 @@ from windlass.stores.rows import (
     workflow_of,
 )
 from windlass.stores.spread import Spread
+from windlass.stores.sqlite_overview import SqliteOverview
 from windlass.stores.sqlite_runs import SqliteRuns
 from windlass.stores.sqlite_submits import Submits
 from windlass.stores.sqlite_writer import SqliteWriter
@@ -94,6 +95,7 @@ class SqliteStore:
         self._insert_events = Spread(self._sql["insert_events"])
         self._submits = Submits(self._sql, self._insert_events)
         self.runs = SqliteRuns(self._sql, self._read, self._write, self._now, self._insert_events)
+        self.overview = SqliteOverview(self._sql, self._read)
         self._put_nodes = Spread(self._sql["put_nodes"])
         self._put_tasks = Spread(self._sql["put_tasks"])
         self._put_pages = Spread(self._sql["put_pages"])
@@ -310,10 +312,8 @@ class SqliteStore:
         )
 
     async def versions(self, workflow_id: str) -> Sequence[StoredWorkflow]:
-        sql = self._sql["versions_of_workflow"]
-        found = await self._read(
-            lambda connection: [workflow_of(row) for row in connection.execute(sql, (workflow_id,))]
-        )
+        sql, values = self._sql["versions_of_workflow"], (workflow_id,)
+        found = await self._read(lambda connection: [workflow_of(row) for row in connection.execute(sql, values)])
         if not found:
             raise _no_workflow(workflow_id)
         return found
@@ -438,9 +438,9 @@ class SqliteStore:
         return job_of(row)
 
     async def jobs(self, wanted: JobFilter) -> Sequence[StoredJob]:
-        values = job_filter(wanted)
+        name, values = job_query(wanted)
         return await self._read(
-            lambda connection: [job_of(row) for row in as_dicts(connection.execute(self._sql["jobs_newest"], values))]
+            lambda connection: [job_of(row) for row in as_dicts(connection.execute(self._sql[name], values))]
         )
 
     async def nodes(self, job_id: str, node_id: str | None = None) -> Sequence[NodeRow]:

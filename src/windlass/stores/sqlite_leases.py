@@ -39,7 +39,7 @@ def ownership(connection: Connection, now: int) -> Ownership:
     """How the shards are spread."""
     sql = queries("sqlite")
     rows = [
-        LeaseRow(shard, holder, epoch, expired=holder is not None and _is_expired(ends_at, now))
+        LeaseRow(shard, holder, epoch, holder is not None and _is_expired(ends_at, now), ends_at)
         for shard, holder, epoch, ends_at in connection.execute(sql["leases"])
     ]
     return Ownership([name for (name,) in connection.execute(sql["engines"])], rows)

@@ -20,7 +20,7 @@ WRITES = frozenset({
     "take_lease", "claim_lease", "release_lease", "beat", "leave",
 })  # fmt: skip
 # Ports within a port.
-PARTS = frozenset({"runs"})
+PARTS = frozenset({"runs", "overview"})
 REPEATABLE = frozenset({"send", "publish", "finish", "cancel", "consume"})
 
 

@@ -37,6 +37,7 @@ from windlass.ports.store import (
     pending_job,
 )
 from windlass.testing.history import LoopRecords
+from windlass.testing.memory_overview import MemoryOverview, is_wanted
 from windlass.testing.memory_runs import MemoryRuns
 
 _UNFINISHED = ("pending", "running")
@@ -66,6 +67,7 @@ class MemoryStore:
         self.runs = MemoryRuns(self._clock)
         self._workflows: dict[str, list[StoredWorkflow]] = {}
         self._jobs: dict[str, _Kept] = {}
+        self.overview = MemoryOverview(self._jobs)
         self._keys: dict[tuple[str, str], str] = {}
         # Requests by id, and whether each was applied.
         self._requests: dict[str, tuple[Request, bool]] = {}
@@ -239,7 +241,7 @@ class MemoryStore:
         self._check_open()
         now = self._clock.now()
         rows = [
-            LeaseRow(shard, self._owners.get(shard), epoch, expired=self._is_expired(shard, now))
+            LeaseRow(shard, self._owners.get(shard), epoch, self._is_expired(shard, now), self._lease_ends.get(shard))
             for shard, epoch in sorted(self._epochs.items())
         ]
         return Ownership(sorted(self._engines), rows)
@@ -431,13 +433,7 @@ class MemoryStore:
         return _with_seq(self._kept(job_id))
 
     async def jobs(self, wanted: JobFilter) -> Sequence[StoredJob]:
-        found = [
-            kept.row
-            for kept in self._jobs.values()
-            if wanted.workflow_id in (None, kept.row.workflow_id)
-            and wanted.status in (None, kept.row.status)
-            and (wanted.before is None or (kept.row.created_at, kept.row.job_id) < wanted.before)
-        ]
+        found = [kept.row for kept in self._jobs.values() if is_wanted(kept.row, wanted, self._workflows)]
         return sorted(found, key=lambda row: (row.created_at, row.job_id), reverse=True)[: wanted.limit]
 
     async def nodes(self, job_id: str, node_id: str | None = None) -> Sequence[NodeRow]:

@@ -6,6 +6,7 @@
 -- priorities:Q     zset    priority -> itself: those of queue Q that have something waiting
 -- queues           set     queues that have something waiting
 -- leases           hash    task id -> its number and its holder: what is held, and its place if it comes back
+-- numbers          string  the last number that was given
 -- extended         zset    task id -> when its holder last said that it has it
 -- losses           hash    task id -> how often it was taken from a silent holder
 -- workers, serves  zset, hash  worker -> when it last said anything; the queues it asked for
@@ -29,16 +30,31 @@ local function line_of(queue, priority)
   return prefix .. 'tasks:' .. queue .. ':' .. priority
 end
 
--- A lease is the task's number, padded, and its holder. The padding is not for looks: Redis keeps a hash of short
--- values as a list, and looks through hundreds of entries for every one.
-local NUMBER_WIDTH = 64
+-- A lease is a line, padded, with the task's number, when it was taken and its queue, and then its holder. The padding
+-- is not for looks: Redis keeps a hash of short values as a list, and looks through hundreds of entries for every one.
+local LINE_WIDTH, LINE_END = 64, 10
+local LINE = '%-' .. LINE_WIDTH .. 's\n'
 
-local function new_lease(number, worker)
-  return string.format('%-' .. NUMBER_WIDTH .. 's', number) .. worker
+-- What follows the number in the leases that a worker gets of one queue at one time.
+local function lease_tail(at, queue)
+  return string.format(' %.0f %s', at, queue)
 end
 
+local function new_lease(number, tail, worker)
+  return string.format(LINE, number .. tail) .. worker
+end
+
+-- The line of a queue with a long name is longer. Leases that an earlier version gave have no line.
 local function holder_of(lease)
-  return string.sub(lease, NUMBER_WIDTH + 1)
+  if string.byte(lease, LINE_WIDTH + 1) == LINE_END then
+    return string.sub(lease, LINE_WIDTH + 2)
+  end
+  return string.match(lease, '\n(.*)') or string.sub(lease, LINE_WIDTH + 1)
+end
+
+local function taken_of(lease)
+  local at, queue = string.match(lease, '^%d+ (%d+) (%S*) *\n')
+  return at or '0', queue
 end
 
 local function number_of(lease)

@@ -4,7 +4,9 @@ local lines, ids, new, is_new = {}, {}, {}, {}
 for i = 1, #ARGV, 4 do
   ids[#ids + 1] = ARGV[i]
 end
-local number = redis.call('INCRBY', NUMBERS, #ids) - #ids
+-- Numbers go up whatever the clock does, and where it goes on they tell when a task was queued.
+local number = math.max(tonumber(redis.call('GET', NUMBERS) or 0), now())
+redis.call('SET', NUMBERS, string.format('%.0f', number + #ids))
 local known = values_of(BODIES, ids)
 for i, id in ipairs(ids) do
   local at = 4 * i - 3

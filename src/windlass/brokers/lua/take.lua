@@ -18,6 +18,7 @@ end
 local has_losses = redis.call('EXISTS', LOSSES) == 1
 local found, leases, times = {}, {}, {}
 for _, queue in ipairs(queues) do
+  local tail = lease_tail(at, queue)
   for _, priority in ipairs(redis.call('ZREVRANGE', prefix .. 'priorities:' .. queue, 0, -1)) do
     local left = limit - #found / 2
     local popped = left > 0 and redis.call('ZPOPMIN', line_of(queue, priority), left) or {}
@@ -32,7 +33,7 @@ for _, queue in ipairs(queues) do
         found[#found + 1] = bodies[i]
         found[#found + 1] = 1 + (has_losses and redis.call('HGET', LOSSES, id) or 0)
         leases[#leases + 1] = id
-        leases[#leases + 1] = new_lease(numbers[i], worker)
+        leases[#leases + 1] = new_lease(numbers[i], tail, worker)
         times[#times + 1] = at
         times[#times + 1] = id
       end

@@ -86,8 +86,36 @@ returning task_id;
 delete from broker_tasks where task_id = any ($1::text[]);
 
 -- name: workers
-select worker_id, queues, seen_at, (select count(*) from broker_tasks where holder = broker_workers.worker_id) as held
+select worker_id, queues, (extract(epoch from seen_at) * 1000000)::bigint,
+       (select count(*) from broker_tasks where holder = broker_workers.worker_id)
   from broker_workers order by worker_id limit $1;
+
+-- name: held
+select holder, task_id, (extract(epoch from coalesce(taken_at, extended_at)) * 1000000)::bigint from (
+    select holder, task_id, taken_at, extended_at, row_number() over (partition by holder order by taken_at) as place
+      from broker_tasks where holder is not null
+) as held where place <= $2 limit $1;
+
+-- name: queues
+-- The names by one step of the index each, and of each a bounded walk along its part: a long queue takes no longer.
+with recursive waiting as (
+    (select queue from broker_tasks where holder is null order by queue limit 1)
+    union all
+    select (select queue from broker_tasks where holder is null and queue > waiting.queue order by queue limit 1)
+      from waiting where waiting.queue is not null
+), running as (
+    select queue, count(*) as count from broker_tasks where holder is not null group by queue
+)
+select queue, coalesce(line.count, 0), coalesce(running.count, 0),
+       extract(epoch from clock_timestamp() - line.oldest_at)::double precision
+  from (select queue from waiting where queue is not null union select queue from running) as known
+  left join running using (queue)
+ cross join lateral (
+    select count(*), min(published_at) as oldest_at from (
+        select published_at from broker_tasks where queue = known.queue and holder is null
+         order by priority desc, number limit $1
+    ) as some_of_it
+) as line order by queue;
 
 -- name: missing
 select task_id from unnest($1::text[]) as named (task_id)

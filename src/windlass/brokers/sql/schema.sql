@@ -13,11 +13,21 @@ create unlogged table if not exists broker_tasks (
     body bytea not null,
     holder text,
     extended_at timestamptz,
-    losses integer not null default 0
+    losses integer not null default 0,
+    published_at timestamptz not null default clock_timestamp(),
+    taken_at timestamptz
 ) with (
     fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
     autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.5
 );
+-- Tables of earlier versions have no such columns. To look first spares a lock that all others would wait for.
+do $$
+begin
+    if not exists (select from pg_attribute where attrelid = 'broker_tasks'::regclass and attname = 'taken_at') then
+        alter table broker_tasks
+            add column published_at timestamptz not null default clock_timestamp(), add column taken_at timestamptz;
+    end if;
+end $$;
 create index if not exists broker_tasks_waiting on broker_tasks (queue, priority desc, number) where holder is null;
 create index if not exists broker_tasks_held on broker_tasks (holder) where holder is not null;
 
@@ -76,7 +86,8 @@ begin
                  order by priority desc, number limit at_most - taken
                    for update skip locked
             ), given as (
-                update broker_tasks set holder = for_worker, extended_at = clock_timestamp()
+                update broker_tasks
+                   set holder = for_worker, extended_at = clock_timestamp(), taken_at = clock_timestamp()
                   from wanted where broker_tasks.task_id = wanted.task_id
                 returning body, losses, priority, number
             )

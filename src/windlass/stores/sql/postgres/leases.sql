@@ -11,7 +11,9 @@ select place, epoch from unnest($1::integer[]) with ordinality as asked (of_shar
   join shards on shard = of_shard;
 
 -- name: leases
-select shard, owner, epoch, coalesce(owner is not null and expires_at <= now(), false) from shards order by shard;
+select shard, owner, epoch, coalesce(owner is not null and expires_at <= now(), false),
+       (extract(epoch from expires_at) * 1000000)::bigint
+  from shards order by shard;
 
 -- name: beat
 -- The epoch stays; only a takeover raises it, and a renewal that comes after one finds another epoch. Rows in the order

@@ -1,0 +1,71 @@
+"""What the shapes of the API are made of: ids and bounds, pages, refusals, instants."""
+
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Annotated, Generic, TypeVar
+
+from msgspec import Meta, Raw, Struct
+
+T = TypeVar("T")
+
+# What the server takes; it also stands in the description of the API.
+BATCH_JOBS_MAX = 1_000
+ALIAS_TARGETS_MAX = 16
+
+Id = Annotated[str, Meta(pattern="^[A-Za-z0-9_-]{1,128}$", max_length=128)]
+Version = Annotated[int, Meta(ge=1, le=999_999_999)]
+Alias = Annotated[str, Meta(pattern="^[A-Za-z0-9_-]{1,128}$", max_length=128)]
+Key = Annotated[str, Meta(pattern="^[!-~]{1,255}$", max_length=255)]
+Priority = Annotated[int, Meta(ge=-1000, le=1000)]
+Weight = Annotated[int, Meta(ge=1, le=1_000_000)]
+# RFC 3339; the offset must be there.
+_INSTANT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})$"
+Instant = Annotated[str, Meta(pattern=_INSTANT, max_length=40)]
+Reason = Annotated[str, Meta(max_length=1000)]
+
+
+def null() -> Raw:
+    """No value. A factory, since the description of the API can not show a raw default."""
+    return Raw(b"null")
+
+
+class Page(Struct, Generic[T], frozen=True):
+    """A part of a list, and where the next one begins."""
+
+    items: list[T]
+    next_cursor: str | None = None
+
+
+class ProblemItem(Struct, frozen=True, omit_defaults=True):
+    """One thing wrong with a request or a document."""
+
+    path: str
+    message: str
+    hint: str | None = None
+    line: int | None = None
+    column: int | None = None
+
+
+class ProblemDetails(Struct, frozen=True):
+    """A refusal: application/problem+json."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    errors: list[ProblemItem] = []
+    request_id: str | None = None
+
+
+def instant(microseconds: int | None) -> str | None:
+    """An instant as ISO 8601."""
+    if microseconds is None:
+        return None
+    seconds, rest = divmod(microseconds, 1_000_000)
+    return f"{_second(seconds)}.{rest:06}Z"
+
+
+# Events and rows come by the thousand, and many of them happened in the same second.
+@lru_cache(maxsize=1_024)
+def _second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")

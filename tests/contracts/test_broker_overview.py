@@ -1,0 +1,132 @@
+"""What every broker must tell of its queues and of what its workers hold."""
+
+from tests.contracts.conftest import SetClock
+from tests.contracts.test_broker import QUEUES, SILENT_SECONDS, report, taken, task
+from windlass.ports.broker import HELD_SHOWN_MAX, Broker, QueueSeen
+
+# Servers have clocks of their own, which go on while a test runs.
+SLACK_SECONDS = 5.0
+
+
+async def counts(broker: Broker) -> list[tuple[str, int, int]]:
+    return [(one.queue, one.depth, one.running) for one in await broker.queues()]
+
+
+async def waits(broker: Broker, queue: str = "default") -> float | None:
+    [found] = [one for one in await broker.queues() if one.queue == queue]
+    return found.oldest_seconds
+
+
+async def test_a_broker_without_tasks_has_no_queues(broker: Broker) -> None:
+    assert list(await broker.queues()) == []
+
+
+async def test_queues_tell_what_waits_and_what_runs(broker: Broker) -> None:
+    await broker.publish([task("a"), task("b", priority=5), task("c"), task("d", queue="gpu"), task("e", queue="cpu")])
+    await broker.consume("w1", QUEUES, 2, 0.0)
+    await broker.consume("w2", ["gpu"], 9, 0.0)
+
+    assert await counts(broker) == [("cpu", 1, 0), ("default", 1, 2), ("gpu", 0, 1)]
+
+
+async def test_counts_follow_whatever_happens_to_tasks(broker: Broker, clock: SetClock) -> None:
+    await broker.publish([task(name) for name in "abcdef"])
+    await broker.publish([task("a")])
+    assert await counts(broker) == [("default", 6, 0)]
+    assert await taken(broker, limit=4) == ["a", "b", "c", "d"]
+    await broker.give_back("w1", ["a"])
+    assert await counts(broker) == [("default", 3, 3)]
+    await broker.cancel(["b", "e"])
+    assert await counts(broker) == [("default", 2, 2)]
+    await broker.finish("w1", [report(task("c"))])
+    assert await counts(broker) == [("default", 2, 1)]
+    await clock.sleep(SILENT_SECONDS + 1)
+    assert await broker.reclaim(SILENT_SECONDS) == 1
+    assert await counts(broker) == [("default", 3, 0)]
+    assert sorted(await taken(broker, "w2")) == ["a", "d", "f"]
+    await broker.finish("w2", [report(task(name), "w2") for name in "adf"])
+    assert await counts(broker) == []
+
+
+async def test_a_result_that_comes_late_takes_the_task_off_its_queue(broker: Broker, clock: SetClock) -> None:
+    await broker.publish([task("a"), task("b")])
+    await taken(broker, limit=1)
+    await clock.sleep(SILENT_SECONDS + 1)
+    await broker.reclaim(SILENT_SECONDS)
+    await broker.finish("w1", [report(task("a"))])
+
+    assert await counts(broker) == [("default", 1, 0)]
+
+
+async def test_a_queue_tells_how_long_its_oldest_task_waits(broker: Broker, clock: SetClock) -> None:
+    await broker.publish([task("old", priority=-1)])
+    await clock.sleep(40.0)
+    await broker.publish([task("new", priority=1), task("alone", queue="gpu")])
+
+    assert abs((await waits(broker) or 0.0) - 40.0) < SLACK_SECONDS
+    assert 0.0 <= (await waits(broker, "gpu") or 0.0) < SLACK_SECONDS
+
+
+async def test_what_is_taken_or_cancelled_waits_no_longer(broker: Broker, clock: SetClock) -> None:
+    await broker.publish([task("first"), task("second")])
+    await clock.sleep(40.0)
+    await broker.publish([task("third")])
+    await broker.cancel(["first"])
+    assert await taken(broker, limit=1) == ["second"]
+
+    assert (await waits(broker) or 0.0) < SLACK_SECONDS
+    await taken(broker)
+    assert list(await broker.queues()) == [QueueSeen("default", 0, 2)]
+
+
+async def test_a_task_that_was_given_back_waits_since_it_was_published(broker: Broker, clock: SetClock) -> None:
+    await broker.publish([task("a")])
+    await clock.sleep(40.0)
+    await taken(broker)
+    await broker.give_back("w1", ["a"])
+
+    assert (await waits(broker) or 0.0) > 40.0 - SLACK_SECONDS
+
+
+async def test_a_worker_is_seen_with_what_it_holds_and_since_when(broker: Broker) -> None:
+    await broker.publish([task("a"), task("b"), task("c", queue="gpu")])
+    await taken(broker, "w1", limit=1)
+    await taken(broker, "w1", limit=1)
+    await broker.consume("w2", ["gpu"], 1, 0.0)
+    await broker.extend("w1", ["a", "b"])
+
+    first, second = await broker.workers()
+
+    assert sorted(one.task_id for one in first.tasks) == ["a", "b"]
+    assert [one.task_id for one in second.tasks] == ["c"]
+    gaps = [worker.seen_at - one.since for worker in (first, second) for one in worker.tasks]
+    assert all(abs(gap) < SLACK_SECONDS * 1e6 for gap in gaps)
+
+
+async def test_a_worker_that_let_go_of_a_task_is_not_seen_with_it(broker: Broker) -> None:
+    await broker.publish([task(name) for name in "abc"])
+    await taken(broker)
+    await broker.finish("w1", [report(task("a"))])
+    await broker.give_back("w1", ["b"])
+
+    [worker] = await broker.workers()
+    assert [one.task_id for one in worker.tasks] == ["c"]
+
+
+async def test_no_more_tasks_of_a_worker_are_named_than_are_shown(broker: Broker) -> None:
+    await broker.publish([task(f"t{number}") for number in range(HELD_SHOWN_MAX + 20)])
+    await taken(broker, limit=HELD_SHOWN_MAX + 20)
+
+    [worker] = await broker.workers()
+    assert (worker.held, len(worker.tasks)) == (HELD_SHOWN_MAX + 20, HELD_SHOWN_MAX)
+
+
+async def test_a_queue_with_a_long_name_is_like_any_other(broker: Broker) -> None:
+    name = "q" * 64
+    await broker.publish([task("a", queue=name), task("b", queue=name)])
+    await broker.consume("w1", [name], 1, 0.0)
+    assert await counts(broker) == [(name, 1, 1)]
+    assert list(await broker.extend("w1", ["a", "b"])) == ["b"]
+    await broker.finish("w1", [report(task("a", queue=name))])
+
+    assert await counts(broker) == [(name, 1, 0)]
