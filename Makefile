@@ -7,12 +7,15 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 READY_BENCH := $(VENV)/.ready-bench
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
+UI := src/windlass/_ui/index.html
+UI_READY := ui/node_modules/.ready
+UI_SOURCES := $(shell find ui/src ui/public ui/index.html ui/vite.config.ts -type f 2>/dev/null)
 WORKERS ?= auto
 SEEDS ?= 5000
 COMPILE := $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	--no-emit-index-url --no-emit-find-links
 
-.PHONY: help run test check format bench bench-distributed failover simulate chaos lock clean
+.PHONY: help run test check format ui ui-types browser screenshots bench bench-distributed failover simulate chaos lock clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-18s %s\n", $$1, $$2}'
@@ -37,22 +40,45 @@ $(READY_BENCH): requirements/bench.txt $(READY)
 	@$(PIP) install --require-hashes -r requirements/bench.txt
 	@touch $@
 
-run: $(READY) ## Start a server with the examples deployed and run one of them before your eyes
+# The browser that the tests drive comes from the system.
+$(UI_READY): ui/package-lock.json
+	@command -v npm >/dev/null || { echo "The web UI is built with Node.js 20 or newer; none was found." >&2; exit 1; }
+	@cd ui && PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD=1 npm ci --no-audit --no-fund --loglevel=error >/dev/null
+	@touch $@
+
+$(UI): $(UI_READY) $(UI_SOURCES)
+	@cd ui && npm run --silent build -- --logLevel error
+	@touch $@
+
+ui: $(UI) ## Build the web UI into the package
+
+ui-types: $(READY) $(UI_READY) ## Write the types of the web UI anew from the API's description
+	@$(BIN)/python -m tests.ui.write_types
+
+browser: $(UI_READY)
+	@ui/chromium
+
+screenshots: $(READY) $(UI) browser ## Make pictures of every page of the web UI, in light and dark
+	@cd ui && npm run --silent screenshots
+
+run: $(READY) $(UI) ## Start a server with the examples deployed and run one of them before your eyes
 	@$(BIN)/windlass dev examples --run diamond $(ARGS)
 
-test: $(READY) ## Run all tests
-	@$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+test: $(READY) $(UI) browser ## Run all tests
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
-check: $(READY) ## Lint, formatting, types, imports, and the rules of the house
+check: $(READY) $(UI_READY) ## Lint, formatting, types, imports, and the rules of the house
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/basedpyright
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/python -m pytest -q tests/test_tidy.py
+	@cd ui && npm run --silent check
 
-format: $(READY) ## Format the code and mend what the linter can
+format: $(READY) $(UI_READY) ## Format the code and mend what the linter can
 	@$(BIN)/ruff check --fix-only
 	@$(BIN)/ruff format
+	@cd ui && npm run --silent format
 
 bench: $(READY_BENCH) ## Measure Windlass, and a peer beside it
 	@$(BIN)/python benchmarks/run.py $(ARGS)
@@ -77,4 +103,4 @@ lock: $(READY) ## Resolve the dependencies again
 	@echo "requirements/dev.txt and requirements/bench.txt are up to date."
 
 clean: ## Remove what the tools left behind, and .venv
-	@rm -rf $(VENV) dist build .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) ui/node_modules src/windlass/_ui dist build .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -2,7 +2,7 @@
 
 import { useQuery } from "@tanstack/react-query";
 import { createRootRoute, Link, Outlet, useNavigate } from "@tanstack/react-router";
-import { useEffect, useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { healthQuery } from "./api/queries";
 import { Button, Empty } from "./parts/controls";
 import { Dialog } from "./parts/dialog";
@@ -20,6 +20,7 @@ const PLACES = [
 const KEYS: [string, string][] = [
   ["/", "Search on this page"],
   ...PLACES.map(({ key, name }): [string, string] => [`g ${key}`, `Go to ${name}`]),
+  ["[ and ]", "One event back or on, on a job's page"],
   ["t", "Light or dark"],
   ["?", "These keys"],
   ["Esc", "Close a panel or dialog"],
@@ -109,15 +110,15 @@ function Server() {
 /** `g j` and the like; nothing while somebody types into a field. */
 function useKeys(turnTheme: () => void, showKeys: () => void): void {
   const navigate = useNavigate();
+  const isGoing = useRef(false);
   useEffect(() => {
-    let going = false;
     const pressed = (event: KeyboardEvent) => {
       const target = event.target as HTMLElement;
       if (event.ctrlKey || event.metaKey || event.altKey || target.closest("input, textarea, select, dialog")) {
         return;
       }
-      const place = going ? PLACES.find(({ key }) => key === event.key) : undefined;
-      going = event.key === "g" && !going;
+      const place = isGoing.current ? PLACES.find(({ key }) => key === event.key) : undefined;
+      isGoing.current = event.key === "g" && !isGoing.current;
       if (place) {
         void navigate({ to: place.to });
       } else if (event.key === "t") {

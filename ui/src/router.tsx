@@ -2,11 +2,18 @@ import { createRouter } from "@tanstack/react-router";
 import { jobRoutes } from "./jobs/routes";
 import { operationsRoutes } from "./operations/routes";
 import { rootRoute } from "./root";
+import { runRoutes } from "./runs/routes";
 import { scheduleRoutes } from "./schedules/routes";
 import { workflowRoutes } from "./workflows/routes";
 
 export const router = createRouter({
-  routeTree: rootRoute.addChildren([...jobRoutes, ...workflowRoutes, ...scheduleRoutes, ...operationsRoutes]),
+  routeTree: rootRoute.addChildren([
+    ...jobRoutes,
+    ...workflowRoutes,
+    ...scheduleRoutes,
+    ...runRoutes,
+    ...operationsRoutes,
+  ]),
   defaultPreload: "intent",
   scrollRestoration: true,
 });

@@ -85,9 +85,14 @@ class Ui(Struct, frozen=True):
         return None if "." in path.rpartition("/")[2] else self.page
 
 
+def is_built(folder: Path = FOLDER) -> bool:
+    """Whether there is a UI: a folder without a page is none."""
+    return (folder / PAGE).is_file()
+
+
 def read_ui(folder: Path = FOLDER) -> Ui:
-    """The files of a folder, all of them; a folder without a page is no UI."""
-    found = sorted(path for path in folder.rglob("*") if path.is_file()) if (folder / PAGE).is_file() else []
+    """The files of a folder, all of them."""
+    found = sorted(path for path in folder.rglob("*") if path.is_file()) if is_built(folder) else []
     files = {f"/{path.relative_to(folder).as_posix()}": path for path in found}
     documents = {path: _document(path, file) for path, file in files.items()}
     page = documents.get(f"/{PAGE}")

@@ -10,6 +10,7 @@ import click
 
 from windlass import __version__
 from windlass.adapters import registry_of
+from windlass.api.ui import is_built
 from windlass.cli.folder import Deployer, Stamp, stamp
 from windlass.cli.following import follow_to_end
 from windlass.cli.loop import run_async, stop_signals, unless
@@ -73,8 +74,10 @@ def _invitation(settings: Settings, url: str) -> str:
     default = load_settings().settings.server
     more = "" if url in (default.url, local_url(default.host, default.port)) else f" --server {url}"
     windlass = "windlass" if shutil.which("windlass") else sys.argv[0]
+    page = f"{url}/" if is_built() else "not in this build; `make ui` builds it"
     return (
         f"Windlass {__version__} is up at {url}\n"
+        f"  web UI:    {page}\n"
         f"  the API:   {url}/api/v1/openapi.json\n"
         f"  database:  {masked(settings.database_url)}\n"
         f"  run a job: {windlass} trigger WORKFLOW --wait{more}\n"

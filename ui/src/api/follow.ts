@@ -30,10 +30,15 @@ export async function follow<T>(path: string, following: Following<T>): Promise<
   };
   while (!signal.aborted) {
     onConnection?.("connecting");
-    const ended = await once(address(path, { ...following.query, after }), following, seen);
-    if (ended || signal.aborted) {
+    const before = after;
+    const end = await once(address(path, { ...following.query, after }), following, seen);
+    if (end === "told" || signal.aborted) {
       onConnection?.("ended");
       return;
+    }
+    // The server closes a stream after the last event, and when it stops: the next connection tells which.
+    if (end === "closed" && after > before) {
+      continue;
     }
     onConnection?.("lost");
     await pause(wait, signal);
@@ -41,35 +46,37 @@ export async function follow<T>(path: string, following: Following<T>): Promise<
   }
 }
 
-/** One connection; whether the stream is told to its end. */
-async function once<T>(url: string, following: Following<T>, seen: (id: number) => void): Promise<boolean> {
+/** One connection, and how it ended: with nothing left to tell, by the server, or by an accident. */
+async function once<T>(
+  url: string,
+  following: Following<T>,
+  seen: (id: number) => void,
+): Promise<"told" | "closed" | "broken"> {
   const silence = new AbortController();
   const stop = () => silence.abort();
   following.signal.addEventListener("abort", stop, { once: true });
   let timer = setTimeout(stop, SILENCE_MAX_MS);
+  const gathered = new Gathered(following, seen);
   try {
     const response = await fetch(url, { signal: silence.signal, headers: { accept: "text/event-stream" } });
     if (response.status === 204) {
-      return true;
+      return "told";
     }
     if (!response.ok || !response.body) {
       const problem = await problemOf(response);
       if (response.status >= 500 || response.status === 429) {
-        return false;
+        return "broken";
       }
       throw problem;
     }
     following.onConnection?.("live");
-    const gathered = new Gathered(following, seen);
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     const parse = parser<T>((message, id) => gathered.add(message, id));
     while (true) {
       const { done, value } = await reader.read();
       clearTimeout(timer);
       if (done) {
-        gathered.flush();
-        // The server ends a stream after the last event, and when it stops: the next connection tells which.
-        return false;
+        return "closed";
       }
       timer = setTimeout(stop, SILENCE_MAX_MS);
       parse(value);
@@ -78,8 +85,10 @@ async function once<T>(url: string, following: Following<T>, seen: (id: number) 
     if (error instanceof Error && error.name === "Problem") {
       throw error;
     }
-    return false;
+    return "broken";
   } finally {
+    // Before the next connection, which begins after what was seen.
+    gathered.flush();
     clearTimeout(timer);
     following.signal.removeEventListener("abort", stop);
   }
@@ -98,8 +107,11 @@ class Gathered<T> {
     this.seen = seen;
   }
 
-  add(message: T, id: number): void {
-    this.messages.push(message);
+  /** Without a message it is a number that the stream has passed by. */
+  add(message: T | null, id: number): void {
+    if (message !== null) {
+      this.messages.push(message);
+    }
     this.lastId = id;
     this.timer ??= setTimeout(() => this.flush(), GATHER_MS);
   }
@@ -107,18 +119,20 @@ class Gathered<T> {
   flush(): void {
     clearTimeout(this.timer);
     this.timer = undefined;
-    if (this.messages.length === 0 || this.following.signal.aborted) {
+    if (this.lastId === 0 || this.following.signal.aborted) {
       return;
     }
     const messages = this.messages;
     this.messages = [];
     this.seen(this.lastId);
-    this.following.onMessages(messages, this.lastId);
+    if (messages.length > 0) {
+      this.following.onMessages(messages, this.lastId);
+    }
   }
 }
 
-/** Takes the text of a stream in pieces, however it was cut, and tells each message with its id. */
-export function parser<T>(tell: (message: T, id: number) => void): (piece: string) => void {
+/** Takes the text of a stream in pieces, however it was cut, and tells each message with its id, or an id alone. */
+export function parser<T>(tell: (message: T | null, id: number) => void): (piece: string) => void {
   let rest = "";
   return (piece) => {
     const blocks = (rest + piece).split("\n\n");
@@ -133,8 +147,8 @@ export function parser<T>(tell: (message: T, id: number) => void): (piece: strin
           data += line.slice(6);
         }
       }
-      if (data) {
-        tell(JSON.parse(data) as T, id);
+      if (id > 0) {
+        tell(data ? (JSON.parse(data) as T) : null, id);
       }
     }
   };

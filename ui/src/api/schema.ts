@@ -311,6 +311,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/jobs/{job_id}/nodes/{node_id}/params": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What a node, or one iteration, gets: its templates rendered from the input and the outputs recorded */
+        get: operations["get_jobs_job_id_nodes_node_id_params"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/jobs/{job_id}/events": {
         parameters: {
             query?: never;
@@ -466,6 +483,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/workflows/{workflow_id}/versions/{version}/document": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One version as a YAML document, which deploys as the same version */
+        get: operations["get_workflows_workflow_id_versions_version_document"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/workflows/{workflow_id}/aliases/{alias}": {
         parameters: {
             query?: never;
@@ -484,6 +518,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/workflows/{workflow_id}/statistics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What the last jobs of a workflow tell: durations, failures, path */
+        get: operations["get_workflows_workflow_id_statistics"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/activity": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** How many jobs came and ended in each step of the last minutes */
+        get: operations["get_activity"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/workers": {
         parameters: {
             query?: never;
@@ -491,8 +559,25 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List the workers */
+        /** List the workers and what they run */
         get: operations["get_workers"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/queues": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the queues that have tasks: how much waits, how long, how much runs */
+        get: operations["get_queues"];
         put?: never;
         post?: never;
         delete?: never;
@@ -796,12 +881,25 @@ export interface components {
             /** @enum {unknown} */
             status: "degraded" | "ok";
             version: string;
-            shards: Record<string, never>[];
+            shards: components["schemas"]["ShardSeen"][];
             workers: components["schemas"]["WorkerSeen"][];
         };
         /**
+         * ShardSeen
+         * @description A shard and who drives its jobs; the owner of one that no other process may take holds it without an end.
+         */
+        ShardSeen: {
+            shard: number;
+            owner: string | null;
+            epoch: number;
+            /** @default false */
+            expired: boolean;
+            /** @default null */
+            expires_at: string | null;
+        };
+        /**
          * WorkerSeen
-         * @description A worker, as the broker sees it.
+         * @description A worker, as the broker sees it. Of its tasks the first 100 are listed.
          */
         WorkerSeen: {
             worker_id: string;
@@ -809,6 +907,19 @@ export interface components {
             running: number;
             seen_at: string;
             alive: boolean;
+            /** @default [] */
+            tasks: components["schemas"]["WorkerTask"][];
+        };
+        /**
+         * WorkerTask
+         * @description A task that a worker has.
+         */
+        WorkerTask: {
+            job_id: string;
+            node_id: string;
+            index: number | null;
+            attempt: number;
+            since: string;
         };
         /**
          * SubmitRequest
@@ -1147,6 +1258,14 @@ export interface components {
             completed_at: string | null;
         };
         /**
+         * Params
+         * @description What a node gets. Not `rendered`: as its definition has them, since something they need is not there yet.
+         */
+        Params: {
+            params: unknown;
+            rendered: boolean;
+        };
+        /**
          * Page[Event]
          * @description A part of a list, and where the next one begins.
          */
@@ -1198,7 +1317,7 @@ export interface components {
         };
         /**
          * Workflow
-         * @description One version of a workflow.
+         * @description One version of a workflow; lists tell of its `recent` jobs, newest first, as far as they are asked to.
          */
         Workflow: {
             workflow_id: string;
@@ -1214,6 +1333,8 @@ export interface components {
             definition?: unknown;
             /** @default [] */
             warnings: components["schemas"]["Warned"][];
+            /** @default [] */
+            recent: components["schemas"]["RecentJob"][];
         };
         /**
          * AliasTarget
@@ -1237,6 +1358,19 @@ export interface components {
             line: number | null;
             /** @default null */
             column: number | null;
+        };
+        /**
+         * RecentJob
+         * @description A job in short.
+         */
+        RecentJob: {
+            job_id: string;
+            status: string;
+            created_at: string;
+            /** @default null */
+            started_at: string | null;
+            /** @default null */
+            completed_at: string | null;
         };
         /**
          * Validation
@@ -1270,6 +1404,67 @@ export interface components {
             targets: components["schemas"]["AliasTarget"][];
         };
         /**
+         * WorkflowStatistics
+         * @description What the last jobs of a workflow tell; the critical path is that of the median job.
+         */
+        WorkflowStatistics: {
+            workflow_id: string;
+            jobs: number;
+            completed: number;
+            failed: number;
+            cancelled: number;
+            duration_seconds: components["schemas"]["Durations"] | null;
+            nodes: components["schemas"]["NodeStatistics"][];
+            critical_path: string[];
+        };
+        /**
+         * Durations
+         * @description How long things took, in seconds: half of them no longer than `p50`, all but a twentieth no longer than `p95`.
+         */
+        Durations: {
+            p50: number;
+            p95: number;
+            max: number;
+        };
+        /**
+         * NodeStatistics
+         * @description How a node did in the last jobs of its workflow, and its share of what the median job waited for.
+         */
+        NodeStatistics: {
+            node_id: string;
+            runs: number;
+            failed: number;
+            retried: number;
+            duration_seconds: components["schemas"]["Durations"] | null;
+            share_of_critical_path: number;
+        };
+        /**
+         * Activity
+         * @description The last minutes, step by step. `truncated`: there were too many jobs, and the older ones are not counted.
+         */
+        Activity: {
+            bucket_seconds: number;
+            buckets: components["schemas"]["ActivityBucket"][];
+            unfinished: number;
+            /** @default false */
+            truncated: boolean;
+        };
+        /**
+         * ActivityBucket
+         * @description What came and what ended in one step of time, and how long what ended by itself had taken.
+         */
+        ActivityBucket: {
+            at: string;
+            submitted: number;
+            completed: number;
+            failed: number;
+            cancelled: number;
+            /** @default null */
+            p50_seconds: number | null;
+            /** @default null */
+            p95_seconds: number | null;
+        };
+        /**
          * Page[WorkerSeen]
          * @description A part of a list, and where the next one begins.
          */
@@ -1277,6 +1472,24 @@ export interface components {
             items: components["schemas"]["WorkerSeen"][];
             /** @default null */
             next_cursor: string | null;
+        };
+        /**
+         * Queues
+         * @description Every queue that has something in it.
+         */
+        Queues: {
+            items: components["schemas"]["QueueSeen"][];
+        };
+        /**
+         * QueueSeen
+         * @description A queue with tasks that wait or run; `oldest_seconds` says for how long the oldest waits.
+         */
+        QueueSeen: {
+            queue: string;
+            depth: number;
+            running: number;
+            /** @default null */
+            oldest_seconds: number | null;
         };
         /**
          * Page[Schedule]
@@ -1341,14 +1554,19 @@ export interface components {
         BackfillRequest: {
             since: string;
             until: string;
+            /** @default false */
+            dry_run: boolean;
         };
         /**
          * Backfilled
-         * @description The slots of a range; those that had no run before get one, oldest first.
+         * @description The slots of a range; those that had no run before get one, oldest first. With `dry_run`, only those that would
+         *         get one, and nothing is started.
          */
         Backfilled: {
             workflow_id: string;
             slots: string[];
+            /** @default false */
+            dry_run: boolean;
         };
         /**
          * Page[Run]
@@ -1759,6 +1977,7 @@ export interface operations {
             query?: {
                 workflow_id?: string;
                 status?: "cancelled" | "completed" | "failed" | "pending" | "running";
+                search?: string;
                 cursor?: string;
                 limit?: number;
             };
@@ -2398,12 +2617,54 @@ export interface operations {
             default: components["responses"]["Refused"];
         };
     };
+    get_jobs_job_id_nodes_node_id_params: {
+        parameters: {
+            query?: {
+                index?: number;
+            };
+            header?: never;
+            path: {
+                job_id: string;
+                node_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "params": {
+                     *         "url": "https://example.org/reports/7",
+                     *         "headers": {
+                     *           "accept": "text/csv"
+                     *         }
+                     *       },
+                     *       "rendered": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Params"];
+                };
+            };
+            404: components["responses"]["Refused404"];
+            421: components["responses"]["Refused421"];
+            422: components["responses"]["Refused422"];
+            503: components["responses"]["Refused503"];
+            default: components["responses"]["Refused"];
+        };
+    };
     get_jobs_job_id_events: {
         parameters: {
             query?: {
                 after?: number;
                 limit?: number;
                 context?: "false" | "true";
+                items?: "false" | "true";
             };
             header?: never;
             path: {
@@ -2433,6 +2694,7 @@ export interface operations {
             query?: {
                 after?: number;
                 context?: "false" | "true";
+                items?: "false" | "true";
             };
             header?: {
                 "Last-Event-ID"?: string;
@@ -2553,6 +2815,7 @@ export interface operations {
             query?: {
                 cursor?: string;
                 limit?: number;
+                recent?: number;
             };
             header?: never;
             path?: never;
@@ -2933,6 +3196,47 @@ export interface operations {
             default: components["responses"]["Refused"];
         };
     };
+    get_workflows_workflow_id_versions_version_document: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                workflow_id: string;
+                version: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example workflow_id: hello
+                     *     nodes:
+                     *       start:
+                     *         type: start
+                     *       greet:
+                     *         handler: echo
+                     *         dependencies:
+                     *           - start
+                     *       end:
+                     *         type: end
+                     *         dependencies:
+                     *           - greet
+                     */
+                    "application/yaml": string;
+                };
+            };
+            404: components["responses"]["Refused404"];
+            421: components["responses"]["Refused421"];
+            422: components["responses"]["Refused422"];
+            default: components["responses"]["Refused"];
+        };
+    };
     put_workflows_workflow_id_aliases_alias: {
         parameters: {
             query?: never;
@@ -3007,6 +3311,109 @@ export interface operations {
             default: components["responses"]["Refused"];
         };
     };
+    get_workflows_workflow_id_statistics: {
+        parameters: {
+            query?: {
+                jobs?: number;
+                version?: number;
+            };
+            header?: never;
+            path: {
+                workflow_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "workflow_id": "nightly",
+                     *       "jobs": 50,
+                     *       "completed": 47,
+                     *       "failed": 2,
+                     *       "cancelled": 1,
+                     *       "duration_seconds": {
+                     *         "p50": 12.5,
+                     *         "p95": 31,
+                     *         "max": 44.2
+                     *       },
+                     *       "nodes": [
+                     *         {
+                     *           "node_id": "report",
+                     *           "runs": 50,
+                     *           "failed": 2,
+                     *           "retried": 4,
+                     *           "duration_seconds": {
+                     *             "p50": 12.5,
+                     *             "p95": 31,
+                     *             "max": 44.2
+                     *           },
+                     *           "share_of_critical_path": 1
+                     *         }
+                     *       ],
+                     *       "critical_path": [
+                     *         "report"
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WorkflowStatistics"];
+                };
+            };
+            404: components["responses"]["Refused404"];
+            421: components["responses"]["Refused421"];
+            422: components["responses"]["Refused422"];
+            default: components["responses"]["Refused"];
+        };
+    };
+    get_activity: {
+        parameters: {
+            query?: {
+                minutes?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "bucket_seconds": 30,
+                     *       "buckets": [
+                     *         {
+                     *           "at": "2026-01-31T08:00:00.000000Z",
+                     *           "submitted": 12,
+                     *           "completed": 10,
+                     *           "failed": 1,
+                     *           "cancelled": 0,
+                     *           "p50_seconds": 0.8,
+                     *           "p95_seconds": 2.5
+                     *         }
+                     *       ],
+                     *       "unfinished": 3,
+                     *       "truncated": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Activity"];
+                };
+            };
+            421: components["responses"]["Refused421"];
+            422: components["responses"]["Refused422"];
+            default: components["responses"]["Refused"];
+        };
+    };
     get_workers: {
         parameters: {
             query?: never;
@@ -3022,7 +3429,67 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "worker_id": "host:4711:64f",
+                     *           "queues": [
+                     *             "default"
+                     *           ],
+                     *           "running": 1,
+                     *           "seen_at": "2026-01-31T08:00:01.370000Z",
+                     *           "alive": true,
+                     *           "tasks": [
+                     *             {
+                     *               "job_id": "1m7gjrzmd8447yh6bp63mp70",
+                     *               "node_id": "each",
+                     *               "index": 17,
+                     *               "attempt": 1,
+                     *               "since": "2026-01-31T08:00:00.120000Z"
+                     *             }
+                     *           ]
+                     *         }
+                     *       ],
+                     *       "next_cursor": null
+                     *     }
+                     */
                     "application/json": components["schemas"]["Page_WorkerSeen_"];
+                };
+            };
+            421: components["responses"]["Refused421"];
+            422: components["responses"]["Refused422"];
+            default: components["responses"]["Refused"];
+        };
+    };
+    get_queues: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "queue": "default",
+                     *           "depth": 120,
+                     *           "running": 8,
+                     *           "oldest_seconds": 4.2
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Queues"];
                 };
             };
             421: components["responses"]["Refused421"];
@@ -3261,7 +3728,8 @@ export interface operations {
                 /**
                  * @example {
                  *       "since": "2026-05-01T00:00:00Z",
-                 *       "until": "2026-05-02T00:00:00Z"
+                 *       "until": "2026-05-02T00:00:00Z",
+                 *       "dry_run": true
                  *     }
                  */
                 "application/json": components["schemas"]["BackfillRequest"];

@@ -1,11 +1,27 @@
-import { createRoute } from "@tanstack/react-router";
-import { PageHead } from "../parts/controls";
+import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
 import { rootRoute } from "../root";
+import { filtersOf } from "./list/filters";
+import { compareSearchOf, jobSearchOf } from "./search";
 
 const listRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/",
-  component: () => <PageHead title="Jobs" />,
+  validateSearch: filtersOf,
+  component: lazyRouteComponent(() => import("./list/list_page"), "ListPage"),
 });
 
-export const jobRoutes = [listRoute] as const;
+const jobRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/jobs/$jobId",
+  validateSearch: jobSearchOf,
+  component: lazyRouteComponent(() => import("./job/job_page"), "JobPage"),
+});
+
+const compareRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/compare",
+  validateSearch: compareSearchOf,
+  component: lazyRouteComponent(() => import("./compare/compare_page"), "ComparePage"),
+});
+
+export const jobRoutes = [listRoute, jobRoute, compareRoute] as const;

@@ -1,11 +1,12 @@
-import { createRoute } from "@tanstack/react-router";
-import { PageHead } from "../parts/controls";
+import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
 import { rootRoute } from "../root";
+import { operationsSearchOf } from "./search";
 
-const listRoute = createRoute({
+const pageRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/operations",
-  component: () => <PageHead title="Operations" />,
+  validateSearch: operationsSearchOf,
+  component: lazyRouteComponent(() => import("./operations_page"), "OperationsPage"),
 });
 
-export const operationsRoutes = [listRoute] as const;
+export const operationsRoutes = [pageRoute] as const;

@@ -1,17 +1,18 @@
-import { createRoute } from "@tanstack/react-router";
-import { PageHead } from "../parts/controls";
+import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
 import { rootRoute } from "../root";
+import { scheduleSearchOf } from "./search";
 
 const listRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/schedules",
-  component: () => <PageHead title="Schedules" />,
+  component: lazyRouteComponent(() => import("./list_page"), "ListPage"),
 });
 
-const runsRoute = createRoute({
+const scheduleRoute = createRoute({
   getParentRoute: () => rootRoute,
-  path: "/runs",
-  component: () => <PageHead title="Runs" />,
+  path: "/schedules/$workflowId",
+  validateSearch: scheduleSearchOf,
+  component: lazyRouteComponent(() => import("./schedule_page"), "SchedulePage"),
 });
 
-export const scheduleRoutes = [listRoute, runsRoute] as const;
+export const scheduleRoutes = [listRoute, scheduleRoute] as const;

@@ -1,0 +1,40 @@
+// Every page of the UI with something on it: for the pictures, and for what must hold on all of them.
+
+import type { Server } from "./server";
+
+/** A server with a little of everything in it; the address of each page by its name. */
+export async function everyPage(server: Server): Promise<[name: string, path: string][]> {
+  const first = await server.runToEnd("slow", { seconds: 0.6, note: "first" });
+  const second = await server.runToEnd("slow", { seconds: 1.2, note: "second" });
+  const failed = await server.runToEnd("breaks", { switch: "/nowhere/to/be/found" });
+  const loop = await server.runToEnd("many", { count: 500 });
+  await server.runToEnd("hostile");
+  const { job_id: scheduled } = await server.post<{ job_id: string }>("/schedules/ticking/trigger", {});
+  await server.get(`/jobs/${scheduled}?wait=30s`);
+  const runs = await server.get<{ items: { run_id: string }[] }>("/runs");
+  return [
+    ["jobs", "/"],
+    ["job", `/jobs/${second}`],
+    ["job-failed", `/jobs/${failed}?node=check`],
+    ["job-loop", `/jobs/${loop}?node=each`],
+    ["job-timeline", `/jobs/${second}?tab=timeline`],
+    ["job-events", `/jobs/${second}?tab=events`],
+    ["job-logs", `/jobs/${failed}?tab=logs`],
+    ["job-result", `/jobs/${second}?tab=result`],
+    ["job-then", `/jobs/${second}?at=9`],
+    ["compare", `/compare?left=${first}&right=${second}`],
+    ["workflows", "/workflows"],
+    ["workflow", "/workflows/slow"],
+    ["workflow-run", "/workflows/slow?tab=run"],
+    ["workflow-versions", "/workflows/slow?tab=versions"],
+    ["workflow-aliases", "/workflows/slow?tab=aliases"],
+    ["workflow-jobs", "/workflows/slow?tab=jobs"],
+    ["workflow-statistics", "/workflows/slow?tab=statistics"],
+    ["editor", "/editor?id=slow"],
+    ["schedules", "/schedules"],
+    ["schedule", "/schedules/ticking"],
+    ["runs", "/runs"],
+    ["run", `/runs/${runs.items[0]?.run_id}`],
+    ["operations", "/operations"],
+  ];
+}

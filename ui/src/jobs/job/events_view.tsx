@@ -1,0 +1,224 @@
+// The log of a job's events: all of them, or those that are looked for, as they come.
+
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { useMemo, useRef, useState } from "react";
+import type { Event, Json } from "../../api/shapes";
+import { clock } from "../../parts/clock";
+import { Button, Choice, Empty } from "../../parts/controls";
+import { useFollowing } from "../../parts/following";
+import { count, plural } from "../../parts/format";
+import { JsonTree } from "../../parts/json_tree";
+import { ProblemBox } from "../../parts/problem";
+import { ScrollBox } from "../../parts/scroll_box";
+import { SearchField } from "../../parts/search_field";
+import { eventTest, summaryOf } from "./event_filter";
+import type { LiveJob } from "./live_job";
+import type { Shown } from "./shown";
+import { Sieve } from "./sieve";
+
+interface EventsProps extends Shown {
+  isLive: boolean;
+  node: string | null;
+  onTravel(at: number): void;
+}
+
+export function EventsView({ live, at, isLive, node, onTravel }: EventsProps) {
+  const [filter, setFilter] = useState({ type: "", text: "" });
+  const [isOfNode, setOfNode] = useState(false);
+  const { type, text } = filter;
+  const wanted = isOfNode ? (node ?? "") : "";
+  const sieve = useMemo(() => new Sieve<Event>(eventTest({ type, text, node: wanted })), [type, text, wanted]);
+  const events = sieve.of(live.history.events);
+  const types = useTypes(live.history.events);
+  return (
+    <div className="flex h-full flex-col rounded-lg border border-line bg-surface">
+      <div className="flex flex-wrap items-center gap-2 border-b border-line px-3 py-2">
+        <SearchField
+          label="Search events"
+          placeholder="Node, error, worker…"
+          className="w-56 max-w-full"
+          value={text}
+          onSearch={(words) => setFilter({ ...filter, text: words })}
+        />
+        <Choice
+          label="Type of event"
+          hidden
+          value={type}
+          options={[["", "Any type"], ...types.map((name) => [name, name] as const)]}
+          onChange={(event) => setFilter({ ...filter, type: event.target.value })}
+        />
+        {node && (
+          <label className="inline-flex items-center gap-1.5">
+            <input
+              type="checkbox"
+              className="accent-accent"
+              checked={isOfNode}
+              onChange={(event) => setOfNode(event.target.checked)}
+            />
+            Only {node}
+          </label>
+        )}
+        <ItemsToggle live={live} />
+        <span className="ml-auto text-xs text-muted tabular-nums">{plural(events.length, "event")}</span>
+      </div>
+      <EventRows key={`${type} ${text} ${wanted}`} events={events} isLive={isLive} at={at} onTravel={onTravel} />
+    </div>
+  );
+}
+
+function ItemsToggle({ live }: { live: LiveJob }) {
+  const [problem, setProblem] = useState<unknown>(null);
+  if (problem !== null) {
+    return <ProblemBox error={problem} title="The items' events were not read" />;
+  }
+  if (live.itemsRead !== null) {
+    return <span role="status">Reading: {count(live.itemsRead)} events</span>;
+  }
+  if (live.hasItems || !live.graph.nodes.some((node) => node.isLoop)) {
+    return null;
+  }
+  return (
+    <Button
+      disabled={!live.hasEnded}
+      title={live.hasEnded ? undefined : "They can be read once the job has ended"}
+      onClick={() => void live.readItems().catch(setProblem)}
+    >
+      Show events of loop items
+    </Button>
+  );
+}
+
+/** The types that occur, which are few; only new events are looked at. */
+function useTypes(events: readonly Event[]): string[] {
+  const seen = useRef({ events, upTo: 0, types: new Set<string>() });
+  if (seen.current.events !== events) {
+    seen.current = { events, upTo: 0, types: new Set() };
+  }
+  const known = seen.current;
+  for (; known.upTo < events.length; known.upTo++) {
+    known.types.add(events[known.upTo]?.event_type ?? "");
+  }
+  return [...known.types].sort();
+}
+
+interface RowsProps {
+  events: readonly Event[];
+  isLive: boolean;
+  at: number | undefined;
+  onTravel(at: number): void;
+}
+
+function EventRows({ events, isLive, at, onTravel }: RowsProps) {
+  const box = useRef<HTMLElement>(null);
+  const [open, setOpen] = useState<ReadonlySet<number>>(new Set());
+  const rows = useVirtualizer({
+    count: events.length,
+    getScrollElement: () => box.current,
+    estimateSize: () => 29,
+    getItemKey: (place) => events[place]?.seq ?? place,
+    overscan: 15,
+  });
+  const [isFollowing, setFollowing] = useFollowing(box, rows, events.length, isLive);
+  const turn = (seq: number) => {
+    const next = new Set(open);
+    if (!next.delete(seq)) {
+      next.add(seq);
+    }
+    setFollowing(false);
+    setOpen(next);
+  };
+  if (events.length === 0) {
+    return <Empty title="No event fits">Look for something else, or for any type.</Empty>;
+  }
+  return (
+    <>
+      <ScrollBox ref={box} label="Events" className="min-h-0 flex-1 overflow-auto">
+        <ol className="relative" style={{ height: rows.getTotalSize() }}>
+          {rows.getVirtualItems().map((item) => {
+            const event = events[item.index];
+            return event ? (
+              <li
+                key={item.key}
+                ref={rows.measureElement}
+                data-index={item.index}
+                className="absolute left-0 top-0 w-full"
+                style={{ transform: `translateY(${item.start}px)` }}
+              >
+                <EventRow
+                  event={event}
+                  isOpen={open.has(event.seq)}
+                  isShown={event.seq === at}
+                  onTurn={() => turn(event.seq)}
+                  onTravel={() => onTravel(event.seq)}
+                />
+              </li>
+            ) : null;
+          })}
+        </ol>
+      </ScrollBox>
+      <label className="flex items-center gap-1.5 border-t border-line px-3 py-1 text-xs">
+        <input
+          type="checkbox"
+          className="accent-accent"
+          checked={isFollowing}
+          onChange={(event) => setFollowing(event.target.checked)}
+        />
+        Follow the newest
+      </label>
+    </>
+  );
+}
+
+interface RowProps {
+  event: Event;
+  isOpen: boolean;
+  isShown: boolean;
+  onTurn(): void;
+  onTravel(): void;
+}
+
+function EventRow({ event, isOpen, isShown, onTurn, onTravel }: RowProps) {
+  return (
+    <div className={`border-b border-line/40 ${isShown ? "bg-accent/10" : ""}`}>
+      <button
+        type="button"
+        aria-expanded={isOpen}
+        onClick={onTurn}
+        className="flex w-full items-baseline gap-3 px-3 py-1 text-left hover:bg-sunken/60 focus-visible:-outline-offset-2"
+      >
+        <span className="w-10 shrink-0 text-right text-xs text-muted tabular-nums">{event.seq}</span>
+        <span className="hidden shrink-0 font-mono text-xs text-muted sm:inline">{clock(event.timestamp)}</span>
+        <span className={`shrink-0 truncate font-mono text-xs sm:w-44 ${toneOfType(event.event_type)}`}>
+          {event.event_type}
+        </span>
+        {event.node_id && (
+          <span className="min-w-0 truncate font-medium">
+            {event.node_id}
+            {event.index !== null && <span className="text-muted">[{event.index}]</span>}
+          </span>
+        )}
+        <span className="hidden min-w-0 flex-1 truncate text-xs text-muted md:inline">{summaryOf(event)}</span>
+      </button>
+      {isOpen && (
+        <div className="space-y-1 bg-sunken/40 px-3 py-2 sm:pl-16">
+          <JsonTree value={{ timestamp: event.timestamp, data: event.data as Json, meta: event.meta }} />
+          <Button className="!h-7 text-xs" onClick={onTravel}>
+            Show the job at this moment
+          </Button>
+        </div>
+      )}
+    </div>
+  );
+}
+
+const TONES: [RegExp, string][] = [
+  [/failed|lost|timeout/, "text-failed"],
+  [/retr/, "text-waiting"],
+  [/completed/, "text-completed"],
+  [/started/, "text-running"],
+  [/cancel/, "text-cancelled"],
+];
+
+function toneOfType(type: string): string {
+  return TONES.find(([fits]) => fits.test(type))?.[1] ?? "text-muted";
+}

@@ -1,0 +1,34 @@
+// What went into a job and what came out of it.
+
+import type { Job, Json } from "../../api/shapes";
+import { Empty, Panel } from "../../parts/controls";
+import { CopyButton } from "../../parts/copy";
+import { JsonTree } from "../../parts/json_tree";
+import { hasEnded } from "../job_states";
+
+export function ResultView({ job }: { job: Job }) {
+  return (
+    <div className="grid gap-3 lg:grid-cols-2">
+      <Panel title="Input" actions={<CopyJson value={job.input_data} />}>
+        <div className="p-3">
+          <JsonTree value={job.input_data} />
+        </div>
+      </Panel>
+      <Panel title="Result" actions={job.result_data !== null && <CopyJson value={job.result_data} />}>
+        {job.result_data === null ? (
+          <Empty title={hasEnded(job.status) ? "This job left no result" : "No result yet"}>
+            Once the job has ended, the output of every node that completed stands here.
+          </Empty>
+        ) : (
+          <div className="p-3">
+            <JsonTree value={job.result_data} />
+          </div>
+        )}
+      </Panel>
+    </div>
+  );
+}
+
+export function CopyJson({ value }: { value: Json }) {
+  return <CopyButton text={() => JSON.stringify(value, null, 2)}>Copy JSON</CopyButton>;
+}

@@ -1,0 +1,237 @@
+// The state of a job as a fold of its events. Types that are not known here change nothing.
+
+import type { Event, EventData, NodeError } from "../../api/shapes";
+import { foldIteration, isOfIteration } from "./fold_loop";
+import type { Attempt, JobState, LoopCounts, NodeState, Outcome } from "./state";
+
+export type { Attempt, JobState, LoopCounts, NodeState, Outcome } from "./state";
+export { fresh, snapshot } from "./state";
+
+type Change = Partial<NodeState>;
+
+/** Changes the state by its next event; one that it has seen already changes nothing. */
+export function fold(state: JobState, event: Event): void {
+  if (event.seq <= state.seq) {
+    return;
+  }
+  state.seq = event.seq;
+  state.version++;
+  // An attempt's start is told by the clock of its worker, and may come after what happened later.
+  state.at = state.at !== null && state.at > event.timestamp ? state.at : event.timestamp;
+  if (event.node_id === null) {
+    foldJob(state, event);
+    return;
+  }
+  const number = state.graph.index.get(event.node_id);
+  if (number === undefined) {
+    return;
+  }
+  if (!state.isBegun && !ENDS_BEFORE_BEGINNING.has(event.event_type)) {
+    begin(state, event.timestamp);
+  }
+  if (isOfIteration(event)) {
+    foldIteration(state, number, event);
+    return;
+  }
+  const node = state.nodes[number] as NodeState;
+  const change = changeOf(state, number, node, event);
+  if (change !== null) {
+    state.nodes[number] = { ...node, ...change };
+  }
+}
+
+const ENDS_BEFORE_BEGINNING = new Set(["node_cancelled", "node_failed"]);
+
+/** START nodes complete with the first step of a job, and no event tells of it. */
+function begin(state: JobState, at: string): void {
+  state.isBegun = true;
+  state.graph.nodes.forEach((node, number) => {
+    const known = state.nodes[number] as NodeState;
+    if (node.kind === "start" && known.status === "pending") {
+      state.nodes[number] = { ...known, status: "completed", endedAt: at };
+    }
+  });
+}
+
+function foldJob(state: JobState, event: Event): void {
+  const at = event.timestamp;
+  const data: EventData = event.data ?? {};
+  switch (event.event_type) {
+    case "job_started":
+      begin(state, at);
+      state.status = "running";
+      state.startedAt = at;
+      break;
+    case "job_completed":
+    case "job_failed":
+      state.status = event.event_type === "job_failed" ? "failed" : "completed";
+      state.endedAt = at;
+      state.error = data.error ?? null;
+      break;
+    case "job_cancelled":
+      state.status = "cancelled";
+      state.endedAt = at;
+      state.error = { type: "cancelled", message: data.reason ?? "cancelled by request" };
+      break;
+    case "job_retried":
+      retry(state, at, data);
+      break;
+  }
+}
+
+/** An operator's retry: the nodes that it names are as if they had not begun; their attempts go on counting. */
+function retry(state: JobState, at: string, data: EventData): void {
+  state.status = "running";
+  state.startedAt ??= at;
+  state.endedAt = null;
+  state.error = null;
+  const named = new Set<number>();
+  for (const id of Array.isArray(data.nodes) ? data.nodes : []) {
+    const number = state.graph.index.get(String(id));
+    if (number !== undefined) {
+      named.add(number);
+    }
+  }
+  const first = state.graph.index.get(String(data.from_node ?? ""));
+  for (const number of named) {
+    const parents = state.graph.nodes[number]?.parents ?? [];
+    resetNode(state, number, number === first || parents.some((parent) => named.has(parent)));
+  }
+  begin(state, at);
+}
+
+/** `isAnew` when what it reads may be other than before: then a loop begins from its beginning. */
+function resetNode(state: JobState, number: number, isAnew: boolean): void {
+  const node = state.nodes[number] as NodeState;
+  const keepsLoop = node.loop !== null && !isAnew && node.status !== "completed";
+  state.flights.delete(number);
+  state.nodes[number] = {
+    ...node,
+    status: "pending",
+    readyAt: null,
+    dispatchedAt: null,
+    startedAt: null,
+    endedAt: null,
+    error: null,
+    reason: null,
+    waitUntil: null,
+    loop: keepsLoop ? { ...(node.loop as LoopCounts), failed: 0, cancelled: 0, running: 0, waiting: 0 } : null,
+  };
+}
+
+function changeOf(state: JobState, number: number, node: NodeState, event: Event): Change | null {
+  const at = event.timestamp;
+  const data: EventData = event.data ?? {};
+  const attempt = data.attempt_number ?? node.attempt;
+  const error = data.error ?? null;
+  switch (event.event_type) {
+    case "node_ready":
+      return state.graph.nodes[number]?.kind === "end"
+        ? { status: "completed", readyAt: at, endedAt: at }
+        : { status: "ready", readyAt: at, waitUntil: null };
+    case "node_dispatched":
+      return dispatched(node, attempt, at);
+    case "node_started":
+      return started(node, attempt, at, data.worker_id ?? null);
+    case "node_completed":
+      return { ...ended("completed", attempt, at), attempts: closed(node, at, "completed", null) };
+    case "node_retrying":
+      return {
+        status: "waiting",
+        attempt,
+        error,
+        waitUntil: later(at, data.delay_seconds ?? 0),
+        attempts: closed(node, at, "retrying", error),
+      };
+    case "retry_sequence_completed":
+      return { status: "waiting", attempts: closed(node, at, "completed", null) };
+    case "node_failed":
+      return { ...ended("failed", attempt, at), error, attempts: closed(node, at, "failed", error) };
+    case "node_skipped":
+      return { ...ended("skipped", node.attempt, at), reason: data.reason ?? null };
+    case "node_cancelled":
+      return {
+        ...ended("cancelled", node.attempt, at),
+        reason: data.reason ?? null,
+        attempts: closed(node, at, "cancelled", null),
+      };
+    case "worker_lost":
+      // Without an error the same attempt is handed out once more.
+      return error === null ? null : { attempts: closed(node, at, "retrying", error) };
+    case "iterator_started":
+      return loopBegun(node, data);
+    case "iterator_completed":
+      return loopEnded(data);
+    default:
+      return null;
+  }
+}
+
+function ended(status: "completed" | "failed" | "skipped" | "cancelled", attempt: number, at: string): Change {
+  return { status, attempt, endedAt: at, error: null, waitUntil: null };
+}
+
+function dispatched(node: NodeState, number: number, at: string): Change {
+  const attempt: Attempt = {
+    number,
+    dispatchedAt: at,
+    startedAt: null,
+    endedAt: null,
+    outcome: null,
+    error: null,
+    worker: null,
+  };
+  return {
+    status: "dispatched",
+    attempt: number,
+    dispatchedAt: at,
+    startedAt: null,
+    error: null,
+    waitUntil: null,
+    attempts: [...node.attempts, attempt],
+  };
+}
+
+function started(node: NodeState, number: number, at: string, worker: string | null): Change {
+  const last = node.attempts.at(-1);
+  const attempts = last ? [...node.attempts.slice(0, -1), { ...last, startedAt: at, worker }] : node.attempts;
+  return { status: "running", attempt: number, startedAt: at, attempts };
+}
+
+/** The attempts, of which the last one is over now if it was not before. */
+function closed(node: NodeState, at: string, outcome: Outcome, error: NodeError | null): readonly Attempt[] {
+  const last = node.attempts.at(-1);
+  if (last === undefined || last.endedAt !== null) {
+    return node.attempts;
+  }
+  return [...node.attempts.slice(0, -1), { ...last, endedAt: at, outcome, error }];
+}
+
+function loopBegun(node: NodeState, data: EventData): Change {
+  if (data.left !== undefined && node.loop !== null) {
+    return {};
+  }
+  const total = data.total_iterations ?? 0;
+  const none = { begun: 0, completed: 0, failed: 0, skipped: 0, running: 0, waiting: 0, cancelled: 0 };
+  return { loop: { total, ...none } };
+}
+
+function loopEnded(data: EventData): Change {
+  const total = data.total_iterations ?? 0;
+  return {
+    loop: {
+      total,
+      begun: total,
+      completed: Number(data.successful ?? 0),
+      failed: Number(data.failed ?? 0),
+      skipped: Number(data.skipped ?? 0),
+      running: 0,
+      waiting: 0,
+      cancelled: 0,
+    },
+  };
+}
+
+function later(at: string, seconds: number): string {
+  return new Date(Date.parse(at) + seconds * 1000).toISOString();
+}

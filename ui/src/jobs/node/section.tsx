@@ -1,0 +1,25 @@
+// A part of the node panel under a heading; a folded one is made when it is opened.
+
+import { type ReactNode, useState } from "react";
+
+export function Section({ title, actions, children }: { title: string; actions?: ReactNode; children: ReactNode }) {
+  return (
+    <section>
+      <div className="mb-1 flex min-h-6 items-center justify-between gap-2">
+        <h3 className="text-xs font-medium text-muted">{title}</h3>
+        {actions}
+      </div>
+      {children}
+    </section>
+  );
+}
+
+export function Folded({ title, children }: { title: string; children: ReactNode }) {
+  const [isOpen, setOpen] = useState(false);
+  return (
+    <details onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary className="text-xs font-medium text-muted">{title}</summary>
+      {isOpen && <div className="mt-1">{children}</div>}
+    </details>
+  );
+}

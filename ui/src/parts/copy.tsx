@@ -1,0 +1,45 @@
+// Puts a text on the clipboard and says so for a moment.
+
+import { useEffect, useState } from "react";
+import { Button } from "./controls";
+
+const SAID_MS = 1_500;
+
+export function CopyButton({
+  text,
+  label,
+  children = "Copy",
+  className = "",
+}: {
+  text: string | (() => string);
+  label?: string;
+  children?: string;
+  className?: string;
+}) {
+  const [copied, setCopied] = useState(false);
+  useEffect(() => {
+    if (!copied) {
+      return;
+    }
+    const timer = setTimeout(() => setCopied(false), SAID_MS);
+    return () => clearTimeout(timer);
+  }, [copied]);
+  // Browsers give the clipboard to secure pages only; localhost is one.
+  if (!navigator.clipboard) {
+    return null;
+  }
+  const copy = async () => {
+    await navigator.clipboard.writeText(typeof text === "string" ? text : text());
+    setCopied(true);
+  };
+  return (
+    <Button
+      look="quiet"
+      aria-label={label}
+      className={`!h-6 !px-1.5 text-xs text-muted ${className}`}
+      onClick={() => void copy()}
+    >
+      {copied ? "Copied" : children}
+    </Button>
+  );
+}
