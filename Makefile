@@ -10,12 +10,13 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 UI := src/windlass/_ui/index.html
 UI_READY := ui/node_modules/.ready
 UI_SOURCES := $(shell find ui/src ui/public ui/index.html ui/vite.config.ts -type f 2>/dev/null)
-WORKERS ?= auto
+# One more than there are processors: many tests wait for others' processes.
+WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 1 )))
 SEEDS ?= 5000
 COMPILE := $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	--no-emit-index-url --no-emit-find-links
 
-.PHONY: help run test check format ui ui-types browser screenshots bench bench-distributed failover simulate chaos lock clean
+.PHONY: help run test check check-style check-types check-imports check-house check-ui format ui ui-types browser screenshots bench bench-distributed failover simulate chaos lock clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-18s %s\n", $$1, $$2}'
@@ -32,7 +33,7 @@ $(READY): requirements/dev.txt pyproject.toml
 		echo "Building $(VENV) with $$($$found --version), once..."; \
 		$$found -m venv $(VENV); \
 	fi
-	@$(PIP) install --require-hashes -r requirements/dev.txt
+	@$(PIP) install --no-compile --require-hashes -r requirements/dev.txt
 	@$(PIP) install --no-deps --no-build-isolation --no-index -e .
 	@touch $@
 
@@ -68,11 +69,22 @@ test: $(READY) $(UI) browser ## Run all tests
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 check: $(READY) $(UI_READY) ## Lint, formatting, types, imports, and the rules of the house
+	@$(MAKE) --no-print-directory -j 2 --output-sync=target check-types check-style check-house check-imports check-ui
+
+check-style:
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
+
+check-types:
 	@$(BIN)/basedpyright
+
+check-imports:
 	@$(BIN)/lint-imports --no-logo
+
+check-house:
 	@$(BIN)/python -m pytest -q tests/test_tidy.py
+
+check-ui:
 	@cd ui && npm run --silent check
 
 format: $(READY) $(UI_READY) ## Format the code and mend what the linter can

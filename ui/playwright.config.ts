@@ -8,7 +8,9 @@ export default defineConfig({
   // `npm run screenshots` makes pictures in place of the tests.
   testMatch: process.env.SCREENSHOTS ? "screenshots.ts" : "*.spec.ts",
   workers: 1,
-  timeout: 60_000,
+  timeout: 90_000,
+  // Other tests keep the machine busy meanwhile.
+  expect: { timeout: 15_000 },
   forbidOnly: true,
   reporter: "line",
   outputDir: "test-results",

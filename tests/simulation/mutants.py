@@ -14,6 +14,7 @@ from tests.simulation.mutants_of_loops import LOOP_MUTANTS, Mutant
 from tests.simulation.mutants_of_loops import in_core as _core
 from tests.simulation.mutants_of_loops import in_engine as _engine
 from tests.simulation.mutants_of_sharing import SHARING_MUTANTS
+from tests.simulation.noticed import SEEDS_THAT_NOTICED
 
 SEEDS_MAX = 400
 # Some come before the crash points, which notice quickly what chance seldom reaches.
@@ -278,7 +279,7 @@ def hunt(name: str) -> str | None:
     sys.meta_path.insert(0, _Mutation(mutant))
     place = "before anything ran"
     try:
-        for place, violations in _looks(is_of_sharing=mutant.is_of_sharing):
+        for place, violations in _looks(SEEDS_THAT_NOTICED.get(name), is_of_sharing=mutant.is_of_sharing):
             found = violations()
             if found:
                 return f"{place}: {found[0]}"
@@ -287,8 +288,8 @@ def hunt(name: str) -> str | None:
     return None
 
 
-def _looks(*, is_of_sharing: bool) -> Iterator[tuple[str, Callable[[], Sequence[object]]]]:
-    """Simulations that may notice something, the quickest first."""
+def _looks(known: int | None, *, is_of_sharing: bool) -> Iterator[tuple[str, Callable[[], Sequence[object]]]]:
+    """Simulations that may notice something: a seed that is known to, then all of them, the quickest first."""
     # Not before the mistake is in.
     from windlass.testing import virtual
     from windlass.testing.faults import Fault, FaultAt
@@ -308,6 +309,8 @@ def _looks(*, is_of_sharing: bool) -> Iterator[tuple[str, Callable[[], Sequence[
     from windlass.testing.scenarios import SHARING_EVERY, run_seed
 
     virtual.ROUNDS_MAX = ROUNDS_MAX
+    if known is not None:
+        yield f"seed {known}", lambda: run_seed(known).violations
     if is_of_sharing:
         yield "a former owner", lambda: former_owner_reads_on().violations
         for seed in range(SHARING_EVERY - 1, 2 * SEEDS_FIRST, SHARING_EVERY):

@@ -53,7 +53,7 @@ def test_the_built_page_loads_nothing_from_elsewhere() -> None:
     assert "<style" not in page
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(420)
 @pytest.mark.parametrize("spec", SPECS)
 def test_a_browser_sees_and_steers(spec: str, tmp_path: Path) -> None:
     ran(TOOLS / "playwright", "test", f"browser/{spec}", "--output", tmp_path)

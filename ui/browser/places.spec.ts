@@ -51,6 +51,9 @@ test("a definition with an error is marked at its line, mended and deployed", as
   await editor.fill("workflow_id: edited\nnodes:\n  a: { handler: echo }\n  b: { handler: echo, dependencies: [a] }\n");
   await page.getByRole("button", { name: "Deploy" }).click();
   await expect(page.getByText("Deployed edited as version 2.")).toBeVisible();
+  // It stays while the page reads what it deployed.
+  await page.waitForLoadState("networkidle");
+  await expect(page.getByText("Deployed edited as version 2.")).toBeVisible();
 });
 
 test("two versions differ in readable lines, and an alias is moved between them", async ({ page, server }) => {

@@ -9,6 +9,7 @@ import { test as plain } from "@playwright/test";
 
 const WINDLASS = resolve(import.meta.dirname, "../../.venv/bin/windlass");
 const WORKFLOWS = resolve(import.meta.dirname, "workflows");
+export const EXAMPLES = resolve(import.meta.dirname, "../../examples");
 const START_MS_MAX = 30_000;
 
 export class Server {
@@ -16,9 +17,11 @@ export class Server {
   private process: ChildProcess | undefined;
   private output = "";
   readonly port: number;
+  private readonly workflows: string;
 
-  constructor(port: number) {
+  constructor(port: number, workflows: string) {
     this.port = port;
+    this.workflows = workflows;
   }
 
   get url(): string {
@@ -28,7 +31,7 @@ export class Server {
   async start(): Promise<void> {
     const started = spawn(
       WINDLASS,
-      ["dev", WORKFLOWS, "--port", String(this.port), "--database", `sqlite:///${this.folder}/windlass.db`],
+      ["dev", this.workflows, "--port", String(this.port), "--database", `sqlite:///${this.folder}/windlass.db`],
       { cwd: this.folder, stdio: ["ignore", "pipe", "pipe"] },
     );
     this.process = started;
@@ -119,12 +122,18 @@ function freePort(): Promise<number> {
   });
 }
 
+/** What the worker of a file's tests is made with: the folder whose workflows its server deploys. */
+interface Made {
+  workflows: string;
+  server: Server;
+}
+
 /** Tests with a server; pages open addresses below it, and whatever the page logs as an error fails the test. */
-export const test = plain.extend<{ quiet: undefined }, { server: Server }>({
+export const test = plain.extend<{ quiet: undefined }, Made>({
+  workflows: [WORKFLOWS, { scope: "worker", option: true }],
   server: [
-    // biome-ignore lint/correctness/noEmptyPattern: Playwright reads the pattern to find what a fixture needs.
-    async ({}, use) => {
-      const server = new Server(await freePort());
+    async ({ workflows }, use) => {
+      const server = new Server(await freePort(), workflows);
       await server.start();
       await use(server);
       await server.close();

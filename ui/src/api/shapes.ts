@@ -2,7 +2,7 @@
 
 import type { components } from "./schema";
 
-type Schemas = components["schemas"];
+export type Schemas = components["schemas"];
 
 /** Any JSON. */
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };

@@ -11,6 +11,7 @@ function bucket(second: number, numbers: Partial<Bucket>): Bucket {
 const ACTIVITY: Activity = {
   bucket_seconds: 30,
   unfinished: 1,
+  truncated: false,
   buckets: [
     bucket(600, { submitted: 4, completed: 3, p50_seconds: 0.5, p95_seconds: 2 }),
     bucket(630, { submitted: 1, failed: 2 }),

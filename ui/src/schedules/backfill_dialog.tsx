@@ -4,7 +4,7 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { type FormEvent, useState } from "react";
 import { at, send } from "../api/client";
-import type { Schedule } from "../api/shapes";
+import type { Schedule, Schemas } from "../api/shapes";
 import { Button, Field, textLink } from "../parts/controls";
 import { Dialog } from "../parts/dialog";
 import { count, plural } from "../parts/format";
@@ -14,9 +14,7 @@ import { dayOf, timeOf } from "./calendar";
 const SLOTS_SHOWN_MAX = 200;
 const DAY_MS = 86_400_000;
 
-interface Backfilled {
-  slots: string[];
-}
+type Backfilled = Schemas["Backfilled"];
 
 interface Range {
   since: string;

@@ -3,14 +3,10 @@
 import { type QueryClient, queryOptions } from "@tanstack/react-query";
 import { at, get } from "../api/client";
 import { queries } from "../api/queries";
-import type { Page, Run, Schedule } from "../api/shapes";
+import type { Page, Run, Schedule, Schemas } from "../api/shapes";
 import { type Gathered, withNewest, withOlder } from "./gathered";
 
-export interface NextTimes {
-  timezone: string;
-  times: string[];
-  local_times: string[];
-}
+export type NextTimes = Schemas["NextTimes"];
 
 // What the server gives at most.
 const RUNS_PAGE = 100;

@@ -9,7 +9,6 @@ import type { Job, Page } from "../../api/shapes";
 import { Button, Choice, Empty, More, PageHead, Panel } from "../../parts/controls";
 import { Loaded, ProblemBox } from "../../parts/problem";
 import { SearchField } from "../../parts/search_field";
-import { hasEnded } from "../job_states";
 import { BulkBar } from "./bulk_bar";
 import { canFind, filtersOf, hasFilters, JOB_STATUSES, type JobFilters, queryOf, SEARCH_MAX } from "./filters";
 import { JobsTable } from "./jobs_table";
@@ -17,7 +16,6 @@ import { RunDialog, RunList } from "./run_list";
 import { WatchedJob } from "./watched_job";
 
 const PAGE_SIZE = 50;
-const IDLE_MS = 4_000;
 // Every page that is shown is one request.
 const PAGE_MS = 700;
 
@@ -71,11 +69,7 @@ function useJobs(filters: JobFilters) {
     initialPageParam: null as string | null,
     getNextPageParam: (page) => page.next_cursor,
     placeholderData: (before) => before,
-    refetchInterval: ({ state }) => {
-      const pages = state.data?.pages ?? [];
-      const isLive = pages.some((page) => page.items.some((job) => !hasEnded(job.status)));
-      return Math.max(isLive ? LIVE_MS : IDLE_MS, pages.length * PAGE_MS);
-    },
+    refetchInterval: ({ state }) => Math.max(LIVE_MS, (state.data?.pages.length ?? 0) * PAGE_MS),
   });
 }
 

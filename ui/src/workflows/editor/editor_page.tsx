@@ -1,6 +1,6 @@
 // Writes and changes workflows: checked by the server as one types, every problem marked at its line.
 
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { keepPreviousData, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useEffect, useRef, useState } from "react";
 import { at, Problem, problemOf, send } from "../../api/client";
@@ -30,7 +30,12 @@ export function EditorPage() {
 function Existing({ workflowId }: { workflowId: string }) {
   const workflow = useQuery(workflowQuery(workflowId));
   const version = workflow.data?.version;
-  const text = useQuery({ ...documentQuery(workflowId, version ?? 0), enabled: version !== undefined });
+  // The editor stays, with what it says of a deployment, while the document of the new version is read.
+  const text = useQuery({
+    ...documentQuery(workflowId, version ?? 0),
+    enabled: version !== undefined,
+    placeholderData: keepPreviousData,
+  });
   return (
     <Loaded query={{ data: text.data, error: workflow.error ?? text.error, isPending: text.isPending }}>
       {(deployed) => <Editor workflowId={workflowId} deployed={deployed} />}

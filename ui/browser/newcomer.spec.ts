@@ -1,0 +1,26 @@
+// The first sight of Windlass: the examples, as `make run` serves them, and nothing read or clicked.
+
+import { EXAMPLES, expect, test } from "./server";
+
+const SEEN_MS_MAX = 10_000;
+
+test.use({ workflows: EXAMPLES });
+
+test("a newcomer sees a workflow run live within ten seconds of opening the page", async ({ page, server }) => {
+  await server.runToEnd("diamond");
+  await page.goto("/");
+  const graph = page.getByRole("group", { name: "Graph of pulse" });
+
+  await expect(graph.getByRole("button", { name: /\brunning\b/ }).first()).toBeVisible({ timeout: SEEN_MS_MAX });
+  await expect(graph.getByRole("button", { name: /^report\b.*\bcompleted\b/ })).toBeVisible({ timeout: SEEN_MS_MAX });
+});
+
+test("a workflow is run with one click and seen in its graph", async ({ page }) => {
+  await page.goto("/");
+  await page.getByRole("button", { name: "Run a workflow" }).click();
+  await page.getByRole("button", { name: "Run diamond" }).click();
+
+  await expect(page).toHaveURL(/\/jobs\/\w+/);
+  await expect(page.getByRole("button", { name: /^left\b.*\brunning\b/ })).toBeVisible();
+  await expect(page.getByRole("button", { name: /^join\b.*\bcompleted\b/ })).toBeVisible();
+});
