@@ -15,6 +15,19 @@ from tests.servers import Server, drop_database, new_database, start_postgres, s
 hypothesis.settings.register_profile("windlass", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("windlass")
 
+# Tests that take long, because they kill processes or drive a browser.
+LONG = ("tests/system/test_chaos.py", "tests/system/test_kill", "tests/system/test_scale_out.py", "tests/ui/")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Spread the long tests over all others: several processes share them, and none is left with them at the end."""
+    long = [item for item in items if item.nodeid.startswith(LONG)]
+    others = [item for item in items if not item.nodeid.startswith(LONG)]
+    stride = len(others) // len(long) if long else 0
+    items[:] = [
+        item for place, one in enumerate(long) for item in (one, *others[place * stride : (place + 1) * stride])
+    ] + others[len(long) * stride :]
+
 
 @pytest.fixture(scope="session")
 def server_folder() -> Iterator[Path]:

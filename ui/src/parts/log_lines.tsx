@@ -1,12 +1,9 @@
 // Lines of a log in their colours, as many as there are, kept at the end while they come.
 
-import { useVirtualizer } from "@tanstack/react-virtual";
-import { useRef } from "react";
 import type { Log } from "../api/shapes";
 import { ansiPieces } from "./ansi";
 import { clock } from "./clock";
-import { useFollowing } from "./following";
-import { ScrollBox } from "./scroll_box";
+import { GrowingList } from "./growing_list";
 
 const LINE_PX = 20;
 const LEVELS: Record<string, string> = {
@@ -24,45 +21,18 @@ interface LogLinesProps {
 }
 
 export function LogLines({ lines, isLive, withNode }: LogLinesProps) {
-  const box = useRef<HTMLElement>(null);
-  const rows = useVirtualizer({
-    count: lines.length,
-    getScrollElement: () => box.current,
-    estimateSize: () => LINE_PX,
-    getItemKey: (place) => lines[place]?.log_id ?? place,
-    overscan: 20,
-  });
-  const [isFollowing, setFollowing] = useFollowing(box, rows, lines.length, isLive);
   return (
-    <>
-      <ScrollBox ref={box} label="Log lines" className="min-h-0 flex-1 overflow-auto py-1">
-        <ol className="relative font-mono text-xs leading-5" style={{ height: rows.getTotalSize() }}>
-          {rows.getVirtualItems().map((item) => {
-            const line = lines[item.index];
-            return line ? (
-              <li
-                key={item.key}
-                ref={rows.measureElement}
-                data-index={item.index}
-                className="absolute left-0 top-0 flex w-full gap-3 px-3 hover:bg-sunken/60"
-                style={{ transform: `translateY(${item.start}px)` }}
-              >
-                <Line line={line} withNode={withNode} />
-              </li>
-            ) : null;
-          })}
-        </ol>
-      </ScrollBox>
-      <label className="flex items-center gap-1.5 border-t border-line px-3 py-1 text-xs">
-        <input
-          type="checkbox"
-          className="accent-accent"
-          checked={isFollowing}
-          onChange={(event) => setFollowing(event.target.checked)}
-        />
-        Follow the newest
-      </label>
-    </>
+    <GrowingList
+      label="Log lines"
+      items={lines}
+      keyOf={(line) => line.log_id}
+      rowPx={LINE_PX}
+      isLive={isLive}
+      listClass="font-mono text-xs leading-5"
+      rowClass="flex gap-3 px-3 hover:bg-sunken/60"
+    >
+      {(line) => <Line line={line} withNode={withNode} />}
+    </GrowingList>
   );
 }
 

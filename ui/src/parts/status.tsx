@@ -46,6 +46,17 @@ export const TEXT: Record<Tone, string> = {
   cancelled: "text-cancelled",
 };
 
+export const FILLS: Record<Tone, string> = {
+  pending: "bg-pending",
+  ready: "bg-ready",
+  running: "bg-running",
+  waiting: "bg-waiting",
+  completed: "bg-completed",
+  failed: "bg-failed",
+  skipped: "bg-skipped",
+  cancelled: "bg-cancelled",
+};
+
 const SHAPES: Record<Tone, ReactNode> = {
   pending: <circle cx="8" cy="8" r="5.5" strokeDasharray="2.2 2.2" />,
   ready: (

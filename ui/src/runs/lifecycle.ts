@@ -1,6 +1,7 @@
 // A run's life as steps, a row for each attempt: what it went through, for how long, and what it did not reach.
 
 import type { Run } from "../api/shapes";
+import { RUN_STATES } from "./search";
 
 export interface Step {
   state: string;
@@ -19,18 +20,7 @@ export interface Attempt {
 export const FINAL: readonly string[] = ["completed", "failed", "cancelled", "orphaned"];
 
 /** The way of a run that nothing hinders; what a violation or another attempt adds is shown when it happened. */
-const WAY = [
-  "pre_run",
-  "pending",
-  "condition_pending",
-  "condition_running",
-  "action_pending",
-  "action_running",
-  "container_creating",
-  "running",
-  "terminating",
-  "retrying",
-];
+const WAY: readonly string[] = RUN_STATES.filter((state) => !FINAL.includes(state));
 const DETOURS = ["action_pending", "action_running", "retrying"];
 
 export const ABOUT: Record<string, string> = {

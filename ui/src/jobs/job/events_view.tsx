@@ -1,20 +1,20 @@
 // The log of a job's events: all of them, or those that are looked for, as they come.
 
-import { useVirtualizer } from "@tanstack/react-virtual";
 import { useMemo, useRef, useState } from "react";
 import type { Event, Json } from "../../api/shapes";
 import { clock } from "../../parts/clock";
 import { Button, Choice, Empty } from "../../parts/controls";
-import { useFollowing } from "../../parts/following";
 import { count, plural } from "../../parts/format";
+import { GrowingList } from "../../parts/growing_list";
 import { JsonTree } from "../../parts/json_tree";
 import { ProblemBox } from "../../parts/problem";
-import { ScrollBox } from "../../parts/scroll_box";
 import { SearchField } from "../../parts/search_field";
 import { eventTest, summaryOf } from "./event_filter";
 import type { LiveJob } from "./live_job";
 import type { Shown } from "./shown";
 import { Sieve } from "./sieve";
+
+const ROW_PX = 29;
 
 interface EventsProps extends Shown {
   isLive: boolean;
@@ -109,63 +109,32 @@ interface RowsProps {
 }
 
 function EventRows({ events, isLive, at, onTravel }: RowsProps) {
-  const box = useRef<HTMLElement>(null);
   const [open, setOpen] = useState<ReadonlySet<number>>(new Set());
-  const rows = useVirtualizer({
-    count: events.length,
-    getScrollElement: () => box.current,
-    estimateSize: () => 29,
-    getItemKey: (place) => events[place]?.seq ?? place,
-    overscan: 15,
-  });
-  const [isFollowing, setFollowing] = useFollowing(box, rows, events.length, isLive);
   const turn = (seq: number) => {
     const next = new Set(open);
     if (!next.delete(seq)) {
       next.add(seq);
     }
-    setFollowing(false);
     setOpen(next);
   };
   if (events.length === 0) {
     return <Empty title="No event fits">Look for something else, or for any type.</Empty>;
   }
   return (
-    <>
-      <ScrollBox ref={box} label="Events" className="min-h-0 flex-1 overflow-auto">
-        <ol className="relative" style={{ height: rows.getTotalSize() }}>
-          {rows.getVirtualItems().map((item) => {
-            const event = events[item.index];
-            return event ? (
-              <li
-                key={item.key}
-                ref={rows.measureElement}
-                data-index={item.index}
-                className="absolute left-0 top-0 w-full"
-                style={{ transform: `translateY(${item.start}px)` }}
-              >
-                <EventRow
-                  event={event}
-                  isOpen={open.has(event.seq)}
-                  isShown={event.seq === at}
-                  onTurn={() => turn(event.seq)}
-                  onTravel={() => onTravel(event.seq)}
-                />
-              </li>
-            ) : null;
-          })}
-        </ol>
-      </ScrollBox>
-      <label className="flex items-center gap-1.5 border-t border-line px-3 py-1 text-xs">
-        <input
-          type="checkbox"
-          className="accent-accent"
-          checked={isFollowing}
-          onChange={(event) => setFollowing(event.target.checked)}
+    <GrowingList label="Events" items={events} keyOf={(event) => event.seq} rowPx={ROW_PX} isLive={isLive}>
+      {(event, stopFollowing) => (
+        <EventRow
+          event={event}
+          isOpen={open.has(event.seq)}
+          isShown={event.seq === at}
+          onTurn={() => {
+            stopFollowing();
+            turn(event.seq);
+          }}
+          onTravel={() => onTravel(event.seq)}
         />
-        Follow the newest
-      </label>
-    </>
+      )}
+    </GrowingList>
   );
 }
 

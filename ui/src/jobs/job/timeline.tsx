@@ -4,7 +4,7 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { type KeyboardEvent, useMemo, useRef, useState } from "react";
 import { Button } from "../../parts/controls";
 import { duration } from "../../parts/format";
-import { StatusIcon, toneOf } from "../../parts/status";
+import { FILLS, StatusIcon, toneOf } from "../../parts/status";
 import { useNow } from "../../parts/time";
 import { useWidth } from "../../parts/width";
 import { hasEnded } from "../job_states";
@@ -205,17 +205,6 @@ function Row({ row, place, top, namePx, from, scale, isSelected, onSelect }: Row
     </button>
   );
 }
-
-const FILLS = {
-  pending: "bg-pending",
-  ready: "bg-ready",
-  running: "bg-running",
-  waiting: "bg-waiting",
-  completed: "bg-completed",
-  failed: "bg-failed",
-  skipped: "bg-skipped",
-  cancelled: "bg-cancelled",
-};
 
 function BarShape({ bar, left, scale }: { bar: Bar; left: number; scale: number }) {
   const width = Math.max(BAR_LEAST_PX, (bar.to - bar.from) * scale);

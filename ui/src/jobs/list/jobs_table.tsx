@@ -3,7 +3,7 @@
 import type { Job, Json } from "../../api/shapes";
 import { between } from "../../parts/format";
 import { ScrollBox } from "../../parts/scroll_box";
-import { Status, StatusIcon, toneOf } from "../../parts/status";
+import { FILLS, Status, StatusIcon, toneOf } from "../../parts/status";
 import { Ago, Took, useNow } from "../../parts/time";
 import { hasEnded } from "../job_states";
 import { JobLink, WorkflowLink } from "../links";
@@ -105,17 +105,6 @@ function Row({ job, picking, longest, now }: { job: Job; picking: Picking; longe
   );
 }
 
-const BARS = {
-  pending: "bg-pending",
-  ready: "bg-ready",
-  running: "bg-running",
-  waiting: "bg-waiting",
-  completed: "bg-completed",
-  failed: "bg-failed",
-  skipped: "bg-skipped",
-  cancelled: "bg-cancelled",
-};
-
 function DurationBar({ job, longest, now }: { job: Job; longest: number; now: number }) {
   const seconds = between(job.started_at, job.completed_at, now);
   return (
@@ -123,7 +112,7 @@ function DurationBar({ job, longest, now }: { job: Job; longest: number; now: nu
       <div className="h-1.5 w-24 rounded-full bg-sunken" aria-hidden="true">
         {seconds !== null && (
           <div
-            className={`h-full rounded-full opacity-80 ${BARS[toneOf(job.status)]}`}
+            className={`h-full rounded-full opacity-80 ${FILLS[toneOf(job.status)]}`}
             style={{ width: `${Math.min(100, Math.max(BAR_LEAST_PERCENT, (seconds / longest) * 100))}%` }}
           />
         )}

@@ -8,7 +8,7 @@ import type { Page, Task } from "../../api/shapes";
 import { Choice, More } from "../../parts/controls";
 import { count, plural } from "../../parts/format";
 import { Loaded } from "../../parts/problem";
-import { StatusIcon } from "../../parts/status";
+import { FILLS, StatusIcon } from "../../parts/status";
 import { Took } from "../../parts/time";
 import type { LoopCounts, NodeState } from "../model/state";
 import { ErrorBox } from "./error_box";
@@ -17,14 +17,6 @@ import { Folded, Section } from "./section";
 
 const PAGE_SIZE = 50;
 const STATES = ["completed", "failed", "running", "waiting", "skipped", "cancelled"] as const;
-const FILLS = {
-  completed: "bg-completed",
-  failed: "bg-failed",
-  running: "bg-running",
-  waiting: "bg-waiting",
-  skipped: "bg-skipped",
-  cancelled: "bg-cancelled",
-};
 const CHOICES = ["pending", "dispatched", "running", "waiting", "completed", "failed", "skipped", "cancelled"];
 
 interface LoopProps {
