@@ -54,7 +54,7 @@ $(UI): $(UI_READY) $(UI_SOURCES)
 ui: $(UI) ## Build the web UI into the package
 
 ui-types: $(READY) $(UI_READY) ## Write the types of the web UI anew from the API's description
-	@$(BIN)/python -m tests.ui.write_types
+	@$(BIN)/python -m tests.ui.shapes
 
 browser: $(UI_READY)
 	@ui/chromium

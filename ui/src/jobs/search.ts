@@ -1,5 +1,7 @@
 // What the addresses of the pages about one job and about two of them say.
 
+import { wordOf } from "../parts/address";
+
 export const JOB_TABS = ["graph", "timeline", "events", "logs", "result"] as const;
 export type JobTab = (typeof JOB_TABS)[number];
 
@@ -43,9 +45,4 @@ export function compareSearchOf(search: Record<string, unknown>): CompareSearch 
     found.right = right;
   }
   return found;
-}
-
-// The router reads what looks like a number as one.
-function wordOf(value: unknown): string {
-  return typeof value === "string" || typeof value === "number" ? String(value) : "";
 }

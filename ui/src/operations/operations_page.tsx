@@ -2,6 +2,8 @@
 
 import { useQuery } from "@tanstack/react-query";
 import { API } from "../api/client";
+import { healthQuery } from "../api/queries";
+import type { Health } from "../api/shapes";
 import { PageHead, textLink } from "../parts/controls";
 import { Figure } from "../parts/facts";
 import { count } from "../parts/format";
@@ -9,11 +11,10 @@ import { Loaded, ProblemBox } from "../parts/problem";
 import { Status } from "../parts/status";
 import { ActivityCharts } from "./activity_charts";
 import { Queues, Shards, Workers } from "./machinery";
-import { healthToldQuery } from "./queries";
-import type { HealthTold } from "./shapes";
+import { AGAIN_MS } from "./queries";
 
 export function OperationsPage() {
-  const health = useQuery(healthToldQuery());
+  const health = useQuery({ ...healthQuery(), refetchInterval: AGAIN_MS });
   return (
     <>
       <PageHead
@@ -53,7 +54,7 @@ export function OperationsPage() {
   );
 }
 
-function Summary({ told }: { told: HealthTold }) {
+function Summary({ told }: { told: Health }) {
   const alive = told.workers.filter((worker) => worker.alive).length;
   const running = told.workers.reduce((sum, worker) => sum + worker.running, 0);
   return (

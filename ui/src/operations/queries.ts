@@ -2,16 +2,9 @@
 
 import { keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { at, get } from "../api/client";
-import type { Activity, HealthTold, Queue } from "./shapes";
+import type { Activity, Queue } from "./shapes";
 
-const AGAIN_MS = 5_000;
-
-export const healthToldQuery = () =>
-  queryOptions({
-    queryKey: ["health"],
-    queryFn: ({ signal }) => get<HealthTold>("/health", {}, signal),
-    refetchInterval: AGAIN_MS,
-  });
+export const AGAIN_MS = 5_000;
 
 export const queuesQuery = () =>
   queryOptions({

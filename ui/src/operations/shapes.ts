@@ -5,7 +5,6 @@ import type { Schemas } from "../api/shapes";
 export type TaskHeld = Required<Schemas["WorkerTask"]>;
 export type Worker = Required<Schemas["WorkerSeen"]>;
 export type Shard = Required<Schemas["ShardSeen"]>;
-export type HealthTold = Required<Schemas["Health"]>;
 export type Queue = Required<Schemas["QueueSeen"]>;
 export type Bucket = Required<Schemas["ActivityBucket"]>;
 export type Activity = Required<Schemas["Activity"]>;

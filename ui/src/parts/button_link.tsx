@@ -2,20 +2,10 @@
 
 import { createLink } from "@tanstack/react-router";
 import type { ComponentProps } from "react";
+import { buttonLook, type Look } from "./controls";
 
-const LOOKS = {
-  plain: "border-line bg-surface hover:bg-sunken",
-  main: "border-transparent bg-accent text-on-accent hover:brightness-110",
-  quiet: "border-transparent hover:bg-sunken",
-};
-
-function Anchor({ look = "plain", className = "", ...rest }: ComponentProps<"a"> & { look?: keyof typeof LOOKS }) {
-  return (
-    <a
-      className={`inline-flex h-8 items-center justify-center gap-1.5 whitespace-nowrap rounded-md border px-3 text-sm font-medium transition-colors ${LOOKS[look]} ${className}`}
-      {...rest}
-    />
-  );
+function Anchor({ look = "plain", className = "", ...rest }: ComponentProps<"a"> & { look?: Look }) {
+  return <a className={`${buttonLook(look)} ${className}`} {...rest} />;
 }
 
 export const ButtonLink = createLink(Anchor);

@@ -3,7 +3,7 @@
 import { Link } from "@tanstack/react-router";
 import { type ComponentProps, type ReactNode, useId } from "react";
 
-type Look = "plain" | "main" | "danger" | "quiet";
+export type Look = "plain" | "main" | "danger" | "quiet";
 
 const LOOKS: Record<Look, string> = {
   plain: "border-line bg-surface hover:bg-sunken",
@@ -12,14 +12,13 @@ const LOOKS: Record<Look, string> = {
   quiet: "border-transparent hover:bg-sunken",
 };
 
+/** How a button looks, and what leads elsewhere like one. */
+export function buttonLook(look: Look): string {
+  return `inline-flex h-8 items-center justify-center gap-1.5 whitespace-nowrap rounded-md border px-3 text-sm font-medium transition-colors ${LOOKS[look]}`;
+}
+
 export function Button({ look = "plain", className = "", ...rest }: ComponentProps<"button"> & { look?: Look }) {
-  return (
-    <button
-      type="button"
-      className={`inline-flex h-8 items-center justify-center gap-1.5 whitespace-nowrap rounded-md border px-3 text-sm font-medium transition-colors disabled:opacity-50 ${LOOKS[look]} ${className}`}
-      {...rest}
-    />
-  );
+  return <button type="button" className={`${buttonLook(look)} disabled:opacity-50 ${className}`} {...rest} />;
 }
 
 const FIELD = "h-8 rounded-md border border-line bg-surface px-2.5 text-sm";

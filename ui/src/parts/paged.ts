@@ -9,8 +9,8 @@ const IDLE_MS = 10_000;
 // Every page that is shown is one request.
 const PAGE_MS = 700;
 
-/** `isUnfinished` says which items are worth asking again soon. */
-export function usePaged<T>(path: string[], query: Query, isUnfinished: (item: T) => boolean) {
+/** `isLive` says of the items whether they are worth asking again soon. */
+export function usePaged<T>(path: string[], query: Query, isLive: (items: T[]) => boolean, enabled = true) {
   const list = useInfiniteQuery({
     queryKey: [...path, "list", query],
     queryFn: ({ pageParam, signal }) => get<Page<T>>(at(...path), { ...query, cursor: pageParam }, signal),
@@ -19,9 +19,10 @@ export function usePaged<T>(path: string[], query: Query, isUnfinished: (item: T
     placeholderData: (before) => before,
     refetchInterval: ({ state }) => {
       const pages = state.data?.pages ?? [];
-      const isLive = pages.some((page) => page.items.some(isUnfinished));
-      return Math.max(isLive ? LIVE_MS : IDLE_MS, pages.length * PAGE_MS);
+      const often = isLive(pages.flatMap((page) => page.items));
+      return Math.max(often ? LIVE_MS : IDLE_MS, pages.length * PAGE_MS);
     },
+    enabled,
   });
   return { ...list, data: list.data?.pages.flatMap((page) => page.items) };
 }

@@ -17,7 +17,7 @@ export interface Attempt {
   steps: Step[];
 }
 
-export const FINAL: readonly string[] = ["completed", "failed", "cancelled", "orphaned"];
+const FINAL: readonly string[] = ["completed", "failed", "cancelled", "orphaned"];
 
 /** The way of a run that nothing hinders; what a violation or another attempt adds is shown when it happened. */
 const WAY: readonly string[] = RUN_STATES.filter((state) => !FINAL.includes(state));

@@ -36,7 +36,7 @@ export function ListPage() {
   const list = usePaged<Run>(
     ["runs"],
     { workflow_id: filters.workflow, state: filters.state, limit: PAGE_SIZE },
-    (run) => !isFinal(run.state) && run.state !== "pre_run",
+    (runs) => runs.some((run) => !isFinal(run.state) && run.state !== "pre_run"),
   );
   const set = (change: Record<string, string>) =>
     void navigate({ search: (before) => runsSearchOf({ ...before, ...change }), replace: true });

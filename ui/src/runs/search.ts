@@ -1,5 +1,7 @@
 // What the addresses of the lists of runs and deliveries say.
 
+import { isId, wordOf } from "../parts/address";
+
 export const RUN_STATES = [
   "pre_run",
   "pending",
@@ -61,13 +63,4 @@ export function deliveriesSearchOf(search: Record<string, unknown>): DeliveriesS
     found.delivery = delivery;
   }
   return found;
-}
-
-function isId(text: string): boolean {
-  return /^[A-Za-z0-9_-]{1,128}$/.test(text);
-}
-
-// The router reads what looks like a number as one.
-function wordOf(value: unknown): string {
-  return typeof value === "string" || typeof value === "number" ? String(value) : "";
 }

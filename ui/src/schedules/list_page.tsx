@@ -29,7 +29,7 @@ const COLUMNS: Column[] = [
 ];
 
 export function ListPage() {
-  const list = usePaged<Schedule>(["schedules"], {}, (schedule) => schedule.next_at !== null);
+  const list = usePaged<Schedule>(["schedules"], {}, (schedules) => schedules.some(({ next_at }) => next_at !== null));
   return (
     <>
       <PageHead title="Schedules" about="Workflows that start by themselves." />

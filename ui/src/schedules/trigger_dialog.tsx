@@ -7,8 +7,8 @@ import { at, send } from "../api/client";
 import type { Schedule } from "../api/shapes";
 import { Button } from "../parts/controls";
 import { Dialog } from "../parts/dialog";
+import { objectOf } from "../parts/json_object";
 import { ProblemBox } from "../parts/problem";
-import { objectOf } from "../workflows/form/submission";
 
 export function TriggerDialog({ schedule, onClose }: { schedule: Schedule; onClose(): void }) {
   const { workflow_id: workflowId } = schedule;

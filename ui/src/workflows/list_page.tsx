@@ -33,7 +33,9 @@ const route = getRouteApi("/workflows");
 export function ListPage() {
   const { search = "" } = route.useSearch();
   const navigate = route.useNavigate();
-  const list = usePaged<ListedWorkflow>(["workflows"], { limit: PAGE_SIZE, recent: RECENT }, hasJobsUnderWay);
+  const list = usePaged<ListedWorkflow>(["workflows"], { limit: PAGE_SIZE, recent: RECENT }, (workflows) =>
+    workflows.some(hasJobsUnderWay),
+  );
   useSearchOn(search !== "", list);
   const found = list.data?.filter((workflow) => fits(workflow, search.toLowerCase()));
   return (

@@ -7,12 +7,13 @@ import { at, Problem, send } from "../api/client";
 import { versionQuery } from "../api/queries";
 import type { Json, Workflow } from "../api/shapes";
 import { Button, Panel } from "../parts/controls";
+import { objectOf } from "../parts/json_object";
 import { Loaded, ProblemBox } from "../parts/problem";
 import { AdvancedFold } from "./form/advanced_fold";
 import { Group } from "./form/fields";
 import { byField, type Draft, draftOf, initial, jsonOf, type Wrong } from "./form/form_values";
 import { formOf, type GroupField } from "./form/schema_form";
-import { NO_EXTRAS, objectOf, submissionOf, wrongExtras } from "./form/submission";
+import { NO_EXTRAS, submissionOf, wrongExtras } from "./form/submission";
 import { numberOf, VersionChoice } from "./version_choice";
 
 const route = getRouteApi("/workflows/$workflowId");

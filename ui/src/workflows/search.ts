@@ -1,5 +1,7 @@
 // What the addresses of the pages about workflows say.
 
+import { isId, wordOf } from "../parts/address";
+
 export const TABS = ["overview", "run", "versions", "aliases", "jobs", "statistics"] as const;
 export type Tab = (typeof TABS)[number];
 
@@ -38,7 +40,7 @@ export function workflowSearchOf(search: Record<string, unknown>): WorkflowSearc
     found.tab = tab;
   }
   const version = wordOf(search.version);
-  if (/^[A-Za-z0-9_-]{1,128}$/.test(version)) {
+  if (isId(version)) {
     found.version = version;
   }
   const node = wordOf(search.node);
@@ -56,10 +58,5 @@ export function workflowSearchOf(search: Record<string, unknown>): WorkflowSearc
 
 export function editorSearchOf(search: Record<string, unknown>): EditorSearch {
   const id = wordOf(search.id);
-  return /^[A-Za-z0-9_-]{1,128}$/.test(id) ? { id } : {};
-}
-
-// The router reads what looks like a number as one.
-function wordOf(value: unknown): string {
-  return typeof value === "string" || typeof value === "number" ? String(value) : "";
+  return isId(id) ? { id } : {};
 }

@@ -4,7 +4,6 @@ import type { JobStatus, Schemas, Workflow } from "../api/shapes";
 
 export type RecentJob = Required<Schemas["RecentJob"]> & { status: JobStatus };
 export type ListedWorkflow = Workflow & { recent: RecentJob[] };
-export type Spread = Schemas["Durations"];
 export type NodeStatistics = Required<Schemas["NodeStatistics"]>;
 export type Statistics = Required<Schemas["WorkflowStatistics"]>;
 export type AliasTarget = Required<Schemas["AliasTarget"]>;

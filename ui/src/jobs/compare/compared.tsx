@@ -116,7 +116,8 @@ function Inputs({ left, right }: { left: Job; right: Job }) {
 }
 
 function Nodes({ left, right }: { left: LiveJob; right: LiveJob }) {
-  const versions = [useVersion(left), useVersion(right)];
+  useVersion(left);
+  useVersion(right);
   const leftNodes = useNodes(left);
   const rightNodes = useNodes(right);
   const sides = useMemo((): [Side, Side] | null => {
@@ -129,13 +130,11 @@ function Nodes({ left, right }: { left: LiveJob; right: LiveJob }) {
   if (problem) {
     return <ProblemBox error={problem} />;
   }
-  if (!sides || !left.isLoaded || !right.isLoaded || versions.includes(-1)) {
+  if (!sides || !left.isLoaded || !right.isLoaded) {
     return <p className="text-muted">Reading their nodes…</p>;
   }
   const [one, other] = sides;
-  const comparison = firstDifference(left.graph, one.state, [...one.nodes.values()], right.graph, other.state, [
-    ...other.nodes.values(),
-  ]);
+  const comparison = firstDifference(one.state, [...one.nodes.values()], other.state, [...other.nodes.values()]);
   return (
     <>
       <First comparison={comparison} left={one} right={other} />

@@ -2,7 +2,7 @@
 
 import type { Json, Node } from "../../api/shapes";
 import { between, duration } from "../../parts/format";
-import type { Difference, DifferenceKind } from "../model/compare";
+import { attemptsOf, type Difference, type DifferenceKind, nodeOf } from "../model/compare";
 import type { JobState, NodeState } from "../model/state";
 
 /** One of the two jobs: its state, and its nodes with their outputs. */
@@ -26,14 +26,14 @@ export const KIND_WORDS: Record<DifferenceKind, string> = {
 
 /** What the first difference means. */
 export function explained({ nodeId, kind }: Difference, left: Side, right: Side): string {
-  const [one, other] = [stateOf(left, nodeId), stateOf(right, nodeId)];
+  const [one, other] = [nodeOf(left.state, nodeId), nodeOf(right.state, nodeId)];
   switch (kind) {
     case "status":
       return `${nodeId} is ${one?.status} on the left and ${other?.status} on the right. Everything before it went alike.`;
     case "error":
       return `${nodeId} failed in both jobs, but with different errors.`;
     case "attempts":
-      return `${nodeId} took ${attemptsOf(one)} attempts on the left and ${attemptsOf(other)} on the right.`;
+      return `${nodeId} took ${one ? attemptsOf(one) : 0} attempts on the left and ${other ? attemptsOf(other) : 0} on the right.`;
     case "output":
       return `${nodeId} completed in both jobs and gave back something else. What follows had another input.`;
     case "only_left":
@@ -47,7 +47,7 @@ export function explained({ nodeId, kind }: Difference, left: Side, right: Side)
 
 /** What stands on one side of a difference. */
 export function sideText({ nodeId, kind }: Difference, side: Side): string {
-  const node = stateOf(side, nodeId);
+  const node = nodeOf(side.state, nodeId);
   if (!node) {
     return "not there";
   }
@@ -71,14 +71,6 @@ export function previewOf(value: Json | undefined): string {
   }
   const text = JSON.stringify(value);
   return text.length > PREVIEW_LENGTH ? `${text.slice(0, PREVIEW_LENGTH)}…` : text;
-}
-
-function stateOf({ state }: Side, nodeId: string): NodeState | undefined {
-  return state.nodes[state.graph.index.get(nodeId) ?? -1];
-}
-
-function attemptsOf(node: NodeState | undefined): number {
-  return node ? node.attempts.length || node.attempt : 0;
 }
 
 function tookText(node: NodeState | undefined): string {

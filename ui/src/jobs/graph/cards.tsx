@@ -3,7 +3,7 @@
 import { useNow } from "../../parts/time";
 import type { Graph } from "../model/graph";
 import type { Drawn } from "../model/groups";
-import type { JobState, LoopCounts, NodeState } from "../model/state";
+import type { JobState, NodeState } from "../model/state";
 import { nameOf } from "./names";
 import { countsOf, groupTone, TONES } from "./picture";
 import { boxOf, type Scene } from "./scene";
@@ -16,7 +16,6 @@ interface CardsProps {
   scene: Scene;
   sight: InSight;
   state: JobState | null;
-  progress: ReadonlyMap<string, LoopCounts> | undefined;
   marked: ReadonlyMap<string, string> | undefined;
   at: string | null;
 }
@@ -45,18 +44,7 @@ export function Cards(props: CardsProps) {
 
 type OneProps = CardsProps & { number: number; isFirst: boolean };
 
-function OneNode({
-  graph,
-  drawn,
-  scene,
-  sight,
-  state,
-  progress,
-  marked,
-  number,
-  isFirst,
-  now,
-}: OneProps & { now: number }) {
+function OneNode({ graph, drawn, scene, sight, state, marked, number, isFirst, now }: OneProps & { now: number }) {
   const member = drawn.units[number]?.members[0] ?? -1;
   const node = graph.nodes[member];
   if (!node) {
@@ -70,7 +58,7 @@ function OneNode({
       {...boxOf(scene.layout, number)}
       node={node}
       state={known}
-      loop={progress?.get(node.id) ?? known?.loop ?? null}
+      loop={known?.loop ?? null}
       mark={marked?.get(node.id)}
       isSelected={scene.selected === number}
       isFirst={isFirst}

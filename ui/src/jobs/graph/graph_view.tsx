@@ -2,7 +2,7 @@
 
 import { useRef } from "react";
 import type { Graph } from "../model/graph";
-import type { JobState, LoopCounts } from "../model/state";
+import type { JobState } from "../model/state";
 import { Cards } from "./cards";
 import { GraphControls } from "./controls";
 import { Minimap } from "./minimap";
@@ -20,8 +20,6 @@ interface GraphViewProps {
   state: JobState | null;
   selected: string | null;
   onSelect?: (nodeId: string | null) => void;
-  /** Counts of loops that the state does not tell, by node. */
-  progress?: ReadonlyMap<string, LoopCounts> | undefined;
   /** Nodes that stand out, each with a word why. */
   marked?: ReadonlyMap<string, string> | undefined;
   /** The moment that is shown, when it is not the present. */
@@ -37,18 +35,7 @@ const DOWN_UNITS_MAX = 60;
 const MINIMAP_UNITS_MIN = 30;
 
 export function GraphView(props: GraphViewProps) {
-  const {
-    graph,
-    state,
-    selected,
-    onSelect,
-    progress,
-    marked,
-    at = null,
-    label,
-    isStill = false,
-    className = "",
-  } = props;
+  const { graph, state, selected, onSelect, marked, at = null, label, isStill = false, className = "" } = props;
   const place = useRef<HTMLDivElement>(null);
   const { stage, screen, sight, canvas, layer } = useStage(place, isStill);
   const { drawn, turn, turned } = useGroups(graph, selected);
@@ -77,7 +64,7 @@ export function GraphView(props: GraphViewProps) {
     >
       <canvas ref={canvas} className="absolute inset-0 size-full" />
       <div ref={layer} className="absolute left-0 top-0 size-0 origin-top-left">
-        {scene && <Cards {...{ graph, drawn, scene, sight, state, progress, marked, at }} />}
+        {scene && <Cards {...{ graph, drawn, scene, sight, state, marked, at }} />}
       </div>
       {!scene && <p className="absolute inset-0 grid place-items-center text-muted">Drawing the graph…</p>}
       {!isStill && (

@@ -111,10 +111,13 @@ export function edgeLook(from: number, to: number): EdgeLook {
   return EDGE_LOOKS[from]?.[to] ?? "idle";
 }
 
+/** "8 completed, 1 failed". */
+export function toldCounts(counts: readonly number[]): string {
+  const told = TONES.map((tone, number) => [counts[number] ?? 0, tone] as const);
+  return told.flatMap(([many, tone]) => (many > 0 ? [`${count(many)} ${tone}`] : [])).join(", ");
+}
+
 /** "12 nodes: 8 completed, 1 failed". */
 export function summaryOf(state: JobState): string {
-  const counts = countsOf(state);
-  const told = TONES.map((tone, number) => [counts[number] ?? 0, tone] as const).filter(([many]) => many > 0);
-  const parts = told.map(([many, tone]) => `${count(many)} ${tone}`);
-  return `${plural(state.nodes.length, "node")}: ${parts.join(", ")}`;
+  return `${plural(state.nodes.length, "node")}: ${toldCounts(countsOf(state))}`;
 }

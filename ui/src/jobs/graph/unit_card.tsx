@@ -7,7 +7,7 @@ import type { GraphNode } from "../model/graph";
 import { milliseconds } from "../model/instants";
 import type { LoopCounts, NodeState } from "../model/state";
 import { breakable } from "./names";
-import { TONES } from "./picture";
+import { TONES, toldCounts } from "./picture";
 import { Ring } from "./ring";
 import { FRAME_HEAD } from "./sizes";
 
@@ -130,7 +130,7 @@ function Attempts({ many }: { many: number }) {
   );
 }
 
-export function loopCounts(loop: LoopCounts): number[] {
+function loopCounts(loop: LoopCounts): number[] {
   const { total, begun, completed, failed, skipped, running, waiting, cancelled } = loop;
   const pending = Math.max(0, total - begun);
   return [pending, 0, running, waiting, completed, failed, skipped, cancelled];
@@ -216,11 +216,6 @@ export function GroupFrame(props: Place & { name: string; counts: readonly numbe
       </div>
     </Placed>
   );
-}
-
-export function toldCounts(counts: readonly number[]): string {
-  const told = TONES.map((tone, number) => [counts[number] ?? 0, tone] as const);
-  return told.flatMap(([many, tone]) => (many > 0 ? [`${count(many)} ${tone}`] : [])).join(", ");
 }
 
 function spoken({ node, state, loop, mark, now }: CardProps): string {

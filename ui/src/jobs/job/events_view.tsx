@@ -4,13 +4,12 @@ import { useMemo, useRef, useState } from "react";
 import type { Event, Json } from "../../api/shapes";
 import { clock } from "../../parts/clock";
 import { Button, Choice, Empty } from "../../parts/controls";
-import { count, plural } from "../../parts/format";
+import { plural } from "../../parts/format";
 import { GrowingList } from "../../parts/growing_list";
 import { JsonTree } from "../../parts/json_tree";
-import { ProblemBox } from "../../parts/problem";
 import { SearchField } from "../../parts/search_field";
 import { eventTest, summaryOf } from "./event_filter";
-import type { LiveJob } from "./live_job";
+import { ItemsButton } from "./items_button";
 import type { Shown } from "./shown";
 import { Sieve } from "./sieve";
 
@@ -58,33 +57,11 @@ export function EventsView({ live, at, isLive, node, onTravel }: EventsProps) {
             Only {node}
           </label>
         )}
-        <ItemsToggle live={live} />
+        <ItemsButton live={live}>Show events of loop items</ItemsButton>
         <span className="ml-auto text-xs text-muted tabular-nums">{plural(events.length, "event")}</span>
       </div>
       <EventRows key={`${type} ${text} ${wanted}`} events={events} isLive={isLive} at={at} onTravel={onTravel} />
     </div>
-  );
-}
-
-function ItemsToggle({ live }: { live: LiveJob }) {
-  const [problem, setProblem] = useState<unknown>(null);
-  if (problem !== null) {
-    return <ProblemBox error={problem} title="The items' events were not read" />;
-  }
-  if (live.itemsRead !== null) {
-    return <span role="status">Reading: {count(live.itemsRead)} events</span>;
-  }
-  if (live.hasItems || !live.graph.nodes.some((node) => node.isLoop)) {
-    return null;
-  }
-  return (
-    <Button
-      disabled={!live.hasEnded}
-      title={live.hasEnded ? undefined : "They can be read once the job has ended"}
-      onClick={() => void live.readItems().catch(setProblem)}
-    >
-      Show events of loop items
-    </Button>
   );
 }
 

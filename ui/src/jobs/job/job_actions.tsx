@@ -1,15 +1,16 @@
 // What can be done with a job: stop it, run what failed again, run it again with another input, compare it.
 
 import { useMutation } from "@tanstack/react-query";
-import { Link, useNavigate } from "@tanstack/react-router";
+import { useNavigate } from "@tanstack/react-router";
 import { useId, useState } from "react";
 import { at, send } from "../../api/client";
 import type { Job, Json } from "../../api/shapes";
+import { ButtonLink } from "../../parts/button_link";
 import { Button, Field } from "../../parts/controls";
 import { Dialog } from "../../parts/dialog";
+import { objectOf } from "../../parts/json_object";
 import { ProblemBox } from "../../parts/problem";
 import { hasEnded, isRetryable } from "../job_states";
-import { inputOf } from "./input_text";
 
 export function JobActions({ job, status, goOn }: { job: Job; status: string; goOn(): void }) {
   const [open, setOpen] = useState<"cancel" | "again" | null>(null);
@@ -30,13 +31,9 @@ export function JobActions({ job, status, goOn }: { job: Job; status: string; go
         </Button>
       )}
       <Button onClick={() => setOpen("again")}>Run again</Button>
-      <Link
-        to="/compare"
-        search={{ left: job.job_id }}
-        className="inline-flex h-8 items-center rounded-md border border-line bg-surface px-3 text-sm font-medium hover:bg-sunken"
-      >
+      <ButtonLink to="/compare" search={{ left: job.job_id }}>
         Compare
-      </Link>
+      </ButtonLink>
       {retry.error && (
         <div className="w-full">
           <ProblemBox error={retry.error} title="It was not retried" />
@@ -90,7 +87,8 @@ function RunAgainDialog({ job, onClose }: { job: Job; onClose(): void }) {
   const [text, setText] = useState(() => JSON.stringify(job.input_data ?? {}, null, 2));
   const id = useId();
   const navigate = useNavigate();
-  const read = inputOf(text);
+  const read = objectOf(text);
+  const problem = "problem" in read ? read.problem : null;
   const run = useMutation({
     mutationFn: (input: { [key: string]: Json }) =>
       send<{ job_id: string }>("POST", at("jobs"), {
@@ -110,8 +108,8 @@ function RunAgainDialog({ job, onClose }: { job: Job; onClose(): void }) {
         className="space-y-3"
         onSubmit={(event) => {
           event.preventDefault();
-          if (read.input) {
-            run.mutate(read.input);
+          if ("value" in read) {
+            run.mutate(read.value);
           }
         }}
       >
@@ -122,19 +120,19 @@ function RunAgainDialog({ job, onClose }: { job: Job; onClose(): void }) {
           id={id}
           rows={Math.min(20, text.split("\n").length + 2)}
           spellCheck={false}
-          aria-invalid={read.problem !== null}
+          aria-invalid={problem !== null}
           aria-describedby={`${id}-problem`}
           className="w-full rounded-md border border-line bg-paper p-2 font-mono text-xs"
           value={text}
           onChange={(event) => setText(event.target.value)}
         />
         <p id={`${id}-problem`} role="status" className="min-h-5 break-words text-failed">
-          {read.problem}
+          {problem}
         </p>
         {run.error && <ProblemBox error={run.error} title="It was not started" />}
         <div className="flex justify-end gap-2">
           <Button onClick={onClose}>Close</Button>
-          <Button type="submit" look="main" disabled={read.input === null || run.isPending}>
+          <Button type="submit" look="main" disabled={problem !== null || run.isPending}>
             Run
           </Button>
         </div>

@@ -4,8 +4,8 @@ import { useCallback, useEffect, useState } from "react";
 import { clock } from "../../parts/clock";
 import { Button, Choice } from "../../parts/controls";
 import { count, plural } from "../../parts/format";
-import { ProblemBox } from "../../parts/problem";
-import { ITEM_EVENTS_MAX, type LiveJob } from "./live_job";
+import { ItemsButton } from "./items_button";
+import type { LiveJob } from "./live_job";
 import { playedUntil } from "./moment";
 import type { Shown } from "./shown";
 
@@ -72,7 +72,7 @@ export function TimeTravel(travel: Travel) {
         }}
       />
       <Told live={live} at={at} onLive={() => onTravel(undefined)} />
-      <Items live={live} at={at} />
+      {at !== undefined && live.hasEnded && <ItemsButton live={live}>Show loops' counts as they were</ItemsButton>}
     </div>
   );
 }
@@ -119,34 +119,6 @@ function momentText(live: LiveJob, at: number | undefined): string {
   const index = event.index === null ? "" : `[${event.index}]`;
   const node = event.node_id === null ? "" : ` ${event.node_id}${index}`;
   return `${place} · ${clock(event.timestamp)} · ${event.event_type}${node}`;
-}
-
-/** The events of single iterations are many, and read only when somebody wants to see loops in the past. */
-function Items({ live, at }: { live: LiveJob; at: number | undefined }) {
-  const [problem, setProblem] = useState<unknown>(null);
-  const hasLoops = live.graph.nodes.some((node) => node.isLoop);
-  if (problem !== null) {
-    return <ProblemBox error={problem} title="The items' events were not read" />;
-  }
-  if (live.itemsRead !== null) {
-    return (
-      <span role="status" className="text-xs text-muted">
-        Reading the events of items: {count(live.itemsRead)}
-      </span>
-    );
-  }
-  if (!hasLoops || live.hasItems || !live.hasEnded || at === undefined) {
-    return null;
-  }
-  return (
-    <Button
-      className="!h-6 !px-2 text-xs"
-      title={`Up to ${count(ITEM_EVENTS_MAX)} events`}
-      onClick={() => void live.readItems().catch(setProblem)}
-    >
-      Show loops' counts as they were
-    </Button>
-  );
 }
 
 /** Plays the events by the clock they happened on. */

@@ -10,7 +10,7 @@ import { useWidth } from "../../parts/width";
 import { hasEnded } from "../job_states";
 import { type Bar, type Gantt, type GanttRow, ganttOf } from "../model/gantt";
 import type { Shown } from "./shown";
-import { ticks } from "./timeline_scale";
+import { type Tick, ticks } from "./timeline_scale";
 
 const ROW_PX = 28;
 const AXIS_PX = 26;
@@ -28,7 +28,7 @@ export function Timeline({ live, state, at, version, selected, onSelect }: Timel
   const isLive = at === undefined && !hasEnded(state.status);
   const clock = useNow(isLive ? 250 : null);
   // A moment of the past is its own now.
-  const now = isLive ? Math.max(clock, Date.now()) : Date.parse(state.at ?? "") || clock;
+  const now = isLive ? Date.now() : Date.parse(state.at ?? "") || clock;
   // biome-ignore lint/correctness/useExhaustiveDependencies: the state is changed in place, its version says when
   const gantt = useMemo(() => ganttOf(live.graph, state, now), [live, state, version, now]);
   return <Rows gantt={gantt} isLive={isLive} selected={selected} onSelect={onSelect} />;
@@ -49,6 +49,8 @@ function Rows({ gantt, isLive, selected, onSelect }: RowsProps) {
   const trackPx = Math.max(120, width - namePx - MARGIN_PX) * zoom;
   const span = Math.max(1, gantt.to - gantt.from);
   const scale = trackPx / span;
+  // At a large zoom most marks are out of sight, but a few thousand spans are no burden.
+  const marks = ticks(span, trackPx);
   const rows = useVirtualizer({
     count: gantt.rows.length,
     getScrollElement: () => box.current,
@@ -67,8 +69,8 @@ function Rows({ gantt, isLive, selected, onSelect }: RowsProps) {
           className="relative"
           style={{ width: namePx + trackPx + MARGIN_PX, height: rows.getTotalSize() + AXIS_PX }}
         >
-          <Axis span={span} trackPx={trackPx} namePx={namePx} />
-          <Grid span={span} trackPx={trackPx} namePx={namePx} />
+          <Axis marks={marks} scale={scale} namePx={namePx} />
+          <Grid marks={marks} scale={scale} namePx={namePx} />
           {isLive && (
             <div
               className="absolute bottom-0 w-px bg-accent"
@@ -134,16 +136,21 @@ function Tools({ zoom, onZoom, onFit }: { zoom: number; onZoom(factor: number): 
   );
 }
 
-function Axis({ span, trackPx, namePx }: { span: number; trackPx: number; namePx: number }) {
-  // At a large zoom most marks are out of sight, but a few thousand spans are no burden.
+interface MarksProps {
+  marks: Tick[];
+  scale: number;
+  namePx: number;
+}
+
+function Axis({ marks, scale, namePx }: MarksProps) {
   return (
     <div className="sticky top-0 z-20 border-b border-line bg-surface" style={{ height: AXIS_PX }} aria-hidden="true">
       <div className="sticky left-0 z-10 h-full bg-surface" style={{ width: namePx }} />
-      {ticks(span, trackPx).map((tick) => (
+      {marks.map((tick) => (
         <span
           key={tick.at}
           className="absolute top-0 h-full whitespace-nowrap border-l border-line pl-1 text-[0.6875rem] leading-6 text-muted tabular-nums"
-          style={{ left: namePx + (tick.at / span) * trackPx }}
+          style={{ left: namePx + tick.at * scale }}
         >
           {tick.name}
         </span>
@@ -153,12 +160,12 @@ function Axis({ span, trackPx, namePx }: { span: number; trackPx: number; namePx
 }
 
 /** The marks of the axis, drawn on through all rows. */
-function Grid({ span, trackPx, namePx }: { span: number; trackPx: number; namePx: number }) {
-  return ticks(span, trackPx).map((tick) => (
+function Grid({ marks, scale, namePx }: MarksProps) {
+  return marks.map((tick) => (
     <div
       key={tick.at}
       className="absolute bottom-0 w-px bg-line/50"
-      style={{ left: namePx + (tick.at / span) * trackPx, top: AXIS_PX }}
+      style={{ left: namePx + tick.at * scale, top: AXIS_PX }}
       aria-hidden="true"
     />
   ));

@@ -2,6 +2,7 @@
 
 import type { Query } from "../../api/client";
 import type { JobStatus } from "../../api/shapes";
+import { isId, wordOf } from "../../parts/address";
 
 export interface JobFilters {
   status?: JobStatus;
@@ -21,7 +22,7 @@ export function filtersOf(search: Record<string, unknown>): JobFilters {
     filters.status = status;
   }
   const workflow = wordOf(search.workflow);
-  if (workflow && /^[A-Za-z0-9_-]{1,128}$/.test(workflow)) {
+  if (isId(workflow)) {
     filters.workflow = workflow;
   }
   const words = wordOf(search.search).trim();
@@ -42,9 +43,4 @@ export function canFind({ search }: JobFilters): boolean {
 
 export function hasFilters(filters: JobFilters): boolean {
   return Object.keys(filters).length > 0;
-}
-
-// The router reads what looks like a number as one.
-function wordOf(value: unknown): string {
-  return typeof value === "string" || typeof value === "number" ? String(value) : "";
 }

@@ -1,12 +1,12 @@
 // All jobs, newest first, as they go on: found, filtered, and many of them cancelled or retried at once.
 
-import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useState } from "react";
-import { at, get } from "../../api/client";
-import { LIVE_MS, workflowsQuery } from "../../api/queries";
-import type { Job, Page } from "../../api/shapes";
+import { workflowsQuery } from "../../api/queries";
+import type { Job } from "../../api/shapes";
 import { Button, Choice, Empty, More, PageHead, Panel } from "../../parts/controls";
+import { usePaged } from "../../parts/paged";
 import { Loaded, ProblemBox } from "../../parts/problem";
 import { SearchField } from "../../parts/search_field";
 import { BulkBar } from "./bulk_bar";
@@ -16,16 +16,16 @@ import { RunDialog, RunList } from "./run_list";
 import { WatchedJob } from "./watched_job";
 
 const PAGE_SIZE = 50;
-// Every page that is shown is one request.
-const PAGE_MS = 700;
 
 const route = getRouteApi("/");
 
 export function ListPage() {
   const filters = route.useSearch();
   const [isChoosing, setChoosing] = useState(false);
-  const jobs = useJobs(filters);
-  const shown = jobs.data?.pages.flatMap((page) => page.items);
+  const isFindable = canFind(filters);
+  // A new job may begin at any moment, and is what people look for here.
+  const jobs = usePaged<Job>(["jobs"], { ...queryOf(filters), limit: PAGE_SIZE }, () => true, isFindable);
+  const shown = isFindable ? jobs.data : [];
   const isNew = shown?.length === 0 && !hasFilters(filters) && !jobs.isPlaceholderData;
   return (
     <>
@@ -57,20 +57,6 @@ export function ListPage() {
       {isChoosing && <RunDialog onClose={() => setChoosing(false)} />}
     </>
   );
-}
-
-function useJobs(filters: JobFilters) {
-  return useInfiniteQuery({
-    queryKey: ["jobs", "list", filters],
-    queryFn: ({ pageParam, signal }): Page<Job> | Promise<Page<Job>> =>
-      canFind(filters)
-        ? get<Page<Job>>(at("jobs"), { ...queryOf(filters), limit: PAGE_SIZE, cursor: pageParam }, signal)
-        : { items: [], next_cursor: null },
-    initialPageParam: null as string | null,
-    getNextPageParam: (page) => page.next_cursor,
-    placeholderData: (before) => before,
-    refetchInterval: ({ state }) => Math.max(LIVE_MS, (state.data?.pages.length ?? 0) * PAGE_MS),
-  });
 }
 
 function Listed({ jobs }: { jobs: Job[] }) {

@@ -29,7 +29,7 @@ describe("two jobs of one workflow", () => {
     const values = outputs({ one: { a: 1, b: [2] }, two: 2, three: 3 });
     const others = outputs({ one: { b: [2], a: 1 }, two: 2, three: 3 });
 
-    expect(firstDifference(line, completed(line), values, line, completed(line), others)).toEqual({
+    expect(firstDifference(completed(line), values, completed(line), others)).toEqual({
       first: null,
       all: [],
     });
@@ -41,8 +41,8 @@ describe("two jobs of one workflow", () => {
       three: { status: "failed", error: { message: "upstream" } },
     });
     const left = outputs({ one: 1, two: 2, three: 3 });
-    const statuses = firstDifference(line, completed(line), left, line, failed, outputs({ one: 1 }));
-    const values = firstDifference(line, completed(line), left, line, failed, outputs({ one: "other" }));
+    const statuses = firstDifference(completed(line), left, failed, outputs({ one: 1 }));
+    const values = firstDifference(completed(line), left, failed, outputs({ one: "other" }));
 
     expect(statuses.first).toEqual({ nodeId: "two", kind: "status" });
     expect(values.first).toEqual({ nodeId: "one", kind: "output" });
@@ -56,7 +56,7 @@ describe("two jobs of one workflow", () => {
   it("differ in attempts, and in errors when both failed", () => {
     const left = completed(line, { one: { attempt: 3 }, two: { status: "failed", error: { message: "no" } } });
     const right = completed(line, { two: { status: "failed", error: { message: "never" } } });
-    const { all } = firstDifference(line, left, [], line, right, []);
+    const { all } = firstDifference(left, [], right, []);
 
     expect(all.map(({ nodeId, kind }) => `${nodeId} ${kind}`)).toEqual(["one attempts", "two error"]);
   });
@@ -64,15 +64,15 @@ describe("two jobs of one workflow", () => {
   it("tell of a node that took far longer, but never as the first difference", () => {
     const slow = completed(line, { one: { endedAt: "2026-01-01T00:00:09.000000Z" } });
     const little = completed(line, { one: { endedAt: "2026-01-01T00:00:01.900000Z" } });
-    const { first, all } = firstDifference(line, completed(line), [], line, slow, []);
+    const { first, all } = firstDifference(completed(line), [], slow, []);
 
     expect([first, all]).toEqual([null, [{ nodeId: "one", kind: "duration" }]]);
-    expect(firstDifference(line, completed(line), [], line, little, []).all).toEqual([]);
+    expect(firstDifference(completed(line), [], little, []).all).toEqual([]);
   });
 
   it("of other versions show what only one of them has, where it runs", () => {
     const other = graphOf(definition({ one: [], added: ["one"], three: ["added"] }));
-    const { first, all } = firstDifference(line, completed(line), [], other, completed(other), []);
+    const { first, all } = firstDifference(completed(line), [], completed(other), []);
 
     expect(first).toEqual({ nodeId: "added", kind: "only_right" });
     expect(all.map(({ nodeId, kind }) => `${nodeId} ${kind}`)).toEqual(["added only_right", "two only_left"]);

@@ -23,19 +23,17 @@ const SLOWER_SECONDS = 1;
 
 /** `nodes` bring the outputs, which events do not tell. */
 export function firstDifference(
-  leftGraph: Graph,
   left: JobState,
   leftNodes: readonly Node[],
-  rightGraph: Graph,
   right: JobState,
   rightNodes: readonly Node[],
 ): Comparison {
   const leftOutputs = new Map(leftNodes.map((node) => [node.node_id, node]));
   const rightOutputs = new Map(rightNodes.map((node) => [node.node_id, node]));
   const all: Difference[] = [];
-  for (const nodeId of inOrder(leftGraph, rightGraph)) {
-    const one = stateOf(leftGraph, left, nodeId);
-    const other = stateOf(rightGraph, right, nodeId);
+  for (const nodeId of inOrder(left.graph, right.graph)) {
+    const one = nodeOf(left, nodeId);
+    const other = nodeOf(right, nodeId);
     if (one === undefined || other === undefined) {
       all.push({ nodeId, kind: other === undefined ? "only_left" : "only_right" });
       continue;
@@ -72,13 +70,12 @@ function toldError(node: NodeState): Json {
 }
 
 /** Those of its last round count: a job that was retried goes on counting. */
-function attemptsOf(node: NodeState): number {
+export function attemptsOf(node: NodeState): number {
   return node.attempts.length > 0 ? node.attempts.length : node.attempt;
 }
 
-function stateOf(graph: Graph, state: JobState, nodeId: string): NodeState | undefined {
-  const number = graph.index.get(nodeId);
-  return number === undefined ? undefined : state.nodes[number];
+export function nodeOf(state: JobState, nodeId: string): NodeState | undefined {
+  return state.nodes[state.graph.index.get(nodeId) ?? -1];
 }
 
 /** The nodes of both in the order of the left one; what only the right one has stands after what it waits for. */

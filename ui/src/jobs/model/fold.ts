@@ -5,7 +5,7 @@ import { foldIteration, isOfIteration } from "./fold_loop";
 import type { Attempt, JobState, LoopCounts, NodeState, Outcome } from "./state";
 
 export type { Attempt, JobState, LoopCounts, NodeState, Outcome } from "./state";
-export { fresh, snapshot } from "./state";
+export { fresh } from "./state";
 
 type Change = Partial<NodeState>;
 

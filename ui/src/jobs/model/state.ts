@@ -84,32 +84,6 @@ export function fresh(graph: Graph, job?: Pick<Job, "created_at">): JobState {
   };
 }
 
-/** What the API tells of a job with its nodes: the present, without the way there. */
-export function snapshot(graph: Graph, job: Job): JobState {
-  const state = fresh(graph, job);
-  state.status = job.status;
-  state.startedAt = job.started_at;
-  state.endedAt = job.completed_at;
-  state.error = job.error;
-  state.at = job.completed_at ?? job.started_at ?? job.created_at;
-  state.isBegun = job.started_at !== null;
-  for (const node of job.nodes ?? []) {
-    const number = graph.index.get(node.node_id);
-    if (number !== undefined) {
-      state.nodes[number] = {
-        ...PENDING,
-        status: node.status as NodeStatus,
-        attempt: node.attempt,
-        startedAt: node.started_at,
-        endedAt: node.completed_at,
-        error: node.error,
-        loop: node.loop,
-      };
-    }
-  }
-  return state;
-}
-
 /** A copy that can be folded on; what did not change is shared. */
 export function copied(state: JobState): JobState {
   const flights = new Map([...state.flights].map(([node, flying]) => [node, new Map(flying)]));

@@ -1,9 +1,10 @@
 // Everything about one node of a job, at the moment that is shown.
 
 import { useMutation } from "@tanstack/react-query";
-import { type ReactNode, useEffect } from "react";
+import { useEffect } from "react";
 import { address, at as pathAt, send } from "../../api/client";
 import { Button } from "../../parts/controls";
+import { Fact } from "../../parts/facts";
 import { ProblemBox } from "../../parts/problem";
 import { Status, StatusIcon } from "../../parts/status";
 import { Moment, Took } from "../../parts/time";
@@ -122,15 +123,6 @@ function Facts({ shown, until }: { shown: NodeState; until: string | null }) {
         </Fact>
       )}
     </dl>
-  );
-}
-
-function Fact({ name, children }: { name: string; children: ReactNode }) {
-  return (
-    <>
-      <dt className="text-muted">{name}</dt>
-      <dd className="min-w-0">{children}</dd>
-    </>
   );
 }
 

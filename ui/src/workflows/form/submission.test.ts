@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { NO_EXTRAS, objectOf, submissionOf, wrongExtras } from "./submission";
+import { NO_EXTRAS, submissionOf, wrongExtras } from "./submission";
 
 test("only what was filled in is sent", () => {
   expect(submissionOf("order", undefined, { a: 1 }, NO_EXTRAS)).toEqual({ workflow_id: "order", input_data: { a: 1 } });
@@ -30,11 +30,4 @@ test.each([
 
 test("nothing wrong is found in nothing", () => {
   expect(wrongExtras(NO_EXTRAS)).toEqual([]);
-});
-
-test("an input is an object; no text is the empty one", () => {
-  expect(objectOf("")).toEqual({ value: {} });
-  expect(objectOf('{"a": 1}')).toEqual({ value: { a: 1 } });
-  expect(objectOf("[1]")).toHaveProperty("problem");
-  expect(objectOf("{")).toHaveProperty("problem");
 });
