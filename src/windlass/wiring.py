@@ -60,7 +60,7 @@ BUSY_EVENTS = 100
 BUSY_SECONDS = 0.2
 # Python lets a thread hold its lock this long while others wait. The writer thread needs it for moments only, many
 # times a commit: with the default of 5 ms, a busy engine would make each commit wait for tens of milliseconds.
-SWITCH_SECONDS = 0.0005
+SWITCH_SECONDS = 0.0001
 # The engine makes many objects that live for one batch and no cycles: looking for cycles after every 700 of them, and
 # again and again through all that was imported, is a tenth of its time.
 COLLECT_AFTER = (20_000, 20, 50)

@@ -2,7 +2,7 @@
 
 from msgspec import Raw
 
-from windlass.core import calls, loops, progress
+from windlass.core import calls, loops, plain, progress
 from windlass.core.deliveries import record_delivery
 from windlass.core.iterations import Flight
 from windlass.core.messages import Failed, Succeeded, TaskError, TaskFinished, TaskLost, TaskStarted
@@ -34,7 +34,7 @@ def finish_task(turn: Turn, message: TaskFinished) -> None:
     if message.result_id is not None:
         turn.changes.results.append(message.result_id)
     node = job.plan.index.get(message.node_id, -1)
-    if node < 0:
+    if node < 0 or plain.complete(turn, node, job.plan.nodes[node], message):
         return
     flight = job.flight_of(node, message.index, message.attempt)
     if flight is None:

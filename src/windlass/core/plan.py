@@ -4,9 +4,15 @@ from array import array
 from enum import IntEnum, unique
 
 from msgspec import Raw, Struct
+from msgspec.structs import force_setattr
 
 from windlass.core.run_rules import RunRules
+from windlass.core.runs.containers import CONTAINER
 from windlass.core.templates import Template
+from windlass.core.webhooks import HANDLER as WEBHOOK
+
+# Handlers whose results say more than an output: the core keeps records of them.
+WITH_RECORDS = frozenset({CONTAINER, WEBHOOK})
 
 
 @unique
@@ -112,6 +118,14 @@ class NodePlan(Struct, frozen=True, gc=False):
     sink: SinkPlan | None = None
     # Losses of infrastructure have a budget of their own and never use up the author's attempts.
     redeliveries_max: int = 5
+    # Follows from the others: whether no rule is about the node, so that `core.plain` can see to it.
+    is_plain: bool = False
+
+    def __post_init__(self) -> None:
+        is_task = self.kind is NodeKind.TASK and self.handler not in WITH_RECORDS
+        rules = (self.when, self.on_success, self.loop, self.sink)
+        if is_task and rules == (None, None, None, None) and self.on_error.attempts_max == 1:
+            force_setattr(self, "is_plain", True)
 
 
 class Plan(Struct, frozen=True):

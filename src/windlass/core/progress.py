@@ -1,6 +1,6 @@
 """How a job goes on: nodes become ready, are skipped, complete by themselves or are dispatched."""
 
-from windlass.core import endings, loops
+from windlass.core import endings, loops, plain
 from windlass.core.errors import TemplateFailed
 from windlass.core.iterations import Flight
 from windlass.core.plan import NodeKind, NodePlan
@@ -27,7 +27,7 @@ def go_on(turn: Turn) -> None:
     while job.ready and budget and len(tasks) < BATCH_TASKS_MAX:
         budget -= 1
         node = job.ready.popleft()
-        if job.states[node] == _PENDING:
+        if job.states[node] == _PENDING and not plain.dispatch(turn, node, job.plan.nodes[node]):
             _enter(turn, node)
     if job.filling:
         for node in list(job.filling):

@@ -1,0 +1,178 @@
+"""The short way of plain nodes comes to the same as the rules that it stands for."""
+
+from random import Random
+from typing import Any
+
+import pytest
+from msgspec import Raw
+from msgspec.structs import force_setattr
+
+from tests.core.story import T0
+from windlass.core import plain
+from windlass.core.advance import advance
+from windlass.core.artefacts import reference
+from windlass.core.changes import Changes, Task
+from windlass.core.job import Job, JobHead
+from windlass.core.messages import (
+    CancelRequested,
+    Failed,
+    Message,
+    Proceeded,
+    RetryRequested,
+    Submitted,
+    Succeeded,
+    TaskError,
+    TaskFinished,
+    TaskLost,
+    TaskStarted,
+    TimerDue,
+)
+from windlass.core.plan import NO_RETRY, LoopPlan, NodeKind, NodePlan, Plan, RetryOnError, RetryOnSuccess, SinkPlan
+from windlass.core.states import JobState
+from windlass.core.templates import compile_template
+from windlass.core.webhooks import HANDLER as WEBHOOK
+from windlass.testing.plans import plan_of
+
+STEPS = 60
+LARGE = {"x": 5}
+
+
+def test_a_node_is_plain_when_no_rule_is_about_it() -> None:
+    template = compile_template("{{ input.x }}")
+
+    assert NodePlan("a").is_plain
+    assert NodePlan("a", params=template, allow_failure=True, run_if_skipped=True, priority=3).is_plain
+    assert not NodePlan("a", kind=NodeKind.END).is_plain
+    assert not NodePlan("a", when=template).is_plain
+    assert not NodePlan("a", loop=LoopPlan(template)).is_plain
+    assert not NodePlan("a", on_success=RetryOnSuccess(template)).is_plain
+    assert not NodePlan("a", on_error=RetryOnError(attempts_max=2)).is_plain
+    assert not NodePlan("a", sink=SinkPlan("file", template)).is_plain
+    assert not NodePlan("a", handler=WEBHOOK).is_plain
+    assert not NodePlan("a", handler="container").is_plain
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_both_ways_lead_to_the_same_job_and_the_same_changes(seed: int) -> None:
+    chance = Random(seed)
+    short = _Told(_plan(Random(seed)))
+    long = _Told(_plan(Random(seed), is_plain=False))
+
+    for message in _messages(chance, short):
+        long.now = short.now
+        assert short.hear(message) == long.hear(message), f"seed {seed}: {message}"
+        assert _memory(short.job) == _memory(long.job), f"seed {seed}: {message}"
+
+
+def test_the_short_way_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[str] = []
+    for name in ("dispatch", "complete"):
+        way = getattr(plain, name)
+        monkeypatch.setattr(
+            plain, name, lambda *given, way=way, name=name: bool(way(*given) and not taken.append(name))
+        )
+    told = _Told(plan_of({"a": [], "b": ["a"]}))
+
+    told.hear(Submitted("job"))
+    told.hear(TaskFinished("job", "a", 1, "w1", T0, T0, Succeeded(Raw(b"1"))))
+
+    assert taken == ["dispatch", "complete", "dispatch"]
+
+
+class _Told:
+    """A job, and what was last made of it."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.now = T0
+        self.out: list[Task] = []
+        self.due: list[TimerDue] = []
+        self.job = Job(plan, JobHead("job", 3, JobState.PENDING, Raw(b'{"x": 1}'), 1, 0, T0, priority=2))
+
+    def hear(self, message: Message) -> list[object]:
+        """What follows from a message, everything in it."""
+        changes = Changes()
+        self.now += 1_000
+        advance(self.job, message, self.now, changes)
+        while self.job.wanted:
+            self.job.values.update(dict.fromkeys(self.job.wanted, LARGE))
+            self.job.wanted.clear()
+            advance(self.job, Proceeded("job"), self.now, changes)
+        self.out += changes.tasks
+        self.due += [TimerDue("job", t.kind, t.node_id, t.attempt, t.index, t.round) for t in changes.timers]
+        self.job.values.clear()
+        return [getattr(changes, name) for name in Changes.__slots__]
+
+
+def _memory(job: Job) -> list[object]:
+    return [getattr(job, name) for name in Job.__slots__ if name != "plan"]
+
+
+def _plan(chance: Random, *, is_plain: bool = True) -> Plan:
+    """A graph of plain nodes among others."""
+    edges: dict[str, list[str]] = {}
+    nodes: dict[str, NodePlan] = {}
+    for number in range(chance.randint(2, 9)):
+        node_id = f"n{number}"
+        edges[node_id] = chance.sample(sorted(edges), min(len(edges), chance.choice([0, 1, 1, 2])))
+        nodes[node_id] = _node(chance, node_id, edges[node_id])
+    plan = plan_of(edges, nodes, fail_fast=chance.random() < 0.5)
+    for node in plan.nodes:
+        if not is_plain:
+            force_setattr(node, "is_plain", False)
+    return plan
+
+
+def _node(chance: Random, node_id: str, parents: list[str]) -> NodePlan:
+    settings: dict[str, Any] = {
+        "queue": chance.choice(["default", "slow"]),
+        "priority": chance.choice([0, 1]),
+        "allow_failure": chance.random() < 0.2,
+        "run_if_skipped": chance.random() < 0.2,
+        "on_error": RetryOnError(attempts_max=3) if chance.random() < 0.2 else NO_RETRY,
+        "when": compile_template(chance.choice(["{{ input.x > 1 }}", "{{ true }}"])) if chance.random() < 0.2 else None,
+    }
+    if chance.random() < 0.6:
+        # An output may lack what is read of it, or be a large one.
+        default = chance.choice(["", " | default(7)"])
+        source = {"all": "{{ input.x }}", **{parent: f"{{{{ {parent}.output.x{default} }}}}" for parent in parents}}
+        settings["params"] = compile_template({"same": 1} if chance.random() < 0.3 else source)
+    return NodePlan(id=node_id, handler="echo", **settings)
+
+
+def _messages(chance: Random, told: _Told) -> Any:
+    """What may happen to a job: mostly that its tasks succeed."""
+    yield Submitted("job")
+    for _ in range(STEPS):
+        if told.job.ended and chance.random() < 0.7:
+            node = chance.choice([None, *told.job.plan.index])
+            yield RetryRequested("job", f"r{told.now}", node)
+        elif told.due and chance.random() < 0.4:
+            told.now += 400_000_000
+            yield told.due.pop(chance.randrange(len(told.due)))
+        elif chance.random() < 0.02:
+            yield CancelRequested("job", f"c{told.now}", None)
+        elif told.out:
+            yield _about(chance, told, chance.choice(told.out))
+
+
+def _about(chance: Random, told: _Told, task: Task) -> Message:
+    kind = chance.random()
+    if kind < 0.1:
+        return TaskStarted("job", task.node_id, task.attempt, "w2", told.now - chance.randint(-5_000, 5_000))
+    if kind < 0.15:
+        return TaskLost("job", task.node_id, task.attempt, "w2", chance.randint(1, 2))
+    # Some come again, or late.
+    if chance.random() < 0.8:
+        told.out.remove(task)
+    outcome: Succeeded | Failed = Failed(TaskError("ValueError", "no"))
+    if chance.random() < 0.85:
+        output = chance.choice([Raw(b'{"x": 2}'), Raw(b'{"y": 3}'), Raw(b"null"), reference("large", 9)])
+        outcome = Succeeded(output, chance.choice([None, Raw(b'{"status": 200}')]))
+    started_at = told.now - chance.randint(-5_000, 50_000)
+    finished_at = started_at + chance.randint(-500, 3_000)
+    attempt = task.attempt + chance.choice([0] * 9 + [1])
+    context = chance.choice([None, Raw(b'{"trace": 1}')])
+    return TaskFinished(
+        "job", task.node_id, attempt, "w1", started_at, finished_at, outcome, 0, chance.getrandbits(32),
+        context=context,
+    )  # fmt: skip
