@@ -40,9 +40,16 @@ class SetClock:
 async def age_redis(url: str, seconds: float) -> None:
     """Let every instant that the server remembers be so much longer ago."""
     with redis.Redis.from_url(url) as client:
-        for key in (PREFIX + "extended", PREFIX + "workers", *client.scan_iter(f"{PREFIX}tasks:*")):
+        microseconds = round(seconds * 1_000_000)
+        for key in (PREFIX + "workers", *client.scan_iter(f"{PREFIX}tasks:*")):
             for member in client.zrange(key, 0, -1):
-                client.execute_command("ZINCRBY", key, round(-seconds * 1_000_000), member)
+                client.execute_command("ZINCRBY", key, -microseconds, member)
+        for task_id in client.hkeys(PREFIX + "beats"):
+            client.hincrby(PREFIX + "beats", task_id, -microseconds)
+        for task_id, lease in cast("dict[bytes, bytes]", client.hgetall(PREFIX + "leases")).items():
+            number, taken_at, rest = lease.split(b" ", 2)
+            aged = b"%s %d %s" % (number, int(taken_at) - microseconds, rest)
+            client.hset(PREFIX + "leases", mapping={task_id: aged})
 
 
 @asynccontextmanager

@@ -1,6 +1,7 @@
 """The broker of one process: plain queues on one event loop. It dies with the process, and the rows know better."""
 
 import asyncio
+import math
 from collections import Counter, deque
 from collections.abc import Sequence
 from heapq import nsmallest
@@ -21,15 +22,18 @@ LULL_TURNS = 3
 class Bell:
     """Wakes those who wait on one loop. A ring that nobody hears is not kept: look first, then wait."""
 
-    __slots__ = ("_waiting",)
+    __slots__ = ("_timer_at", "_waiting")
 
     def __init__(self) -> None:
-        self._waiting: list[asyncio.Future[None]] = []
+        self._waiting: list[tuple[float, asyncio.Future[None]]] = []
+        # When the bell looks for those who waited long enough. It is not taken back when they were woken before: a
+        # worker waits once for every task of a chain, and setting a timer takes longer than running the task.
+        self._timer_at = math.inf
 
     def ring(self) -> None:
         """Wake everyone who waits now."""
         waiting, self._waiting = self._waiting, []
-        for future in waiting:
+        for _, future in waiting:
             if not future.done():
                 future.set_result(None)
 
@@ -37,27 +41,38 @@ class Bell:
         """Wait for a ring, at most so long."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
-        self._waiting.append(future)
-        # Cheaper than asyncio.timeout, and a worker waits once for every task of a chain.
-        timer = loop.call_later(seconds, _expire, future)
-        try:
-            await future
-        finally:
-            timer.cancel()
+        until = loop.time() + seconds
+        self._waiting.append((until, future))
+        self._look_at(until, loop)
+        await future
+
+    def _look_at(self, when: float, loop: asyncio.AbstractEventLoop) -> None:
+        if when < self._timer_at:
+            self._timer_at = when
+            loop.call_at(when, self._look, when, loop)
+
+    def _look(self, when: float, loop: asyncio.AbstractEventLoop) -> None:
+        if when != self._timer_at:
+            return
+        self._timer_at = math.inf
+        waiting, self._waiting = self._waiting, []
+        for until, future in waiting:
+            if future.done():
+                continue
+            if until <= when:
+                future.set_result(None)
+            else:
+                self._waiting.append((until, future))
+                self._look_at(until, loop)
 
 
 async def _lull(unread: "deque[Message]", limit: int) -> None:
-    """Let those on the loop go on that report one thing after the other: few large batches cost less than many."""
+    """Let workers on the loop go on that report one task after the other: few large batches cost less than many."""
     turns = 0
     while turns < LULL_TURNS and len(unread) < limit:
         before = len(unread)
         await asyncio.sleep(0)
         turns = turns + 1 if len(unread) == before else 0
-
-
-def _expire(future: "asyncio.Future[None]") -> None:
-    if not future.done():
-        future.set_result(None)
 
 
 class _Entry(Struct, gc=False):
@@ -287,7 +302,7 @@ class MemoryBroker:
         if not inbox.unread and wait_seconds > 0:
             await inbox.bell.wait(wait_seconds)
         unread = inbox.unread
-        if unread:
+        if unread and self._entries:
             await _lull(unread, limit)
         if len(unread) <= limit:
             batch = list(unread)

@@ -135,12 +135,11 @@ class RedisBroker:
             await self._run("give_back", [worker_id, *part])
 
     async def reclaim(self, silent_seconds: float) -> int:
-        count = 0
+        count, cursor = 0, b"0"
         while True:
-            ended, queued = await self._run("reclaim", [round(silent_seconds * _MICROSECONDS), BATCH_MAX])
+            cursor, queued = await self._run("reclaim", [round(silent_seconds * _MICROSECONDS), BATCH_MAX, cursor])
             count += queued
-            # Every round ends the leases it finds, so there is a last one.
-            if ended < BATCH_MAX:
+            if cursor == b"0":
                 return count
 
     async def cancel(self, task_ids: Sequence[str]) -> None:
@@ -268,16 +267,12 @@ def _body(task: Task) -> bytes:
     return _json.encode(place) + b"\n" + _msgpack.encode(task)
 
 
-def _size(part: Sequence[Argument]) -> int:
-    return sum(len(one) for one in part if isinstance(one, bytes))
-
-
-def _batches(parts: Iterable[Sequence[Argument]]) -> Iterable[list[Argument]]:
-    """Join the arguments of many into those of few calls, none of them too many or too large."""
+def _batches(parts: Iterable[tuple[*tuple[Argument, ...], bytes]]) -> Iterable[list[Argument]]:
+    """Join the arguments of many, whose last is what may be large, into those of few calls, none of them too large."""
     batch: list[Argument] = []
     count = size = 0
     for part in parts:
-        more = _size(part)
+        more = len(part[-1])
         if batch and (count >= BATCH_MAX or size + more > BATCH_BYTES_MAX):
             yield batch
             batch, count, size = [], 0, 0

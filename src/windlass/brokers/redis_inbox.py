@@ -50,9 +50,11 @@ class Inbox:
         if self.is_behind or self.is_fetching or not is_next or len(self.told) >= TOLD_MAX:
             self._fall_behind()
             return
-        # A fetch that was answered before this came may have brought them already.
         last = _number(self.told_last)
-        self.told.extend(entry for entry in entries if _number(entry[0]) > last)
+        if _number(entries[0][0]) <= last:
+            # A fetch that was answered before this came brought some of them already.
+            entries = [entry for entry in entries if _number(entry[0]) > last]
+        self.told.extend(entries)
         if self.told:
             self.told_last = self.told[-1][0]
 

@@ -1,8 +1,7 @@
 """The short way of plain nodes, which most nodes are: dispatched once, completed at the first attempt.
 
-What the rules in `progress`, `attempts` and `outcomes` make of such a node is written out here in one piece: every node
-pays for it, and this takes half the time. Whatever is not plain is left to those rules, untouched. A test holds the two
-ways equal, and the moves are read off the tables.
+What the rules in `progress`, `attempts` and `outcomes` make of them is written out here, which takes half the time.
+Whatever is not plain is left to those rules, untouched. A test holds the two ways equal.
 """
 
 from windlass.core.artefacts import is_reference

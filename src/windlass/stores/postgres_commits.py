@@ -17,8 +17,8 @@ from windlass.stores.postgres_runs import runs_document
 
 # Calls that are under way at one time. What becomes ready while one is written goes together afterwards, unless it is
 # much already: then it is not worth waiting for more.
-UNDERWAY_MAX = 2
-MUCH_ROWS = 500
+UNDERWAY_MAX = 4
+MUCH_ROWS = 120
 # Commits of one call, and rows of nodes and iterations beyond which it takes no further commit: those of one shard must
 # not wait for ever longer ones of others.
 GROUP_MAX = 64

@@ -29,7 +29,7 @@ IDLE_SECONDS_MAX = 300.0
 # A connection is made anew after so many statements: whatever grows in a server process is then given back.
 STATEMENTS_MAX = 1_000_000
 # Sessions that stay at hand between statements; now and then they go back all the same, for the bounds above.
-AT_HAND_MAX = 2
+AT_HAND_MAX = 5
 AT_HAND_USES_MAX = 1_000
 READ_ATTEMPTS = 3
 CONFLICT_ATTEMPTS = 5
@@ -81,8 +81,8 @@ class _Pool(Protocol):
 
 
 class _Sessions:
-    """A pool, of which one or two sessions stay at hand: handing one out and taking it back keeps the driver busy for
-    as long as a short statement keeps the server."""
+    """A pool, of which some sessions stay at hand: handing one out and taking it back keeps the driver busy for as long
+    as a short statement keeps the server."""
 
     def __init__(self, pool: _Pool) -> None:
         self._pool = pool

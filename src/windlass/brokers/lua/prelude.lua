@@ -7,14 +7,14 @@
 -- queues           set     queues that have something waiting
 -- leases           hash    task id -> its number and its holder: what is held, and its place if it comes back
 -- numbers          string  the last number that was given
--- extended         zset    task id -> when its holder last said that it has it
+-- beats            hash    task id -> when its holder last said that it has it; not before it said so once
 -- losses           hash    task id -> how often it was taken from a silent holder
 -- workers, serves  zset, hash  worker -> when it last said anything; the queues it asked for
 -- stops:W          list    tasks that worker W was asked to stop
 -- inbox:S          stream  messages to shard S
 -- The channels work:Q, work:*, stop:W and inbox:S tell whoever waits that there is something to look for.
 local prefix = KEYS[1]
-local BODIES, LEASES, EXTENDED = prefix .. 'bodies', prefix .. 'leases', prefix .. 'extended'
+local BODIES, LEASES, BEATS = prefix .. 'bodies', prefix .. 'leases', prefix .. 'beats'
 local LOSSES, QUEUES, NUMBERS = prefix .. 'losses', prefix .. 'queues', prefix .. 'numbers'
 local WORKERS, SERVES = prefix .. 'workers', prefix .. 'serves'
 -- A worker that never asks must not have its stops kept for good. They are hints: `extend` tells the same.
@@ -53,7 +53,7 @@ local function holder_of(lease)
 end
 
 local function taken_of(lease)
-  local at, queue = string.match(lease, '^%d+ (%d+) (%S*) *\n')
+  local at, queue = string.match(lease, '^%d+ (%d+) (.-) *\n')
   return at or '0', queue
 end
 
@@ -123,7 +123,10 @@ end
 
 local function let_go(ids)
   for_all('HDEL', LEASES, ids)
-  for_all('ZREM', EXTENDED, ids)
+  -- Mostly a task is over before its holder has to say that it has it.
+  if redis.call('EXISTS', BEATS) == 1 then
+    for_all('HDEL', BEATS, ids)
+  end
 end
 
 local function forget(ids)

@@ -16,7 +16,7 @@ for i = 4, #ARGV do
   queues[#queues + 1] = ARGV[i]
 end
 local has_losses = redis.call('EXISTS', LOSSES) == 1
-local found, leases, times = {}, {}, {}
+local found, leases = {}, {}
 for _, queue in ipairs(queues) do
   local tail = lease_tail(at, queue)
   for _, priority in ipairs(redis.call('ZREVRANGE', prefix .. 'priorities:' .. queue, 0, -1)) do
@@ -34,8 +34,6 @@ for _, queue in ipairs(queues) do
         found[#found + 1] = 1 + (has_losses and redis.call('HGET', LOSSES, id) or 0)
         leases[#leases + 1] = id
         leases[#leases + 1] = new_lease(numbers[i], tail, worker)
-        times[#times + 1] = at
-        times[#times + 1] = id
       end
     end
     if #popped > 0 then
@@ -44,5 +42,4 @@ for _, queue in ipairs(queues) do
   end
 end
 for_all('HSET', LEASES, leases)
-for_all('ZADD', EXTENDED, times)
 return found
