@@ -70,6 +70,8 @@ from windlass.stores.sqlite_submits import Submits
 from windlass.stores.sqlite_writer import SqliteWriter
 
 READERS_MAX = 2
+# A commit with so many values of rows at most, some nodes', takes no longer than the flush at its end.
+SMALL_VALUES = 100
 # Every table that has rows of a job, the job's own last.
 PRUNED = (
     "delete_events", "delete_tasks", "delete_pages", "delete_collections", "delete_nodes", "delete_requests",
@@ -274,8 +276,9 @@ class SqliteStore:
             if results is not None:
                 connection.execute(self._sql["apply_results"], (results,))
 
+        is_small = runs is None and len(nodes) + len(tasks) + len(pages) + len(blocks) <= SMALL_VALUES
         # The only refusal comes before anything is written.
-        return self._required_writer().write(store, undo=False)
+        return self._required_writer().write(store, undo=False, small=is_small)
 
     async def prune(self, finished_before: int, limit: int) -> Sequence[str]:
         def delete(connection: Connection) -> list[str]:
@@ -425,11 +428,8 @@ class SqliteStore:
         )
 
     async def requests(self, shard: int, limit: int) -> Sequence[Request]:
-        return await self._read(
-            lambda connection: [
-                Request(*row) for row in connection.execute(self._sql["waiting_requests"], (shard, limit))
-            ]
-        )
+        sql, values = self._sql["waiting_requests"], (shard, limit)
+        return await self._read(lambda connection: [Request(*row) for row in connection.execute(sql, values)])
 
     async def job(self, job_id: str) -> StoredJob:
         row = await self._read(lambda connection: first_dict(connection.execute(self._sql["job"], (job_id,))))
