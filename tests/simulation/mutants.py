@@ -172,6 +172,14 @@ MUTANTS = (
         "",
     ),
     _core(
+        "a plain node runs although all before it was skipped",
+        "plain",
+        "    if not job.live[node] and job.plan.parents[node]:\n        return False\n",
+        "",
+    ),
+    _core("a plain node counts its attempts anew after a retry", "plain", " or job.attempts_before", ""),
+    _core("a plain result lets nobody begin", "plain", "            job.ready.append(child)\n", "            pass\n"),
+    _core(
         "an allowed failure is not met after a restart",
         "job",
         " or (state == _FAILED and self.plan.nodes[node].allow_failure)",
