@@ -10,6 +10,8 @@ from tests.ui.shapes import TOOLS, TYPES, UI, generated, ran
 BUILT = UI.parent / "src" / "windlass" / "_ui"
 BUNDLE_BYTES_MAX = 250_000
 SPECS = sorted(path.name for path in (UI / "browser").glob("*.spec.ts"))
+# Those that measure time.
+ALONE = {"large.spec.ts"}
 
 
 @pytest.mark.timeout(180)
@@ -36,6 +38,8 @@ def test_the_built_page_loads_nothing_from_elsewhere() -> None:
 
 
 @pytest.mark.timeout(420)
-@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize(
+    "spec", [pytest.param(spec, marks=[pytest.mark.alone] if spec in ALONE else []) for spec in SPECS]
+)
 def test_a_browser_sees_and_steers(spec: str, tmp_path: Path) -> None:
     ran(TOOLS / "playwright", "test", f"browser/{spec}", "--output", tmp_path)

@@ -9,7 +9,7 @@ const OPEN_MS_MAX = 3_000;
 const LONG_TASK_MS_MAX = 200;
 const REQUESTS_MAX_PER_SECOND = 5;
 
-// The machine may be busy with other tests: what counts is that it can be so quick.
+// No other test runs meanwhile, but the machine may be busy all the same: what counts is that it can be so quick.
 test.describe.configure({ retries: 2 });
 
 /** Every node waits for two of the layer before it; one node of each layer takes a moment. */
