@@ -190,6 +190,17 @@ async def test_tasks_of_a_silent_worker_go_to_another(broker: Broker, clock: Set
     assert list(await broker.gather(0, 10, 0.0)) == [TaskLost("j1", "a", 1, "w1", 1)]
 
 
+async def test_all_tasks_of_a_silent_worker_are_reclaimed_however_many(broker: Broker, clock: SetClock) -> None:
+    await broker.publish([task(f"t{number}") for number in range(1_600)])
+    held = [task_id for _ in range(4) for task_id in await taken(broker, limit=400)]
+    await clock.sleep(SILENT_SECONDS + 1)
+
+    assert len(held) == 1_600
+    assert await broker.reclaim(SILENT_SECONDS) == 1_600
+    assert await broker.reclaim(SILENT_SECONDS) == 0
+    assert sorted([task_id for _ in range(4) for task_id in await taken(broker, "w2", 400)]) == sorted(held)
+
+
 async def test_losses_of_a_task_are_counted(broker: Broker, clock: SetClock) -> None:
     await broker.publish([task("a")])
     for worker_id in ("w1", "w2"):

@@ -18,10 +18,10 @@ async function barriers(page: Page, rules?: string[]): Promise<string[]> {
 
 test("no page has a serious barrier, in light or dark, or is wider than a phone", async ({ page, server }) => {
   test.setTimeout(240_000);
+  await page.emulateMedia({ colorScheme: "light", reducedMotion: "reduce" });
   const size = page.viewportSize();
   const found: string[] = [];
   for (const [name, path] of await everyPage(server)) {
-    await page.emulateMedia({ colorScheme: "light", reducedMotion: "reduce" });
     await page.goto(path);
     await expect(page.getByRole("heading", { level: 1 })).toBeVisible();
     await page.waitForTimeout(300);

@@ -58,11 +58,11 @@ class SqliteWriter:
         future: asyncio.Future[Any] = self._loop.create_future()
         if self._closed:
             future.set_exception(CommitUnknown("the store is closed"))
-        elif not (small and self._is_free() and self._write_at_once((operation, future, undo))):
+        elif not (small and self._can_write_at_once() and self._write_at_once((operation, future, undo))):
             self._give((operation, future, undo))
         return future
 
-    def _is_free(self) -> bool:
+    def _can_write_at_once(self) -> bool:
         """Whether the loop may use the connection, and the last commit was quick."""
         return not self._given and monotonic() >= self._at_once_after
 

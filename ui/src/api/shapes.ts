@@ -31,7 +31,6 @@ export type Schedule = Required<Schemas["Schedule"]>;
 export type Run = Required<Schemas["Run"]>;
 export type Delivery = Required<Schemas["Delivery"]>;
 export type Health = Required<Schemas["Health"]>;
-export type WorkerSeen = Required<Schemas["WorkerSeen"]>;
 export type Log = Schemas["Log"];
 
 export type JobStatus = "pending" | "running" | "completed" | "failed" | "cancelled";

@@ -29,11 +29,12 @@ for i, id in ipairs(old) do
 end
 queue_up(lines)
 tell_shards(told)
-local before = '(' .. string.format('%.0f', silent_since)
-local quiet = redis.call('ZRANGEBYSCORE', WORKERS, '-inf', before, 'LIMIT', 0, ARGV[2])
-if #quiet > 0 then
+if cursor == '0' then
+  -- Once, at the end: by then the silent hold nothing any more.
+  local before = '(' .. string.format('%.0f', silent_since)
+  local quiet = redis.call('ZRANGEBYSCORE', WORKERS, '-inf', before, 'LIMIT', 0, ARGV[2])
   local holds = {}
-  for _, lease in ipairs(redis.call('HVALS', LEASES)) do
+  for _, lease in ipairs(#quiet > 0 and redis.call('HVALS', LEASES) or {}) do
     holds[holder_of(lease)] = true
   end
   for _, worker in ipairs(quiet) do
