@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { ago, between, bytes, duration, moment, plural } from "./format";
+import { ago, between, bytes, count, duration, moment, plural } from "./format";
 
 describe("duration", () => {
   it.each([
@@ -54,6 +54,18 @@ describe("ago", () => {
   ])("tells %s as %s", (instant, told) => {
     expect(ago(instant, now)).toBe(told);
   });
+});
+
+it("groups the digits of a number", () => {
+  expect([0, 999, 1_000, 10_000, 1_234_567, -999, -12_000].map(count)).toEqual([
+    "0",
+    "999",
+    "1,000",
+    "10,000",
+    "1,234,567",
+    "-999",
+    "-12,000",
+  ]);
 });
 
 it("counts things in words", () => {

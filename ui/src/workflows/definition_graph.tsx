@@ -1,8 +1,8 @@
 // The graph of a definition, without any job in it.
 
-import { lazy, Suspense, useMemo } from "react";
+import { lazy, Suspense } from "react";
 import type { Definition } from "../api/shapes";
-import { graphOf } from "../jobs/model/graph";
+import { useGraph } from "../jobs/graph/use_graph";
 
 // Loaded with the first graph: most tabs have none.
 const GraphView = lazy(async () => ({ default: (await import("../jobs/graph/graph_view")).GraphView }));
@@ -15,11 +15,11 @@ interface DefinitionGraphProps {
 }
 
 export function DefinitionGraph({ definition, label, selected, onSelect }: DefinitionGraphProps) {
-  const graph = useMemo(() => graphOf(definition), [definition]);
+  const graph = useGraph(definition);
   return (
     <div className="h-[min(60dvh,40rem)]">
       <Suspense fallback={<p className="p-6 text-muted">Loading…</p>}>
-        <GraphView graph={graph} state={null} selected={selected} onSelect={onSelect} label={label} />
+        {graph && <GraphView graph={graph} state={null} selected={selected} onSelect={onSelect} label={label} />}
       </Suspense>
     </div>
   );

@@ -135,15 +135,14 @@ class Painter {
     for (const tone of [PLAIN, ...TONES.keys()].sort((one, other) => weightOf(one) - weightOf(other))) {
       brush.fillStyle = tone === PLAIN ? colours.muted : (colours.tones[tone] ?? colours.muted);
       brush.globalAlpha = tone === PLAIN || TONES[tone] === "pending" ? 0.5 : 1;
-      brush.beginPath();
       for (let unit = 0; unit < tones.length; unit++) {
         if (tones[unit] === tone && !scene.isFrame[unit]) {
           const width = Math.max(1, (layout.widths[unit] as number) * scale);
           const height = Math.max(1, (layout.heights[unit] as number) * scale);
-          brush.rect(x + (layout.x[unit] as number) * scale, y + (layout.y[unit] as number) * scale, width, height);
+          // One by one: a path of thousands of them takes twice as long to fill.
+          brush.fillRect(x + (layout.x[unit] as number) * scale, y + (layout.y[unit] as number) * scale, width, height);
         }
       }
-      brush.fill();
     }
     brush.globalAlpha = 1;
   }

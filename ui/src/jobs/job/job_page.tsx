@@ -57,7 +57,9 @@ function OneJob({ jobId }: { jobId: string }) {
             goOn={goOn}
           />
           {live?.problem ? <ProblemBox error={live.problem} title="Its events could not be read" /> : null}
-          <Loaded query={workflow}>{() => live && <Views job={found} live={live} goOn={goOn} />}</Loaded>
+          <Loaded query={{ data: live ?? undefined, error: workflow.error, isPending: workflow.isPending }}>
+            {(live) => <Views job={found} live={live} goOn={goOn} />}
+          </Loaded>
         </div>
       )}
     </Loaded>

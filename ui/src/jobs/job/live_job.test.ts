@@ -44,6 +44,7 @@ test("stored events are read page by page, and the stream goes on after them", a
   expect(live.hasEnded).toBe(true);
   expect(live.connection).toBe("ended");
   expect(asked[1]).toContain("after=2");
+  expect(asked[0]).toContain("limit=2500");
   expect(asked[2]).toContain("/events/stream?context=false&items=false&after=3");
 });
 

@@ -3,13 +3,15 @@
 import { at, get, Problem } from "../../api/client";
 import { type Connection, follow } from "../../api/follow";
 import type { Event, Job, Node, Page } from "../../api/shapes";
+import { count } from "../../parts/format";
 import { hasEnded } from "../job_states";
 import type { Graph } from "../model/graph";
 import { History } from "../model/history";
 import { Batched } from "./batched";
 import { dueLoops } from "./loop_counts";
 
-const PAGE_EVENTS = 5_000;
+// Reading more of them at once would hold the page up.
+const PAGE_EVENTS = 2_500;
 /** Item events are held in memory; a loop with more of them is shown without. */
 export const ITEM_EVENTS_MAX = 200_000;
 const READING_TOLD_EVERY_MS = 600;
@@ -94,7 +96,7 @@ export class LiveJob {
         this.itemsRead = whole.length;
         this.batched.changed();
         if (whole.length > ITEM_EVENTS_MAX) {
-          throw new Error(`This job has more than ${ITEM_EVENTS_MAX.toLocaleString("en-GB")} events.`);
+          throw new Error(`This job has more than ${count(ITEM_EVENTS_MAX)} events.`);
         }
       }
       this.history = whole;

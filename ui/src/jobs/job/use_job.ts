@@ -4,14 +4,14 @@ import { type UseQueryResult, useQuery, useQueryClient } from "@tanstack/react-q
 import { useEffect, useMemo, useRef, useSyncExternalStore } from "react";
 import { jobQuery, versionQuery } from "../../api/queries";
 import type { Job, Workflow } from "../../api/shapes";
+import { useGraph } from "../graph/use_graph";
 import { hasEnded } from "../job_states";
-import { graphOf } from "../model/graph";
 import { LiveJob } from "./live_job";
 
 export interface UsedJob {
   job: UseQueryResult<Job>;
   workflow: UseQueryResult<Workflow>;
-  /** Null until the definition is there. */
+  /** Null until the graph of its definition is there. */
   live: LiveJob | null;
   /** After an order that lets the job go on: looks again. */
   goOn(): void;
@@ -23,10 +23,10 @@ export function useJob(jobId: string): UsedJob {
   const { workflow_id: workflowId = "", version = 0 } = job.data ?? {};
   const workflow = useQuery({ ...versionQuery(workflowId, version), enabled: job.data !== undefined });
   const created = job.data?.created_at;
-  const definition = workflow.data?.definition;
+  const graph = useGraph(workflow.data?.definition);
   const live = useMemo(
-    () => (definition && created ? new LiveJob({ job_id: jobId, created_at: created }, graphOf(definition)) : null),
-    [jobId, definition, created],
+    () => (graph && created ? new LiveJob({ job_id: jobId, created_at: created }, graph) : null),
+    [jobId, graph, created],
   );
   const following = useRef<AbortController>(null);
   useEffect(() => {

@@ -37,6 +37,14 @@ describe("a graph of a definition", () => {
     expect([graph.nodes[1]?.isLoop, graph.nodes[1]?.hasWhen, graph.nodes[0]?.isLoop]).toEqual([true, true, false]);
   });
 
+  it("tells parents and children in the order of their numbers, however they are written", () => {
+    const graph = graphOf(definition({ last: ["c", "a", "b", "a"], c: ["b"], b: [], a: [] }));
+
+    expect(graph.nodes.map(({ id }) => id)).toEqual(["b", "a", "c", "last"]);
+    expect(graph.nodes.map(({ parents }) => parents)).toEqual([[], [], [0], [0, 1, 2]]);
+    expect(graph.nodes.map(({ children }) => children)).toEqual([[2, 3], [3], [3], []]);
+  });
+
   it("leaves out dependencies that do not exist and what would close a cycle", () => {
     const graph = graphOf(definition({ one: ["nobody"], two: ["three"], three: ["two"] }));
 

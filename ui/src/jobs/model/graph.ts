@@ -27,22 +27,26 @@ export function graphOf(definition: Definition): Graph {
   const written = definition.nodes;
   const places = new Map(written.map((node, place) => [node.id, place]));
   const parents = written.map((node) => placesOf(node.dependencies ?? [], places));
-  const { order, ranks } = ordered(parents);
+  const { order, ranks, children } = ordered(parents);
   const numbers = new Int32Array(written.length);
   order.forEach((place, number) => {
     numbers[place] = number;
   });
   const nodes = order.map((place) => nodeOf(written[place] as NodeDefinition, ranks[place] ?? 0));
+  // In the order of the parents, so that nobody's parents have to be sorted.
   order.forEach((place, number) => {
-    for (const above of parents[place] ?? []) {
-      const parent = numbers[above] as number;
+    for (const below of children[place] ?? []) {
+      const child = numbers[below] as number;
       // A document that is not checked yet may have a cycle: what would close it is left out.
-      if (parent < number) {
-        nodes[number]?.parents.push(parent);
-        nodes[parent]?.children.push(number);
+      if (number < child) {
+        nodes[child]?.parents.push(number);
       }
     }
-    nodes[number]?.parents.sort((one, other) => one - other);
+  });
+  nodes.forEach((node, number) => {
+    for (const parent of node.parents) {
+      nodes[parent]?.children.push(number);
+    }
   });
   return { nodes, index: new Map(nodes.map((node, number) => [node.id, number])) };
 }
@@ -62,7 +66,7 @@ function placesOf(ids: string[], places: Map<string, number>): number[] {
 }
 
 /** Kahn's algorithm, level by level; what is on a cycle comes last. */
-function ordered(parents: number[][]): { order: number[]; ranks: Int32Array } {
+function ordered(parents: number[][]): { order: number[]; ranks: Int32Array; children: number[][] } {
   const children: number[][] = parents.map(() => []);
   const missing = new Int32Array(parents.length);
   parents.forEach((above, node) => {
@@ -95,7 +99,7 @@ function ordered(parents: number[][]): { order: number[]; ranks: Int32Array } {
       order.push(node);
     }
   });
-  return { order, ranks };
+  return { order, ranks, children };
 }
 
 function nodeOf(written: NodeDefinition, rank: number): GraphNode {
