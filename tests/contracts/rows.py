@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Raw
 
-from windlass.core.changes import Changes, Event, JobRow, NodeRow, TaskRow
+from windlass.core.changes import Changes, Departure, Event, JobRow, NodeRow, TaskRow
 from windlass.ports.store import NewJob, Store
 
 T0 = 1_700_000_000_000_000
@@ -34,11 +34,13 @@ def changes(
     events: dict[str, list[Event]] | None = None,
     requests: Sequence[str] = (),
     tasks: Sequence[TaskRow] = (),
+    departed: dict[str, tuple[Departure, ...]] | None = None,
 ) -> Changes:
     made = Changes()
     made.jobs.update({row.job_id: row for row in jobs})
     made.nodes.update({(row.job_id, row.node_id): row for row in nodes})
     made.events.update(events or {})
+    made.departed.update(departed or {})
     made.requests.extend(requests)
     made.iterations.update({(row.job_id, row.number, row.index): row for row in tasks})
     return made

@@ -81,6 +81,18 @@ async def test_there_is_nothing_to_read_without_a_database(tmp_path: Path) -> No
         await SqliteStore.open_reader(str(tmp_path / "nothing.db"))
 
 
+async def test_a_reader_of_an_older_database_says_how_to_bring_it_up_to_date(path: str) -> None:
+    made = apsw.Connection(path)
+    for step in migrations("sqlite")[:2]:
+        made.execute(step.sql)
+    made.close()
+    reader = await SqliteStore.open_reader(path)
+
+    with pytest.raises(StoreUnavailable, match="windlass db migrate"):
+        await reader.nodes("j1")
+    await reader.close()
+
+
 async def test_a_database_is_found_again_as_it_was_left(store: SqliteStore, path: str) -> None:
     await store.submit([new_job("j1", input='{"é":1}')])
     await store.close()

@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from tests.contracts.rows import T0, changes, event, job_row, new_job, node_row
 from tests.contracts.stores import emptied
 from windlass.clock import SystemClock
+from windlass.core.changes import Departure
 from windlass.core.errors import CommitUnknown, JobNotFound, StaleLease
 from windlass.ports.store import JobFilter, Request, Store, StoredJob
 from windlass.stores.postgres import PostgresStore
@@ -84,8 +85,9 @@ class StoreAgainstModel(RuleBasedStateMachine):
     def release(self, behind: int) -> None:
         self.both("release_lease", 0, self.epoch - behind)
 
-    @rule(job_id=JOBS, node_id=st.sampled_from("ab"), status=STATUSES, text=TEXTS, behind=st.sampled_from([0, 0, 0, 1]))
-    def commit(self, job_id: str, node_id: str, status: str, text: str, behind: int) -> None:
+    @rule(job_id=JOBS, node_id=st.sampled_from("ab"), status=STATUSES, text=TEXTS, behind=st.sampled_from([0, 0, 0, 1]),
+          out=st.sets(st.sampled_from("cd")))  # fmt: skip
+    def commit(self, job_id: str, node_id: str, status: str, text: str, behind: int, out: set[str]) -> None:
         known = self.loop.run_until_complete(self.answer(self.model, "job", job_id))
         if isinstance(known, StoredJob):
             ended = None if status in ("pending", "running") else T0 + known.seq
@@ -95,6 +97,7 @@ class StoreAgainstModel(RuleBasedStateMachine):
                 jobs=[job_row(job_id, status, completed_at=ended, error=value)],
                 nodes=[node_row(job_id, node_id, status, output=text)],
                 events={job_id: [event(known.seq + 1, data=value), event(known.seq + 2)]},
+                departed={job_id: tuple(Departure(ord(one), one, known.seq, T0) for one in sorted(out))} if out else {},
             )
             self.both("commit", 0, self.epoch - behind, wanted)
 
@@ -122,6 +125,8 @@ class StoreAgainstModel(RuleBasedStateMachine):
             self.both("events", job_id, 1, 3)
             rows = [self.loop.run_until_complete(s.nodes(job_id)) for s in (self.model, self.store)]
             assert sorted(rows[0], key=lambda row: row.node_id) == sorted(rows[1], key=lambda row: row.node_id)
+            told = [self.loop.run_until_complete(self.answer(s, "restore", job_id)) for s in (self.model, self.store)]
+            assert getattr(told[0], "departed", told[0]) == getattr(told[1], "departed", told[1])
         self.both("requests", 0, 5)
         self.both("unfinished", 0)
         self.both("pending", 0, T0 + 2, 5)

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 from msgspec import Raw, structs
 
-from tests.contracts.rows import T0, changes, new_job, node_row, task_row
-from windlass.core.changes import NodeRow, TaskRow
+from tests.contracts.rows import T0, changes, event, job_row, new_job, node_row, task_row
+from windlass.core.changes import Departure, NodeRow, TaskRow
 from windlass.ports.store import IterationFilter, NodeBrief, Store
+from windlass.stores.rows import PAGE_EVENTS_MAX
 
 LOOP = IterationFilter("j1", 3, 0)
 PROGRESS = Raw(b'{"total":10,"begun":8}')
@@ -47,6 +48,52 @@ async def test_a_brief_tells_of_a_node_without_its_output(store: Store) -> None:
         NodeBrief(1, "completed", T0 + 3, '"' + "é" * 31, Raw(b'{"m":1}')),
         NodeBrief(2, "running", progress=PROGRESS),
     ]
+
+
+async def test_nodes_that_are_out_without_a_row_are_shown_and_restored_as_if_they_had_one(store: Store) -> None:
+    lease = await store.take_lease(0, "one")
+    await store.submit([new_job("j1"), new_job("j2")])
+    out = (Departure(2, "b", 4, T0 + 4), Departure(5, "e", 6, T0 + 6))
+    row = structs.replace(node_row("j1", "a"), number=1)
+    # More events than one page holds: the last of the pages is the one that counts.
+    events = [event(seq) for seq in range(2, 2 + 2 * PAGE_EVENTS_MAX)]
+    await store.commit(0, lease.epoch, changes(nodes=[row], events={"j1": events}, departed={"j1": out}))
+
+    expected = [row, *(one.row("j1") for one in out)]
+    found = await store.restore("j1")
+    assert (list(found.nodes), tuple(found.departed)) == ([row], out)
+    assert [one.departed for one in await store.restore_all(["j1", "j2"]) if one.job.job_id == "j1"] == [out]
+    assert (await store.snapshot("j1")).all_nodes() == expected
+    assert sorted(await store.nodes("j1"), key=lambda node: node.number) == expected
+    assert list(await store.nodes("j1", "e")) == expected[2:]
+    assert list(await store.node_page("j1", 2, 3)) == expected[1:2]
+    assert list(await store.node_briefs("j1", [5])) == [NodeBrief(5, "dispatched")]
+    spans = await store.overview.node_spans(["j1", "j2"], 10)
+    assert sorted((span.node_id, span.status) for span in spans) == [
+        ("a", "completed"),
+        ("b", "dispatched"),
+        ("e", "dispatched"),
+    ]
+    assert list(await store.nodes("j2")) == []
+
+
+async def test_the_newest_page_alone_tells_who_is_out_without_a_row(store: Store) -> None:
+    lease = await store.take_lease(0, "one")
+    await store.submit([new_job("j1")])
+    out = {"j1": (Departure(1, "a", 2, T0), Departure(2, "b", 4, T0))}
+    await store.commit(0, lease.epoch, changes(events={"j1": [event(2)]}, departed=out))
+    back = structs.replace(node_row("j1", "a"), number=1)
+    await store.commit(0, lease.epoch, changes(nodes=[back], events={"j1": [event(3)]}, departed={"j1": out["j1"][1:]}))
+    # Not about its events.
+    await store.commit(0, lease.epoch, changes(jobs=[job_row("j1", "running")]))
+
+    assert sorted(await store.nodes("j1"), key=lambda node: node.number) == [back, out["j1"][1].row("j1")]
+
+    last = structs.replace(node_row("j1", "b"), number=2)
+    await store.commit(0, lease.epoch, changes(nodes=[last], events={"j1": [event(4)]}))
+
+    assert (await store.restore("j1")).departed == ()
+    assert sorted(await store.nodes("j1"), key=lambda node: node.number) == [back, last]
 
 
 async def test_iterations_are_counted_by_status_within_their_loop(store: Store) -> None:

@@ -56,8 +56,7 @@ class LoopStory:
         self.values = Values(self.store, self.artefacts, BYTES_MAX)
         now(self.store.submit([NewJob("job", plan.workflow_id, 1, Raw(input), T0)]))
         self._epoch = now(self.store.take_lease(0, "story")).epoch
-        rows = self.store.rows("job")
-        self.job: Job = rebuild(plan, rows.job, rows.nodes)
+        self.job: Job = rebuild(plan, self.store.rows("job"))
         self.tasks: list[Task] = []
         self.cancels: list[str] = []
         self.timers: list[Timer] = []
@@ -123,8 +122,7 @@ class LoopStory:
 
     def restart(self) -> None:
         """Forget the memory and rebuild it from the rows."""
-        rows = self.store.rows("job")
-        self.job = rebuild(self.plan, rows.job, rows.nodes, rows.loops)
+        self.job = rebuild(self.plan, self.store.rows("job"))
 
     def loop(self, node: str) -> Loop:
         return self.job.loops[self.plan.index[node]]

@@ -3,7 +3,7 @@
 from msgspec import Raw
 
 from windlass.core.advance import advance
-from windlass.core.changes import Changes, NodeRow
+from windlass.core.changes import Changes, Departure, NodeRow
 from windlass.core.job import Job, JobHead
 from windlass.core.messages import Failed, Message, Submitted, Succeeded, TaskError, TaskFinished, TaskStarted, TimerDue
 from windlass.core.plan import Plan
@@ -22,6 +22,7 @@ class Story:
         self.job = Job(plan, JobHead("job", 0, JobState.PENDING, Raw(input), 1, 0, T0))
         self.changes: list[Changes] = []
         self.rows: dict[str, NodeRow] = {}
+        self.departed: tuple[Departure, ...] = ()
         self.events: list[str] = ["job_created"]
         self.told: list[Changes] = []
 
@@ -34,6 +35,8 @@ class Story:
             changes = advance(self.job, message, self.now)
             self.told.append(changes)
             self.rows.update({node_id: row for (_, node_id), row in changes.nodes.items()})
+            if "job" in changes.events:
+                self.departed = changes.departed.get("job", ())
             for event in changes.events.get("job", []):
                 self.events.append(event.type if event.node_id is None else f"{event.type} {event.node_id}")
         return changes
@@ -94,4 +97,4 @@ class Story:
             "job", 0, JOB_STATES[row.status], self.job.input, self.job.seq, row.round, T0, row.started_at,
             row.completed_at, row.deadline_at, row.error,
         )  # fmt: skip
-        return Job.restored(self.plan, head, list(self.rows.values()))
+        return Job.restored(self.plan, head, list(self.rows.values()), (), self.departed)

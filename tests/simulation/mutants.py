@@ -60,7 +60,7 @@ MUTANTS = (
     _core("run_if_skipped is ignored", "progress", " and not plan.run_if_skipped", ""),
     _core("conditions are turned round", "progress", "return None if is_true(", "return None if not is_true("),
     _core("a retry keeps its attempt number", "progress", "flight.attempt += 1", "flight.attempt += 0"),
-    _core("a dispatch is not stored", "progress", "    turn.store(node, flight)\n", "    pass\n"),
+    _core("a dispatch is not stored", "progress", "    turn.send(node, flight)\n", "    pass\n"),
     _core(
         "a retry does not link to the first attempt",
         "progress",
@@ -179,6 +179,25 @@ MUTANTS = (
     ),
     _core("a plain node counts its attempts anew after a retry", "plain", " or job.attempts_before", ""),
     _core("a plain result lets nobody begin", "plain", "            job.ready.append(child)\n", "            pass\n"),
+    _core(
+        "nodes that are out without a row are forgotten",
+        "job",
+        "        for one in departed:\n",
+        "        for one in ():\n",
+    ),
+    _core(
+        "pages name only the last that went out without a row",
+        "advance",
+        "tuple(job.departed.values())",
+        "tuple(job.departed.values())[-1:]",
+    ),
+    _core("nodes that came back are still called out", "plain", "    job.departed.pop(node, None)\n", ""),
+    _core(
+        "what happens to a node leaves it without a row",
+        "turn",
+        "            job.departed.pop(node, None)\n",
+        "            pass\n",
+    ),
     _core(
         "an allowed failure is not met after a restart",
         "job",

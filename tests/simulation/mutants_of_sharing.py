@@ -43,8 +43,8 @@ SHARING_MUTANTS = tuple(
             in_engine(
                 "counter instead of rows",
                 "recovery",
-                "                    jobs[job_id] = rebuild(plan, restored.job, restored.nodes, restored.loops)\n",
-                "                    jobs[job_id] = rebuild(plan, restored.job, restored.nodes, restored.loops)\n"
+                "                    jobs[job_id] = rebuild(plan, restored)\n",
+                "                    jobs[job_id] = rebuild(plan, restored)\n"
                 "                    counted = vars(self._plans).setdefault('counted', {})\n"
                 "                    kept = counted.setdefault((job_id, restored.job.round), jobs[job_id])\n"
                 "                    jobs[job_id].remaining = kept.remaining\n",

@@ -180,7 +180,7 @@ def test_a_job_given_back_for_another_body_is_found_out(history: History) -> Non
 
 def test_memory_that_differs_from_the_rows_is_found_out(history: History) -> None:
     job = history.jobs[0]
-    memory = rebuild(job.plan, job.job, job.nodes)
+    memory = rebuild(job.plan, Restored(job.job, job.nodes))
     rows = Restored(job.job, job.nodes)
     assert check_memory(memory, rows) == []
 

@@ -200,7 +200,7 @@ def rows_of(history: History) -> Restored:
 
 def test_a_loop_in_memory_that_differs_from_its_rows_is_found_out(history: History) -> None:
     rows = rows_of(history)
-    memory = rebuild(history.jobs[0].plan, rows.job, rows.nodes, rows.loops)
+    memory = rebuild(history.jobs[0].plan, rows)
     assert check_memory(memory, rows) == []
 
     memory.loops[0].completed += 1
@@ -210,7 +210,7 @@ def test_a_loop_in_memory_that_differs_from_its_rows_is_found_out(history: Histo
 
 def test_a_loop_with_room_and_work_left_is_found_out(history: History) -> None:
     rows = rows_of(history)
-    memory = rebuild(history.jobs[0].plan, rows.job, rows.nodes, rows.loops)
+    memory = rebuild(history.jobs[0].plan, rows)
     assert check_room(memory) == []
 
     memory.loops[0].begun -= 1

@@ -25,7 +25,7 @@ ONLY_SQLITE = {
     "delete_nodes", "delete_pages", "delete_requests", "delete_results", "delete_tasks", "ended_jobs", "forget_dead",
     "insert_events", "job_by_idempotency_key", "put_blocks", "put_lease", "put_nodes", "put_pages", "put_tasks",
     "renew_lease", "say_alive", "update_jobs", "apply_run_requests", "ended_runs", "insert_runs", "mark_schedules",
-    "put_deliveries", "put_runs", "withdraw_runs",
+    "put_deliveries", "put_runs", "withdraw_runs", "nodes_of_job", "departed_of_job",
 }  # fmt: skip
 ONLY_POSTGRES = {
     "beat", "commit", "completed_of_loop", "job_with_nodes", "jobs_by_idempotency_keys", "lock_workflow", "prune",

@@ -104,15 +104,16 @@ class Jobs:
             return answer(job_shape(job))
         # Again, together with the nodes: both are to tell of the same moment.
         found = await self._state.store.snapshot(job_id)
-        values = await values_shown(Outputs(self._state.artefacts), found.nodes)
-        result = result_of(found.nodes, values) if has_ended(found.job) and found.nodes else NULL
+        rows = found.all_nodes()
+        values = await values_shown(Outputs(self._state.artefacts), rows)
+        result = result_of(rows, values) if has_ended(found.job) and rows else NULL
         if not with_nodes:
             return answer(job_shape(found.job, result))
         plan = await self._state.control.plan(job.workflow_id, job.version)
         if len(plan.nodes) > NODES_SHOWN_MAX:
             message = f"the job has {len(plan.nodes)} nodes, more than {NODES_SHOWN_MAX}"
             raise invalid("nodes", message, f"read them page by page at /api/v1/jobs/{job_id}/nodes")
-        nodes = await nodes_shown(self._state.store, plan, found.nodes, values)
+        nodes = await nodes_shown(self._state.store, plan, rows, values)
         return answer(job_shape(found.job, result, in_order(plan, nodes)))
 
     async def cancel(self, request: Request) -> Response:

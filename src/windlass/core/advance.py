@@ -59,9 +59,14 @@ def advance(job: Job, message: Message, now: int, changes: Changes | None = None
             pass
     if goes_on:
         progress.go_on(turn)
+    changes = turn.changes
     if not turn.page:
-        del turn.changes.events[job.id]
-    return turn.changes
+        del changes.events[job.id]
+    elif job.departed:
+        changes.departed[job.id] = tuple(job.departed.values())
+    else:
+        changes.departed.pop(job.id, None)
+    return changes
 
 
 def _arrive(turn: Turn) -> None:

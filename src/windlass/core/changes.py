@@ -48,6 +48,25 @@ class NodeRow(Struct, frozen=True, array_like=True, gc=False):
     progress: Raw | None = None
 
 
+class Departure(Struct, frozen=True, array_like=True, gc=False):
+    """A node that is out with a worker for the first time and has no row yet: its job's newest page of events says so.
+
+    Most nodes come back before anything else happens to them, and then have cost one row and not two.
+    """
+
+    number: int
+    node_id: str
+    first_seq: int
+    dispatched_at: int
+
+    def row(self, job_id: str) -> NodeRow:
+        """The row that it stands for."""
+        return NodeRow(
+            job_id, self.node_id, "dispatched", 1, 0, 0, self.first_seq, self.dispatched_at, None, None, None, None,
+            None, None, None, self.number,
+        )  # fmt: skip
+
+
 class TaskRow(Struct, frozen=True, array_like=True, gc=False):
     """An iteration of a loop as stored. One that was begun and has no row is out with a worker for the first time."""
 
@@ -175,6 +194,7 @@ class Changes:
         "arrivals",
         "blocks",
         "cancels",
+        "departed",
         "events",
         "finished",
         "gathers",
@@ -198,6 +218,8 @@ class Changes:
         self.pages: list[PageRow] = []
         self.blocks: list[BlockRow] = []
         self.events: dict[str, list[Event]] = {}
+        # By job, for those with events: all its nodes that are out and have no row, not only those of this batch.
+        self.departed: dict[str, tuple[Departure, ...]] = {}
         self.tasks: list[Task] = []
         self.cancels: list[str] = []
         self.timers: list[Timer] = []

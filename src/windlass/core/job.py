@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from windlass.core.artefacts import GONE, MARKER, is_reference, read_reference
-from windlass.core.changes import JobRow, NodeRow, SinkOrder, Task
+from windlass.core.changes import Departure, JobRow, NodeRow, SinkOrder, Task
 from windlass.core.errors import TemplateFailed
 from windlass.core.iterations import (
     IN_FLIGHT,
@@ -60,6 +60,7 @@ class Job:
         "completed_at",
         "created_at",
         "deadline_at",
+        "departed",
         "error",
         "filling",
         "flights",
@@ -113,6 +114,8 @@ class Job:
         self.outputs: list[Raw | None] = [None] * count
         self.metas: dict[int, Raw] = {}
         self.flights: dict[int, Flight] = {}
+        # Those of them that have no row yet.
+        self.departed: dict[int, Departure] = {}
         # Loops under way, and those that ended without completing, which a retry takes up again.
         self.loops: dict[int, Loop] = {}
         self.parked: dict[int, Loop] = {}
@@ -138,7 +141,8 @@ class Job:
         self.stalled: list[int] = []
 
     @classmethod
-    def restored(cls, plan: Plan, head: JobHead, rows: Sequence[NodeRow], loops: Iterable[LoopRows] = ()) -> "Job":
+    def restored(cls, plan: Plan, head: JobHead, rows: Sequence[NodeRow], loops: Iterable[LoopRows] = (),
+                 departed: Iterable[Departure] = ()) -> "Job":  # fmt: skip
         """The job as its rows tell it: equal to the memory that wrote them."""
         job = cls(plan, head)
         if head.status is JobState.PENDING and not rows:
@@ -147,6 +151,11 @@ class Job:
         recorded = {(loop.number, loop.generation): loop for loop in loops}
         for node, row in known:
             job._restore_node(node, row, recorded)
+        for one in departed:
+            node = plan.index[one.node_id]
+            job.departed[node] = one
+            job.states[node] = NodeState.DISPATCHED
+            job.flights[node] = Flight(node, 1, first_seq=one.first_seq, dispatched_at=one.dispatched_at)
         job.recount({child for node, _ in known for child in plan.children[node]})
         if head.status is not JobState.PENDING and head.status not in JOB_FINAL:
             job.ready.extend(n for n in range(len(plan.nodes)) if not job.states[n] and not job.remaining[n])

@@ -5,13 +5,13 @@ Whatever is not plain is left to those rules, untouched. A test holds the two wa
 """
 
 from windlass.core.artefacts import is_reference
-from windlass.core.changes import Event, NodeRow
+from windlass.core.changes import Departure, Event, NodeRow
 from windlass.core.errors import TemplateFailed
 from windlass.core.iterations import Flight
 from windlass.core.messages import Succeeded, TaskFinished
 from windlass.core.plan import NodePlan
 from windlass.core.states import NODE_LABELS, JobState, NodeMove, NodeState, node_after
-from windlass.core.turn import Turn, attempt_data, dispatch_data, execution_meta, start_data
+from windlass.core.turn import DEPARTED_MAX, Turn, attempt_data, dispatch_data, execution_meta, start_data
 
 _DISPATCHED = node_after(node_after(NodeState.PENDING, NodeMove.READY), NodeMove.DISPATCH)
 _COMPLETED = node_after(node_after(_DISPATCHED, NodeMove.START), NodeMove.COMPLETE)
@@ -40,9 +40,12 @@ def dispatch(turn: Turn, node: int, plan: NodePlan) -> bool:
     )
     job.states[node] = _DISPATCHED
     job.flights[node] = flight
-    turn.changes.nodes[job.id, node_id] = NodeRow(
-        job.id, node_id, _IS_DISPATCHED, 1, 0, 0, seq, now, None, None, None, None, None, None, None, node
-    )  # fmt: skip
+    if job.round or len(job.departed) >= DEPARTED_MAX:
+        turn.changes.nodes[job.id, node_id] = NodeRow(
+            job.id, node_id, _IS_DISPATCHED, 1, 0, 0, seq, now, None, None, None, None, None, None, None, node
+        )  # fmt: skip
+    else:
+        job.departed[node] = Departure(node, node_id, seq, now)
     turn.changes.tasks.append(task)
     if job.status is JobState.PENDING:
         turn.start_job()
@@ -73,6 +76,7 @@ def complete(turn: Turn, node: int, plan: NodePlan, message: TaskFinished) -> bo
     )
     job.states[node] = _COMPLETED
     del job.flights[node]
+    job.departed.pop(node, None)
     job.unfinished -= 1
     job.outputs[node] = output
     if is_reference(output):

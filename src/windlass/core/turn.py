@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from windlass.core.changes import Changes, Event, Timer
+from windlass.core.changes import Changes, Departure, Event, Timer
 from windlass.core.iterations import IS_OUT, Flight, Loop
 from windlass.core.job import Job
 from windlass.core.rows import iteration_row, node_row
@@ -17,6 +17,8 @@ from windlass.core.states import JobMove, NodeMove, NodeState, job_after, node_a
 
 _encoder = msgspec.json.Encoder()
 MICROSECONDS = 1_000_000
+# Nodes of a job that are out without a row at one time: each page of its events names them all.
+DEPARTED_MAX = 32
 
 _COMPLETED = int(NodeState.COMPLETED)
 
@@ -123,8 +125,21 @@ class Turn:
         self, node: int, flight: Flight | None, completed_at: int | None = None, error: Raw | None = None
     ) -> None:
         """Have the node's row written as it is now."""
-        plan = self.job.plan.nodes[node]
-        self.changes.nodes[self.job.id, plan.id] = node_row(self.job, node, plan, flight, completed_at, error)
+        job = self.job
+        plan = job.plan.nodes[node]
+        self.changes.nodes[job.id, plan.id] = node_row(job, node, plan, flight, completed_at, error)
+        if job.departed:
+            job.departed.pop(node, None)
+
+    def send(self, node: int, flight: Flight) -> None:
+        """Have it recorded that a node is out with a worker: without a row where it is for the first time."""
+        job = self.job
+        first_seq, at = flight.first_seq, flight.dispatched_at
+        # In later rounds it may have a row, which tells of an earlier one.
+        if first_seq is None or at is None or flight.attempt > 1 or job.round or len(job.departed) >= DEPARTED_MAX:
+            self.store(node, flight)
+        else:
+            job.departed[node] = Departure(node, job.plan.nodes[node].id, first_seq, at)
 
     def keep(self, flight: Flight, completed_at: int | None = None, error: Raw | None = None,
              output: Raw | None = None, meta: Raw | None = None) -> None:  # fmt: skip

@@ -7,9 +7,9 @@ from collections.abc import Set as AbstractSet
 from msgspec import Struct
 
 from windlass.core.attempts import NODE_TIMEOUT_GRACE_SECONDS
-from windlass.core.changes import NodeRow, Task, Timer
+from windlass.core.changes import Task, Timer
 from windlass.core.errors import JobNotFound, StoreUnavailable, TemplateFailed
-from windlass.core.iterations import Flight, LoopRows
+from windlass.core.iterations import Flight
 from windlass.core.job import Job, JobHead
 from windlass.core.messages import Message, Proceeded, Submitted, TaskLost
 from windlass.core.needs import want_node
@@ -18,7 +18,7 @@ from windlass.core.states import JOB_STATES, JobState, NodeState
 from windlass.engine.plans import Plans
 from windlass.engine.values import Values
 from windlass.ports.broker import Broker
-from windlass.ports.store import Restored, Store, StoredJob
+from windlass.ports.store import Restored, Store
 
 # Task ids that one question to the broker names at most.
 ASK_MAX = 1_000
@@ -31,14 +31,15 @@ _MICROSECONDS = 1_000_000
 log = logging.getLogger("windlass.engine")
 
 
-def rebuild(plan: Plan, stored: StoredJob, rows: Sequence[NodeRow], loops: Iterable[LoopRows] = ()) -> Job:
+def rebuild(plan: Plan, restored: Restored) -> Job:
     """A job in memory from its rows."""
+    stored = restored.job
     head = JobHead(
         stored.job_id, stored.shard, JOB_STATES[stored.status], stored.input, stored.seq, stored.round,
         stored.created_at, stored.started_at, stored.completed_at, stored.deadline_at, stored.error, stored.priority,
         stored.scheduled_at,
     )  # fmt: skip
-    return Job.restored(plan, head, rows, loops)
+    return Job.restored(plan, head, restored.nodes, restored.loops, restored.departed)
 
 
 # A job's id, the number of a node, the iteration (or -1), and the attempt that is meant: by the time it matters it may
@@ -77,7 +78,7 @@ class Recovery:
                 try:
                     restored = found.get(job_id) or await self._store.restore(job_id)
                     plan = await self._plans.get(restored.job.workflow_id, restored.job.version)
-                    jobs[job_id] = rebuild(plan, restored.job, restored.nodes, restored.loops)
+                    jobs[job_id] = rebuild(plan, restored)
                 except StoreUnavailable:
                     raise
                 except JobNotFound:

@@ -301,7 +301,7 @@ class Shard:
                 self._expected.discard(job_id)
                 restored = await self._store.restore(job_id)
             plan = await self._plans.get(restored.job.workflow_id, restored.job.version)
-            job = self.jobs[job_id] = rebuild(plan, restored.job, restored.nodes, restored.loops)
+            job = self.jobs[job_id] = rebuild(plan, restored)
         except JobNotFound:
             return None
         except StoreUnavailable:

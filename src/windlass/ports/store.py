@@ -5,7 +5,7 @@ from typing import Protocol
 
 from msgspec import Raw, Struct
 
-from windlass.core.changes import Changes, Event, Gather, NodeRow, TaskRow
+from windlass.core.changes import Changes, Departure, Event, Gather, NodeRow, TaskRow
 from windlass.core.iterations import LoopRows
 from windlass.core.messages import TaskFinished
 from windlass.core.submits import NewJob
@@ -94,6 +94,12 @@ class Restored(Struct, frozen=True):
     job: StoredJob
     nodes: Sequence[NodeRow] = ()
     loops: Sequence[LoopRows] = ()
+    # Nodes that are out and have no row.
+    departed: Sequence[Departure] = ()
+
+    def all_nodes(self) -> list[NodeRow]:
+        """The nodes that left PENDING, whether they have a row or not."""
+        return [*self.nodes, *(one.row(self.job.job_id) for one in self.departed)]
 
 
 class IterationFilter(Struct, frozen=True):

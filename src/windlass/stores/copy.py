@@ -44,7 +44,7 @@ TABLES = {
     ),
     "pages": ("job_id", "number", "generation", "index", "call", "output"),
     "collections": ("job_id", "number", "generation", "block", "body"),
-    "events": ("job_id", "first_seq", "last_seq", "body"),
+    "events": ("job_id", "first_seq", "last_seq", "body", "departed"),
     "requests": ("request_id", "job_id", "shard", "kind", "created_at", "reason", "from_node", "applied"),
     "results": ("task_id", "job_id", "shard", "message", "created_at", "applied"),
     "logs": ("log_id", "job_id", "node_id", "index", "attempt", "at", "level", "message"),

@@ -44,13 +44,7 @@ from windlass.stores.postgres_commits import Commits
 from windlass.stores.postgres_overview import PostgresOverview
 from windlass.stores.postgres_pool import CONNECTIONS_MAX, STATEMENT_SECONDS, PostgresPool, Session, connect
 from windlass.stores.postgres_questions import Question
-from windlass.stores.postgres_rows import (
-    job_of_text,
-    log_columns,
-    loop_of_rows,
-    storable,
-    submit_columns,
-)
+from windlass.stores.postgres_rows import log_columns, loop_of_rows, restored_of, storable, submit_columns
 from windlass.stores.postgres_runs import PostgresRuns
 from windlass.stores.queries import queries
 from windlass.stores.rows import (
@@ -62,6 +56,7 @@ from windlass.stores.rows import (
     job_query,
     loops_to_restore,
     no_job,
+    no_workflow,
     node_of,
     task_of,
     workflow_of,
@@ -141,7 +136,7 @@ class PostgresStore:
                     return RequestRefused(f"{left}; wait for them, cancel them, or force it")
                 gone = await session.fetch(self._sql["delete_workflow"], now, workflow_id)
                 await self.runs.delete(session, workflow_id, now)
-                return None if gone else _no_workflow(workflow_id)
+                return None if gone else no_workflow(workflow_id)
 
         if (refusal := await self._pool.change(delete)) is not None:
             raise refusal
@@ -256,7 +251,7 @@ class PostgresStore:
         else:
             rows = await self._pool.read(self._sql["workflow_version"], workflow_id, version)
         if not rows:
-            raise _no_workflow(workflow_id if version is None else f"{workflow_id} version {version}")
+            raise no_workflow(workflow_id if version is None else f"{workflow_id} version {version}")
         return workflow_of(rows[0])
 
     async def workflows(self, wanted: WorkflowFilter) -> Sequence[StoredWorkflow]:
@@ -266,7 +261,7 @@ class PostgresStore:
     async def versions(self, workflow_id: str) -> Sequence[StoredWorkflow]:
         rows = await self._pool.read(self._sql["versions_of_workflow"], workflow_id)
         if not rows:
-            raise _no_workflow(workflow_id)
+            raise no_workflow(workflow_id)
         return [workflow_of(row) for row in rows]
 
     async def aliases(self, workflow_id: str) -> Mapping[str, Sequence[AliasTarget]]:
@@ -312,7 +307,7 @@ class PostgresStore:
         async with session.transaction(isolation="repeatable_read", readonly=True):
             found = await self._job_and_nodes(session, job_id)
             loops = [await self._loop(session, job_id, *at) for at in loops_to_restore(found.nodes)]
-            return Restored(found.job, found.nodes, loops)
+            return Restored(found.job, found.nodes, loops, found.departed)
 
     async def _job_and_nodes(self, session: Session, job_id: str) -> Restored:
         found = await self._jobs_and_nodes(session, [job_id])
@@ -321,14 +316,14 @@ class PostgresStore:
         return found[0]
 
     async def _jobs_and_nodes(self, session: Session, job_ids: Sequence[str]) -> list[Restored]:
-        jobs: list[StoredJob] = []
+        jobs: list[str] = []
         nodes: dict[str, list[NodeRow]] = {}
         for text, *row in await session.fetch(self._sql["job_with_nodes"], list(job_ids)):
             if text is None:
                 nodes.setdefault(row[0], []).append(node_of(tuple(row)))
             else:
-                jobs.append(job_of_text(text))
-        return [Restored(job, nodes.get(job.job_id, [])) for job in jobs]
+                jobs.append(text)
+        return [restored_of(text, nodes) for text in jobs]
 
     async def _loop(self, session: Session, job_id: str, number: int, generation: int) -> LoopRows:
         key = (job_id, number, generation)
@@ -384,7 +379,7 @@ class PostgresStore:
 
     async def nodes(self, job_id: str, node_id: str | None = None) -> Sequence[NodeRow]:
         if node_id is None:
-            rows = await self._pool.read(self._sql["nodes_of_job"], job_id)
+            rows = await self._pool.read(self._sql["all_nodes_of_job"], job_id)
         else:
             rows = await self._pool.read(self._sql["node_of_job"], job_id, node_id)
         return [node_of(row) for row in rows]
@@ -405,7 +400,3 @@ class PostgresStore:
 
 def _has_loops(found: Restored) -> bool:
     return bool(loops_to_restore(found.nodes))
-
-
-def _no_workflow(which: str) -> WorkflowNotFound:
-    return WorkflowNotFound(f"there is no workflow {which}; deploy it first")

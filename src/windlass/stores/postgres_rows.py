@@ -1,18 +1,19 @@
 """How the values of the store's contract become PostgreSQL's: batches as one text a column."""
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
 import msgspec
 
-from windlass.core.changes import Changes
+from windlass.core.changes import Changes, NodeRow
 from windlass.core.iterations import LoopRows
 from windlass.ports.handler import LogLine
-from windlass.ports.store import NewJob, StoredJob
+from windlass.ports.store import NewJob, Restored
 from windlass.stores.rows import (
     block_values,
+    departed_of,
     event_pages,
     first_page,
     job_of,
@@ -29,7 +30,7 @@ NODES = "tttnnnnnnnnttttnt"
 TASKS = "tnnntnnnnnnnnttttt"
 PAGES = "tnnnnt"
 BLOCKS = "tnnnt"
-EVENTS = "tnnt"
+EVENTS = "tnntt"
 JOBS = "ttnnnnt"
 NEW_JOBS = "ttntnnnttnt"
 LOGS = "ttnnntt"
@@ -105,9 +106,11 @@ def storable(text: str | None) -> str | None:
     return None if text is None else text.replace(NUL, "\ufffd")
 
 
-def job_of_text(text: str) -> StoredJob:
-    """A job that came as one JSON object."""
-    return job_of(_decode_job(text))
+def restored_of(text: str, nodes: Mapping[str, Sequence[NodeRow]]) -> Restored:
+    """A job that came as one JSON object, and its nodes out of those of many."""
+    row = _decode_job(text)
+    departed = departed_of(row.pop("departed"))
+    return Restored(job_of(row), nodes.get(row["job_id"], []), departed=departed)
 
 
 def loop_of_rows(

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct, structs
 
-from windlass.core.changes import BlockRow, Changes, Event, JobRow, NodeRow, PageRow, TaskRow
-from windlass.core.errors import JobNotFound
+from windlass.core.changes import BlockRow, Changes, Departure, Event, JobRow, NodeRow, PageRow, TaskRow
+from windlass.core.errors import JobNotFound, WorkflowNotFound
 from windlass.core.iterations import LoopRows, decode_progress
 from windlass.ports.overview import NodeEvents
 from windlass.ports.store import JobFilter, NewJob, NodeBrief, StoredJob, StoredWorkflow
@@ -42,6 +42,7 @@ class _PageEvent(Struct, array_like=True):
 _NULL = Raw(b"null")
 
 decode_page = msgspec.json.Decoder(list[_PageEvent]).decode
+_decode_departed = msgspec.json.Decoder(tuple[Departure, ...]).decode
 
 
 def encoded_text(value: Any) -> str:
@@ -50,16 +51,20 @@ def encoded_text(value: Any) -> str:
 
 def event_pages(changes: Changes) -> list[Any]:
     values: list[Any] = []
+    departed = changes.departed
     for job_id, events in changes.events.items():
         for start in range(0, len(events), PAGE_EVENTS_MAX):
             page = events if len(events) <= PAGE_EVENTS_MAX else events[start : start + PAGE_EVENTS_MAX]
-            values += (job_id, page[0].seq, page[-1].seq, encoded_text(page))
+            values += (job_id, page[0].seq, page[-1].seq, encoded_text(page), None)
+        # The newest page is the one that counts.
+        if job_id in departed:
+            values[-1] = encoded_text(departed[job_id])
     return values
 
 
 def first_page(job: NewJob) -> tuple[Any, ...]:
     data = _created_data(job.workflow_id, job.version)
-    return (job.job_id, 1, 1, encoded_text([Event(1, "job_created", None, None, job.created_at, data)]))
+    return (job.job_id, 1, 1, encoded_text([Event(1, "job_created", None, None, job.created_at, data)]), None)
 
 
 @lru_cache(maxsize=256)
@@ -122,6 +127,10 @@ def loop_of(
 def job_of(row: dict[str, Any]) -> StoredJob:
     row = {"seq": 1, **row, "input": raw_of(row["input"]), "error": raw_of(row["error"])}
     return StoredJob(**row)
+
+
+def departed_of(text: str | None) -> tuple[Departure, ...]:
+    return () if text is None else _decode_departed(text)
 
 
 def job_query(wanted: JobFilter) -> tuple[str, dict[str, Any]]:
@@ -205,3 +214,7 @@ def raw_of(text: str | None) -> Any:
 
 def no_job(job_id: str) -> JobNotFound:
     return JobNotFound(f"there is no job {job_id}; `windlass jobs list` shows the jobs of this database")
+
+
+def no_workflow(which: str) -> WorkflowNotFound:
+    return WorkflowNotFound(f"there is no workflow {which}; deploy it first")

@@ -47,6 +47,7 @@ from windlass.stores.rows import (
     block_values,
     brief_of,
     decode_page,
+    departed_of,
     encoded_text,
     event_of,
     event_pages,
@@ -56,6 +57,7 @@ from windlass.stores.rows import (
     loop_of,
     loops_to_restore,
     no_job,
+    no_workflow,
     node_of,
     node_values,
     page_values,
@@ -164,7 +166,7 @@ class SqliteStore:
                     f"{count[0]} jobs of workflow {workflow_id} are unfinished; wait for them, cancel them, or force it"
                 )
             if connection.execute(self._sql["delete_workflow"], (now, workflow_id)).fetchone() is None:
-                raise _no_workflow(workflow_id)
+                raise no_workflow(workflow_id)
             self.runs.delete(connection, workflow_id, now)
 
         await self._change(workflow_id, delete)
@@ -302,23 +304,21 @@ class SqliteStore:
             name, values = ("workflow_version", (workflow_id, version))
         row = await self._read(lambda connection: connection.execute(self._sql[name], values).fetchone())
         if row is None:
-            raise _no_workflow(workflow_id if version is None else f"{workflow_id} version {version}")
+            raise no_workflow(workflow_id if version is None else f"{workflow_id} version {version}")
         found = workflow_of(row)
         if version is None:
             self._newest.keep(found, changes)
         return found
 
     async def workflows(self, wanted: WorkflowFilter) -> Sequence[StoredWorkflow]:
-        values = (wanted.after or "", wanted.limit)
-        return await self._read(
-            lambda connection: [workflow_of(row) for row in connection.execute(self._sql["workflows_by_id"], values)]
-        )
+        sql, values = self._sql["workflows_by_id"], (wanted.after or "", wanted.limit)
+        return await self._read(lambda connection: [workflow_of(row) for row in connection.execute(sql, values)])
 
     async def versions(self, workflow_id: str) -> Sequence[StoredWorkflow]:
         sql, values = self._sql["versions_of_workflow"], (workflow_id,)
         found = await self._read(lambda connection: [workflow_of(row) for row in connection.execute(sql, values)])
         if not found:
-            raise _no_workflow(workflow_id)
+            raise no_workflow(workflow_id)
         return found
 
     async def aliases(self, workflow_id: str) -> Mapping[str, Sequence[AliasTarget]]:
@@ -369,9 +369,10 @@ class SqliteStore:
                 if row is None:
                     raise no_job(job_id)
                 nodes = [node_of(r) for r in connection.execute(self._sql["nodes_of_job"], (job_id,))]
+                newest = connection.execute(self._sql["departed_of_job"], (job_id,)).fetchone()
                 found = loops_to_restore(nodes) if with_loops else ()
                 loops = [self._loop(connection, job_id, *at) for at in found]
-                return Restored(job_of(row), nodes, loops)
+                return Restored(job_of(row), nodes, loops, departed_of(newest[0] if newest else None))
             finally:
                 connection.execute("rollback")
 
@@ -444,10 +445,9 @@ class SqliteStore:
         )
 
     async def nodes(self, job_id: str, node_id: str | None = None) -> Sequence[NodeRow]:
-        name, values = ("nodes_of_job", (job_id,)) if node_id is None else ("node_of_job", (job_id, node_id))
-        return await self._read(
-            lambda connection: [node_of(row) for row in connection.execute(self._sql[name], values)]
-        )
+        name, values = ("all_nodes_of_job", (job_id,)) if node_id is None else ("node_of_job", (job_id, node_id))
+        sql = self._sql[name]
+        return await self._read(lambda connection: [node_of(row) for row in connection.execute(sql, values)])
 
     async def node_page(self, job_id: str, first: int, limit: int) -> Sequence[NodeRow]:
         sql, values = self._sql["nodes_by_number"], (job_id, first, first + limit)
@@ -492,9 +492,8 @@ class SqliteStore:
                 connection = self._local.connection = connect(self._path, read_only=True)
                 self._reading.append(connection)
             return operation(connection)
+        except apsw.SQLError as error:
+            hint = "if an earlier version made it, `windlass db migrate` brings it up to date"
+            raise StoreUnavailable(f"can not read the database {self._path}: {error}; {hint}") from error
         except apsw.Error as error:
             raise StoreUnavailable(f"can not read the database {self._path}: {error}") from error
-
-
-def _no_workflow(which: str) -> WorkflowNotFound:
-    return WorkflowNotFound(f"there is no workflow {which}; deploy it first")

@@ -33,7 +33,7 @@ select job_id, workflow_id, version, shard, status, input, round, priority, crea
   from jobs where job_id > $1 order by job_id limit $2
 """
 _OF_JOBS = {
-    "nodes": "select * from nodes where job_id = any ($1::text[])",
+    "nodes": "select * from node_list where job_id = any ($1::text[])",
     "tasks": "select * from tasks where job_id = any ($1::text[])",
     "pages": 'select job_id, number, generation, "index", call, output from pages where job_id = any ($1::text[])',
     "collections": "select job_id, number, generation, body from collections where job_id = any ($1::text[]) "

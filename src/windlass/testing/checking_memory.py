@@ -17,7 +17,8 @@ from windlass.testing.history import Violation
 # which results were already recorded as ignored; `filling` may name loops that have nothing to do after all.
 _JOB_STATE = (
     "id", "shard", "status", "input", "seq", "round", "priority", "created_at", "started_at", "completed_at",
-    "deadline_at", "error", "states", "outputs", "metas", "flights", "attempts", "ready", "unfinished", "generations",
+    "deadline_at", "error", "states", "outputs", "metas", "flights", "departed", "attempts", "ready", "unfinished",
+    "generations",
 )  # fmt: skip
 _LOOP_STATE = (
     "attempts_start", "begun", "busy", "completed", "deadline_at", "failed", "flights", "generation", "skipped",
@@ -27,7 +28,7 @@ _LOOP_STATE = (
 
 def check_memory(memory: Job, rows: Restored) -> list[Violation]:
     """At a quiet moment a job in memory is what its rows make of it."""
-    rebuilt = rebuild(memory.plan, rows.job, rows.nodes, rows.loops)
+    rebuilt = rebuild(memory.plan, rows)
     seen, expected = _view(memory), _view(rebuilt)
     # The counters of a node that has ended are never looked at again.
     for node in memory.unfinished_nodes():

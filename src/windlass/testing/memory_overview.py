@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
-from windlass.core.changes import Event, NodeRow
+from windlass.core.changes import Event
 from windlass.ports.overview import JobBrief, NodeEvents, NodeSpan
-from windlass.ports.store import JobFilter, StoredJob
+from windlass.ports.store import JobFilter, Restored, StoredJob
 
 _UNFINISHED = ("pending", "running")
 
@@ -14,9 +14,12 @@ class Kept(Protocol):
     """All rows of one job, as the store keeps them."""
 
     row: StoredJob
-    nodes: dict[str, NodeRow]
     blocks: dict[tuple[int, int, int], bytes]
     events: list[Event]
+
+    def restored(self) -> Restored:
+        """The job as its rows have it."""
+        ...
 
 
 def is_wanted(job: StoredJob, wanted: JobFilter, deployed: Iterable[str]) -> bool:
@@ -70,7 +73,7 @@ class MemoryOverview:
 
     async def node_spans(self, job_ids: Sequence[str], limit: int) -> Sequence[NodeSpan]:
         """As the contract says."""
-        rows = [row for job_id in job_ids if job_id in self._jobs for row in self._jobs[job_id].nodes.values()]
+        rows = [row for job_id in job_ids if job_id in self._jobs for row in self._jobs[job_id].restored().all_nodes()]
         spans = [
             NodeSpan(row.job_id, row.node_id, row.status, row.attempt, row.started_at, row.completed_at) for row in rows
         ]

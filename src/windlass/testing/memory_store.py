@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Raw
 
 from windlass.clock import SystemClock
-from windlass.core.changes import Changes, Event, Gather, JobRow, NodeRow, TaskRow
+from windlass.core.changes import Changes, Departure, Event, Gather, NodeRow, TaskRow
 from windlass.core.errors import CommitUnknown, JobNotFound, RequestRefused, StaleLease, WorkflowNotFound
 from windlass.core.iterations import LoopRows, decode_progress
 from windlass.ports.clock import Clock
@@ -47,16 +47,22 @@ _MICROSECONDS = 1_000_000
 class _Kept:
     """All rows of one job."""
 
-    __slots__ = ("blocks", "events", "nodes", "pages", "row", "tasks")
+    __slots__ = ("blocks", "departed", "events", "nodes", "pages", "row", "tasks")
 
     def __init__(self, row: StoredJob, first: Event) -> None:
         self.row = row
         self.nodes: dict[str, NodeRow] = {}
+        self.departed: tuple[Departure, ...] = ()
         # By number, generation, and then by what the rows of each kind are told apart with.
         self.tasks: dict[tuple[int, int, int], TaskRow] = {}
         self.pages: dict[tuple[int, int, int, int], Raw] = {}
         self.blocks: dict[tuple[int, int, int], bytes] = {}
         self.events: list[Event] = [first]
+
+    def restored(self, loops: Sequence[LoopRows] = ()) -> Restored:
+        """The job as its rows have it."""
+        job = msgspec.structs.replace(self.row, seq=self.events[-1].seq)
+        return Restored(job, list(self.nodes.values()), loops, self.departed)
 
 
 class MemoryStore:
@@ -95,7 +101,7 @@ class MemoryStore:
     def rows(self, job_id: str) -> Restored:
         """A job's row and those of its nodes and loops."""
         kept = self._kept(job_id)
-        return Restored(_with_seq(kept), list(kept.nodes.values()), _loops(kept))
+        return kept.restored(_loops(kept))
 
     def records(self, job_id: str) -> LoopRecords:
         """What a job's rows tell of its loops and its series of calls."""
@@ -110,9 +116,11 @@ class MemoryStore:
         return self._kept(job_id).tasks.get((number, generation, index))
 
     def node_row(self, job_id: str, node_id: str) -> NodeRow | None:
-        """The row of one node, if it has one."""
+        """What is stored of one node, if anything is."""
         kept = self._jobs.get(job_id)
-        return None if kept is None else kept.nodes.get(node_id)
+        if kept is None or node_id in kept.nodes:
+            return None if kept is None else kept.nodes[node_id]
+        return next((one.row(job_id) for one in kept.departed if one.node_id == node_id), None)
 
     def owner_epoch(self, shard: int) -> int:
         """The epoch of the shard's present owner."""
@@ -280,9 +288,12 @@ class MemoryStore:
             self._kept(row.job_id).nodes[row.node_id] = row
         self._put_loops(changes)
         for row in changes.jobs.values():
-            self._update(row)
+            kept = self._kept(row.job_id)
+            kept.row = msgspec.structs.replace(kept.row, **msgspec.structs.asdict(row))
         for job_id, events in changes.events.items():
             self._log(job_id).extend(events)
+            if job_id in self._jobs:
+                self._jobs[job_id].departed = changes.departed.get(job_id, ())
         for request_id in changes.requests:
             if request_id in self._requests:
                 self._requests[request_id] = (self._requests[request_id][0], True)
@@ -300,10 +311,6 @@ class MemoryStore:
             if known.setdefault((block.number, block.generation, block.block), block.body) != block.body:
                 self.rewritten.append(block.job_id)
                 known[block.number, block.generation, block.block] = block.body
-
-    def _update(self, row: JobRow) -> None:
-        kept = self._kept(row.job_id)
-        kept.row = msgspec.structs.replace(kept.row, **msgspec.structs.asdict(row))
 
     async def prune(self, finished_before: int, limit: int) -> Sequence[str]:
         self._check_open()
@@ -414,7 +421,7 @@ class MemoryStore:
         return found[: wanted.limit]
 
     async def standings(self, job_ids: Sequence[str]) -> Sequence[Standing]:
-        found = (_with_seq(self._jobs[job_id]) for job_id in job_ids if job_id in self._jobs)
+        found = (self._jobs[job_id].restored().job for job_id in job_ids if job_id in self._jobs)
         return [Standing(row.job_id, row.seq, row.status) for row in found]
 
     async def unapplied(self, request_ids: Sequence[str]) -> Sequence[str]:
@@ -430,7 +437,7 @@ class MemoryStore:
         return sorted(waiting, key=lambda request: (request.created_at, request.request_id))[:limit]
 
     async def job(self, job_id: str) -> StoredJob:
-        return _with_seq(self._kept(job_id))
+        return self._kept(job_id).restored().job
 
     async def jobs(self, wanted: JobFilter) -> Sequence[StoredJob]:
         found = [kept.row for kept in self._jobs.values() if is_wanted(kept.row, wanted, self._workflows)]
@@ -438,11 +445,11 @@ class MemoryStore:
 
     async def nodes(self, job_id: str, node_id: str | None = None) -> Sequence[NodeRow]:
         kept = self._jobs.get(job_id)
-        return [] if kept is None else [row for row in kept.nodes.values() if node_id in (None, row.node_id)]
+        rows = [] if kept is None else kept.restored().all_nodes()
+        return [row for row in rows if node_id in (None, row.node_id)]
 
     async def snapshot(self, job_id: str) -> Restored:
-        kept = self._kept(job_id)
-        return Restored(_with_seq(kept), list(kept.nodes.values()))
+        return self._kept(job_id).restored()
 
     async def node_page(self, job_id: str, first: int, limit: int) -> Sequence[NodeRow]:
         wanted = range(first, first + limit)
@@ -464,10 +471,6 @@ class MemoryStore:
         if kept is None:
             raise JobNotFound(f"there is no job {job_id}; `windlass jobs list` shows the jobs of this database")
         return kept
-
-
-def _with_seq(kept: _Kept) -> StoredJob:
-    return msgspec.structs.replace(kept.row, seq=kept.events[-1].seq)
 
 
 def _brief(row: NodeRow) -> NodeBrief:

@@ -283,13 +283,13 @@ class Simulation:
 
     def _job_history(self, job_id: str, executions: list[Execution] | None = None) -> JobHistory:
         restored = self.store.rows(job_id)
-        job, nodes = restored.job, restored.nodes
+        job = restored.job
         plan = self.plans[job.workflow_id, job.version]
         requests = [held for held in self.store.asked() if held[0].job_id == job_id]
         return JobHistory(
             job=job,
             plan=plan,
-            nodes=nodes,
+            nodes=restored.all_nodes(),
             events=self.store.log(job_id),
             requests=requests,
             executions=executions or [],

@@ -58,11 +58,11 @@ select job_id, node_id, "index", attempt, at, level, message, log_id from logs
  order by log_id limit $5;
 
 -- name: nodes_by_number
-select * from nodes where job_id = $1 and number >= $2 and number < $3 order by number;
+select * from node_list where job_id = $1 and number >= $2 and number < $3 order by number;
 
 -- name: node_briefs
 -- Enough of an output to tell what kind of value it is.
-select number, status, completed_at, substr(output, 1, 32), meta, progress from nodes
+select number, status, completed_at, substr(output, 1, 32), meta, progress from node_list
  where job_id = $1 and number = any ($2::integer[]);
 
 -- name: count_iterations

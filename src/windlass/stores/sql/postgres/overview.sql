@@ -76,7 +76,8 @@ select job_id, workflow_id, version, status, created_at, started_at, completed_a
 select count(*) from (select from jobs where not is_ended limit $1) as found;
 
 -- name: node_spans
-select job_id, node_id, status, attempt, started_at, completed_at from nodes where job_id = any ($1::text[]) limit $2;
+select job_id, node_id, status, attempt, started_at, completed_at from node_list
+ where job_id = any ($1::text[]) limit $2;
 
 -- name: some_blocks_of_loop
 select body from collections

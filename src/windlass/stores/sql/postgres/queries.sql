@@ -52,7 +52,7 @@ select job_id, workflow_id, version, shard, status, input, round, priority, crea
 select stale_shard, newest_epoch from windlass_commit(
     $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25,
     $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37, $38, $39, $40, $41, $42, $43, $44, $45, $46, $47, $48,
-    $49, $50, $51, $52, $53, $54, $55, $56, $57, $58, $59, $60, $61
+    $49, $50, $51, $52, $53, $54, $55, $56, $57, $58, $59, $60, $61, $62
 );
 
 -- name: insert_request
@@ -113,8 +113,8 @@ select job_id, workflow_id, version, shard, status, input, round, priority, crea
    and ($3::bigint is null or (created_at, job_id) < ($3, $4::text))
  order by created_at desc, job_id desc limit $5;
 
--- name: nodes_of_job
-select * from nodes where job_id = $1;
+-- name: all_nodes_of_job
+select * from node_list where job_id = $1;
 
 -- name: job_with_nodes
 -- One statement, so that the row of a job and those of its nodes tell of the same moment. Jobs come as JSON objects.
@@ -124,9 +124,13 @@ select to_json(found)::text, null, null, null, null, null, null, null, null, nul
        null, null
   from (select job_id, workflow_id, version, shard, status, input, round, priority, created_at, started_at,
                completed_at, deadline_at, error, idempotency_key, body_digest, scheduled_at,
-               coalesce((select last_seq from events
-                          where events.job_id = jobs.job_id order by first_seq desc limit 1), 0) as seq
-          from jobs where job_id = any ($1::text[])) as found;
+               coalesce(newest.last_seq, 0) as seq, newest.departed
+          from jobs
+          left join lateral (
+            select last_seq, departed from events
+             where events.job_id = jobs.job_id order by first_seq desc limit 1
+          ) as newest on true
+         where job_id = any ($1::text[])) as found;
 
 -- name: untouched_jobs
 -- Those to which nothing has happened yet, so that there are no rows of nodes: what a batch of submits asks for. A
@@ -138,7 +142,7 @@ select job_id, workflow_id, version, shard, status, input, round, priority, crea
    and (select true from events where events.job_id = jobs.job_id and first_seq > 1 limit 1) is null;
 
 -- name: node_of_job
-select * from nodes where job_id = $1 and node_id = $2;
+select * from node_list where job_id = $1 and node_id = $2;
 
 -- name: blocks_of_loop
 select body from collections where job_id = $1 and number = $2 and generation = $3 order by block;

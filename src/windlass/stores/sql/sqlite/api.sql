@@ -57,11 +57,11 @@ select job_id, node_id, "index", attempt, at, level, message, log_id from logs
 
 -- name: nodes_by_number
 -- Numbers begin the key after the job: a page is read in one piece.
-select * from nodes where job_id = ? and number >= ? and number < ? order by number;
+select * from node_list where job_id = ? and number >= ? and number < ? order by number;
 
 -- name: node_briefs
 -- Enough of an output to tell what kind of value it is.
-select number, status, completed_at, substr(output, 1, 32), meta, progress from nodes
+select number, status, completed_at, substr(output, 1, 32), meta, progress from node_list
  where job_id = ? and number in (select value from json_each(?));
 
 -- name: count_iterations

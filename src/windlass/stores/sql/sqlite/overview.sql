@@ -86,7 +86,7 @@ select job_id, workflow_id, version, status, created_at, started_at, completed_a
 select count(*) from (select 1 from jobs where status in ('pending', 'running') limit ?);
 
 -- name: node_spans
-select job_id, node_id, status, attempt, started_at, completed_at from nodes
+select job_id, node_id, status, attempt, started_at, completed_at from node_list
  where job_id in (select value from json_each(?1)) limit ?2;
 
 -- name: some_blocks_of_loop

@@ -24,7 +24,7 @@ insert into jobs (job_id, workflow_id, version, input, created_at, shard, priori
 values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', 0);
 
 -- name: insert_events
-insert into events (job_id, first_seq, last_seq, body) values (?, ?, ?, ?);
+insert into events (job_id, first_seq, last_seq, body, departed) values (?, ?, ?, ?, ?);
 
 -- name: put_nodes
 -- The whole row each time: a node's row is what the engine knows of it, and nothing else writes it.
@@ -95,8 +95,14 @@ select *, 0 as seq from jobs
 -- name: nodes_of_job
 select * from nodes where job_id = ?;
 
+-- name: departed_of_job
+select departed from events where job_id = ? order by first_seq desc limit 1;
+
+-- name: all_nodes_of_job
+select * from node_list where job_id = ?;
+
 -- name: node_of_job
-select * from nodes where job_id = ? and node_id = ?;
+select * from node_list where job_id = ? and node_id = ?;
 
 -- name: blocks_of_loop
 select body from collections where job_id = ? and number = ? and generation = ? order by block;
