@@ -1,6 +1,8 @@
 # Everything starts from a bare Python >= 3.11: each target first builds .venv from the lock, once.
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
+# Tests start hundreds of processes, and each would compile everything anew where the environment forbids to keep it.
+unexport PYTHONDONTWRITEBYTECODE
 
 VENV := .venv
 BIN := $(VENV)/bin

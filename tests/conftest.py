@@ -1,5 +1,6 @@
 """What all tests share: how property tests behave on busy machines, and private servers for those that want one."""
 
+import gc
 import shutil
 import tempfile
 from collections.abc import Generator, Iterator
@@ -18,6 +19,17 @@ hypothesis.settings.load_profile("windlass")
 
 # Tests that take long, because they kill processes or drive a browser.
 LONG = ("tests/system/test_chaos.py", "tests/system/test_kill", "tests/system/test_scale_out.py", "tests/ui/")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for no garbage while tests are collected, nor ever among what is left of that: it stays to the end."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
