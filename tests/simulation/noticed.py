@@ -4,6 +4,7 @@ SEEDS_THAT_NOTICED = {
     "a cancel is applied and does nothing": 22,
     "a failed iteration does not fail its loop": 4,
     "a failed job is called completed": 1,
+    "a failed read of outputs is forgotten": 657,
     "a failed read sets a job aside": 17,
     "a failure is not stored until the job ends": 13,
     "a further call forgets what was laid over the params": 9,
