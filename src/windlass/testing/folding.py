@@ -42,6 +42,7 @@ class Fold:
     def __init__(self, history: JobHistory, *, clocks_steady: bool = True) -> None:
         self.plan: Plan = history.plan
         self.nodes = {node.id: FoldedNode(node) for node in self.plan.nodes}
+        self._starts = [node for node in self.nodes.values() if node.plan.kind is NodeKind.START]
         self.status = "new"
         self.round = 0
         self.seq = 0
@@ -99,8 +100,8 @@ class Fold:
         # START completes with the job's first step and has no event of its own, unless it is cut off before.
         if event.type in ("node_cancelled", "node_failed"):
             return
-        for node in self.nodes.values():
-            if node.plan.kind is NodeKind.START and node.own.state == "pending":
+        for node in self._starts:
+            if node.own.state == "pending":
                 node.own.state = "completed"
 
     def _apply_to_job(self, event: Event) -> None:
