@@ -44,6 +44,18 @@ async def test_many_writers_and_readers_never_meet_a_lock(store: SqliteStore) ->
     assert len(await store.unfinished(0)) == 3200
 
 
+async def test_a_commit_about_many_jobs_leaves_the_loop_free(store: SqliteStore) -> None:
+    lease = await store.take_lease(0, "one")
+    await store.submit([new_job(f"j{number}") for number in range(200)])
+
+    few = store.commit(0, lease.epoch, changes(nodes=[node_row("j0", "a")], events={"j0": [event(2)]}))
+    assert few.done()
+    # Nodes that go out have no rows; their events are to be written all the same.
+    many = store.commit(0, lease.epoch, changes(events={f"j{number}": [event(3)] for number in range(200)}))
+    assert not many.done()
+    await many
+
+
 async def test_a_second_store_on_the_file_waits_for_its_turn_to_write(store: SqliteStore, path: str) -> None:
     other = await SqliteStore.open(path, SystemClock(), synchronous="off")
 

@@ -19,8 +19,8 @@ from windlass.stores.postgres_runs import runs_document
 # much already: then it is not worth waiting for more.
 UNDERWAY_MAX = 4
 MUCH_ROWS = 120
-# Commits of one call, and rows of nodes and iterations beyond which it takes no further commit: those of one shard must
-# not wait for ever longer ones of others.
+# Commits of one call, and rows of nodes, iterations and events beyond which it takes no further: those of one shard
+# must not wait for ever longer ones of others.
 GROUP_MAX = 64
 GROUP_ROWS_MAX = 2_000
 
@@ -132,7 +132,7 @@ class Commits:
 
 
 def _rows(changes: Changes) -> int:
-    return len(changes.nodes) + len(changes.iterations)
+    return len(changes.nodes) + len(changes.iterations) + len(changes.events)
 
 
 def _tell(group: Sequence[_Commit], failure: Exception | None) -> None:

@@ -278,7 +278,8 @@ class SqliteStore:
             if results is not None:
                 connection.execute(self._sql["apply_results"], (results,))
 
-        is_small = runs is None and len(nodes) + len(tasks) + len(pages) + len(blocks) <= SMALL_VALUES
+        values = len(nodes) + len(tasks) + len(pages) + len(blocks) + len(events) + len(jobs)
+        is_small = runs is None and values <= SMALL_VALUES
         # The only refusal comes before anything is written.
         return self._required_writer().write(store, undo=False, small=is_small)
 
