@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from windlass.brokers.bells import Ear
 from windlass.brokers.redis_bells import Subscription
-from windlass.brokers.redis_inbox import START, Inbox
+from windlass.brokers.redis_inbox import START, Inbox, after
 from windlass.brokers.redis_link import Link, scripts
 from windlass.brokers.redis_wire import Argument, Dial
 from windlass.core.changes import Task
@@ -198,16 +198,13 @@ class RedisBroker:
         else:
             found = await self._fetch(shard, inbox, limit)
         messages: list[Message] = []
-        unreadable: list[bytes] = []
         for place, encoded in found:
             try:
                 messages.append(decode_message(encoded))
+                inbox.gathered.append(place)
             except msgspec.DecodeError:
+                # It goes when one after it is acknowledged.
                 log.warning("shard %d passes over a message that can not be read: %r", shard, encoded[:200])
-                unreadable.append(place)
-                continue
-            inbox.gathered.append([*unreadable, place] if unreadable else [place])
-            unreadable.clear()
         return messages
 
     async def _fetch(self, shard: int, inbox: Inbox, limit: int) -> Sequence[tuple[bytes, bytes]]:
@@ -236,10 +233,11 @@ class RedisBroker:
 
     async def acknowledge(self, shard: int, count: int) -> None:
         gathered = self._inbox(shard).gathered
-        places = [place for _ in range(min(count, len(gathered))) for place in gathered.popleft()]
-        for part in _portions(places):
-            # Nobody need wait for it: what is read again after a crash changes nothing.
-            self._link.ride("XDEL", f"{self._prefix}inbox:{shard}", *part)
+        places = [gathered.popleft() for _ in range(min(count, len(gathered)))]
+        if places:
+            # All that came before goes with the last: messages are gathered in their order. Nobody need wait for it:
+            # what is read again after a crash changes nothing.
+            self._link.ride("XTRIM", f"{self._prefix}inbox:{shard}", "MINID", after(places[-1]))
 
     async def rewind(self, shard: int) -> None:
         self._inbox(shard).rewind()

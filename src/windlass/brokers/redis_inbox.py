@@ -28,8 +28,8 @@ class Inbox:
         self.last = START
         # Which connection to the server it was read over, counted.
         self.connection = 0
-        # The ids of messages that were gathered and not acknowledged: one message's, and those of unreadable ones.
-        self.gathered: deque[list[bytes]] = deque()
+        # The ids of messages that were gathered and not acknowledged.
+        self.gathered: deque[bytes] = deque()
         # Counts rewinds: an answer that was under way meanwhile is not used.
         self.reading = 0
         # Messages that came with notifications, all those after `last`; and the last of them, or `last`.
@@ -106,6 +106,12 @@ def _read(notification: bytes) -> tuple[bytes, Sequence[Entry]]:
         entries.append((place, bodies[start:stop]))
         start = stop
     return before, entries
+
+
+def after(place: bytes) -> bytes:
+    """The first id after one."""
+    time, count = _number(place)
+    return b"%d-%d" % (time, count + 1)
 
 
 def _number(place: bytes) -> tuple[int, int]:

@@ -152,7 +152,7 @@ class SinkOrder(Struct, frozen=True, gc=False):
     run_key: str = ""
 
 
-class Task(Struct, frozen=True, gc=False):
+class Task(Struct, frozen=True, omit_defaults=True, gc=False):
     """One attempt for a worker. Released twice under one id, it is taken once."""
 
     task_id: str

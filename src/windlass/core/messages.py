@@ -23,14 +23,14 @@ class TaskError(Struct, frozen=True, omit_defaults=True):
     failure_class: str | None = None
 
 
-class Succeeded(Struct, frozen=True, tag="succeeded", gc=False):
+class Succeeded(Struct, frozen=True, tag="succeeded", omit_defaults=True, gc=False):
     """The handler returned. `output` is its JSON, encoded once; `meta` a JSON object or None."""
 
     output: Raw
     meta: Raw | None = None
 
 
-class Failed(Struct, frozen=True, tag="failed", gc=False):
+class Failed(Struct, frozen=True, tag="failed", omit_defaults=True, gc=False):
     """The handler raised, timed out, or was refused its params."""
 
     error: TaskError
@@ -55,7 +55,7 @@ class Proceeded(Struct, frozen=True, tag="proceeded", gc=False):
     job_id: str
 
 
-class TaskStarted(Struct, frozen=True, tag="task_started", gc=False):
+class TaskStarted(Struct, frozen=True, tag="task_started", omit_defaults=True, gc=False):
     """A worker has been running an attempt for a while (short ones report only their end)."""
 
     job_id: str
@@ -66,7 +66,7 @@ class TaskStarted(Struct, frozen=True, tag="task_started", gc=False):
     index: int = 0
 
 
-class TaskFinished(Struct, frozen=True, tag="task_finished", gc=False):
+class TaskFinished(Struct, frozen=True, tag="task_finished", omit_defaults=True, gc=False):
     """An attempt ended. `seed` feeds the jitter of a retry, so that a replay decides the same."""
 
     job_id: str
@@ -84,7 +84,7 @@ class TaskFinished(Struct, frozen=True, tag="task_finished", gc=False):
     context: Raw | None = None
 
 
-class TaskLost(Struct, frozen=True, tag="task_lost", gc=False):
+class TaskLost(Struct, frozen=True, tag="task_lost", omit_defaults=True, gc=False):
     """The worker that held an attempt is gone; `losses` counts how often that happened to this attempt."""
 
     job_id: str
@@ -95,7 +95,7 @@ class TaskLost(Struct, frozen=True, tag="task_lost", gc=False):
     index: int = 0
 
 
-class TimerDue(Struct, frozen=True, tag="timer_due", gc=False):
+class TimerDue(Struct, frozen=True, tag="timer_due", omit_defaults=True, gc=False):
     """A wait is over: `kind` is 'retry', 'node_timeout', 'loop_timeout' (with node, attempt, and index in a loop),
     'job_timeout' (with round) or 'begin'."""
 

@@ -115,4 +115,4 @@ def _succeeded(found: _Succeeded) -> Succeeded:
 
 def _copied(value: Raw) -> Raw | None:
     # Copied, or a small value would keep the whole buffer it was decoded from.
-    return None if bytes(value) == b"null" else value.copy()
+    return None if value is _NULL or bytes(value) == b"null" else value.copy()
