@@ -60,7 +60,7 @@ MUTANTS = (
     _core("run_if_skipped is ignored", "progress", " and not plan.run_if_skipped", ""),
     _core("conditions are turned round", "progress", "return None if is_true(", "return None if not is_true("),
     _core("a retry keeps its attempt number", "progress", "flight.attempt += 1", "flight.attempt += 0"),
-    _core("a dispatch is not stored", "progress", "    turn.send(node, flight)\n", "    pass\n"),
+    _core("a dispatch is not stored", "progress", "    turn.depart(node, flight)\n", "    pass\n"),
     _core(
         "a retry does not link to the first attempt",
         "progress",

@@ -142,7 +142,7 @@ def _dispatch(turn: Turn, node: int, flight: Flight) -> None:
     seq = turn.emit("node_dispatched", plan.id, data, None, None, flight.first_seq)
     if flight.first_seq is None:
         flight.first_seq = seq
-    turn.send(node, flight)
+    turn.depart(node, flight)
     turn.changes.tasks.append(task)
     if job.status is JobState.PENDING:
         turn.start_job()

@@ -131,7 +131,7 @@ class Turn:
         if job.departed:
             job.departed.pop(node, None)
 
-    def send(self, node: int, flight: Flight) -> None:
+    def depart(self, node: int, flight: Flight) -> None:
         """Have it recorded that a node is out with a worker: without a row where it is for the first time."""
         job = self.job
         first_seq, at = flight.first_seq, flight.dispatched_at
