@@ -295,3 +295,22 @@ async def test_one_who_gives_up_takes_no_answer_from_those_stored_with_him(store
     first.cancel()
 
     assert [answer.job.job_id for answer in await second] == ["j2"]
+
+
+async def test_the_first_event_is_shown_once_whoever_stored_the_job(store: SqliteStore, path: str) -> None:
+    await store.submit([new_job("new"), new_job("old")])
+    connection = apsw.Connection(path)
+    assert list(connection.execute("select * from events")) == []
+    # As earlier versions did.
+    page = '[[1,"job_created",null,null,7,{"version":1},null,null,null]]'
+    connection.execute("insert into events (job_id, first_seq, last_seq, body) values ('old', 1, 1, ?)", (page,))
+
+    told = {job_id: await store.events(job_id) for job_id in ("new", "old")}
+
+    assert [[(one.seq, one.type, one.data) for one in events] for events in told.values()] == [
+        [(1, "job_created", Raw(b'{"workflow_id":"flow","version":1}'))],
+        [(1, "job_created", Raw(b'{"version":1}'))],
+    ]
+    shown = list(connection.execute("select job_id, seq, event_type from event_list order by job_id"))
+    assert shown == [("new", 1, "job_created"), ("old", 1, "job_created")]
+    connection.close()

@@ -270,8 +270,9 @@ async def test_several_jobs_are_restored_with_their_loops(store: Store) -> None:
 async def test_a_commit_that_can_not_be_stored_leaves_nothing_behind(store: Store) -> None:
     await store.submit([new_job("j1"), new_job("j2")])
     lease = await store.take_lease(0, "one")
+    await store.commit(0, lease.epoch, changes(events={"j2": [event(2)]}))
 
-    wanted = changes(jobs=[job_row("j1")], nodes=[node_row("j1", "a")], events={"j1": [event(2)], "j2": [event(1)]})
+    wanted = changes(jobs=[job_row("j1")], nodes=[node_row("j1", "a")], events={"j1": [event(2)], "j2": [event(2)]})
     with pytest.raises(CommitUnknown):
         await store.commit(0, lease.epoch, wanted)
 
@@ -283,12 +284,13 @@ async def test_a_commit_that_can_not_be_stored_leaves_nothing_behind(store: Stor
 async def test_a_failed_commit_does_not_stop_the_next(store: Store) -> None:
     await store.submit([new_job("j1")])
     lease = await store.take_lease(0, "one")
-    with pytest.raises(CommitUnknown):
-        await store.commit(0, lease.epoch, changes(events={"j1": [event(1)]}))
-
     await store.commit(0, lease.epoch, changes(events={"j1": [event(2)]}))
+    with pytest.raises(CommitUnknown):
+        await store.commit(0, lease.epoch, changes(events={"j1": [event(2)]}))
 
-    assert (await store.job("j1")).seq == 2
+    await store.commit(0, lease.epoch, changes(events={"j1": [event(3)]}))
+
+    assert (await store.job("j1")).seq == 3
 
 
 async def test_a_refused_commit_leaves_others_of_its_time_alone(store: Store) -> None:

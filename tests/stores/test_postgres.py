@@ -7,6 +7,7 @@ from pathlib import Path
 
 import asyncpg
 import pytest
+from msgspec import Raw
 
 from tests.contracts.rows import T0, changes, end, event, job_row, new_job, node_row
 from tests.servers import Server, drop_database, new_database, start_postgres
@@ -358,3 +359,22 @@ def test_both_dialects_have_the_same_queries_but_for_those_that_differ_in_kind()
     sqlite, postgres = queries("sqlite").keys(), queries("postgres").keys()
 
     assert (sqlite - postgres, postgres - sqlite) == (ONLY_SQLITE, ONLY_POSTGRES)
+
+
+async def test_the_first_event_is_shown_once_whoever_stored_the_job(
+    store: PostgresStore, admin: asyncpg.Connection
+) -> None:
+    await store.submit([new_job("new"), new_job("old")])
+    assert await admin.fetchval("select count(*) from events") == 0
+    # As earlier versions did.
+    page = '[[1,"job_created",null,null,7,{"version":1},null,null,null]]'
+    await admin.execute("insert into events (job_id, first_seq, last_seq, body) values ('old', 1, 1, $1)", page)
+
+    told = {job_id: await store.events(job_id) for job_id in ("new", "old")}
+
+    assert [[(one.seq, one.type, one.data) for one in events] for events in told.values()] == [
+        [(1, "job_created", Raw(b'{"workflow_id":"flow","version":1}'))],
+        [(1, "job_created", Raw(b'{"version":1}'))],
+    ]
+    shown = await admin.fetch("select job_id, seq, event_type from event_list order by job_id")
+    assert [tuple(row) for row in shown] == [("new", 1, "job_created"), ("old", 1, "job_created")]

@@ -108,7 +108,9 @@ def events(edit: Callable[[list[list[Any]]], list[list[Any]]]) -> Tamper:
     """A change to the events of the chain."""
 
     async def change(connection: Any, jobs: dict[str, str]) -> None:
-        pages = await connection.fetch("select body from events where job_id = $1 order by first_seq", jobs["chain"])
+        pages = await connection.fetch(
+            "select body from event_pages where job_id = $1 order by first_seq", jobs["chain"]
+        )
         told = edit([event for page in pages for event in msgspec.json.decode(page[0])])
         await connection.execute("delete from events where job_id = $1", jobs["chain"])
         body = msgspec.json.encode(told).decode()

@@ -237,7 +237,7 @@ class Store(Protocol):
         ...
 
     async def submit(self, jobs: Sequence[NewJob]) -> Sequence[Submission]:
-        """Store jobs as pending, each with its first event (job_created); an answer for each, in order."""
+        """Store jobs as pending, which is their first event (job_created); an answer for each, in order."""
         ...
 
     async def request(self, request: Request) -> int:

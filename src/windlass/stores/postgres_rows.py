@@ -15,7 +15,6 @@ from windlass.stores.rows import (
     block_values,
     departed_of,
     event_pages,
-    first_page,
     job_of,
     job_row_values,
     job_values,
@@ -32,7 +31,7 @@ PAGES = "tnnnnt"
 BLOCKS = "tnnnt"
 EVENTS = "tnntt"
 JOBS = "ttnnnnt"
-NEW_JOBS = "ttntnnnttnt"
+NEW_JOBS = "ttntnnnttn"
 LOGS = "ttnnntt"
 
 # What tells elements apart, what stands for null, and the one character that PostgreSQL's texts can not hold: none of
@@ -90,8 +89,8 @@ def commit_columns(group: Sequence[Changes]) -> Joined:
 
 
 def submit_columns(jobs: Sequence[NewJob]) -> Joined:
-    """New jobs, each with the text of its first page of events."""
-    return joined(((*job_values(job), first_page(job)[3]) for job in jobs), NEW_JOBS)
+    """New jobs."""
+    return joined(map(job_values, jobs), NEW_JOBS)
 
 
 def log_columns(lines: Sequence[LogLine]) -> Joined:

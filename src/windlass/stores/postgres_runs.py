@@ -11,7 +11,7 @@ from windlass.core.runs.rows import DeliveryRow, RunRow, ScheduleRow
 from windlass.ports.runs import DeliveryFilter, RunFilter, RunRequest, ScheduleFilter, has_schedule
 from windlass.stores.postgres_pool import PostgresPool, Session
 from windlass.stores.postgres_rows import storable
-from windlass.stores.rows import first_page, text_of
+from windlass.stores.rows import text_of
 from windlass.stores.run_rows import (
     delivery_filter,
     delivery_of,
@@ -40,11 +40,7 @@ def runs_document(group: Sequence[Changes]) -> str | None:
         for run_id, row in runs.runs.items():
             values = dict(zip(RunRow.__struct_fields__, map(_storable, run_values(row)), strict=True))
             (fresh if run_id in runs.fresh else known).append(values)
-    jobs = [
-        {**structs.asdict(job), "input": text_of(job.input), "page": first_page(job)[3]}
-        for runs in found
-        for job in runs.jobs
-    ]
+    jobs = [{**structs.asdict(job), "input": text_of(job.input)} for runs in found for job in runs.jobs]
     deliveries = [
         dict(zip(DeliveryRow.__struct_fields__, map(_storable, delivery_values(row)), strict=True))
         for runs in found

@@ -2,7 +2,6 @@
 
 from array import array
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -60,16 +59,6 @@ def event_pages(changes: Changes) -> list[Any]:
         if job_id in departed:
             values[-1] = encoded_text(departed[job_id])
     return values
-
-
-def first_page(job: NewJob) -> tuple[Any, ...]:
-    data = _created_data(job.workflow_id, job.version)
-    return (job.job_id, 1, 1, encoded_text([Event(1, "job_created", None, None, job.created_at, data)]), None)
-
-
-@lru_cache(maxsize=256)
-def _created_data(workflow_id: str, version: int) -> Raw:
-    return Raw(_encode({"workflow_id": workflow_id, "version": version}))
 
 
 def job_values(job: NewJob) -> tuple[Any, ...]:

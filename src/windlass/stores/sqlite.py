@@ -97,8 +97,8 @@ class SqliteStore:
         self._connection = connection
         self._sql = queries("sqlite")
         self._insert_events = Spread(self._sql["insert_events"])
-        self._submits = Submits(self._sql, self._insert_events)
-        self.runs = SqliteRuns(self._sql, self._read, self._write, self._now, self._insert_events)
+        self._submits = Submits(self._sql)
+        self.runs = SqliteRuns(self._sql, self._read, self._write, self._now)
         self.overview = SqliteOverview(self._sql, self._read)
         self._put_nodes = Spread(self._sql["put_nodes"])
         self._put_tasks = Spread(self._sql["put_tasks"])

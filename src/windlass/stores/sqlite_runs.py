@@ -9,7 +9,7 @@ from windlass.core.runs.changes import RunChanges
 from windlass.core.runs.rows import DeliveryRow, RunRow, ScheduleRow
 from windlass.ports.runs import DeliveryFilter, RunFilter, RunRequest, ScheduleFilter, has_schedule
 from windlass.stores.connection import Connection, as_dicts, first_dict
-from windlass.stores.rows import encoded_text, first_page, job_values
+from windlass.stores.rows import encoded_text, job_values
 from windlass.stores.run_rows import (
     delivery_filter,
     delivery_of,
@@ -36,14 +36,11 @@ Run = Callable[[Callable[[Connection], Any]], Awaitable[Any]]
 class SqliteRuns:
     """The RunStore contract on one SQLite file."""
 
-    def __init__(
-        self, sql: dict[str, str], read: Run, write: Run, now: Callable[[], int], insert_events: Spread
-    ) -> None:
+    def __init__(self, sql: dict[str, str], read: Run, write: Run, now: Callable[[], int]) -> None:
         self._sql = sql
         self._read = read
         self._write = write
         self._now = now
-        self._insert_events = insert_events
         self._insert_jobs = Spread(sql["insert_jobs"])
         self._insert_runs = Spread(sql["insert_runs"])
         self._put_runs = Spread(sql["put_runs"])
@@ -74,7 +71,6 @@ class SqliteRuns:
         marks = [value for mark in changes.schedules.values() for value in structs.astuple(mark)]
         deliveries = [value for row in changes.deliveries for value in delivery_values(row)]
         jobs = [value for job in changes.jobs for value in job_values(job)]
-        pages = [value for job in changes.jobs for value in first_page(job)]
         lists = [("withdraw_runs", encoded_text(changes.withdrawn))]
         lists.append(("apply_run_requests", encoded_text(changes.requests)))
 
@@ -86,7 +82,6 @@ class SqliteRuns:
                 (self._mark_schedules, marks),
                 (self._put_deliveries, deliveries),
                 (self._insert_jobs, jobs),
-                (self._insert_events, pages),
             ):
                 spread(execute, values)
             for name, ids in lists:

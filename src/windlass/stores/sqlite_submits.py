@@ -7,7 +7,7 @@ from typing import Any
 
 from windlass.ports.store import NewJob, StoredJob, Submission, pending_job
 from windlass.stores.connection import Connection, first_dict
-from windlass.stores.rows import first_page, job_of, job_values
+from windlass.stores.rows import job_of, job_values
 from windlass.stores.spread import Spread
 
 # Jobs that one operation of the writer stores at most; one submit may bring more.
@@ -40,12 +40,11 @@ class _Together:
 
 
 class Submits:
-    """Stores jobs, each with its first event."""
+    """Stores jobs."""
 
-    def __init__(self, sql: dict[str, str], insert_events: Spread) -> None:
+    def __init__(self, sql: dict[str, str]) -> None:
         self._by_key = sql["job_by_idempotency_key"]
         self._insert_jobs = Spread(sql["insert_jobs"])
-        self._insert_events = insert_events
         self._together: _Together | None = None
         self._stored: asyncio.Future[list[Submission]] | None = None
 
@@ -78,7 +77,6 @@ class Submits:
             answers.append(Submission(stored))
         if fresh:
             self._insert_jobs(connection.execute, [value for job in fresh for value in job_values(job)])
-            self._insert_events(connection.execute, [value for job in fresh for value in first_page(job)])
         return answers
 
     def _known(self, connection: Connection, job: NewJob, made: dict[tuple[str, str], StoredJob]) -> StoredJob | None:

@@ -29,7 +29,7 @@ _JOBS = """
 select job_id, workflow_id, version, shard, status, input, round, priority, created_at, started_at, completed_at,
        deadline_at, error, idempotency_key, body_digest, scheduled_at,
        coalesce((select last_seq from events
-                  where events.job_id = jobs.job_id order by first_seq desc limit 1), 0) as seq
+                  where events.job_id = jobs.job_id order by first_seq desc limit 1), 1) as seq
   from jobs where job_id > $1 order by job_id limit $2
 """
 _OF_JOBS = {
@@ -38,7 +38,7 @@ _OF_JOBS = {
     "pages": 'select job_id, number, generation, "index", call, output from pages where job_id = any ($1::text[])',
     "collections": "select job_id, number, generation, body from collections where job_id = any ($1::text[]) "
     "order by job_id, number, generation, block",
-    "events": "select job_id, body from events where job_id = any ($1::text[]) order by job_id, first_seq",
+    "events": "select job_id, body from event_pages where job_id = any ($1::text[]) order by job_id, first_seq",
     "requests": "select job_id, request_id, kind, created_at, reason, from_node, applied from requests "
     "where job_id = any ($1::text[])",
 }

@@ -19,27 +19,22 @@ select workflow_id, version, definition, digest, created_at from workflows where
 insert into workflows (workflow_id, version, digest, definition, created_at) values ($1, $2, $3, $4, $5);
 
 -- name: insert_jobs
--- A known key leaves its job out, and the first event with it. In the order of keys: two batches with the same keys
--- wait for each other instead of locking each other out. Of two equal keys in one batch the first one counts.
+-- A known key leaves its job out. In the order of keys: two batches with the same keys wait for each other instead of
+-- locking each other out. Of two equal keys in one batch the first one counts.
 with given as (
     select * from unnest(windlass_texts($1), windlass_texts($2), $3::text::integer[], windlass_texts($4),
                          $5::text::bigint[], $6::text::integer[], $7::text::integer[], windlass_texts($8),
-                         windlass_texts($9), $10::text::bigint[], windlass_texts($11)) with ordinality
+                         windlass_texts($9), $10::text::bigint[]) with ordinality
         as given (job_id, workflow_id, version, input, created_at, shard, priority, idempotency_key, body_digest,
-                  scheduled_at, body, place)
-), fresh as (
-    insert into jobs (job_id, workflow_id, version, input, created_at, shard, priority, idempotency_key, body_digest,
-                      scheduled_at, status, round)
-    select job_id, workflow_id, version, input, created_at, shard, priority, idempotency_key, body_digest,
-           scheduled_at, 'pending', 0
-      from given order by workflow_id, idempotency_key, place
-        on conflict (workflow_id, idempotency_key) where idempotency_key is not null do nothing
-    returning job_id
-), told as (
-    insert into events (job_id, first_seq, last_seq, body)
-    select job_id, 1, 1, body from given join fresh using (job_id)
+                  scheduled_at, place)
 )
-select job_id from fresh;
+insert into jobs (job_id, workflow_id, version, input, created_at, shard, priority, idempotency_key, body_digest,
+                  scheduled_at, status, round)
+select job_id, workflow_id, version, input, created_at, shard, priority, idempotency_key, body_digest,
+       scheduled_at, 'pending', 0
+  from given order by workflow_id, idempotency_key, place
+    on conflict (workflow_id, idempotency_key) where idempotency_key is not null do nothing
+returning job_id;
 
 -- name: jobs_by_idempotency_keys
 select job_id, workflow_id, version, shard, status, input, round, priority, created_at, started_at, completed_at,
@@ -91,16 +86,17 @@ select place, job_id
 ) as found order by place, created_at, job_id;
 
 -- name: job
--- The last sequence number is read from the events: keeping it in the row would mean a write of it in every commit.
+-- The last sequence number is read from the events: keeping it in the row would mean a write of it in every commit. The
+-- first event, that the job was made, is the row itself.
 select job_id, workflow_id, version, shard, status, input, round, priority, created_at, started_at, completed_at,
        deadline_at, error, idempotency_key, body_digest, scheduled_at,
        coalesce((select last_seq from events
-                  where events.job_id = jobs.job_id order by first_seq desc limit 1), 0) as seq
+                  where events.job_id = jobs.job_id order by first_seq desc limit 1), 1) as seq
   from jobs where job_id = $1;
 
 -- name: standings
 select job_id,
-       coalesce((select last_seq from events where events.job_id = jobs.job_id order by first_seq desc limit 1), 0),
+       coalesce((select last_seq from events where events.job_id = jobs.job_id order by first_seq desc limit 1), 1),
        status
   from jobs where job_id = any ($1::text[]);
 
@@ -124,7 +120,7 @@ select to_json(found)::text, null, null, null, null, null, null, null, null, nul
        null, null
   from (select job_id, workflow_id, version, shard, status, input, round, priority, created_at, started_at,
                completed_at, deadline_at, error, idempotency_key, body_digest, scheduled_at,
-               coalesce(newest.last_seq, 0) as seq, newest.departed
+               coalesce(newest.last_seq, 1) as seq, newest.departed
           from jobs
           left join lateral (
             select last_seq, departed from events
@@ -175,7 +171,7 @@ select output from pages
 -- name: events_of_job
 -- Numbers have no gaps: the first page that is wanted begins at or before the first number that is, and the last one at
 -- or before the last number.
-select body from events
+select body from event_pages
  where job_id = $1 and first_seq <= $2::bigint + $3::bigint and last_seq > $2
    and first_seq >= coalesce((select max(first_seq) from events where job_id = $1 and first_seq <= $2 + 1), 0)
  order by first_seq;

@@ -77,12 +77,13 @@ select job_id from jobs
  order by created_at, job_id limit ?;
 
 -- name: job
--- The last sequence number is read from the events: keeping it in the row would mean a write of it in every commit.
-select jobs.*, coalesce((select max(last_seq) from events where events.job_id = jobs.job_id), 0) as seq
+-- The last sequence number is read from the events: keeping it in the row would mean a write of it in every commit. The
+-- first event, that the job was made, is the row itself.
+select jobs.*, coalesce((select max(last_seq) from events where events.job_id = jobs.job_id), 1) as seq
   from jobs where job_id = ?;
 
 -- name: standings
-select job_id, coalesce((select max(last_seq) from events where events.job_id = jobs.job_id), 0), status
+select job_id, coalesce((select max(last_seq) from events where events.job_id = jobs.job_id), 1), status
   from jobs where job_id in (select value from json_each(?));
 
 -- name: jobs_newest
@@ -131,7 +132,7 @@ select output from pages
 -- name: events_of_job
 -- The first page that is wanted is the last one that begins at or before the first number: found by the index, however
 -- many pages come before it.
-select body from events
+select body from event_pages
  where job_id = ?1 and last_seq > ?2
    and first_seq >= coalesce((select max(first_seq) from events where job_id = ?1 and first_seq <= ?2 + 1), 0)
  order by first_seq limit ?3;
