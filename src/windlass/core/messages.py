@@ -37,10 +37,16 @@ class Failed(Struct, frozen=True, tag="failed", omit_defaults=True, gc=False):
     meta: Raw | None = None
 
 
-class Submitted(Struct, frozen=True, tag="submitted", gc=False):
-    """A job's row was written; it may begin."""
+class Submitted(Struct, frozen=True, tag="submitted", omit_defaults=True, gc=False):
+    """A job's row was written; it may begin. The rest tells how it was written, where that is told at all."""
 
     job_id: str
+    workflow_id: str | None = None
+    version: int = 0
+    input: Raw | None = None
+    created_at: int = 0
+    priority: int = 0
+    scheduled_at: int | None = None
 
 
 class Released(Struct, frozen=True, tag="released", gc=False):

@@ -9,11 +9,16 @@ from zlib import crc32
 ID_CHARS = 24
 
 
+def is_of_run(job_id: str) -> bool:
+    """Whether the job is that of a run."""
+    return job_id[ID_CHARS : ID_CHARS + 1] == "-"
+
+
 def shard_of(job_id: str, shards: int) -> int:
     """The shard of a job among so many."""
     if shards == 1:
         return 0
-    key = job_id[ID_CHARS + 1 :] if job_id[ID_CHARS : ID_CHARS + 1] == "-" else job_id
+    key = job_id[ID_CHARS + 1 :] if is_of_run(job_id) else job_id
     return crc32(key.encode()) % shards
 
 

@@ -17,6 +17,7 @@ from windlass.core.shards import run_key, shard_of
 from windlass.core.states import JOB_FINAL, JOB_STATES, JobState
 from windlass.engine.counts import Counts
 from windlass.engine.duties import every, kept
+from windlass.engine.fresh import hint
 from windlass.engine.ids import Ids
 from windlass.engine.intake import Intake
 from windlass.engine.leases import Leases
@@ -330,7 +331,7 @@ class Engine:
                 by_shard.setdefault(job.shard, []).append(job)
         with ExitStack() as stack:
             for number, own in by_shard.items():
-                stack.enter_context(self._held[number].shard.expecting(own))
+                stack.enter_context(self._held[number].shard.fresh.expecting(own))
             yield
 
     def _admit(self, answers: Sequence[Submission]) -> None:
@@ -343,7 +344,10 @@ class Engine:
         hints: dict[int, list[Message]] = {}
         for answer in answers:
             if answer.created:
-                hints.setdefault(answer.job.shard, []).append(Submitted(answer.job.job_id))
+                job = answer.job
+                # A shard of this process knows it already.
+                told = Submitted(job.job_id) if job.shard in self._held else hint(job)
+                hints.setdefault(job.shard, []).append(told)
         # At once: a broker sends what is said to many shards together.
         await asyncio.gather(*(self._hint(number, messages) for number, messages in hints.items()))
 

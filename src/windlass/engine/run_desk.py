@@ -41,9 +41,10 @@ from windlass.core.slots import slots_between
 from windlass.core.states import JOB_LABELS
 from windlass.core.submits import NewJob
 from windlass.core.turn import STARTED
+from windlass.engine.fresh import Fresh
 from windlass.engine.plans import Plans
 from windlass.engine.targets import version_of
-from windlass.ports.store import Store, StoredJob, pending_job
+from windlass.ports.store import Store, pending_job
 
 SCHEDULES_PAGE = 1_000
 # Orders of one batch; each ends or starts a job, so that many mean that the rules go round in circles.
@@ -60,7 +61,7 @@ class Floor(Protocol):
     """The shard, as far as its runs need it."""
 
     jobs: dict[str, Job]
-    fresh: dict[str, StoredJob]
+    fresh: Fresh
     admitted: set[str] | None
 
     async def tell(self, message: Message, changes: Changes, now: int) -> Job | None:
@@ -403,7 +404,7 @@ class RunDesk:
 
     def _add(self, floor: Floor, job: NewJob, changes: Changes, first: Message) -> None:
         changes.of_runs().jobs.append(job)
-        floor.fresh[job.job_id] = pending_job(job)
+        floor.fresh.add(pending_job(job))
         if floor.admitted is not None:
             floor.admitted.add(job.job_id)
         floor.carry(first)

@@ -8,8 +8,7 @@ import asyncio
 import logging
 import math
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from itertools import zip_longest
 
 from msgspec import Struct
@@ -21,6 +20,7 @@ from windlass.core.errors import JobNotFound, RequestRefused, StaleLease, StoreU
 from windlass.core.job import Job
 from windlass.core.messages import Message, Proceeded, Submitted, TaskFinished
 from windlass.engine.duties import kept, settled
+from windlass.engine.fresh import Fresh
 from windlass.engine.plans import Plans
 from windlass.engine.recovery import Lost, Recovery, rebuild
 from windlass.engine.run_desk import RunDesk
@@ -28,7 +28,7 @@ from windlass.engine.timers import Timers
 from windlass.engine.values import Values
 from windlass.ports.broker import Broker
 from windlass.ports.clock import Clock
-from windlass.ports.store import Lease, NewJob, Restored, Store, StoredJob
+from windlass.ports.store import Lease, Restored, Store, StoredJob
 
 # Messages that one commit covers at most. Batches grow with load by themselves; this bounds their memory.
 BATCH_MAX = 500
@@ -72,8 +72,7 @@ class Shard:
         self.number = number
         self.owner = owner
         self.jobs: dict[str, Job] = {}
-        # Jobs that this process stored itself: their hint needs no look at the database.
-        self.fresh: dict[str, StoredJob] = {}
+        self.fresh = Fresh()
         # Jobs whose rows or rules can not be followed. They wait for a person; the others go on.
         self.quarantined: set[str] = set()
         # None: every unfinished job of the shard is this owner's to run. Else only these; the others wait.
@@ -91,7 +90,6 @@ class Shard:
         self._lasts_until = math.inf
         self._timers = Timers(number, broker, clock)
         self._carried: list[Message] = []
-        self._expected: set[str] = set()
         # Jobs that have ended, until they can be dropped from memory.
         self._leaving: set[str] = set()
         # What was decided and is not stored yet: a batch or two.
@@ -282,23 +280,24 @@ class Shard:
         unknown: dict[str, None] = {}
         for one in batch:
             job_id = one.job_id
-            if job_id not in jobs and job_id not in fresh and job_id not in quarantined:
+            if job_id in jobs or job_id in fresh or job_id in quarantined:
+                continue
+            if job_id in unknown or not fresh.hear(one, self.number):
                 unknown[job_id] = None
         if len(unknown) < 2:
             return {}
-        # From here on their rows may change only by this shard: nobody may admit them as they were.
-        self._expected.difference_update(unknown)
+        fresh.looked_up(unknown)
         return await self.recovery.restored(list(unknown))
 
     async def _load(self, job_id: str, restored: Restored | None = None) -> Job | None:
         if job_id in self.quarantined:
             return None
-        fresh = self.fresh.pop(job_id, None)
+        fresh = self.fresh.pop(job_id)
         if restored is None and fresh is not None:
             restored = Restored(fresh)
         try:
             if restored is None:
-                self._expected.discard(job_id)
+                self.fresh.looked_up([job_id])
                 restored = await self._store.restore(job_id)
             plan = await self._plans.get(restored.job.workflow_id, restored.job.version)
             job = self.jobs[job_id] = rebuild(plan, restored)
@@ -393,7 +392,7 @@ class Shard:
             job = self.jobs.get(job_id)
             if job is not None and job.ended:
                 del self.jobs[job_id]
-                self.fresh.pop(job_id, None)
+                self.fresh.ended(job_id)
         self._leaving &= spoken_of
 
     async def _recover(self) -> None:
@@ -405,7 +404,6 @@ class Shard:
         self._is_next_decided = False
         self.jobs.clear()
         self.fresh.clear()
-        self._expected.clear()
         self._leaving.clear()
         self._unstored.clear()
         self._carried.clear()
@@ -423,6 +421,7 @@ class Shard:
         # Asked before the inbox is emptied: a result that comes in between is then not taken for a lost task.
         lost = await self.recovery.lost(self.jobs.values(), self._broker)
         await self._drain()
+        self.fresh.believes_hints = True
         if self._lease.abandoned and lost.messages:
             changes = await self.decide(lost.messages)
             await self._commit(changes, 0, self._write(changes))
@@ -444,21 +443,9 @@ class Shard:
         """The epoch of the lease under which the shard writes."""
         return self._lease.epoch
 
-    @contextmanager
-    def expecting(self, jobs: Sequence[NewJob]) -> Generator[None]:
-        """Inside the block this process stores jobs, which it may then admit."""
-        job_ids = [job.job_id for job in jobs]
-        self._expected.update(job_ids)
-        try:
-            yield
-        finally:
-            self._expected.difference_update(job_ids)
-
     def admit(self, job: StoredJob) -> None:
         """Begin with a job that this process stored itself."""
-        # One that was already found in the rows, because the store answered late, may have moved on since.
-        if job.job_id in self._expected:
-            self.fresh[job.job_id] = job
+        self.fresh.admit(job)
         if self.admitted is not None:
             self.admitted.add(job.job_id)
 

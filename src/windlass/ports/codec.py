@@ -56,9 +56,19 @@ class _TaskFinished(Struct, frozen=True, tag="task_finished"):
     context: Raw = _NULL
 
 
+class _Submitted(Struct, frozen=True, tag="submitted"):
+    job_id: str
+    workflow_id: str | None = None
+    version: int = 0
+    input: Raw = _NULL
+    created_at: int = 0
+    priority: int = 0
+    scheduled_at: int | None = None
+
+
 _Known = (
     _TaskFinished
-    | Submitted
+    | _Submitted
     | Released
     | Proceeded
     | TaskStarted
@@ -87,7 +97,16 @@ def encode_message(message: Message) -> bytes:
 def decode_message(encoded: bytes | str) -> Message:
     """The message that `encode_message` was given; msgspec.DecodeError for anything else."""
     found = _decoder.decode(encoded)
-    return _finished(found) if isinstance(found, _TaskFinished) else found
+    if isinstance(found, _TaskFinished):
+        return _finished(found)
+    return _submitted(found) if isinstance(found, _Submitted) else found
+
+
+def _submitted(found: _Submitted) -> Submitted:
+    return Submitted(
+        found.job_id, found.workflow_id, found.version, _copied(found.input), found.created_at, found.priority,
+        found.scheduled_at,
+    )  # fmt: skip
 
 
 def _finished(found: _TaskFinished) -> TaskFinished:

@@ -1,0 +1,157 @@
+"""Hints that say how their job was stored: who believes them, and what becomes of one that comes too late."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+
+import pytest
+from msgspec import Raw
+
+from tests.engine.harness import CLOCK, Process, events_of, opened, plan, until
+from windlass.core.messages import Message, Submitted
+from windlass.engine.fresh import ENDED_MAX, TOLD_INPUT_BYTES_MAX, Fresh, hint
+from windlass.engine.ids import Ids
+from windlass.ports.codec import decode_message, encode_message
+from windlass.ports.store import NewJob, Restored, Store, StoredJob, pending_job
+
+IDS = Ids(Random(1))
+STORED = NewJob("j" * 24, "test", 3, Raw(b'{"x":1}'), 7, 0, 4, "key", "digest", 9)
+
+
+def told() -> Fresh:
+    fresh = Fresh()
+    fresh.believes_hints = True
+    return fresh
+
+
+async def stored(store: Store) -> StoredJob:
+    """A job that another process submits."""
+    now = CLOCK.now()
+    [answer] = await store.submit([NewJob(IDS.new(now), "test", 1, Raw(b"{}"), now, 0)])
+    return answer.job
+
+
+async def finished(process: Process, job_id: str) -> StoredJob:
+    """Ask the rows: the engine itself may be wrong about the job."""
+
+    async def is_over() -> bool:
+        return (await process.store.job(job_id)).status not in ("pending", "running")
+
+    await until(process, job_id, is_over, 0.01)
+    return await process.store.job(job_id)
+
+
+def test_a_hint_brings_the_whole_row() -> None:
+    fresh, job = told(), pending_job(STORED)
+
+    assert fresh.hear(decode_message(encode_message(hint(job))), 0)
+
+    found = fresh.pop(job.job_id)
+    assert found is not None
+    # Nobody needs these to run a job.
+    assert found == StoredJob(
+        job.job_id, "test", 3, 0, "pending", Raw(b'{"x":1}'), 1, 0, 4, 7, None, None, None, None, None, None, 9
+    )
+
+
+@pytest.mark.parametrize("changed", ["run", "large"])
+def test_a_hint_leaves_out_what_others_must_look_up(changed: str) -> None:
+    job_id = f"{'j' * 24}-abc" if changed == "run" else "j" * 24
+    size = 0 if changed == "run" else TOLD_INPUT_BYTES_MAX
+    job = pending_job(NewJob(job_id, "test", 1, Raw(b'"' + b"x" * size + b'"'), 7, 0))
+
+    assert hint(job) == Submitted(job_id)
+    assert not told().hear(hint(job), 0)
+
+
+def test_hints_are_not_believed_before_the_inbox_was_read() -> None:
+    fresh = told()
+    fresh.clear()
+
+    assert not fresh.hear(hint(pending_job(STORED)), 0)
+    assert not Fresh().hear(hint(pending_job(STORED)), 0)
+
+
+def test_a_hint_of_a_job_that_ended_lately_is_not_believed() -> None:
+    fresh = told()
+    fresh.ended(STORED.job_id)
+    for number in range(ENDED_MAX):
+        fresh.ended(f"other{number}")
+
+    assert not fresh.hear(hint(pending_job(STORED)), 0)
+
+
+async def test_a_job_that_a_hint_describes_begins_without_a_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(tmp_path) as store:
+        process = Process(store, plan({"a": ["b"], "b": []}))
+        await process.start()
+        looks: list[object] = []
+
+        async def restore(job_id: str) -> Restored:
+            looks.append(job_id)
+            raise AssertionError(job_id)
+
+        async def restore_all(job_ids: Sequence[str]) -> Sequence[Restored]:
+            looks.append(job_ids)
+            raise AssertionError(job_ids)
+
+        monkeypatch.setattr(store, "restore", restore)
+        monkeypatch.setattr(store, "restore_all", restore_all)
+        jobs = [await stored(store) for _ in range(3)]
+        await process.broker.send(0, [hint(job) for job in jobs])
+
+        assert [(await finished(process, job.job_id)).status for job in jobs] == ["completed"] * 3
+        assert looks == []
+        await process.stop()
+
+
+async def test_a_hint_that_comes_again_changes_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with opened(tmp_path) as store:
+        process = Process(store, plan({"a": ["b"], "b": []}))
+        await process.start()
+        job = await stored(store)
+        again: Message = hint(job)
+        await process.broker.send(0, [again, again])
+        await finished(process, job.job_id)
+        before = await events_of(store, job.job_id)
+
+        await process.broker.send(0, [again])
+        await asyncio.sleep(0.05)
+        assert not caplog.records
+        # As if it came after thousands of others.
+        process.engine.shard.fresh = told()
+        another = await stored(store)
+        await process.broker.send(0, [again])
+        await process.broker.send(0, [hint(another)])
+
+        # The commit was refused, the memory dropped, and the next job runs all the same.
+        assert (await finished(process, another.job_id)).status == "completed"
+        assert [record.message for record in caplog.records] == ["shard 0 drops its memory and rebuilds it from rows"]
+        assert await events_of(store, job.job_id) == before
+        assert (await store.job(job.job_id)).status == "completed"
+        await process.stop()
+
+
+async def test_an_owner_looks_up_what_hints_from_before_it_tell_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with opened(tmp_path) as store:
+        before = Process(store, plan({"a": ["b"], "b": []}))
+        await before.start()
+        job = await stored(store)
+        await before.broker.send(0, [hint(job)])
+        await finished(before, job.job_id)
+        await before.stop()
+
+        process = Process(store, plan({"a": ["b"], "b": []}), "two")
+        await process.broker.send(0, [hint(job)])
+        await process.start()
+        another = await stored(store)
+        await process.broker.send(0, [hint(another)])
+
+        assert (await finished(process, another.job_id)).status == "completed"
+        assert not caplog.records
+        await process.stop()
