@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -27,7 +28,7 @@ from benchmarks.celery_peer import measure as measure_celery
 from benchmarks.celery_peer import peer
 from msgspec import structs
 from tests.servers import new_database
-from tests.system.fleet import Fleet, durable_postgres, durable_redis, until
+from tests.system.fleet import Fleet, durable_postgres, durable_redis
 
 from windlass.settings import EngineSettings, Settings
 from windlass.testing.bench import NO_INPUT, Document, Figure, chain, deployed, fan, table
@@ -35,8 +36,6 @@ from windlass.wiring import Embedded, Roles, open_server
 
 REPEATS = 5
 JOBS = 1_000
-LOOK_SECONDS = 0.005
-ASK_JOBS = 1_000
 ENDS_SECONDS_MAX = 300.0
 PEER_REPEATS = 3
 PROFILE_LINES = 45
@@ -47,23 +46,25 @@ GOALS = {
 }
 
 
-async def ended(engine: Embedded, job_id: str) -> None:
-    """Return once the end of a job can be read."""
+async def ended(engine: Embedded, job_ids: Sequence[str]) -> None:
+    """Return once the ends of all jobs can be read. This process is told of them: looking takes from those measured."""
+    async with asyncio.timeout(ENDS_SECONDS_MAX):
+        await asyncio.gather(*(engine.wait_end(job_id) for job_id in job_ids))
 
-    async def is_over() -> bool:
-        return (await engine.store.standings([job_id]))[0].status not in ("pending", "running")
 
-    await until(is_over, ENDS_SECONDS_MAX, "the job has ended", LOOK_SECONDS)
+async def check_ends(engine: Embedded, job_ids: Sequence[str]) -> None:
+    """Every job must have completed."""
+    statuses = Counter(one.status for one in await engine.store.standings(job_ids))
+    assert statuses == {"completed": len(job_ids)}, statuses
 
 
 async def one_job(engine: Embedded, document: Document) -> float:
     """Seconds of one job, from its submit to its durable end."""
     began = time.perf_counter()
     job = await engine.submit(document["workflow_id"], NO_INPUT)
-    await ended(engine, job.job_id)
+    await ended(engine, [job.job_id])
     seconds = time.perf_counter() - began
-    done = await engine.store.job(job.job_id)
-    assert done.status == "completed", done
+    await check_ends(engine, [job.job_id])
     return seconds
 
 
@@ -71,16 +72,11 @@ async def many_jobs(engine: Embedded, document: Document) -> float:
     """Seconds of many jobs, from the submits to the last durable end."""
     began = time.perf_counter()
     jobs = await engine.submit_all(document["workflow_id"], [NO_INPUT] * JOBS)
-    left = [job.job_id for job in jobs]
-    while left:
-        # One of them while it is not over: whoever looks at many takes the time of those who work.
-        if (await engine.store.standings(left[-1:]))[0].status in ("pending", "running"):
-            await asyncio.sleep(LOOK_SECONDS)
-            continue
-        standings = await engine.store.standings(left[:ASK_JOBS])
-        over = {one.job_id for one in standings if one.status not in ("pending", "running")}
-        left = [job_id for job_id in left if job_id not in over]
-    return time.perf_counter() - began
+    job_ids = [job.job_id for job in jobs]
+    await ended(engine, job_ids)
+    seconds = time.perf_counter() - began
+    await check_ends(engine, job_ids)
+    return seconds
 
 
 def cpu_seconds(pid: int) -> float:

@@ -38,6 +38,7 @@ CATCHES_EVERYTHING = {
     "engine/recovery.py": "one job that can not be loaded must not keep the others from it",
     "engine/run_desk.py": "one workflow whose runs can not be followed must not keep the others from it",
     "engine/shard.py": "the top of a duty's loop; one bad job is set aside",
+    "engine/watcher.py": "the error goes to those who wait for an answer",
     "stores/sqlite_writer.py": "the top of the writer's loop: the error goes to those who wait for an answer",
     "worker/child.py": "user code",
     "worker/execute.py": "user code",

@@ -7,7 +7,9 @@ import pytest
 
 from tests.brokers.conftest import Site
 from tests.contracts.brokers import empty_postgres
-from tests.engine.harness import Process, opened, plan
+from tests.contracts.ends import listening
+from tests.engine.harness import ENDS_SECONDS, Process, opened, plan
+from tests.engine.sharing_harness import deployed
 from tests.servers import tell_redis
 from windlass.core.plan import Plan
 from windlass.engine.engine import Duties
@@ -64,3 +66,21 @@ async def test_jobs_complete_although_the_server_loses_everything_again_and_agai
         await process.stop()
 
     assert {job.status for job in ended} == {"completed"}
+
+
+async def test_a_process_without_shards_hears_over_the_server_that_a_job_has_ended(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("windlass.engine.engine.WATCH_SECONDS", 10 * ENDS_SECONDS)
+    engine_broker, server_broker = await site.open(), await site.open()
+    async with deployed(engine_broker, server_broker) as both:
+        [job_id] = await both.submit()
+        waiting = await both.waiting(job_id)
+        # The server's subscription is up.
+        await listening(server_broker, engine_broker)
+        both.gate.set()
+
+        async with asyncio.timeout(ENDS_SECONDS):
+            await waiting
+
+        assert (await both.store.job(job_id)).status == "completed"

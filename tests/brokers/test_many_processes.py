@@ -5,6 +5,7 @@ import time
 from random import Random
 
 from tests.brokers.conftest import ServerBroker, Site
+from tests.contracts.ends import Listener, listening
 from tests.contracts.test_broker import QUEUES, ids, nodes, report, task
 from windlass.core.messages import Submitted, TaskLost
 
@@ -165,3 +166,32 @@ async def test_a_holder_is_told_of_a_cancel_by_another_process(site: Site) -> No
 
     async with asyncio.timeout(5.0):
         assert list(await waiting) == ["a"]
+
+
+async def hear_seconds(teller: ServerBroker, listener: Listener, job_id: str) -> float:
+    begun = time.perf_counter()
+    teller.tell_ends([job_id])
+    await listener.until_heard([job_id])
+    return time.perf_counter() - begun
+
+
+async def test_an_end_is_heard_at_once_in_every_process(site: Site) -> None:
+    teller, *others = [await site.open() for _ in range(4)]
+    listeners = [await listening(broker, teller) for broker in others]
+
+    times = [await hear_seconds(teller, listeners[0], f"j{number}") for number in range(20)]
+
+    assert min(times) < WAKE_SECONDS_MAX
+    for listener in listeners:
+        await listener.until_heard([f"j{number}" for number in range(20)])
+
+
+async def test_many_ends_reach_another_process_whole(site: Site) -> None:
+    teller, other = await site.open(), await site.open()
+    listener = await listening(other, teller)
+    job_ids = [f"{number:024}" for number in range(2_000)]
+
+    teller.tell_ends(job_ids)
+
+    await listener.until_heard(job_ids)
+    assert set(listener.heard) == {"first", *job_ids}

@@ -10,6 +10,7 @@ import asyncpg
 import pytest
 
 from tests.contracts.brokers import empty_postgres
+from tests.contracts.ends import listening
 from tests.contracts.test_broker import QUEUES, ids, report, task
 from tests.servers import Server, free_port, start_postgres
 from windlass.brokers import postgres_link
@@ -60,6 +61,24 @@ async def test_a_crash_of_the_server_empties_the_queues_and_those_who_wait_go_on
         async with asyncio.timeout(20.0):
             assert ids(await taking) == ["b"]
             assert list(await gathering) == [Submitted("c")]
+    finally:
+        await broker.close()
+        running.stop()
+
+
+async def test_ends_told_while_the_server_is_away_disturb_nobody(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # How soon the one who listens notices that it was cut off.
+    monkeypatch.setattr(postgres_link, "PULSE_SECONDS", 0.1)
+    broker = await PostgresBroker.open(server.url)
+    listener = await listening(broker, broker)
+    server.process.send_signal(signal.SIGQUIT)
+    await asyncio.to_thread(server.process.wait)
+    broker.tell_ends(["lost"])
+    running = await restart(server)
+    try:
+        await listener.until(lambda: broker.tell_ends(["a"]), ["a"])
     finally:
         await broker.close()
         running.stop()

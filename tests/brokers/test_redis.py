@@ -1,6 +1,7 @@
 """The Redis broker and its server: emptied, restarted, hung or gone at any moment."""
 
 import asyncio
+import gc
 import signal
 import subprocess
 from collections.abc import AsyncIterator, Iterator
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 import redis
 
+from tests.contracts.ends import listening
 from tests.contracts.test_broker import QUEUES, ids, nodes, report, task
 from tests.servers import Server, free_port, start_redis, tell_redis
 from windlass.brokers import redis_link
@@ -280,6 +282,33 @@ async def test_an_acknowledgement_survives_a_lost_connection(broker: RedisBroker
     await broker.rewind(0)
 
     assert list(await broker.gather(0, 10, 0.0)) == [Submitted("b")]
+
+
+async def test_ends_told_while_the_server_is_away_are_lost_without_a_word(
+    restarted: RedisBroker, server: Restartable, caplog: pytest.LogCaptureFixture
+) -> None:
+    listener = await listening(restarted, restarted)
+    server.kill()
+    for number in range(20):
+        restarted.tell_ends([f"lost-{number}"])
+        await asyncio.sleep(0.005)
+    await server.start_again()
+
+    await listener.until(lambda: restarted.tell_ends(["a"]), ["a"])
+    gc.collect()
+    # That nothing is heard is said once, by the one who listens.
+    assert {record.name for record in caplog.records} <= {"windlass.brokers"}
+    assert not [record for record in caplog.records if "PUBLISH" in record.getMessage()]
+
+
+async def test_a_closed_broker_tells_nobody_of_ends(redis_url: str, caplog: pytest.LogCaptureFixture) -> None:
+    broker = await RedisBroker.open(redis_url)
+    broker.tell_ends(["a"])
+    await broker.close()
+    broker.tell_ends(["b"])
+    gc.collect()
+
+    assert caplog.records == []
 
 
 async def test_a_server_that_speaks_another_language_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -226,11 +226,11 @@ async def rows(url: str, statement: str, *arguments: object) -> Sequence[Any]:
         await connection.close()
 
 
-async def until(ask: Any, seconds: float, what: str, look_seconds: float = LOOK_SECONDS) -> Any:
+async def until(ask: Any, seconds: float, what: str) -> Any:
     """Ask again and again until the answer is true; the answer. AssertionError after so long."""
     deadline = time.monotonic() + seconds
     while True:
         if answer := await ask():
             return answer
         assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
-        await asyncio.sleep(look_seconds)
+        await asyncio.sleep(LOOK_SECONDS)

@@ -132,6 +132,10 @@ class StubBroker:
 
     async def rewind(self, shard: int) -> None: ...
 
+    def tell_ends(self, job_ids: Sequence[str]) -> None: ...
+
+    def hear_ends(self, hear: Callable[[Sequence[str]], None]) -> None: ...
+
 
 def task(handler: str, params: object = None, task_id: str = "job_node_1", **rest: Any) -> Task:
     job_id, node_id, attempt = task_id.rsplit("_", 2)

@@ -3,7 +3,7 @@
 import asyncio
 import math
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from heapq import nsmallest
 
 from msgspec import Struct
@@ -114,6 +114,7 @@ class MemoryBroker:
         self._serves: dict[str, tuple[str, ...]] = {}
         self._stops: dict[str, list[str]] = {}
         self._inboxes: dict[int, _Inbox] = {}
+        self._hearing: list[Callable[[Sequence[str]], None]] = []
         self._work = Bell()
         self._stopping = Bell()
 
@@ -325,3 +326,12 @@ class MemoryBroker:
         inbox.unread.extendleft(reversed(inbox.gathered))
         inbox.gathered.clear()
         inbox.bell.ring()
+
+    # Ends of jobs
+
+    def tell_ends(self, job_ids: Sequence[str]) -> None:
+        for hear in self._hearing:
+            hear(job_ids)
+
+    def hear_ends(self, hear: Callable[[Sequence[str]], None]) -> None:
+        self._hearing.append(hear)

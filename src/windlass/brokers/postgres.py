@@ -7,7 +7,7 @@ A crash of the server empties the tables; the engines publish again what their r
 import asyncio
 import logging
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -293,6 +293,14 @@ class PostgresBroker:
         inbox.floor = 0
         inbox.reading += 1
         inbox.ear.ring()
+
+    # Ends of jobs
+
+    def tell_ends(self, job_ids: Sequence[str]) -> None:
+        self._notices.tell_ends(job_ids)
+
+    def hear_ends(self, hear: Callable[[Sequence[str]], None]) -> None:
+        self._notices.hear_ends(hear)
 
 
 def _deliveries(rows: Sequence[Any]) -> list[Delivery]:

@@ -27,6 +27,8 @@ PULSE_SECONDS = 5.0
 NOTIFY_SECONDS_MIN = 0.002
 NOTIFY_CHANNEL = "windlass_broker"
 PAYLOAD_BYTES_MAX = 7_000
+# What is told of a job that has ended begins so.
+ENDED = "ended:"
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 
 # Nothing here waits for a disk, and every statement is a walk along an index: a plan that was made while a table was
@@ -188,6 +190,7 @@ class Notices:
         self._link = link
         # An ordered set: what is said twice before it was sent is sent once.
         self._untold: dict[str, None] = {}
+        self._hearing: list[Callable[[Sequence[str]], None]] = []
         self._telling: asyncio.Task[None] | None = None
         self._listening = asyncio.ensure_future(self._listen())
 
@@ -195,8 +198,19 @@ class Notices:
         """Ring for these channels here and everywhere, soon; the caller's transaction is over."""
         for channel in channels:
             self.bells.ring(channel)
-            self._untold[channel] = None
-        if channels and self._telling is None:
+        self._tell_soon(channels)
+
+    def tell_ends(self, job_ids: Sequence[str]) -> None:
+        """Say everywhere that jobs have ended, soon."""
+        self._tell_soon([ENDED + job_id for job_id in job_ids])
+
+    def hear_ends(self, hear: Callable[[Sequence[str]], None]) -> None:
+        """From now on call `hear` with jobs that are said to have ended."""
+        self._hearing.append(hear)
+
+    def _tell_soon(self, entries: Sequence[str]) -> None:
+        self._untold.update(dict.fromkeys(entries))
+        if entries and self._telling is None:
             self._telling = asyncio.ensure_future(self._tell())
 
     async def _tell(self) -> None:
@@ -237,8 +251,16 @@ class Notices:
             pause = min(pause * 2, RETRY_SECONDS_MAX)
 
     def _hear(self, connection: object, process: object, channel: object, payload: str) -> None:
-        for told in payload.split("\n"):
+        entries = payload.split("\n")
+        for told in entries:
+            # Nobody has an ear for the end of a job: where nobody hears of ends, each costs one look.
             self.bells.ring(told)
+        if self._hearing:
+            self._hear_ends([told.removeprefix(ENDED) for told in entries if told.startswith(ENDED)])
+
+    def _hear_ends(self, job_ids: Sequence[str]) -> None:
+        for hear in self._hearing if job_ids else ():
+            hear(job_ids)
 
     async def aclose(self) -> None:
         """Stop listening and telling."""
@@ -249,12 +271,15 @@ class Notices:
                     await task
 
 
-def _payloads(channels: Sequence[str]) -> list[str]:
-    """Join names into few notifications, none of them too long."""
-    payloads: list[str] = []
-    for channel in channels:
-        if payloads and len(payloads[-1].encode()) + len(channel.encode()) < PAYLOAD_BYTES_MAX:
-            payloads[-1] += f"\n{channel}"
-        else:
-            payloads.append(channel)
-    return payloads
+def _payloads(entries: Sequence[str]) -> list[str]:
+    """Join entries into few notifications, none of them too long."""
+    parts: list[list[str]] = []
+    room = 0
+    for entry in entries:
+        size = len(entry.encode()) + 1
+        if not parts or size > room:
+            parts.append([])
+            room = PAYLOAD_BYTES_MAX
+        parts[-1].append(entry)
+        room -= size
+    return ["\n".join(part) for part in parts]

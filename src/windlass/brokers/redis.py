@@ -5,7 +5,7 @@ It keeps nothing that the rows do not know. A server that was emptied or restart
 
 import logging
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -28,6 +28,8 @@ BATCH_BYTES_MAX = 4 * 1024 * 1024
 ASK_MAX = 5_000
 WORKERS_MAX = 10_000
 STOPS_MAX = 1_000
+# The channel on which ends of jobs are told.
+ENDED = "ended"
 # How many waiting parties a process remembers; each worker id and each shard is one.
 EARS_MAX = 1_000
 _MICROSECONDS = 1_000_000
@@ -62,6 +64,7 @@ class RedisBroker:
         self._bells = self._subscription.bells
         self._ears: OrderedDict[tuple[str, ...], Ear] = OrderedDict()
         self._inboxes: dict[int, Inbox] = {}
+        self._hearing: list[Callable[[Sequence[str]], None]] = []
 
     @classmethod
     async def open(cls, url: str, prefix: str = PREFIX) -> "RedisBroker":
@@ -241,6 +244,23 @@ class RedisBroker:
 
     async def rewind(self, shard: int) -> None:
         self._inbox(shard).rewind()
+
+    # Ends of jobs
+
+    def tell_ends(self, job_ids: Sequence[str]) -> None:
+        for part in _portions(job_ids, BATCH_MAX):
+            self._link.hint("PUBLISH", self._prefix + ENDED, " ".join(part))
+
+    def hear_ends(self, hear: Callable[[Sequence[str]], None]) -> None:
+        if not self._hearing:
+            self._subscription.listen([ENDED], self._hear_ends)
+        self._hearing.append(hear)
+
+    def _hear_ends(self, notification: bytes) -> None:
+        # Nothing, where it has just begun to listen.
+        job_ids = notification.decode("utf-8", "replace").split()
+        for hear in self._hearing if job_ids else ():
+            hear(job_ids)
 
 
 def _deliveries(found: Sequence[Any]) -> list[Delivery]:

@@ -113,13 +113,24 @@ class Link:
         self._write()
 
     def _ridden(self, command: Sequence[Argument], answer: "asyncio.Future[Any]") -> None:
+        if self._is_lost(command, answer):
+            self.ride(*command)
+
+    def hint(self, *command: Argument) -> None:
+        """Have a command sent at once. Nobody waits for it, and it is lost if the connection fails."""
+        if not self._is_closed:
+            answer = self._begin(command)
+            answer.add_done_callback(lambda _: self._is_lost(command, answer))
+
+    def _is_lost(self, command: Sequence[Argument], answer: "asyncio.Future[Any]") -> bool:
+        """Whether a command that nobody waits for may not have got through; one that was refused has."""
         failure = None if answer.cancelled() else answer.exception()
         if failure is None or self._is_closed:
-            return
+            return False
         if isinstance(failure, self._dial.refused):
             log.warning("Redis at %s refused %s: %s", self._dial.place, command[0], failure)
-        else:
-            self.ride(*command)
+            return False
+        return True
 
     async def call(self, *command: Argument) -> Any:
         """Send a command, again if the connection fails, and return its answer. BrokerUnavailable."""

@@ -2,9 +2,8 @@
 
 import asyncio
 import logging
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from random import Random
 
 from msgspec import Struct
@@ -29,6 +28,7 @@ from windlass.engine.scheduler import LOOK_SECONDS, Scheduler
 from windlass.engine.shard import Shard
 from windlass.engine.sweeper import FLIGHT_SECONDS, Sweeper
 from windlass.engine.values import Values
+from windlass.engine.waiting import Waiting
 from windlass.engine.watcher import WATCH_SECONDS, Watcher
 from windlass.ports.artefacts import Artefacts
 from windlass.ports.broker import Broker
@@ -41,7 +41,6 @@ SILENT_SECONDS = 15.0
 REAP_SECONDS = 5.0
 RUN_HEARTBEAT_SECONDS = 10.0
 RUN_HEARTBEATS_MISSED_MAX = 360
-ENDED_MAX = 10_000
 ARTEFACT_BYTES_MAX = 64 * 1024 * 1024
 MICROSECONDS = 1_000_000
 # A request is durable before it is applied. When the shard is busy recovering, its caller need not wait for all of it.
@@ -115,10 +114,8 @@ class Engine:
         self._reaped_at = clock.now()
         self._duties: list[asyncio.Task[None]] = []
         self._leases: Leases | None = None
-        self._watcher = Watcher(store, self._news_of)
-        self._ends: dict[str, list[asyncio.Future[None]]] = {}
-        # Jobs that ended lately: those who ask for them need no look at the database.
-        self._ended: OrderedDict[str, None] = OrderedDict()
+        self._watcher = Watcher(store, None if sharing is None else broker, self._news_of, self._hear_ends)
+        self._waiting = Waiting()
         self._asked: dict[str, asyncio.Future[None]] = {}
         self._counts = Counts()
         # Checks the input of jobs that the rules about runs make.
@@ -127,7 +124,6 @@ class Engine:
         self.runs = EngineRuns(
             store, clock, plans, self._ids, self._total, self._await_applied, self._hint, self._stored
         )
-        self._watched: dict[str, list[asyncio.Event]] = {}
 
     @property
     def shard(self) -> Shard:
@@ -404,22 +400,14 @@ class Engine:
 
     async def wait(self, job_id: str) -> None:
         """Return once the job has ended and its end is durable."""
-        if job_id in self._ended:
+        if self._waiting.is_over(job_id):
             return
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._ends.setdefault(job_id, []).append(future)
-        try:
+        with self._waiting.end(job_id) as end:
             if not self._is_here(job_id):
-                job = await self._store.job(job_id)
-                if JOB_STATES[job.status] in JOB_FINAL:
+                self._watcher.listen()
+                if JOB_STATES[(await self._watcher.standing(job_id)).status] in JOB_FINAL:
                     return
-            await future
-        finally:
-            waiting = self._ends.get(job_id, [])
-            if future in waiting:
-                waiting.remove(future)
-                if not waiting:
-                    del self._ends[job_id]
+            await end
 
     def _is_here(self, job_id: str) -> bool:
         """Whether a shard of this process has the job in memory, and so tells of its end."""
@@ -428,41 +416,32 @@ class Engine:
 
     async def _watch(self) -> None:
         """Look after the jobs that somebody here waits for and another process runs."""
-        elsewhere = [job_id for job_id in {*self._ends, *self._watched} if not self._is_here(job_id)]
+        elsewhere = [job_id for job_id in self._waiting.job_ids if not self._is_here(job_id)]
         await self._watcher.look(elsewhere, list(self._asked))
 
     def _news_of(self, standing: Standing | None, request_id: str | None = None) -> None:
         """What a look into the database found to have changed."""
         if request_id is not None:
             self._settle(request_id)
-        if standing is None:
-            return
-        for event in self._watched.get(standing.job_id, ()):
-            event.set()
-        if JOB_STATES[standing.status] in JOB_FINAL:
-            self._tell_end(standing.job_id)
+        if standing is not None:
+            self._waiting.tell(standing.job_id, has_ended=JOB_STATES[standing.status] in JOB_FINAL)
+
+    def _hear_ends(self, job_ids: Sequence[str]) -> None:
+        """What some process says has ended; what runs here is known better here."""
+        for job_id in job_ids:
+            if self._waiting.is_for(job_id) and not self._is_here(job_id):
+                self._waiting.tell(job_id, has_ended=True)
 
     def _settle(self, request_id: str) -> None:
         applied = self._asked.get(request_id)
         if applied is not None and not applied.done():
             applied.set_result(None)
 
-    def _tell_end(self, job_id: str) -> None:
-        for future in self._ends.pop(job_id, ()):
-            if not future.done():
-                future.set_result(None)
-
-    @contextmanager
-    def news(self, job_id: str) -> Generator[asyncio.Event]:
+    def news(self, job_id: str) -> AbstractContextManager[asyncio.Event]:
         """An event that is set whenever something was stored about the job, until the block ends."""
-        event = asyncio.Event()
-        self._watched.setdefault(job_id, []).append(event)
-        try:
-            yield event
-        finally:
-            self._watched[job_id].remove(event)
-            if not self._watched[job_id]:
-                del self._watched[job_id]
+        if not self._is_here(job_id):
+            self._watcher.listen()
+        return self._waiting.news(job_id)
 
     def counted(self) -> Counted:
         """What this process has done since it started."""
@@ -471,20 +450,11 @@ class Engine:
     def _listen(self, changes: Changes) -> None:
         """After a commit: count it, and tell those who wait."""
         self._counts.add(changes)
-        if self._watched:
-            for job_id in changes.events.keys() & self._watched.keys():
-                for event in self._watched[job_id]:
-                    event.set()
         for request_id in changes.requests:
             self._settle(request_id)
         if changes.runs is not None:
             for request_id in changes.runs.requests:
                 self._settle(request_id)
-        for job_id, row in changes.jobs.items():
-            if row.status == "running":
-                self._ended.pop(job_id, None)
-        for job_id in changes.finished:
-            self._ended[job_id] = None
-            self._tell_end(job_id)
-        while len(self._ended) > ENDED_MAX:
-            self._ended.popitem(last=False)
+        self._waiting.tell_all(changes)
+        if changes.finished and self._sharing is not None:
+            self._broker.tell_ends(changes.finished)

@@ -4,7 +4,7 @@ A broker carries work in flight and hints; rows carry the truth. It may lose eve
 the engine publishes again what its rows say is in flight.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -130,4 +130,12 @@ class Broker(Protocol):
 
     async def rewind(self, shard: int) -> None:
         """Gather again from the oldest message not acknowledged: a new owner, or one that lost its memory."""
+        ...
+
+    def tell_ends(self, job_ids: Sequence[str]) -> None:
+        """Tell every process that jobs have ended: a hint, which is sent soon and may get lost."""
+        ...
+
+    def hear_ends(self, hear: Callable[[Sequence[str]], None]) -> None:
+        """From now on call `hear` with jobs that any process says have ended; some are missed, some come twice."""
         ...

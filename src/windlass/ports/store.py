@@ -6,6 +6,7 @@ from typing import Protocol
 from msgspec import Raw, Struct
 
 from windlass.core.changes import Changes, Departure, Event, Gather, NodeRow, TaskRow
+from windlass.core.errors import JobNotFound
 from windlass.core.iterations import LoopRows
 from windlass.core.messages import TaskFinished
 from windlass.core.submits import NewJob
@@ -176,6 +177,11 @@ class Standing(Struct, frozen=True):
     job_id: str
     seq: int
     status: str
+
+
+def no_job(job_id: str) -> JobNotFound:
+    """What is raised for an id that no job has."""
+    return JobNotFound(f"there is no job {job_id}; `windlass jobs list` shows the jobs of this database")
 
 
 class JobFilter(Struct, frozen=True):

@@ -37,6 +37,7 @@ from windlass.ports.store import (
     StoredWorkflow,
     Submission,
     WorkflowFilter,
+    no_job,
     pending_job,
 )
 from windlass.stores.migrate import migrate_postgres
@@ -55,7 +56,6 @@ from windlass.stores.rows import (
     job_of,
     job_query,
     loops_to_restore,
-    no_job,
     no_workflow,
     node_of,
     task_of,

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Raw, Struct, structs
 
 from windlass.core.changes import BlockRow, Changes, Departure, Event, JobRow, NodeRow, PageRow, TaskRow
-from windlass.core.errors import JobNotFound, WorkflowNotFound
+from windlass.core.errors import WorkflowNotFound
 from windlass.core.iterations import LoopRows, decode_progress
 from windlass.ports.overview import NodeEvents
 from windlass.ports.store import JobFilter, NewJob, NodeBrief, StoredJob, StoredWorkflow
@@ -199,10 +199,6 @@ def text_of(raw: Raw | None) -> str | None:
 
 def raw_of(text: str | None) -> Any:
     return None if text is None else Raw(text.encode())
-
-
-def no_job(job_id: str) -> JobNotFound:
-    return JobNotFound(f"there is no job {job_id}; `windlass jobs list` shows the jobs of this database")
 
 
 def no_workflow(which: str) -> WorkflowNotFound:

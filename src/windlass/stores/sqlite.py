@@ -37,6 +37,7 @@ from windlass.ports.store import (
     StoredWorkflow,
     Submission,
     WorkflowFilter,
+    no_job,
 )
 from windlass.stores import sqlite_leases
 from windlass.stores.connection import Connection, as_dicts, connect, first_dict, grow_log
@@ -56,7 +57,6 @@ from windlass.stores.rows import (
     job_row_values,
     loop_of,
     loops_to_restore,
-    no_job,
     no_workflow,
     node_of,
     node_values,

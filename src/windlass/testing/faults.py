@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
 from contextvars import Context, ContextVar, copy_context
 from enum import Enum, unique
+from functools import partial
 from random import Random
 from typing import Any, Protocol
 
@@ -21,6 +22,8 @@ WRITES = frozenset({
 })  # fmt: skip
 # Ports within a port.
 PARTS = frozenset({"runs", "overview"})
+# Calls that nobody waits for.
+HINTS = frozenset({"tell_ends", "hear_ends"})
 REPEATABLE = frozenset({"send", "publish", "finish", "cancel", "consume"})
 
 
@@ -269,6 +272,8 @@ class Wire:
             part.active, part.inside, part.failed = self.active, self.inside, self.failed
             setattr(self, call, part)
             return part
+        if call in HINTS:
+            return partial(self._hint, call)
 
         async def through(*arguments: Any, **options: Any) -> Any:
             self.active[call] += 1
@@ -284,6 +289,11 @@ class Wire:
 
         setattr(self, call, through)
         return through
+
+    def _hint(self, call: str, *arguments: Any) -> None:
+        # What is lost is as if it had never been said: there is no fault to choose.
+        if not self.life.dead and self.life.cut.isdisjoint((self.name, call)):
+            getattr(self._port(), call)(*arguments)
 
     async def _through(self, call: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
         if self._watch is not None:

@@ -12,7 +12,7 @@ from msgspec import Raw
 
 from windlass.clock import SystemClock
 from windlass.core.changes import Changes, Departure, Event, Gather, NodeRow, TaskRow
-from windlass.core.errors import CommitUnknown, JobNotFound, RequestRefused, StaleLease, WorkflowNotFound
+from windlass.core.errors import CommitUnknown, RequestRefused, StaleLease, WorkflowNotFound
 from windlass.core.iterations import LoopRows, decode_progress
 from windlass.ports.clock import Clock
 from windlass.ports.handler import LogLine
@@ -34,6 +34,7 @@ from windlass.ports.store import (
     StoredWorkflow,
     Submission,
     WorkflowFilter,
+    no_job,
     pending_job,
 )
 from windlass.testing.history import LoopRecords
@@ -469,7 +470,7 @@ class MemoryStore:
     def _kept(self, job_id: str) -> _Kept:
         kept = self._jobs.get(job_id)
         if kept is None:
-            raise JobNotFound(f"there is no job {job_id}; `windlass jobs list` shows the jobs of this database")
+            raise no_job(job_id)
         return kept
 
 

@@ -4,7 +4,7 @@ Reading removes nothing. What a process acknowledges is what it gathered itself,
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from windlass.brokers.memory import MemoryBroker
@@ -25,6 +25,8 @@ class SharedBroker:
         self._inboxes: dict[int, dict[int, Message]] = {}
         # Numbers go on after everything was lost, as those of a server's streams do.
         self._last = 0
+        # Those who hear of ends: a server that was emptied still knows who listens.
+        self.hearing: list[Callable[[Sequence[str]], None]] = []
 
     def lose_everything(self) -> None:
         """What a server that was emptied still has: nothing."""
@@ -83,3 +85,12 @@ class Seat:
         """As the contract says."""
         self._read.pop(shard, None)
         self._gathered.pop(shard, None)
+
+    def tell_ends(self, job_ids: Sequence[str]) -> None:
+        """As the contract says."""
+        for hear in self._server.hearing:
+            hear(job_ids)
+
+    def hear_ends(self, hear: Callable[[Sequence[str]], None]) -> None:
+        """As the contract says."""
+        self._server.hearing.append(hear)

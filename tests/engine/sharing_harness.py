@@ -1,0 +1,111 @@
+"""An engine with a worker that runs all jobs, and beside it a process that owns no shards: it submits and waits."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from random import Random
+
+from msgspec import Raw
+
+from tests.engine.harness import CLOCK, ENDS_SECONDS, plan
+from windlass.core.plan import NodePlan
+from windlass.engine.engine import Duties, Engine, Sharing
+from windlass.engine.plans import Plans
+from windlass.ports.broker import Broker
+from windlass.ports.control import Submit
+from windlass.ports.declare import declared, handler
+from windlass.ports.handler import Context, Handler
+from windlass.ports.store import Standing
+from windlass.testing.memory_artefacts import MemoryArtefacts
+from windlass.testing.memory_store import MemoryStore
+from windlass.worker.worker import Worker
+
+SHARDS, LEASE_SECONDS = 4, 60.0
+LOOK_SECONDS = 0.01
+
+
+class AskedStore(MemoryStore):
+    """Remembers which jobs were asked for together by those who wait."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.questions: list[Sequence[str]] = []
+        self._news = asyncio.Event()
+
+    async def standings(self, job_ids: Sequence[str]) -> Sequence[Standing]:
+        found = await super().standings(job_ids)
+        self.questions.append(job_ids)
+        self._news.set()
+        return found
+
+    async def until_asked(self, times: int = 1) -> None:
+        """Return once it was asked so often."""
+        async with asyncio.timeout(ENDS_SECONDS):
+            while len(self.questions) < times:
+                self._news.clear()
+                await self._news.wait()
+
+
+class Deployment:
+    """Both processes, their store, and the gate that every job waits at."""
+
+    def __init__(self, store: AskedStore, engine: Engine, server: Engine, gate: asyncio.Event) -> None:
+        self.store = store
+        self.engine = engine
+        self.server = server
+        self.gate = gate
+
+    async def submit(self, count: int = 1) -> list[str]:
+        wanted = [Submit("test", 1, Raw(b"{}"))] * count
+        return [answer.job.job_id for answer in await self.server.submit_all(wanted)]
+
+    async def begun(self, job_id: str) -> None:
+        """Return once the engine has the job in memory."""
+        async with asyncio.timeout(ENDS_SECONDS):
+            # Nobody tells of it.
+            while not any(job_id in shard.jobs for shard in self.engine.held):  # noqa: ASYNC110
+                await asyncio.sleep(LOOK_SECONDS)
+
+    async def waiting(self, job_id: str) -> "asyncio.Task[None]":
+        """A wait of the server that found the job unfinished."""
+        times = len(self.store.questions) + 1
+        waiting = asyncio.create_task(self.server.wait(job_id))
+        await self.store.until_asked(times)
+        return waiting
+
+
+def _handlers(gate: asyncio.Event) -> Mapping[str, Handler]:
+    @handler("gate")
+    async def wait(ctx: Context) -> None:
+        """Wait until the gate is open."""
+        await gate.wait()
+
+    return {"gate": declared(wait)}
+
+
+@asynccontextmanager
+async def deployed(engine_broker: Broker, server_broker: Broker) -> AsyncIterator[Deployment]:
+    """Both processes, up and running."""
+    store, artefacts, gate = AskedStore(), MemoryArtefacts(), asyncio.Event()
+    await store.put_workflow("test", Raw(b"{}"), "digest", CLOCK.now())
+    one = plan({"a": []}, a=NodePlan(id="a", handler="gate"))
+
+    def process(name: str, broker: Broker, *, owns: bool) -> Engine:
+        sharing, plans = Sharing(SHARDS, LEASE_SECONDS, owns=owns), Plans(store, lambda stored: one)
+        duties = Duties(sweep_seconds=0.05)
+        return Engine(
+            store, broker, CLOCK, plans, artefacts, Random(), owner=name, duties=duties, sharing=sharing
+        )  # fmt: skip
+
+    engine, server = process("engine", engine_broker, owns=True), process("server", server_broker, owns=False)
+    worker = Worker(engine_broker, dict(_handlers(gate)), CLOCK, worker_id="worker", artefacts=artefacts)
+    await engine.start()
+    await server.start()
+    working = asyncio.create_task(worker.run())
+    try:
+        yield Deployment(store, engine, server, gate)
+    finally:
+        await worker.stop(0.0)
+        await working
+        await server.stop()
+        await engine.stop()
