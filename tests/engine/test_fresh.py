@@ -21,7 +21,7 @@ STORED = NewJob("j" * 24, "test", 3, Raw(b'{"x":1}'), 7, 0, 4, "key", "digest", 
 
 def told() -> Fresh:
     fresh = Fresh()
-    fresh.believes_hints = True
+    fresh.begin(0)
     return fresh
 
 
@@ -65,12 +65,15 @@ def test_a_hint_leaves_out_what_others_must_look_up(changed: str) -> None:
     assert not told().hear(hint(job), 0)
 
 
-def test_hints_are_not_believed_before_the_inbox_was_read() -> None:
-    fresh = told()
-    fresh.clear()
-
+def test_hints_about_what_was_made_before_this_owner_are_not_believed() -> None:
+    fresh = Fresh()
     assert not fresh.hear(hint(pending_job(STORED)), 0)
-    assert not Fresh().hear(hint(pending_job(STORED)), 0)
+
+    fresh.begin(STORED.created_at)
+    assert not fresh.hear(hint(pending_job(STORED)), 0)
+
+    fresh.begin(STORED.created_at - 1)
+    assert fresh.hear(hint(pending_job(STORED)), 0)
 
 
 def test_a_hint_of_a_job_that_ended_lately_is_not_believed() -> None:

@@ -1,5 +1,6 @@
 """Jobs of a shard that nothing has happened to since they were stored: they begin without a look at their rows."""
 
+import math
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 
@@ -28,9 +29,9 @@ class Fresh:
     def __init__(self) -> None:
         self._jobs: dict[str, StoredJob] = {}
         self._expected: set[str] = set()
-        # Whether hints are believed. Not those that were there before this owner, or before it lost its memory: their
-        # jobs may have moved on. Should one come again much later, its commit is refused.
-        self.believes_hints = False
+        # Hints about jobs that were made after this are believed: nobody but this owner can have begun with them. Where
+        # that is wrong, because one came again much later or from a clock that is ahead, the commit is refused.
+        self._believed_after = math.inf
         # Two halves, of which the older is dropped when the newer is full.
         self._ended: set[str] = set()
         self._ended_before: set[str] = set()
@@ -46,11 +47,11 @@ class Fresh:
         """The row of a job, for whoever begins with it."""
         return self._jobs.pop(job_id, None)
 
-    def clear(self) -> None:
-        """Believe nothing any more."""
+    def begin(self, now: int) -> None:
+        """An owner begins, or begins again: what was there before may have moved on."""
         self._jobs.clear()
         self._expected.clear()
-        self.believes_hints = False
+        self._believed_after = now
 
     @contextmanager
     def expecting(self, jobs: Sequence[NewJob]) -> Generator[None]:
@@ -81,9 +82,11 @@ class Fresh:
 
     def hear(self, message: Message, shard: int) -> bool:
         """Whether the message says how its job was stored, and is believed."""
-        if not self.believes_hints or type(message) is not Submitted or message.workflow_id is None:
+        if type(message) is not Submitted or message.workflow_id is None or message.input is None:
             return False
-        if message.input is None or message.job_id in self._ended or message.job_id in self._ended_before:
+        if message.created_at <= self._believed_after:
+            return False
+        if message.job_id in self._ended or message.job_id in self._ended_before:
             return False
         self._jobs[message.job_id] = pending_job(
             NewJob(

@@ -403,7 +403,7 @@ class Shard:
         self._lease = await self._taken()
         self._is_next_decided = False
         self.jobs.clear()
-        self.fresh.clear()
+        self.fresh.begin(self._clock.now())
         self._leaving.clear()
         self._unstored.clear()
         self._carried.clear()
@@ -421,7 +421,6 @@ class Shard:
         # Asked before the inbox is emptied: a result that comes in between is then not taken for a lost task.
         lost = await self.recovery.lost(self.jobs.values(), self._broker)
         await self._drain()
-        self.fresh.believes_hints = True
         if self._lease.abandoned and lost.messages:
             changes = await self.decide(lost.messages)
             await self._commit(changes, 0, self._write(changes))
