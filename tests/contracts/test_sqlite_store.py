@@ -14,6 +14,7 @@ from windlass.core.errors import CommitUnknown, StoreUnavailable, WorkflowNotFou
 from windlass.ports.store import JobFilter, Request, StoredWorkflow
 from windlass.stores.migrate import migrations
 from windlass.stores.newest import KEPT_MAX, Newest
+from windlass.stores.queries import queries
 from windlass.stores.sqlite import SqliteStore
 
 
@@ -313,4 +314,15 @@ async def test_the_first_event_is_shown_once_whoever_stored_the_job(store: Sqlit
     ]
     shown = list(connection.execute("select job_id, seq, event_type from event_list order by job_id"))
     assert shown == [("new", 1, "job_created"), ("old", 1, "job_created")]
+    connection.close()
+
+
+async def test_a_page_of_events_is_read_without_the_others(store: SqliteStore, path: str) -> None:
+    connection = apsw.Connection(path)
+
+    asked = f"explain query plan {queries('sqlite')['events_of_job']}"
+    plan = [row[3] for row in connection.execute(asked, ("j1", 0, 10))]
+
+    assert "MERGE (UNION ALL)" in plan
+    assert not [step for step in plan if "SCAN" in step or "TEMP" in step]
     connection.close()

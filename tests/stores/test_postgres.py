@@ -1,6 +1,7 @@
 """What is particular to PostgreSQL: many processes, servers that come and go, migrations, values."""
 
 import asyncio
+import re
 import subprocess
 from contextlib import suppress
 from pathlib import Path
@@ -378,3 +379,18 @@ async def test_the_first_event_is_shown_once_whoever_stored_the_job(
     ]
     shown = await admin.fetch("select job_id, seq, event_type from event_list order by job_id")
     assert [tuple(row) for row in shown] == [("new", 1, "job_created"), ("old", 1, "job_created")]
+
+
+async def test_a_page_of_events_is_read_without_the_others(store: PostgresStore, admin: asyncpg.Connection) -> None:
+    await store.submit([new_job("j1")])
+    await admin.execute(
+        "insert into events (job_id, first_seq, last_seq, body) select 'j1', n, n, '[]' from generate_series(2, 5000) n"
+    )
+    await admin.execute("analyze events")
+    text = queries("postgres")["events_of_job"].replace("$1", "'j1'")
+
+    for after in (0, 2500):
+        asked = text.replace("$2", str(after)).replace("$3", "10")
+        plan = await admin.fetch(f"explain (analyze, costs off, timing off, buffers off) {asked}")
+        read = [int(float(rows)) for row in plan for rows in re.findall(r"actual rows=([\d.]+)", row[0])]
+        assert max(read) <= 11, plan

@@ -462,7 +462,7 @@ class SqliteStore:
         def read(connection: Connection) -> list[Event]:
             found: list[Event] = []
             # A page holds at least one event that is wanted, so `limit` pages are always enough.
-            for (body,) in connection.execute(self._sql["events_of_job"], (job_id, after_seq, limit)):
+            for body, _ in connection.execute(self._sql["events_of_job"], (job_id, after_seq, limit)):
                 found.extend(event_of(event) for event in decode_page(body) if event.seq > after_seq)
                 if len(found) >= limit:
                     break

@@ -41,7 +41,7 @@ class SqliteOverview:
     async def node_events(self, job_id: str, after_seq: int, limit: int, looked_at_max: int) -> NodeEvents:
         def read(connection: Connection) -> NodeEvents:
             pages = connection.execute(self._sql["events_of_job"], (job_id, after_seq, looked_at_max))
-            return without_items((body for (body,) in pages), after_seq, limit, looked_at_max)
+            return without_items((body for body, _ in pages), after_seq, limit, looked_at_max)
 
         return await self._read(read)
 

@@ -1,12 +1,15 @@
 -- The first event of a job, that it was made, is its row: no page repeats it. Earlier versions stored one.
+create view first_pages as
+select job_id, 1::bigint as first_seq, 1::bigint as last_seq,
+       format('[[1,"job_created",null,null,%s,{"workflow_id":%s,"version":%s},null,null,null]]', created_at,
+              to_json(workflow_id), version) as body
+  from jobs
+ where not exists (select from events where events.job_id = jobs.job_id and first_seq = 1);
+
 create view event_pages as
 select job_id, first_seq, last_seq, body from events
 union all
-select job_id, 1, 1,
-       format('[[1,"job_created",null,null,%s,{"workflow_id":%s,"version":%s},null,null,null]]', created_at,
-              to_json(workflow_id), version)
-  from jobs
- where not exists (select from events where events.job_id = jobs.job_id and first_seq = 1);
+select job_id, first_seq, last_seq, body from first_pages;
 
 create or replace view event_list as
 select event_pages.job_id,

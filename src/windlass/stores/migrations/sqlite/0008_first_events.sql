@@ -1,12 +1,15 @@
 -- The first event of a job, that it was made, is its row: no page repeats it. Earlier versions stored one.
+create view first_pages as
+select job_id, 1 as first_seq, 1 as last_seq,
+       json_array(json_array(1, 'job_created', null, null, created_at,
+                             json_object('workflow_id', workflow_id, 'version', version), null, null, null)) as body
+  from jobs
+ where not exists (select 1 from events where events.job_id = jobs.job_id and first_seq = 1);
+
 create view event_pages as
 select job_id, first_seq, last_seq, body from events
 union all
-select job_id, 1, 1,
-       json_array(json_array(1, 'job_created', null, null, created_at,
-                             json_object('workflow_id', workflow_id, 'version', version), null, null, null))
-  from jobs
- where not exists (select 1 from events where events.job_id = jobs.job_id and first_seq = 1);
+select job_id, first_seq, last_seq, body from first_pages;
 
 drop view event_list;
 

@@ -170,11 +170,14 @@ select output from pages
 
 -- name: events_of_job
 -- Numbers have no gaps: the first page that is wanted begins at or before the first number that is, and the last one at
--- or before the last number.
-select body from event_pages
- where job_id = $1 and first_seq <= $2::bigint + $3::bigint and last_seq > $2
-   and first_seq >= coalesce((select max(first_seq) from events where job_id = $1 and first_seq <= $2 + 1), 0)
- order by first_seq;
+-- or before the last number. Not from the view of all pages: that would read all pages of the job.
+select body from (
+    select first_seq, body from first_pages where job_id = $1 and $2::bigint = 0
+    union all
+    select first_seq, body from events
+     where job_id = $1 and first_seq <= $2 + $3::bigint and last_seq > $2
+       and first_seq >= coalesce((select max(first_seq) from events where job_id = $1 and first_seq <= $2 + 1), 0)
+) as found order by first_seq;
 
 -- name: prune
 -- Jobs that somebody works on at this moment (a retry) are left for another time, and so are those of runs that have

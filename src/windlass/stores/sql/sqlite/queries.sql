@@ -131,8 +131,10 @@ select output from pages
 
 -- name: events_of_job
 -- The first page that is wanted is the last one that begins at or before the first number: found by the index, however
--- many pages come before it.
-select body from event_pages
+-- many pages come before it. Not from the view of all pages: that would put them all in order first.
+select body, first_seq from first_pages where job_id = ?1 and ?2 = 0
+union all
+select body, first_seq from events
  where job_id = ?1 and last_seq > ?2
    and first_seq >= coalesce((select max(first_seq) from events where job_id = ?1 and first_seq <= ?2 + 1), 0)
  order by first_seq limit ?3;
