@@ -32,6 +32,7 @@ from windlass.connections.named import Connections
 from windlass.connections.secrets import Secrets
 from windlass.core.changes import Event
 from windlass.core.errors import StoreUnavailable
+from windlass.core.plan import Plan
 from windlass.core.states import JOB_FINAL, JOB_STATES
 from windlass.engine.engine import Duties, Engine, Sharing
 from windlass.engine.plans import Plans
@@ -115,8 +116,15 @@ class Embedded:
 
     async def deploy(self, definition: Definition) -> StoredWorkflow:
         """Store a definition, as a new version if it differs from the newest."""
-        encoded = definition_json(definition)
-        return await self.store.put_workflow(definition.workflow_id, encoded, digest(encoded), self._clock.now())
+        return await self.deploy_encoded(definition.workflow_id, definition_json(definition))
+
+    async def deploy_encoded(self, workflow_id: str, encoded: Raw) -> StoredWorkflow:
+        """Store a definition that was checked, encoded since: a large one takes a fraction of the memory so."""
+        return await self.store.put_workflow(workflow_id, encoded, digest(encoded), self._clock.now())
+
+    async def plan(self, workflow_id: str, version: int) -> Plan:
+        """The plan of a version. WorkflowNotFound."""
+        return await self._plans.get(workflow_id, version)
 
     async def submit(
         self, workflow_id: str, input: object, *, version: int | None = None, idempotency_key: str | None = None

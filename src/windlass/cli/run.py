@@ -4,9 +4,9 @@ from pathlib import Path
 
 import click
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
-from windlass.adapters import compiled, registry_of
+from windlass.adapters import registry_of
 from windlass.api.shapes import job_shape
 from windlass.cli.documents import read_input, read_workflow, report
 from windlass.cli.loop import run_async, stop_signals, unless
@@ -14,11 +14,9 @@ from windlass.cli.progress import Progress
 from windlass.cli.user_code import import_modules
 from windlass.cli.views import follow, print_outcome, viewing
 from windlass.core.errors import DefinitionInvalid, InputInvalid
-from windlass.core.plan import Plan
 from windlass.ports.store import StoredJob
 from windlass.settings import Settings, load_settings
-from windlass.spec.compile import compile_plan
-from windlass.spec.model import Definition
+from windlass.spec import definition_json
 from windlass.wiring import Embedded, JobResult, open_embedded
 
 UNUSABLE, INTERRUPTED = 2, 130
@@ -29,7 +27,9 @@ class Request(Struct, frozen=True):
     """What was asked for."""
 
     file: Path
-    definition: Definition
+    workflow_id: str
+    # Checked and encoded.
+    definition: Raw
     input: dict[str, object]
     as_json: bool
     resume: bool
@@ -74,18 +74,23 @@ def command(
     settings = settings_for(database, imports)
     import_modules(settings.worker.imports)
     try:
-        definition, warnings = read_workflow(file, registry_of(settings), strict=True)
+        workflow_id, definition = _read(file, settings)
     except DefinitionInvalid as refused:
         report(file, refused.problems)
         return UNUSABLE
-    report(file, warnings)
     try:
-        request = Request(file, definition, read_input(input_file, pairs), as_json, resume)
+        request = Request(file, workflow_id, definition, read_input(input_file, pairs), as_json, resume)
         outcome = run_async(run_job(settings, request))
     except InputInvalid as refused:
         report(input_file or Path("input"), refused.problems)
         return UNUSABLE
     return conclude(request, outcome)
+
+
+def _read(file: Path, settings: Settings) -> tuple[str, Raw]:
+    definition, warnings = read_workflow(file, registry_of(settings), strict=True)
+    report(file, warnings)
+    return definition.workflow_id, definition_json(definition)
 
 
 def settings_for(database: str | None, imports: tuple[str, ...]) -> Settings:
@@ -108,28 +113,21 @@ async def run_job(settings: Settings, request: Request) -> Outcome:
             if request.as_json:
                 ended = await unless(stop, embedded.wait_end(job.job_id))
             else:
-                progress = Progress(await _plan(embedded, request, job), job.job_id)
+                # A job that is taken up may be of an older version than the file.
+                progress = Progress(await embedded.plan(job.workflow_id, job.version), job.job_id)
                 with viewing(progress) as view:
                     ended = await unless(stop, follow(embedded.watch(job.job_id), view))
             return Outcome(job.job_id, await embedded.result(job.job_id) if ended else None)
 
 
 async def _begin(embedded: Embedded, request: Request) -> StoredJob | None:
-    workflow_id = request.definition.workflow_id
     if request.resume:
-        job = await embedded.resumable(workflow_id)
+        job = await embedded.resumable(request.workflow_id)
         if job is not None:
             await embedded.resume(job.job_id)
         return job
-    workflow = await embedded.deploy(request.definition)
-    return await embedded.submit(workflow_id, request.input, version=workflow.version)
-
-
-async def _plan(embedded: Embedded, request: Request, job: StoredJob) -> Plan:
-    """A job that is taken up may be of an older version than the file."""
-    if request.resume:
-        return compiled(await embedded.store.workflow(job.workflow_id, job.version))
-    return compile_plan(request.definition, job.version)
+    workflow = await embedded.deploy_encoded(request.workflow_id, request.definition)
+    return await embedded.submit(request.workflow_id, request.input, version=workflow.version)
 
 
 def conclude(request: Request, outcome: Outcome) -> int:
@@ -139,7 +137,7 @@ def conclude(request: Request, outcome: Outcome) -> int:
         job = job_shape(result.job, result.result_data, result.nodes)
         return print_outcome(job, as_json=request.as_json)
     if outcome.job_id is None:
-        click.echo(f"there is no unfinished job of {request.definition.workflow_id} to take up", err=True)
+        click.echo(f"there is no unfinished job of {request.workflow_id} to take up", err=True)
         return UNUSABLE
     if request.as_json:
         click.echo(msgspec.json.encode({"job_id": outcome.job_id, "status": "running", **NOTHING_YET}))
