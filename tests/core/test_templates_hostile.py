@@ -114,8 +114,12 @@ class Names:
         return ["a", "big"]
 
 compile_template("{{ 1 + 1 }}").render(Names())
+# Not getrusage: what a process is forked from counts there too, and hides what it grows by.
+def peak_kb():
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM"))
+
 resource.setrlimit(resource.RLIMIT_AS, (%d, %d))
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = peak_kb()
 for name, source in json.load(sys.stdin).items():
     began = time.process_time()
     try:
@@ -126,7 +130,7 @@ for name, source in json.load(sys.stdin).items():
         if len(str(error)) > 2000:
             outcome = "a long message"
     seconds = time.process_time() - began
-    growth = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    growth = peak_kb() - before
     print(json.dumps([name, outcome, seconds, growth]), flush=True)
 """
 

@@ -1,0 +1,35 @@
+"""A workflow of a hundred thousand nodes runs to its end in little memory."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from windlass.testing.bench import LARGE_DEPTH, LARGE_LANES, lanes
+
+PEAK_MB_MAX = 350
+
+# The kernel's word for the peak of this program alone: getrusage counts what it was forked from.
+RUN = """
+import atexit, runpy, sys
+from pathlib import Path
+
+def tell() -> None:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    Path("peak_kb").write_text(next(line.split()[1] for line in lines if line.startswith("VmHWM:")))
+
+atexit.register(tell)
+sys.argv = ["windlass", "run", "large.json", "--json"]
+runpy.run_module("windlass", run_name="__main__")
+"""
+
+
+def test_a_hundred_thousand_nodes_run_in_little_memory(tmp_path: Path) -> None:
+    (tmp_path / "large.json").write_text(json.dumps(lanes(LARGE_LANES, LARGE_DEPTH)))
+
+    ended = subprocess.run([sys.executable, "-c", RUN], cwd=tmp_path, stdout=subprocess.PIPE, timeout=120, check=False)
+
+    told = json.loads(ended.stdout)
+    assert (ended.returncode, told["status"]) == (0, "completed")
+    assert len(told["nodes"]) == LARGE_LANES * LARGE_DEPTH + 2
+    assert int((tmp_path / "peak_kb").read_text()) / 1024 < PEAK_MB_MAX
