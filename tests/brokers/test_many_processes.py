@@ -170,7 +170,7 @@ async def test_a_holder_is_told_of_a_cancel_by_another_process(site: Site) -> No
 
 async def hear_seconds(teller: ServerBroker, listener: Listener, job_id: str) -> float:
     begun = time.perf_counter()
-    teller.tell_ends([job_id])
+    teller.tell_done([job_id])
     await listener.until_heard([job_id])
     return time.perf_counter() - begun
 
@@ -191,7 +191,7 @@ async def test_many_ends_reach_another_process_whole(site: Site) -> None:
     listener = await listening(other, teller)
     job_ids = [f"{number:024}" for number in range(2_000)]
 
-    teller.tell_ends(job_ids)
+    teller.tell_done(job_ids)
 
     await listener.until_heard(job_ids)
     assert set(listener.heard) == {"first", *job_ids}

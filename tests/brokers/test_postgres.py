@@ -75,10 +75,10 @@ async def test_ends_told_while_the_server_is_away_disturb_nobody(
     listener = await listening(broker, broker)
     server.process.send_signal(signal.SIGQUIT)
     await asyncio.to_thread(server.process.wait)
-    broker.tell_ends(["lost"])
+    broker.tell_done(["lost"])
     running = await restart(server)
     try:
-        await listener.until(lambda: broker.tell_ends(["a"]), ["a"])
+        await listener.until(lambda: broker.tell_done(["a"]), ["a"])
     finally:
         await broker.close()
         running.stop()

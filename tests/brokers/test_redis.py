@@ -290,11 +290,11 @@ async def test_ends_told_while_the_server_is_away_are_lost_without_a_word(
     listener = await listening(restarted, restarted)
     server.kill()
     for number in range(20):
-        restarted.tell_ends([f"lost-{number}"])
+        restarted.tell_done([f"lost-{number}"])
         await asyncio.sleep(0.005)
     await server.start_again()
 
-    await listener.until(lambda: restarted.tell_ends(["a"]), ["a"])
+    await listener.until(lambda: restarted.tell_done(["a"]), ["a"])
     gc.collect()
     # That nothing is heard is said once, by the one who listens.
     assert {record.name for record in caplog.records} <= {"windlass.brokers"}
@@ -303,9 +303,9 @@ async def test_ends_told_while_the_server_is_away_are_lost_without_a_word(
 
 async def test_a_closed_broker_tells_nobody_of_ends(redis_url: str, caplog: pytest.LogCaptureFixture) -> None:
     broker = await RedisBroker.open(redis_url)
-    broker.tell_ends(["a"])
+    broker.tell_done(["a"])
     await broker.close()
-    broker.tell_ends(["b"])
+    broker.tell_done(["b"])
     gc.collect()
 
     assert caplog.records == []

@@ -1,4 +1,4 @@
-"""Those who wait for a job that another process runs are told of its end, and find it if they are not."""
+"""Those who wait for what another process does are told that it is done, and find it if they are not."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -15,7 +15,7 @@ from windlass.testing.shared_broker import Seat, SharedBroker
 
 
 class NotedSeat(Seat):
-    """Counts what is said and heard of ends, and says nothing to others if asked."""
+    """Counts what is said and who listens, and says nothing to others if asked."""
 
     def __init__(self, server: SharedBroker) -> None:
         super().__init__(server)
@@ -23,14 +23,14 @@ class NotedSeat(Seat):
         self.listeners = 0
         self.is_mute = False
 
-    def tell_ends(self, job_ids: Sequence[str]) -> None:
-        self.told += job_ids
+    def tell_done(self, ids: Sequence[str]) -> None:
+        self.told += ids
         if not self.is_mute:
-            super().tell_ends(job_ids)
+            super().tell_done(ids)
 
-    def hear_ends(self, hear: Callable[[Sequence[str]], None]) -> None:
+    def hear_done(self, hear: Callable[[Sequence[str]], None]) -> None:
         self.listeners += 1
-        super().hear_ends(hear)
+        super().hear_done(hear)
 
 
 class Seats:
@@ -82,6 +82,25 @@ async def test_those_who_follow_a_job_hear_of_its_end(deployment: Deployment) ->
             await news.wait()
 
     assert (await deployment.store.job(job_id)).status == "completed"
+
+
+@pytest.mark.usefixtures("unwatched")
+@pytest.mark.parametrize("ask", ["cancel", "retry"])
+async def test_that_a_request_was_applied_is_heard_without_a_look(
+    deployment: Deployment, seats: Seats, monkeypatch: pytest.MonkeyPatch, ask: str
+) -> None:
+    monkeypatch.setattr("windlass.engine.engine.APPLIED_SECONDS_MAX", 10 * ENDS_SECONDS)
+    [job_id] = await deployment.submit()
+    await deployment.begun(job_id)
+
+    async with asyncio.timeout(ENDS_SECONDS):
+        await deployment.server.cancel(job_id)
+        if ask == "retry":
+            await deployment.server.retry(job_id)
+
+    status = (await deployment.store.job(job_id)).status
+    assert status == ("cancelled" if ask == "cancel" else "running")
+    assert seats.server.listeners == 1
 
 
 async def test_an_end_that_nobody_told_of_is_found(deployment: Deployment, seats: Seats) -> None:
@@ -137,7 +156,7 @@ async def test_what_others_say_of_a_job_that_runs_here_counts_for_nothing(deploy
     # There is one that does not run here: it listens.
     with deployment.engine.news("elsewhere") as news:
         await asyncio.sleep(0)
-        seats.server.tell_ends([job_id, "elsewhere"])
+        seats.server.tell_done([job_id, "elsewhere"])
         await news.wait()
     await asyncio.sleep(0)
     was_done = waiting.done()
@@ -176,7 +195,7 @@ async def test_an_engine_that_runs_alone_tells_nobody(tmp_path: Path) -> None:
     heard: list[Sequence[str]] = []
     async with opened(tmp_path) as store:
         process = Process(store, plan({"a": []}))
-        process.broker.hear_ends(heard.append)
+        process.broker.hear_done(heard.append)
         await process.start()
         await process.ended((await process.submit()).job_id)
         await process.stop()

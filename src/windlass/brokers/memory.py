@@ -327,11 +327,11 @@ class MemoryBroker:
         inbox.gathered.clear()
         inbox.bell.ring()
 
-    # Ends of jobs
+    # What is done
 
-    def tell_ends(self, job_ids: Sequence[str]) -> None:
+    def tell_done(self, ids: Sequence[str]) -> None:
         for hear in self._hearing:
-            hear(job_ids)
+            hear(ids)
 
-    def hear_ends(self, hear: Callable[[Sequence[str]], None]) -> None:
+    def hear_done(self, hear: Callable[[Sequence[str]], None]) -> None:
         self._hearing.append(hear)

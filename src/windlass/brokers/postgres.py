@@ -294,13 +294,13 @@ class PostgresBroker:
         inbox.reading += 1
         inbox.ear.ring()
 
-    # Ends of jobs
+    # What is done
 
-    def tell_ends(self, job_ids: Sequence[str]) -> None:
-        self._notices.tell_ends(job_ids)
+    def tell_done(self, ids: Sequence[str]) -> None:
+        self._notices.tell_done(ids)
 
-    def hear_ends(self, hear: Callable[[Sequence[str]], None]) -> None:
-        self._notices.hear_ends(hear)
+    def hear_done(self, hear: Callable[[Sequence[str]], None]) -> None:
+        self._notices.hear_done(hear)
 
 
 def _deliveries(rows: Sequence[Any]) -> list[Delivery]:

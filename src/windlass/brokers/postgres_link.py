@@ -27,8 +27,8 @@ PULSE_SECONDS = 5.0
 NOTIFY_SECONDS_MIN = 0.002
 NOTIFY_CHANNEL = "windlass_broker"
 PAYLOAD_BYTES_MAX = 7_000
-# What is told of a job that has ended begins so.
-ENDED = "ended:"
+# What is told of a job that has ended, or of a request that was applied, begins so.
+DONE = "done:"
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 
 # Nothing here waits for a disk, and every statement is a walk along an index: a plan that was made while a table was
@@ -200,12 +200,12 @@ class Notices:
             self.bells.ring(channel)
         self._tell_soon(channels)
 
-    def tell_ends(self, job_ids: Sequence[str]) -> None:
-        """Say everywhere that jobs have ended, soon."""
-        self._tell_soon([ENDED + job_id for job_id in job_ids])
+    def tell_done(self, ids: Sequence[str]) -> None:
+        """Say everywhere that jobs have ended or requests were applied, soon."""
+        self._tell_soon([DONE + one for one in ids])
 
-    def hear_ends(self, hear: Callable[[Sequence[str]], None]) -> None:
-        """From now on call `hear` with jobs that are said to have ended."""
+    def hear_done(self, hear: Callable[[Sequence[str]], None]) -> None:
+        """From now on call `hear` with the ids of what is said to be done."""
         self._hearing.append(hear)
 
     def _tell_soon(self, entries: Sequence[str]) -> None:
@@ -253,14 +253,14 @@ class Notices:
     def _hear(self, connection: object, process: object, channel: object, payload: str) -> None:
         entries = payload.split("\n")
         for told in entries:
-            # Nobody has an ear for the end of a job: where nobody hears of ends, each costs one look.
+            # Nobody has an ear for what is done: where nobody hears of it, each costs one look.
             self.bells.ring(told)
         if self._hearing:
-            self._hear_ends([told.removeprefix(ENDED) for told in entries if told.startswith(ENDED)])
+            self._hear_done([told.removeprefix(DONE) for told in entries if told.startswith(DONE)])
 
-    def _hear_ends(self, job_ids: Sequence[str]) -> None:
-        for hear in self._hearing if job_ids else ():
-            hear(job_ids)
+    def _hear_done(self, ids: Sequence[str]) -> None:
+        for hear in self._hearing if ids else ():
+            hear(ids)
 
     async def aclose(self) -> None:
         """Stop listening and telling."""

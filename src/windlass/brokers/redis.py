@@ -28,8 +28,8 @@ BATCH_BYTES_MAX = 4 * 1024 * 1024
 ASK_MAX = 5_000
 WORKERS_MAX = 10_000
 STOPS_MAX = 1_000
-# The channel on which ends of jobs are told.
-ENDED = "ended"
+# The channel on which is told what is done.
+DONE = "done"
 # How many waiting parties a process remembers; each worker id and each shard is one.
 EARS_MAX = 1_000
 _MICROSECONDS = 1_000_000
@@ -245,22 +245,22 @@ class RedisBroker:
     async def rewind(self, shard: int) -> None:
         self._inbox(shard).rewind()
 
-    # Ends of jobs
+    # What is done
 
-    def tell_ends(self, job_ids: Sequence[str]) -> None:
-        for part in _portions(job_ids, BATCH_MAX):
-            self._link.hint("PUBLISH", self._prefix + ENDED, " ".join(part))
+    def tell_done(self, ids: Sequence[str]) -> None:
+        for part in _portions(ids, BATCH_MAX):
+            self._link.hint("PUBLISH", self._prefix + DONE, " ".join(part))
 
-    def hear_ends(self, hear: Callable[[Sequence[str]], None]) -> None:
+    def hear_done(self, hear: Callable[[Sequence[str]], None]) -> None:
         if not self._hearing:
-            self._subscription.listen([ENDED], self._hear_ends)
+            self._subscription.listen([DONE], self._hear_done)
         self._hearing.append(hear)
 
-    def _hear_ends(self, notification: bytes) -> None:
+    def _hear_done(self, notification: bytes) -> None:
         # Nothing, where it has just begun to listen.
-        job_ids = notification.decode("utf-8", "replace").split()
-        for hear in self._hearing if job_ids else ():
-            hear(job_ids)
+        ids = notification.decode("utf-8", "replace").split()
+        for hear in self._hearing if ids else ():
+            hear(ids)
 
 
 def _deliveries(found: Sequence[Any]) -> list[Delivery]:

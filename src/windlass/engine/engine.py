@@ -114,7 +114,7 @@ class Engine:
         self._reaped_at = clock.now()
         self._duties: list[asyncio.Task[None]] = []
         self._leases: Leases | None = None
-        self._watcher = Watcher(store, None if sharing is None else broker, self._news_of, self._hear_ends)
+        self._watcher = Watcher(store, None if sharing is None else broker, self._news_of, self._hear_done)
         self._waiting = Waiting()
         self._asked: dict[str, asyncio.Future[None]] = {}
         self._counts = Counts()
@@ -389,6 +389,7 @@ class Engine:
         """Store a request and wait until it was applied, so that whoever looks next sees what came of it."""
         applied: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._asked[request_id] = applied
+        self._watcher.listen()
         try:
             shard = await store()
             await self._hint(shard, [message])
@@ -426,11 +427,13 @@ class Engine:
         if standing is not None:
             self._waiting.tell(standing.job_id, has_ended=JOB_STATES[standing.status] in JOB_FINAL)
 
-    def _hear_ends(self, job_ids: Sequence[str]) -> None:
-        """What some process says has ended; what runs here is known better here."""
-        for job_id in job_ids:
-            if self._waiting.is_for(job_id) and not self._is_here(job_id):
-                self._waiting.tell(job_id, has_ended=True)
+    def _hear_done(self, ids: Sequence[str]) -> None:
+        """Jobs that some process says have ended, and requests that were applied; what runs here is known here."""
+        for one in ids:
+            if one in self._asked:
+                self._settle(one)
+            elif self._waiting.is_for(one) and not self._is_here(one):
+                self._waiting.tell(one, has_ended=True)
 
     def _settle(self, request_id: str) -> None:
         applied = self._asked.get(request_id)
@@ -450,11 +453,9 @@ class Engine:
     def _listen(self, changes: Changes) -> None:
         """After a commit: count it, and tell those who wait."""
         self._counts.add(changes)
-        for request_id in changes.requests:
+        requests = changes.requests if changes.runs is None else [*changes.requests, *changes.runs.requests]
+        for request_id in requests:
             self._settle(request_id)
-        if changes.runs is not None:
-            for request_id in changes.runs.requests:
-                self._settle(request_id)
         self._waiting.tell_all(changes)
-        if changes.finished and self._sharing is not None:
-            self._broker.tell_ends(changes.finished)
+        if self._sharing is not None and (changes.finished or requests):
+            self._broker.tell_done([*changes.finished, *requests])

@@ -132,10 +132,10 @@ class Broker(Protocol):
         """Gather again from the oldest message not acknowledged: a new owner, or one that lost its memory."""
         ...
 
-    def tell_ends(self, job_ids: Sequence[str]) -> None:
-        """Tell every process that jobs have ended: a hint, which is sent soon and may get lost."""
+    def tell_done(self, ids: Sequence[str]) -> None:
+        """Tell every process that jobs have ended or requests were applied: a hint, sent soon, which may get lost."""
         ...
 
-    def hear_ends(self, hear: Callable[[Sequence[str]], None]) -> None:
-        """From now on call `hear` with jobs that any process says have ended; some are missed, some come twice."""
+    def hear_done(self, hear: Callable[[Sequence[str]], None]) -> None:
+        """From now on call `hear` with the ids that any process tells of; some are missed, some come twice."""
         ...

@@ -23,7 +23,7 @@ WRITES = frozenset({
 # Ports within a port.
 PARTS = frozenset({"runs", "overview"})
 # Calls that nobody waits for.
-HINTS = frozenset({"tell_ends", "hear_ends"})
+HINTS = frozenset({"tell_done", "hear_done"})
 REPEATABLE = frozenset({"send", "publish", "finish", "cancel", "consume"})
 
 

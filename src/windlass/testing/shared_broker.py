@@ -25,7 +25,7 @@ class SharedBroker:
         self._inboxes: dict[int, dict[int, Message]] = {}
         # Numbers go on after everything was lost, as those of a server's streams do.
         self._last = 0
-        # Those who hear of ends: a server that was emptied still knows who listens.
+        # Those who hear of what is done: a server that was emptied still knows who listens.
         self.hearing: list[Callable[[Sequence[str]], None]] = []
 
     def lose_everything(self) -> None:
@@ -86,11 +86,11 @@ class Seat:
         self._read.pop(shard, None)
         self._gathered.pop(shard, None)
 
-    def tell_ends(self, job_ids: Sequence[str]) -> None:
+    def tell_done(self, ids: Sequence[str]) -> None:
         """As the contract says."""
         for hear in self._server.hearing:
-            hear(job_ids)
+            hear(ids)
 
-    def hear_ends(self, hear: Callable[[Sequence[str]], None]) -> None:
+    def hear_done(self, hear: Callable[[Sequence[str]], None]) -> None:
         """As the contract says."""
         self._server.hearing.append(hear)
