@@ -21,13 +21,13 @@ STORED = NewJob("j" * 24, "test", 3, Raw(b'{"x":1}'), 7, 0, 4, "key", "digest", 
 
 def told() -> Fresh:
     fresh = Fresh()
-    fresh.begin(0)
+    fresh.believe_after(0)
     return fresh
 
 
-async def stored(store: Store) -> StoredJob:
-    """A job that another process submits."""
-    now = CLOCK.now()
+async def stored(store: Store, ahead_seconds: int = 0) -> StoredJob:
+    """A job that another process submits, perhaps by a clock that is ahead."""
+    now = CLOCK.now() + ahead_seconds * 1_000_000
     [answer] = await store.submit([NewJob(IDS.new(now), "test", 1, Raw(b"{}"), now, 0)])
     return answer.job
 
@@ -69,11 +69,14 @@ def test_hints_about_what_was_made_before_this_owner_are_not_believed() -> None:
     fresh = Fresh()
     assert not fresh.hear(hint(pending_job(STORED)), 0)
 
-    fresh.begin(STORED.created_at)
+    fresh.believe_after(STORED.created_at)
     assert not fresh.hear(hint(pending_job(STORED)), 0)
 
-    fresh.begin(STORED.created_at - 1)
+    fresh.believe_after(STORED.created_at - 1)
     assert fresh.hear(hint(pending_job(STORED)), 0)
+
+    fresh.clear()
+    assert not fresh.hear(hint(pending_job(STORED)), 0)
 
 
 def test_a_hint_of_a_job_that_ended_lately_is_not_believed() -> None:
@@ -111,11 +114,14 @@ async def test_a_job_that_a_hint_describes_begins_without_a_look(
         await process.stop()
 
 
-async def test_a_hint_that_comes_again_changes_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("ahead_seconds", [0, 3600])
+async def test_a_hint_that_comes_again_changes_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, ahead_seconds: int
+) -> None:
     async with opened(tmp_path) as store:
         process = Process(store, plan({"a": ["b"], "b": []}))
         await process.start()
-        job = await stored(store)
+        job = await stored(store, ahead_seconds)
         again: Message = hint(job)
         await process.broker.send(0, [again, again])
         await finished(process, job.job_id)
@@ -138,13 +144,14 @@ async def test_a_hint_that_comes_again_changes_nothing(tmp_path: Path, caplog: p
         await process.stop()
 
 
+@pytest.mark.parametrize("ahead_seconds", [0, 3600])
 async def test_an_owner_looks_up_what_hints_from_before_it_tell_of(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, ahead_seconds: int
 ) -> None:
     async with opened(tmp_path) as store:
         before = Process(store, plan({"a": ["b"], "b": []}))
         await before.start()
-        job = await stored(store)
+        job = await stored(store, ahead_seconds)
         await before.broker.send(0, [hint(job)])
         await finished(before, job.job_id)
         await before.stop()

@@ -47,11 +47,15 @@ class Fresh:
         """The row of a job, for whoever begins with it."""
         return self._jobs.pop(job_id, None)
 
-    def begin(self, now: int) -> None:
-        """An owner begins, or begins again: what was there before may have moved on."""
+    def clear(self) -> None:
+        """An owner begins, or begins again: nothing is believed until it has read what was there before it."""
         self._jobs.clear()
         self._expected.clear()
-        self._believed_after = now
+        self._believed_after = math.inf
+
+    def believe_after(self, began_at: int) -> None:
+        """The owner has read what was there before it. A hint that a clock ahead of time lets pass comes only later."""
+        self._believed_after = began_at
 
     @contextmanager
     def expecting(self, jobs: Sequence[NewJob]) -> Generator[None]:

@@ -401,9 +401,10 @@ class Shard:
             task.cancel()
         self._gather_failure = None
         self._lease = await self._taken()
+        began_at = self._clock.now()
         self._is_next_decided = False
         self.jobs.clear()
-        self.fresh.begin(self._clock.now())
+        self.fresh.clear()
         self._leaving.clear()
         self._unstored.clear()
         self._carried.clear()
@@ -421,6 +422,7 @@ class Shard:
         # Asked before the inbox is emptied: a result that comes in between is then not taken for a lost task.
         lost = await self.recovery.lost(self.jobs.values(), self._broker)
         await self._drain()
+        self.fresh.believe_after(began_at)
         if self._lease.abandoned and lost.messages:
             changes = await self.decide(lost.messages)
             await self._commit(changes, 0, self._write(changes))
