@@ -151,6 +151,8 @@ class Worker:
         self._executor = Executor(self._around)
         duties = {"take": self._take, "report": self._report, "beat": self._beat, "listen": self._listen}
         self._duties = [asyncio.create_task(self._lasting(duty), name=name) for name, duty in duties.items()]
+        # Where everything is cancelled at once, it may end just after somebody began to wait for what it reports.
+        self._duties[1].add_done_callback(lambda _: self._flushed.set())
         if self._pulse is not None:
             self._pulse.start(self._worker_id, self._to_extend, self._give_up)
         try:
