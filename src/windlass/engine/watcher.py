@@ -32,7 +32,7 @@ class Watcher:
         self._answering: set[asyncio.Task[None]] = set()
 
     def listen(self) -> None:
-        """Begin to hear of ends that other processes tell of: somebody waits for one."""
+        """Begin to hear what other processes tell is done: somebody waits for it."""
         if not self._is_listening and self._broker is not None:
             self._is_listening = True
             self._broker.hear_done(self._hear)
