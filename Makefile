@@ -108,7 +108,7 @@ chaos: $(READY) ## Kill, pause and empty everything under load for five minutes,
 	@$(BIN)/python -m benchmarks.chaos $(ARGS)
 
 simulate: $(READY) ## Run the simulator over many seeds (SEEDS=5000)
-	@$(BIN)/python -m windlass.testing.simulate --seeds $(SEEDS) $(ARGS)
+	@$(BIN)/python -m simulation --seeds $(SEEDS) $(ARGS)
 
 # The lock names no index: whichever one pip is set up for must deliver exactly these hashes.
 lock: $(READY) ## Resolve the dependencies again

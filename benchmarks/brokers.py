@@ -14,11 +14,11 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from msgspec import Raw
-from tests.servers import Server, start_postgres, start_redis
 
+from tests.servers import Server, start_postgres, start_redis
 from windlass.brokers.memory import MemoryBroker
-from windlass.brokers.postgres import PostgresBroker
-from windlass.brokers.redis import RedisBroker
+from windlass.brokers.postgres.broker import PostgresBroker
+from windlass.brokers.redis.broker import RedisBroker
 from windlass.clock import SystemClock
 from windlass.core.changes import Task
 from windlass.core.messages import Succeeded, TaskFinished

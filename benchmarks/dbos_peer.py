@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dbos import DBOS, DBOSConfig
+
 from tests.servers import new_database
 from tests.system.fleet import durable_postgres
 

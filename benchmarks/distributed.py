@@ -24,15 +24,15 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import structs
+
 from benchmarks.celery_peer import measure as measure_celery
 from benchmarks.celery_peer import peer
-from msgspec import structs
 from tests.servers import new_database
 from tests.system.fleet import Fleet, durable_postgres, durable_redis
-
+from windlass.cli.measurements import NO_INPUT, Document, Figure, chain, deployed, fan, table
+from windlass.process import Embedded, Roles, open_server
 from windlass.settings import EngineSettings, Settings
-from windlass.testing.bench import NO_INPUT, Document, Figure, chain, deployed, fan, table
-from windlass.wiring import Embedded, Roles, open_server
 
 REPEATS = 5
 JOBS = 1_000
@@ -54,7 +54,7 @@ async def ended(engine: Embedded, job_ids: Sequence[str]) -> None:
 
 async def check_ends(engine: Embedded, job_ids: Sequence[str]) -> None:
     """Every job must have completed."""
-    statuses = Counter(one.status for one in await engine.store.standings(job_ids))
+    statuses = Counter(one.status for one in await engine.store.job_positions(job_ids))
     assert statuses == {"completed": len(job_ids)}, statuses
 
 

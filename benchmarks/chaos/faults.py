@@ -9,8 +9,9 @@ from pathlib import Path
 from random import Random
 
 import asyncpg
-from benchmarks.chaos.work import TARGET
 from msgspec import Struct
+
+from benchmarks.chaos.work import TARGET
 from tests.servers import new_database, tell_redis
 from tests.system.fleet import UP_SECONDS_MAX, Fleet, Process, Restartable, durable_postgres, durable_redis, rows, until
 
@@ -20,7 +21,7 @@ SERVER = "server"
 LOOK_SECONDS = 0.1
 # A process that could not start (its database was away) is started again after this long.
 START_PAUSE_SECONDS = 0.5
-HANDLERS = "windlass.testing.chaos_steps"
+HANDLERS = "benchmarks.chaos.handlers"
 
 
 class Pace(Struct, frozen=True):
@@ -125,7 +126,7 @@ class Site:
             await process.up()
             self.starts["processes started again"] += 1
         except AssertionError:
-            # Without its servers it can not start, and says so.
+            # Without its servers it cannot start, and says so.
             self.starts["starts that failed while servers were away"] += 1
             await asyncio.sleep(START_PAUSE_SECONDS)
         finally:

@@ -11,14 +11,14 @@ from random import Random
 from typing import Any
 
 import msgspec
+from msgspec import Struct
+
 from benchmarks.chaos.audit import audit
 from benchmarks.chaos.faults import Pace, Site
+from benchmarks.chaos.handlers import FOLDER
+from benchmarks.chaos.history import Findings
 from benchmarks.chaos.work import HELD_BACK, TABLE_SQL, Load
-from msgspec import Struct
 from tests.system.fleet import rows, until
-
-from windlass.testing.chaos_audit import Findings
-from windlass.testing.chaos_steps import FOLDER
 
 # After the last fault all jobs must have ended within this time, and the queues must be empty soon after.
 ENDS_SECONDS_MAX = 180.0

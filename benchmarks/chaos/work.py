@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
+from simulation.history import Acknowledged
 from windlass.client import Client
 from windlass.core.errors import ApiError, RequestRefused, ServerUnreachable, StoreUnavailable, WindlassError
-from windlass.testing.history import Acknowledged
 from windlass.wire import BatchItem, SubmitRequest
 
 BATCH_JOBS = 10

@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 from windlass.core.errors import FatalError, RetryableError
-from windlass.ports.declare import handler
 from windlass.ports.handler import Context
+from windlass.ports.handler_declaration import handler
 
 if TYPE_CHECKING:
     from windlass.client import Client

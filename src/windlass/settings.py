@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from windlass.core.errors import Problem, SettingsInvalid
-from windlass.core.json_values import nearest
+from windlass.core.templates.json_values import nearest
 
 FILE_NAME = "windlass.toml"
 FILE_BYTES_MAX = 1 << 20
@@ -27,9 +27,9 @@ DEFAULT = "default"
 SECRET_NAMES = frozenset({"api_key"})
 # And whatever is in this one.
 SECRET_SECTION = "secrets"
-ARTEFACT_BYTES_MAX = 64 * 1024 * 1024
+ARTIFACT_BYTES_MAX = 64 * 1024 * 1024
 # A child process gets params of up to four outputs in one message, whose length has 32 bits.
-ARTEFACT_BYTES_LIMIT = 512 * 1024 * 1024
+ARTIFACT_BYTES_LIMIT = 512 * 1024 * 1024
 
 Count = Annotated[int, Meta(ge=1, le=100_000)]
 Seconds = Annotated[float, Meta(ge=0.01, le=86_400)]
@@ -90,12 +90,12 @@ class HttpSettings(Struct, frozen=True):
     allow_private: bool = False
 
 
-class ArtefactSettings(Struct, frozen=True):
+class ArtifactSettings(Struct, frozen=True):
     """Where outputs too large for the database are kept, and how large an output may be."""
 
-    # None: the folder `artefacts` beside the database.
+    # None: the folder `artifacts` beside the database.
     url: Annotated[str, Meta(pattern=r"^(file:///[^?#]+|s3://[A-Za-z0-9._-]{1,255}(/[^?#]*)?)$")] | None = None
-    bytes_max: Annotated[int, Meta(ge=1024, le=ARTEFACT_BYTES_LIMIT)] = ARTEFACT_BYTES_MAX
+    bytes_max: Annotated[int, Meta(ge=1024, le=ARTIFACT_BYTES_LIMIT)] = ARTIFACT_BYTES_MAX
 
 
 class SinkSettings(Struct, frozen=True):
@@ -168,7 +168,7 @@ class Settings(Struct, frozen=True):
     engine: EngineSettings = EngineSettings()
     worker: WorkerSettings = field(default_factory=WorkerSettings)
     http: HttpSettings = HttpSettings()
-    artefacts: ArtefactSettings = ArtefactSettings()
+    artifacts: ArtifactSettings = ArtifactSettings()
     llm: LlmSettings = LlmSettings()
     sinks: SinkSettings = SinkSettings()
     container: ContainerSettings = ContainerSettings()
@@ -322,7 +322,7 @@ def _unknown(given: Effective, known: Mapping[str, object]) -> Problem:
 def _unfit(given: Effective, expected: object, error: msgspec.ValidationError) -> Problem:
     shown = masked(given.value, given.key)
     reason = f"it is one of {', '.join(get_args(expected))}" if get_origin(expected) is Literal else str(error).lower()
-    return Problem(path=_place(given), message=f"{shown!r} can not be used: {reason}")
+    return Problem(path=_place(given), message=f"{shown!r} cannot be used: {reason}")
 
 
 def _place(given: Effective) -> str:

@@ -17,13 +17,13 @@ from windlass.api.state import ApiState
 from windlass.brokers.memory import MemoryBroker
 from windlass.clock import SystemClock
 from windlass.engine.engine import Duties, Engine
-from windlass.engine.plans import Plans
+from windlass.engine.plan_cache import Plans
 from windlass.handlers import builtin
 from windlass.ports.broker import ALL_QUEUES
 from windlass.ports.handler import Handler
 from windlass.spec import compile_plan, definition_from_json
-from windlass.stores.sqlite import SqliteStore
-from windlass.testing.memory_artefacts import MemoryArtefacts
+from windlass.stores.memory.artifacts import MemoryArtifacts
+from windlass.stores.sqlite.store import SqliteStore
 from windlass.worker.worker import Worker
 
 API = "/api/v1"
@@ -49,19 +49,19 @@ class System:
         self.clock = SystemClock()
         self.broker = MemoryBroker(self.clock)
         plans = Plans(store, lambda stored: compile_plan(definition_from_json(stored.definition), stored.version))
-        self.artefacts = MemoryArtefacts()
+        self.artifacts = MemoryArtifacts()
         self.engine = Engine(
             store,
             self.broker,
             self.clock,
             plans,
-            self.artefacts,
+            self.artifacts,
             Random(),
             owner="test",
             duties=Duties(sweep_seconds=0.05),
         )
         self.state = ApiState(
-            store, self.artefacts, self.broker, self.engine, self.clock, tuple(handlers), Random(chance), "0.0.0",
+            store, self.artifacts, self.broker, self.engine, self.clock, tuple(handlers), Random(chance), "0.0.0",
             **{"ui_folder": NO_UI, **settings},
         )  # fmt: skip
         self.app: FastAPI = create_app(self.state)
@@ -102,7 +102,7 @@ class System:
         """A worker, until the block ends."""
         worker = Worker(
             self.broker, self.handlers, self.clock, worker_id="inner", queues=queues, random=Random(1),
-            artefacts=self.artefacts,
+            artifacts=self.artifacts,
         )  # fmt: skip
         task = asyncio.create_task(worker.run())
         try:

@@ -7,10 +7,10 @@ import pytest
 from msgspec import Raw
 
 from tests.api.harness import API, System
-from windlass.api.telling import STEPS_MAX, data_type, told_meta
 from windlass.core.changes import Event
 from windlass.core.plan import LoopPlan, NodePlan
-from windlass.core.templates import compile_template
+from windlass.core.templates.template import compile_template
+from windlass.views.event_view import STEPS_MAX, data_type, told_meta
 
 STEPS = """
 workflow_id: steps
@@ -110,7 +110,7 @@ async def test_of_many_nodes_before_one_the_nearest_are_told(system: System) -> 
 
 
 async def test_a_page_of_events_with_large_contexts_is_cut(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("windlass.api.events.PAGE_BYTES_MAX", 10_000)
+    monkeypatch.setattr("windlass.api.routes.events.PAGE_BYTES_MAX", 10_000)
     await system.deploy_text(STEPS)
     job_id = await system.submit("steps", input_data={"text": "t" * 4_000})
     await system.ended(job_id)

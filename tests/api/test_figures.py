@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.api.harness import API, System
-from windlass.api import figures
+from windlass.api.routes import statistics
 
 FAILING = """
 workflow_id: failing
@@ -65,7 +65,7 @@ async def test_jobs_with_many_nodes_count_for_fewer(system: System, monkeypatch:
     for _ in range(3):
         await system.ended(await system.submit())
     # The chain has four nodes.
-    monkeypatch.setattr(figures, "NODE_ROWS_MAX", 8)
+    monkeypatch.setattr(statistics, "NODE_ROWS_MAX", 8)
 
     assert (await answer(system, "/workflows/chain/statistics"))["jobs"] == 2
 
@@ -101,7 +101,7 @@ async def test_activity_says_when_there_was_too_much_of_it(system: System, monke
     await system.deploy()
     for _ in range(3):
         await system.ended(await system.submit())
-    monkeypatch.setattr(figures, "ACTIVE_MAX", 2)
+    monkeypatch.setattr(statistics, "ACTIVE_MAX", 2)
 
     told = await answer(system, "/activity", minutes=1)
 

@@ -11,9 +11,9 @@ import pytest
 
 from tests.api.worker_server import ENDS_SECONDS, Server, serving
 from windlass import Context, RetryableError, handler
-from windlass.api.logs import LOOK_SECONDS_MAX
-from windlass.ports.declare import declared
+from windlass.api.routes.logs import LOOK_SECONDS_MAX
 from windlass.ports.handler import LogLine
+from windlass.ports.handler_declaration import declared
 from windlass.worker.context import LOG_LINE_CHARS_MAX, LOG_LINES_MAX
 
 KINDS = """

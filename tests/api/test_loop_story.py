@@ -11,7 +11,7 @@ from tests.api.worker_server import serving
 from windlass import Context, RetryableError, handler
 from windlass.client import Client
 from windlass.core.errors import NotFound
-from windlass.ports.declare import declared
+from windlass.ports.handler_declaration import declared
 from windlass.wire import Event
 
 ITEMS = 40

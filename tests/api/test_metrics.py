@@ -5,7 +5,7 @@ import re
 import httpx2
 
 from tests.api.harness import System
-from windlass.api.metrics import Family, text_of
+from windlass.api.routes.metrics import Family, text_of
 
 DOCUMENT = {"workflow_id": "counted", "nodes": {"a": {"handler": "echo"}, "b": {"handler": "echo", "needs": ["a"]}}}
 SAMPLE = re.compile(r'windlass_[a-z_]+(\{([a-z_]+="[^"]*",?)+\})? [-+.e0-9]+')

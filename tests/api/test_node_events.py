@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tests.api.harness import API, System
-from windlass.api import events, stream
+from windlass.api import stream
+from windlass.api.routes import events
 from windlass.core.changes import Event
 from windlass.ports.overview import NodeEvents
 

@@ -21,7 +21,7 @@ STARTS_SECONDS = 20.0
 ANSWERS_SECONDS = 10.0
 WAIT_SECONDS_MAX = 60
 WAIT = re.compile(r"[0-9]{1,9}(\.[0-9]{1,6})?(ms|s|m)?")
-# A schema can not say all that makes a workflow, a cursor or an instant one: what fits it may still be refused.
+# A schema cannot say all that makes a workflow, a cursor or an instant one: what fits it may still be refused.
 NOT_CHECKED = [positive_data_acceptance]
 
 

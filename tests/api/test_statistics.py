@@ -4,7 +4,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from windlass.api.statistics import (
+from windlass.core.plan import Plan
+from windlass.ports.overview import JobBrief, NodeSpan
+from windlass.spec import compile_plan, read_definition
+from windlass.views.statistics import (
     BUCKETS_MAX,
     Path,
     buckets_of,
@@ -14,9 +17,6 @@ from windlass.api.statistics import (
     node_statistics,
     step_for,
 )
-from windlass.core.plan import Plan
-from windlass.ports.overview import JobBrief, NodeSpan
-from windlass.spec import compile_plan, read_definition
 from windlass.wire import Durations
 
 T0 = 1_700_000_000_000_000

@@ -8,11 +8,11 @@ import pytest
 from msgspec import Raw
 
 from tests.api.harness import API, System
-from windlass.api import outputs
-from windlass.api.outputs import VALUE_BYTES_MAX, Outputs
-from windlass.core.artefacts import INLINE_BYTES_MAX, reference
+from windlass.core.artifacts import INLINE_BYTES_MAX, reference
 from windlass.core.errors import StoreUnavailable
-from windlass.testing.memory_artefacts import MemoryArtefacts
+from windlass.stores.memory.artifacts import MemoryArtifacts
+from windlass.views import outputs
+from windlass.views.outputs import VALUE_BYTES_MAX, Outputs
 
 TEXTS = """
 workflow_id: texts
@@ -59,7 +59,7 @@ async def test_an_output_too_large_for_a_row_is_shown_whole(system: System) -> N
     length = INLINE_BYTES_MAX + 1
     job_id = await ran(system, TEXTS, length)
 
-    assert system.artefacts.kept
+    assert system.artifacts.kept
     assert await shown(system, job_id) == [["x" * length]] * 4
 
 
@@ -90,7 +90,7 @@ async def test_an_iterations_large_output_is_shown_like_a_nodes(system: System) 
 
 async def test_a_value_that_is_gone_is_shown_as_missing(system: System) -> None:
     job_id = await ran(system, TEXTS, INLINE_BYTES_MAX + 1)
-    system.artefacts.kept.clear()
+    system.artifacts.kept.clear()
 
     marker = {"_truncated": True, "_size": INLINE_BYTES_MAX + 5, "_missing": True}
     assert await shown(system, job_id) == [marker] * 4
@@ -98,7 +98,7 @@ async def test_a_value_that_is_gone_is_shown_as_missing(system: System) -> None:
 
 async def test_the_whole_of_a_value_that_is_gone_is_not_found(system: System) -> None:
     job_id = await ran(system, TEXTS, INLINE_BYTES_MAX + 1)
-    system.artefacts.kept.clear()
+    system.artifacts.kept.clear()
 
     response = await system.client.get(f"{API}/jobs/{job_id}/nodes/make/output")
 
@@ -108,8 +108,8 @@ async def test_the_whole_of_a_value_that_is_gone_is_not_found(system: System) ->
 # The bounds
 
 
-class Away(MemoryArtefacts):
-    """A store that can not be reached, and counts who tried."""
+class Away(MemoryArtifacts):
+    """A store that cannot be reached, and counts who tried."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -131,13 +131,13 @@ def told(values: list[Raw]) -> list[object]:
 async def test_many_values_share_one_bound_and_small_ones_come_first() -> None:
     values = [raw("x" * 60), raw("y" * 50), raw([1]), None]
 
-    found = await Outputs(MemoryArtefacts(), 100, 80).shown(values)
+    found = await Outputs(MemoryArtifacts(), 100, 80).shown(values)
 
     assert told(found) == [{"_truncated": True, "_size": 62}, "y" * 50, [1], None]
 
 
 async def test_the_bound_holds_over_several_reads() -> None:
-    wanted = Outputs(MemoryArtefacts(), 100, 100)
+    wanted = Outputs(MemoryArtifacts(), 100, 100)
 
     first = await wanted.shown([raw("x" * 60)])
     second = await wanted.shown([raw("y" * 60), raw(1)])
@@ -158,7 +158,7 @@ async def test_a_store_that_is_away_is_asked_in_vain_only_once() -> None:
 async def test_more_readers_of_large_outputs_than_places_are_asked_to_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("windlass.api.nodes.OUTPUTS_READ_MAX", 0)
+    monkeypatch.setattr("windlass.api.routes.nodes.OUTPUTS_READ_MAX", 0)
     async with System.running(tmp_path) as system:
         job_id = await ran(system, TEXTS, INLINE_BYTES_MAX + 1)
 

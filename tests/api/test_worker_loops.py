@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.api.worker_server import Server, result, serving
-from windlass.core.artefacts import INLINE_BYTES_MAX, is_reference
+from windlass.core.artifacts import INLINE_BYTES_MAX, is_reference
 
 EACH = """
 workflow_id: each
@@ -245,7 +245,7 @@ def rows(count: int = 5_000) -> list[str]:
     return [f"{number:08}" + "x" * 100 for number in range(count)]
 
 
-async def test_a_large_result_goes_to_the_artefact_store_before_its_row(server: Server) -> None:
+async def test_a_large_result_goes_to_the_artifact_store_before_its_row(server: Server) -> None:
     job_id = await server.submit("large")
     (task,) = await server.claim()
     await report(server, task, rows())
@@ -255,8 +255,8 @@ async def test_a_large_result_goes_to_the_artefact_store_before_its_row(server: 
 
     assert row.output is not None
     assert is_reference(row.output)
-    assert len(server.artefacts.kept) == 1
-    assert len(next(iter(server.artefacts.kept.values()))) > INLINE_BYTES_MAX
+    assert len(server.artifacts.kept) == 1
+    assert len(next(iter(server.artifacts.kept.values()))) > INLINE_BYTES_MAX
     assert (await server.get(f"/jobs/{job_id}/nodes/make"))["output"] == rows()
 
 
@@ -275,11 +275,11 @@ async def test_a_task_whose_large_value_is_gone_fails_without_a_worker(server: S
     (task,) = await server.claim()
     await report(server, task, rows())
     await server.happened(job_id, "node_completed")
-    server.artefacts.kept.clear()
+    server.artifacts.kept.clear()
 
     assert await server.claim(wait="1s") == []
     assert (await server.ended(job_id)).status == "failed"
-    assert (await server.error(job_id, "use"))["type"] == "artefact_not_found"
+    assert (await server.error(job_id, "use"))["type"] == "artifact_not_found"
 
 
 async def test_tasks_whose_values_take_too_long_to_fetch_wait_for_the_next_claim(
@@ -288,7 +288,7 @@ async def test_tasks_whose_values_take_too_long_to_fetch_wait_for_the_next_claim
     await server.submit("large")
     (task,) = await server.claim()
     await report(server, task, rows())
-    monkeypatch.setattr("windlass.api.claims.CLAIM_SECONDS_MAX", -1.0)
+    monkeypatch.setattr("windlass.api.task_payload.CLAIM_SECONDS_MAX", -1.0)
 
     late = await server.claim()
     monkeypatch.undo()
@@ -300,7 +300,7 @@ async def test_tasks_whose_values_take_too_long_to_fetch_wait_for_the_next_claim
 async def test_tasks_that_do_not_fit_into_an_answer_wait_for_the_next(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("windlass.api.claims.ANSWER_BYTES_MAX", 10)
+    monkeypatch.setattr("windlass.api.task_payload.ANSWER_BYTES_MAX", 10)
     await server.submit("each")
 
     answers = [await server.claim(max_tasks=2) for _ in range(2)]

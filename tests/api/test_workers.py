@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.api.harness import API, System
-from windlass.api.workers import task_of
+from windlass.api.routes.workers import task_of
 from windlass.ports.broker import HeldTask
 from windlass.wire import WorkerTask
 

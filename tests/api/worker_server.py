@@ -14,22 +14,22 @@ import msgspec
 import uvicorn
 from msgspec import Raw
 
-from windlass.adapters import compiled
 from windlass.api.app import create_app
 from windlass.api.state import ApiState
 from windlass.brokers.memory import MemoryBroker
 from windlass.clock import SystemClock
 from windlass.engine.engine import Duties, Engine
-from windlass.engine.plans import Plans
+from windlass.engine.plan_cache import Plans
+from windlass.factory import compiled
 from windlass.handlers import builtin
 from windlass.ports.broker import Delivery
 from windlass.ports.control import Submit
 from windlass.ports.handler import Handler
 from windlass.ports.store import StoredJob
 from windlass.spec import definition_json, digest, read_definition
-from windlass.stores.sqlite import SqliteStore
-from windlass.testing.memory_artefacts import MemoryArtefacts
-from windlass.worker.logs import LogWriter
+from windlass.stores.memory.artifacts import MemoryArtifacts
+from windlass.stores.sqlite.store import SqliteStore
+from windlass.worker.log_writer import LogWriter
 from windlass.worker.worker import Worker
 
 ENDS_SECONDS = 20.0
@@ -96,7 +96,7 @@ class Server:
     def __init__(
         self,
         store: SqliteStore,
-        artefacts: MemoryArtefacts,
+        artifacts: MemoryArtifacts,
         broker: HeardBroker,
         clock: SetClock,
         engine: Engine,
@@ -104,7 +104,7 @@ class Server:
         url: str,
     ) -> None:
         self.store = store
-        self.artefacts = artefacts
+        self.artifacts = artifacts
         self.broker = broker
         self.clock = clock
         self.engine = engine
@@ -183,9 +183,9 @@ async def serving(
         stack.push_async_callback(store.close)
         broker = HeardBroker(clock)
         plans = Plans(store, compiled)
-        artefacts = MemoryArtefacts()
+        artifacts = MemoryArtifacts()
         engine = Engine(
-            store, broker, clock, plans, artefacts, Random(), owner="server", duties=Duties(sweep_seconds=0.05)
+            store, broker, clock, plans, artifacts, Random(), owner="server", duties=Duties(sweep_seconds=0.05)
         )
         stack.push_async_callback(engine.stop)
         await engine.start()
@@ -196,7 +196,7 @@ async def serving(
             stack.push_async_callback(_closed, logs, writing)
             worker = Worker(
                 broker, registry, clock, worker_id="inside", queues=queues, processes=1, log_sink=logs,
-                artefacts=artefacts,
+                artifacts=artifacts,
             )  # fmt: skip
             working = asyncio.create_task(worker.run())
             stack.push_async_callback(_stopped, worker, working)
@@ -204,10 +204,10 @@ async def serving(
         client = await stack.enter_async_context(
             httpx2.AsyncClient(timeout=ENDS_SECONDS, trust_env=False, verify=False)
         )
-        state = ApiState(store, artefacts, broker, engine, clock, registry, Random(), "test")
+        state = ApiState(store, artifacts, broker, engine, clock, registry, Random(), "test")
         url = await stack.enter_async_context(_listening(state, port))
         client.base_url = f"{url}/api/v1"
-        yield Server(store, artefacts, broker, clock, engine, client, url)
+        yield Server(store, artifacts, broker, clock, engine, client, url)
 
 
 async def _closed(logs: LogWriter, writing: "asyncio.Task[None]") -> None:

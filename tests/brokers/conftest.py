@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 from tests.contracts.brokers import age_postgres, age_redis, broker_database, empty_postgres
-from windlass.brokers.postgres import PostgresBroker
-from windlass.brokers.redis import RedisBroker
+from windlass.brokers.postgres.broker import PostgresBroker
+from windlass.brokers.redis.broker import RedisBroker
 
 __all__ = ["broker_database"]
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from windlass.core.messages import Message, Released, RunAsked, RunDue, ScheduleChanged
-from windlass.ports.codec import decode_message, encode_message
+from windlass.core.messages import Message, RunAdmitted, RunAsked, RunDue, ScheduleChanged
+from windlass.ports.message_codec import decode_message, encode_message
 
 
 @pytest.mark.parametrize(
@@ -13,7 +13,7 @@ from windlass.ports.codec import decode_message, encode_message
         ScheduleChanged("flow:"),
         RunAsked("flow:j1", "r1", "cancel", "not needed"),
         RunAsked("flow:", "r2", "backfill", since=1, until=2),
-        Released("j1"),
+        RunAdmitted("j1"),
     ],
 )
 def test_a_message_about_a_run_is_read_as_it_was_written(message: Message) -> None:

@@ -13,11 +13,11 @@ from tests.contracts.brokers import empty_postgres
 from tests.contracts.ends import listening
 from tests.contracts.test_broker import QUEUES, ids, report, task
 from tests.servers import Server, free_port, start_postgres
-from windlass.brokers import postgres_link
-from windlass.brokers.postgres import PostgresBroker
+from windlass.brokers.postgres import connection
+from windlass.brokers.postgres.broker import PostgresBroker
 from windlass.core.errors import BrokerUnavailable
 from windlass.core.messages import Submitted
-from windlass.ports.codec import encode_message
+from windlass.ports.message_codec import encode_message
 
 BOUND_SECONDS = 0.5
 
@@ -70,7 +70,7 @@ async def test_ends_told_while_the_server_is_away_disturb_nobody(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # How soon the one who listens notices that it was cut off.
-    monkeypatch.setattr(postgres_link, "PULSE_SECONDS", 0.1)
+    monkeypatch.setattr(connection, "PULSE_SECONDS", 0.1)
     broker = await PostgresBroker.open(server.url)
     listener = await listening(broker, broker)
     server.process.send_signal(signal.SIGQUIT)
@@ -85,7 +85,7 @@ async def test_ends_told_while_the_server_is_away_disturb_nobody(
 
 
 async def test_where_no_server_is_the_error_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(postgres_link, "CALL_SECONDS_MAX", BOUND_SECONDS)
+    monkeypatch.setattr(connection, "CALL_SECONDS_MAX", BOUND_SECONDS)
     port = free_port()
 
     with pytest.raises(BrokerUnavailable, match=f"PostgreSQL at 127.0.0.1:{port}/none did not"):
@@ -167,7 +167,7 @@ async def test_the_connections_of_a_broker_are_bounded(broker: PostgresBroker, b
     mine = await other.fetchval("select count(*) from pg_stat_activity where datname = current_database()")
     await other.close()
     # The pool, the one that listens, and the one that asks here.
-    assert mine <= postgres_link.POOL_MAX + 2
+    assert mine <= connection.POOL_MAX + 2
 
 
 async def test_what_nobody_can_read_is_passed_over(broker: PostgresBroker, broker_database: str) -> None:

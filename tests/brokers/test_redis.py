@@ -14,8 +14,8 @@ import redis
 from tests.contracts.ends import listening
 from tests.contracts.test_broker import QUEUES, ids, nodes, report, task
 from tests.servers import Server, free_port, start_redis, tell_redis
-from windlass.brokers import redis_link
-from windlass.brokers.redis import PREFIX, RedisBroker
+from windlass.brokers.redis import connection
+from windlass.brokers.redis.broker import PREFIX, RedisBroker
 from windlass.core.errors import BrokerUnavailable
 from windlass.core.messages import Submitted
 
@@ -150,7 +150,7 @@ async def test_an_inbox_made_anew_below_what_was_read_is_read_from_its_beginning
 async def test_a_server_that_hangs_is_an_error_in_time_and_forgotten_when_it_goes_on(
     restarted: RedisBroker, server: Restartable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(redis_link, "CALL_SECONDS_MAX", BOUND_SECONDS)
+    monkeypatch.setattr(connection, "CALL_SECONDS_MAX", BOUND_SECONDS)
     server.signal(signal.SIGSTOP)
     with pytest.raises(BrokerUnavailable, match="did not do what it was asked: no answer within"):
         await restarted.missing(["a"])
@@ -160,7 +160,7 @@ async def test_a_server_that_hangs_is_an_error_in_time_and_forgotten_when_it_goe
 
 
 async def test_where_no_server_is_the_error_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(redis_link, "CALL_SECONDS_MAX", BOUND_SECONDS)
+    monkeypatch.setattr(connection, "CALL_SECONDS_MAX", BOUND_SECONDS)
     port = free_port()
 
     with pytest.raises(BrokerUnavailable, match=f"Redis at 127.0.0.1:{port} did not"):
@@ -319,7 +319,7 @@ async def test_a_server_that_speaks_another_language_is_an_error(monkeypatch: py
             writer.write(b"SSH-2.0-OpenSSH\r\n" if words[1] == b"PING\r\n" else b"+OK\r\n")
         writer.close()
 
-    monkeypatch.setattr(redis_link, "CALL_SECONDS_MAX", BOUND_SECONDS)
+    monkeypatch.setattr(connection, "CALL_SECONDS_MAX", BOUND_SECONDS)
     async with await asyncio.start_server(answer, "127.0.0.1", 0) as other:
         port = other.sockets[0].getsockname()[1]
 

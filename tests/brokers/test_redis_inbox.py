@@ -1,6 +1,6 @@
 """Messages that come with their notification: the next ones are taken as they come, all others are read."""
 
-from windlass.brokers.redis_inbox import TOLD_MAX, Inbox
+from windlass.brokers.redis.inbox import TOLD_MAX, Inbox
 
 
 def notification(before: str, *messages: tuple[str, str]) -> bytes:

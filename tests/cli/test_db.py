@@ -8,9 +8,9 @@ import asyncpg
 import pytest
 
 from tests.cli.conftest import Said
+from windlass.process import open_embedded
 from windlass.settings import load_settings
-from windlass.stores.migrate import migrations
-from windlass.wiring import open_embedded
+from windlass.stores.migrator import migrations
 
 Windlass = Callable[..., Said]
 
@@ -91,7 +91,7 @@ def test_a_second_copy_is_refused(windlass: Windlass, ran: None, postgres_url: s
     ("sqlite:///nothing.db", "postgresql://a@127.0.0.1:1/b", "there is no database at nothing.db"),
     ("postgresql://a@127.0.0.1:1/b", "postgresql://a@127.0.0.1:1/b", "sqlite:///path"),
     (SOURCE, "sqlite:///other.db", "not 'sqlite:///other.db'"),
-    (SOURCE, "postgresql://a:geheim@127.0.0.1:1/b", "can not use the database postgresql://a:***@127.0.0.1:1/b"),
+    (SOURCE, "postgresql://a:geheim@127.0.0.1:1/b", "cannot use the database postgresql://a:***@127.0.0.1:1/b"),
 ])  # fmt: skip
 def test_what_can_not_be_copied_is_refused(
     windlass: Windlass, ran: None, folder: Path, source: str, target: str, reason: str

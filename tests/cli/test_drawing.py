@@ -2,9 +2,9 @@
 
 from array import array
 
-from windlass.cli.drawing import as_dot, as_mermaid, as_text
+from windlass.cli.output.drawing import as_dot, as_mermaid, as_text
 from windlass.core.plan import LoopPlan, NodeKind, NodePlan, Plan
-from windlass.core.templates import compile_template
+from windlass.core.templates.template import compile_template
 
 KINDS = {"start": NodeKind.START, "end": NodeKind.END}
 

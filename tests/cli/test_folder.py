@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from windlass.cli import folder as folders
-from windlass.cli.folder import documents, looks_like_workflow
+from windlass.cli import workflow_folder as folders
 from windlass.cli.user_code import import_again, import_modules, user_modules
+from windlass.cli.workflow_folder import documents, looks_like_workflow
 from windlass.core.errors import HandlerInvalid
 
 
@@ -76,7 +76,7 @@ def test_when_a_module_is_broken_the_old_ones_stay_whole(project: Path) -> None:
     (project / "beneath.py").write_text("VALUE = 2\n")
     (project / "above.py").write_text("import beneath\nraise ValueError('half way')\n")
 
-    with pytest.raises(HandlerInvalid, match="above can not be imported: ValueError: half way"):
+    with pytest.raises(HandlerInvalid, match="above cannot be imported: ValueError: half way"):
         import_again(["above"], project, lambda: None)
 
     assert (dict(user_modules(["above"], project)), sys.modules["above"]) == before

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from windlass.cli.joined import JOINED_BYTES_MAX, JoinedWrites
+from windlass.api.coalesced_http import JOINED_BYTES_MAX, JoinedWrites
 
 
 class Wire(asyncio.Transport):

@@ -10,9 +10,9 @@ from rich.console import Console
 
 from tests.cli.conftest import Said
 from tests.cli.test_drawing import plan_of
-from windlass.cli.live import LiveView
-from windlass.cli.plain import PlainView
-from windlass.cli.progress import LoopCounts, Progress, spell_loop
+from windlass.cli.output.live import LiveView
+from windlass.cli.output.plain import PlainView
+from windlass.cli.output.progress import LoopCounts, Progress, spell_loop
 from windlass.core.changes import Event
 
 Windlass = Callable[..., Said]
@@ -134,7 +134,7 @@ def test_a_run_of_many_iterations_says_little(windlass: Windlass, folder: Path) 
     assert len(lines) < 30
 
 
-# Afterwards
+# StopMode
 
 
 def test_a_run_tells_its_loops_to_programs(windlass: Windlass, folder: Path) -> None:
@@ -235,7 +235,7 @@ def test_values_beyond_the_bound_are_printed_by_their_size(windlass: Windlass, f
 def test_a_value_that_is_gone_is_said_to_be_missing(windlass: Windlass, folder: Path) -> None:
     (folder / "large.yaml").write_text(LARGE)
     windlass("run", "large.yaml", "-i", "length=300000", "--json")
-    for file in (folder / ".windlass" / "artefacts").rglob("*"):
+    for file in (folder / ".windlass" / "artifacts").rglob("*"):
         if file.is_file():
             file.unlink()
 

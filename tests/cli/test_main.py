@@ -71,7 +71,7 @@ def test_bad_settings_are_refused_with_all_their_problems(windlass: Windlass, mo
 
     assert said.code == 2
     assert "did you mean WINDLASS_WORKER__THREADS?" in said.err
-    assert "WINDLASS_WORKER__PROCESSES: 'none' can not be used" in said.err
+    assert "WINDLASS_WORKER__PROCESSES: 'none' cannot be used" in said.err
 
 
 def test_config_shows_values_and_origins(windlass: Windlass, folder: Path) -> None:

@@ -7,9 +7,9 @@ import pytest
 from rich.console import Console
 
 from tests.cli.test_drawing import DIAMOND, plan_of
-from windlass.cli.live import LiveView
-from windlass.cli.plain import PlainView
-from windlass.cli.progress import Progress, one_line, spell_seconds
+from windlass.cli.output.live import LiveView
+from windlass.cli.output.plain import PlainView
+from windlass.cli.output.progress import Progress, one_line, spell_seconds
 from windlass.core.changes import Event
 
 T0 = 1_800_000_000_000_000

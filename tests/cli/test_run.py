@@ -193,7 +193,7 @@ def test_a_module_that_cannot_be_imported_is_named(windlass: Windlass, folder: P
     said = windlass("run", "echo.yaml", "--import", "unusable_module")
 
     assert said.code == 2
-    assert "the module unusable_module can not be imported" in said.err
+    assert "the module unusable_module cannot be imported" in said.err
 
 
 def test_jobs_are_kept_where_the_database_flag_says(windlass: Windlass, folder: Path) -> None:

@@ -225,7 +225,7 @@ def test_a_port_that_is_taken_is_refused(windlass_on: Windlass, dev: Up) -> None
     said = windlass_on("server", "--port", port, "--database", "sqlite:///other.db")
 
     assert said.code == 2
-    assert f"can not listen on 127.0.0.1:{port}" in said.err
+    assert f"cannot listen on 127.0.0.1:{port}" in said.err
 
 
 @pytest.mark.parametrize("command", ["server", "dev"])
@@ -279,7 +279,7 @@ def test_what_is_broken_is_told_and_the_old_stays(spawn: Spawn, windlass: Windla
     err = stop(server.process)
 
     assert (gated.code, echoed.code) == (0, 0)
-    assert "the module gates can not be imported" in err
+    assert "the module gates cannot be imported" in err
     assert "echo.yaml:2:" in err
 
 

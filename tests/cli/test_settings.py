@@ -92,7 +92,7 @@ def test_all_problems_are_told_at_once(folder: Path) -> None:
     assert [text.split(":")[0] for text in found] == [
         "windlass.toml", "windlass.toml", "WINDLASS_HTTP__ALLOW_PRIVATE", "flag",
     ]  # fmt: skip
-    assert found[-1].endswith("'off' can not be used: it is one of full, normal")
+    assert found[-1].endswith("'off' cannot be used: it is one of full, normal")
 
 
 def test_a_broken_file_is_named(folder: Path) -> None:

@@ -9,11 +9,11 @@ from typing import Self
 import pytest
 
 from windlass import Context, handler
-from windlass.cli.serving import serving
+from windlass.cli.http_server import serving
 from windlass.client import Client
-from windlass.ports.declare import declared
+from windlass.ports.handler_declaration import declared
+from windlass.process import Server
 from windlass.settings import Settings, load_settings
-from windlass.wiring import Server
 
 ECHO = """
 workflow_id: echo

@@ -327,7 +327,7 @@ async def stranger() -> AsyncIterator[Client]:
 
 
 async def test_an_answer_in_no_known_shape_is_told(stranger: Client) -> None:
-    with pytest.raises(ApiError, match="can not be read"):
+    with pytest.raises(ApiError, match="cannot be read"):
         await stranger.job("x")
 
 

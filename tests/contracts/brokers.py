@@ -11,12 +11,12 @@ import asyncpg
 import pytest
 import redis
 
+from simulation.shared_broker import Seat, SharedBroker
 from tests.servers import Server, new_database, redis_program, start_redis, tell_redis
 from windlass.brokers.memory import MemoryBroker
-from windlass.brokers.postgres import PostgresBroker
-from windlass.brokers.redis import PREFIX, RedisBroker
+from windlass.brokers.postgres.broker import PostgresBroker
+from windlass.brokers.redis.broker import PREFIX, RedisBroker
 from windlass.ports.broker import Broker
-from windlass.testing.shared_broker import Seat, SharedBroker
 
 EMPTIED_MAX = 10
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Raw
 
-from windlass.core.changes import Changes, Departure, Event, JobRow, NodeRow, TaskRow
+from windlass.core.changes import Changes, Event, InFlightEntry, IterationRow, JobRow, NodeRow
 from windlass.ports.store import NewJob, Store
 
 T0 = 1_700_000_000_000_000
@@ -33,8 +33,8 @@ def changes(
     nodes: Sequence[NodeRow] = (),
     events: dict[str, list[Event]] | None = None,
     requests: Sequence[str] = (),
-    tasks: Sequence[TaskRow] = (),
-    departed: dict[str, tuple[Departure, ...]] | None = None,
+    tasks: Sequence[IterationRow] = (),
+    departed: dict[str, tuple[InFlightEntry, ...]] | None = None,
 ) -> Changes:
     made = Changes()
     made.jobs.update({row.job_id: row for row in jobs})
@@ -56,8 +56,8 @@ async def end(store: Store, job_id: str, epoch: int, at: int, status: str = "com
 
 
 def task_row(job_id: str, index: int, status: str = "completed", *, number: int = 3, generation: int = 0,
-             output: str | None = None) -> TaskRow:  # fmt: skip
+             output: str | None = None) -> IterationRow:  # fmt: skip
     raw = None if output is None else Raw(output.encode())
-    return TaskRow(
+    return IterationRow(
         job_id, number, generation, index, status, 1, 0, 0, 5, T0 + 1, T0 + 2, T0 + 3, None, "w1", raw
     )  # fmt: skip

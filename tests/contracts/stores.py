@@ -10,9 +10,9 @@ import pytest
 from tests.servers import DEBIAN, Server, new_database, start_postgres
 from windlass.clock import SystemClock
 from windlass.ports.store import Store
-from windlass.stores.postgres import PostgresStore, migrate
-from windlass.stores.sqlite import SqliteStore
-from windlass.testing.memory_store import MemoryStore
+from windlass.stores.memory.store import MemoryStore
+from windlass.stores.postgres.store import PostgresStore, migrate
+from windlass.stores.sqlite.store import SqliteStore
 
 # Debian's server besides the wheel's: another major version.
 DEBIAN_PROGRAMS = sorted(DEBIAN.glob("*/bin/postgres"))
@@ -53,7 +53,7 @@ async def sqlite(request: pytest.FixtureRequest):
 
 @asynccontextmanager
 async def memory(request: pytest.FixtureRequest):
-    yield MemoryStore()
+    yield MemoryStore(SystemClock())
 
 
 @asynccontextmanager

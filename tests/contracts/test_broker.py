@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from msgspec import Raw
 
 from tests.contracts.conftest import SetClock
-from windlass.core.changes import SinkOrder, Task
-from windlass.core.messages import Message, Proceeded, Submitted, Succeeded, TaskFinished, TaskLost
+from windlass.core.changes import SinkSpec, Task
+from windlass.core.messages import Continue, Message, Submitted, Succeeded, TaskFinished, TaskLost
 from windlass.ports.broker import ALL_QUEUES, Broker, Delivery, Report
 
 QUEUES = ("default",)
@@ -39,7 +39,7 @@ def nodes(messages: Sequence[Message]) -> list[str]:
 
 
 async def test_a_published_task_is_delivered_whole(broker: Broker) -> None:
-    sink = SinkOrder("postgres", b'{"table":"t"}', ("data", "rows"), "run")
+    sink = SinkSpec("postgres", b'{"table":"t"}', ("data", "rows"), "run")
     wanted = Task("t", "j", "n", 3, "http", b'{"x":1}\xff', "default", 9.5, 7, 0, 4, 2, "key", sink, ("k1", "k2"))
     await broker.publish([wanted])
 
@@ -377,10 +377,10 @@ async def test_missing_tells_what_is_neither_queued_nor_held(broker: Broker) -> 
 
 async def test_messages_are_gathered_in_order_and_in_portions(broker: Broker) -> None:
     await broker.send(0, [Submitted("a"), Submitted("b")])
-    await broker.send(0, [Proceeded("c")])
+    await broker.send(0, [Continue("c")])
 
     assert list(await broker.gather(0, 2, 0.0)) == [Submitted("a"), Submitted("b")]
-    assert list(await broker.gather(0, 2, 0.0)) == [Proceeded("c")]
+    assert list(await broker.gather(0, 2, 0.0)) == [Continue("c")]
 
 
 async def test_inboxes_of_shards_are_apart(broker: Broker) -> None:

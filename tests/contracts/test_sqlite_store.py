@@ -12,10 +12,10 @@ from tests.contracts.rows import changes, event, job_row, new_job, node_row
 from windlass.clock import SystemClock
 from windlass.core.errors import CommitUnknown, StoreUnavailable, WorkflowNotFound
 from windlass.ports.store import JobFilter, Request, StoredWorkflow
-from windlass.stores.migrate import migrations
-from windlass.stores.newest import KEPT_MAX, Newest
+from windlass.stores.migrator import migrations
 from windlass.stores.queries import queries
-from windlass.stores.sqlite import SqliteStore
+from windlass.stores.sqlite.store import SqliteStore
+from windlass.stores.sqlite.workflow_cache import KEPT_MAX, WorkflowCache
 
 
 @pytest.fixture
@@ -146,7 +146,7 @@ async def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "windlass.db"
     path.write_bytes(b"no database at all, and long enough to be looked at" * 100)
 
-    with pytest.raises(StoreUnavailable, match="can not use the database"):
+    with pytest.raises(StoreUnavailable, match="cannot use the database"):
         await SqliteStore.open(str(path), SystemClock())
 
 
@@ -249,7 +249,7 @@ async def test_a_store_that_remembers_hears_of_a_change_that_nobody_waits_for(al
 
 
 def test_what_was_read_before_a_change_is_not_remembered_after_it() -> None:
-    newest = Newest(kept=True)
+    newest = WorkflowCache(kept=True)
     changes_before = newest.changes
     newest.forget("w")
 
@@ -259,7 +259,7 @@ def test_what_was_read_before_a_change_is_not_remembered_after_it() -> None:
 
 
 def test_no_more_than_so_many_workflows_are_remembered() -> None:
-    newest = Newest(kept=True)
+    newest = WorkflowCache(kept=True)
     names = [f"w{number}" for number in range(KEPT_MAX * 3)]
 
     for name in names:

@@ -8,9 +8,9 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from tests.contracts.rows import T0, changes, event, job_row, new_job, node_row, task_row
-from windlass.core.changes import BlockRow, Event
+from windlass.core.changes import CollectionChunkRow, Event
 from windlass.core.errors import CommitUnknown, JobNotFound, StaleLease, WorkflowNotFound
-from windlass.core.iterations import Progress
+from windlass.core.loop_state import Progress
 from windlass.ports.store import JobFilter, Request, Store
 
 # Values as the encoder writes them, without spaces between tokens.
@@ -257,7 +257,7 @@ async def test_several_jobs_are_restored_with_their_loops(store: Store) -> None:
     written = changes(nodes=loops, events={"j1": [event(2)], "j2": [event(2)]})
     for row in (task_row("j1", 0), task_row("j2", 0), task_row("j2", 1, "failed")):
         written.iterations[row.job_id, row.number, row.index] = replace(row, number=loops[0].number)
-    written.blocks += [BlockRow(job_id, loops[0].number, 0, 0, b"[1,2,3]") for job_id in ("j1", "j2")]
+    written.blocks += [CollectionChunkRow(job_id, loops[0].number, 0, 0, b"[1,2,3]") for job_id in ("j1", "j2")]
     await store.commit(0, lease.epoch, written)
 
     found = {one.job.job_id: one for one in await store.restore_all(["j1", "j2"])}

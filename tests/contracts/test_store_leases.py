@@ -9,7 +9,7 @@ from msgspec import structs
 from tests.contracts.rows import T0, changes, end, event, new_job
 from windlass.clock import SystemClock
 from windlass.core.errors import StaleLease
-from windlass.ports.store import Lease, LeaseRow, Standing, Store
+from windlass.ports.store import JobPosition, Lease, LeaseRow, Store
 
 LONG = 60.0
 # A lease that is over as soon as it begins: no test waits for the clock of a database.
@@ -209,7 +209,10 @@ async def test_standings_tell_how_far_each_known_job_is(store: Store) -> None:
     await store.commit(0, lease.epoch, changes(events={"j1": [event(2), event(3)]}))
     await end(store, "j2", lease.epoch, T0)
 
-    found = await store.standings(["j2", "nothing", "j1"])
+    found = await store.job_positions(["j2", "nothing", "j1"])
 
-    assert sorted(found, key=lambda one: one.job_id) == [Standing("j1", 3, "pending"), Standing("j2", 1, "completed")]
-    assert list(await store.standings([])) == []
+    assert sorted(found, key=lambda one: one.job_id) == [
+        JobPosition("j1", 3, "pending"),
+        JobPosition("j2", 1, "completed"),
+    ]
+    assert list(await store.job_positions([])) == []

@@ -12,12 +12,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from tests.contracts.rows import T0, changes, event, job_row, new_job, node_row
 from tests.contracts.stores import emptied
 from windlass.clock import SystemClock
-from windlass.core.changes import Departure
+from windlass.core.changes import InFlightEntry
 from windlass.core.errors import CommitUnknown, JobNotFound, StaleLease
 from windlass.ports.store import JobFilter, Request, Store, StoredJob
-from windlass.stores.postgres import PostgresStore
-from windlass.stores.sqlite import SqliteStore
-from windlass.testing.memory_store import MemoryStore
+from windlass.stores.memory.store import MemoryStore
+from windlass.stores.postgres.store import PostgresStore
+from windlass.stores.sqlite.store import SqliteStore
 
 JOBS = st.sampled_from(["j1", "j2", "j3"])
 KEYS = st.sampled_from([None, "k1", "k2"])
@@ -30,12 +30,12 @@ class StoreAgainstModel(RuleBasedStateMachine):
     """Both stores get the same calls and must give the same answers."""
 
     async def opening(self) -> Store:
-        return MemoryStore()
+        return MemoryStore(SystemClock())
 
     @initialize()
     def open(self) -> None:
         self.loop = asyncio.new_event_loop()
-        self.model: Store = MemoryStore()
+        self.model: Store = MemoryStore(SystemClock())
         self.store: Store = self.loop.run_until_complete(self.opening())
         self.epoch = 0
         self.submitted = 0
@@ -97,7 +97,9 @@ class StoreAgainstModel(RuleBasedStateMachine):
                 jobs=[job_row(job_id, status, completed_at=ended, error=value)],
                 nodes=[node_row(job_id, node_id, status, output=text)],
                 events={job_id: [event(known.seq + 1, data=value), event(known.seq + 2)]},
-                departed={job_id: tuple(Departure(ord(one), one, known.seq, T0) for one in sorted(out))} if out else {},
+                departed={job_id: tuple(InFlightEntry(ord(one), one, known.seq, T0) for one in sorted(out))}
+                if out
+                else {},
             )
             self.both("commit", 0, self.epoch - behind, wanted)
 

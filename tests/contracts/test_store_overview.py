@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from msgspec import Raw, structs
 
 from tests.contracts.rows import T0, changes, end, event, job_row, new_job, node_row
-from windlass.core.changes import BlockRow, Event
+from windlass.core.changes import CollectionChunkRow, Event
 from windlass.ports.overview import JobBrief, NodeSpan
 from windlass.ports.store import JobFilter, Store, StoredJob
 
@@ -220,8 +220,8 @@ async def test_some_blocks_of_a_collection_can_be_read(store: Store) -> None:
     await store.submit([new_job("j1")])
     lease = await store.take_lease(0, "one")
     made = changes()
-    made.blocks.extend(BlockRow("j1", 3, 0, block, b"[%d]" % block) for block in range(4))
-    made.blocks.append(BlockRow("j1", 3, 1, 1, b"[9]"))
+    made.blocks.extend(CollectionChunkRow("j1", 3, 0, block, b"[%d]" % block) for block in range(4))
+    made.blocks.append(CollectionChunkRow("j1", 3, 1, 1, b"[9]"))
     await store.commit(0, lease.epoch, made)
 
     assert list(await store.overview.blocks("j1", 3, 0, 1, 2)) == [b"[1]", b"[2]"]

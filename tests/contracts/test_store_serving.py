@@ -4,7 +4,7 @@ import pytest
 from msgspec import Raw, structs
 
 from tests.contracts.rows import T0, changes, new_job
-from windlass.core.artefacts import reference
+from windlass.core.artifacts import reference
 from windlass.core.changes import JobRow
 from windlass.core.errors import RequestRefused, WorkflowNotFound
 from windlass.core.messages import Failed, Succeeded, TaskError, TaskFinished

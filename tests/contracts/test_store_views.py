@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from msgspec import Raw, structs
 
 from tests.contracts.rows import T0, changes, event, job_row, new_job, node_row, task_row
-from windlass.core.changes import Departure, NodeRow, TaskRow
+from windlass.core.changes import InFlightEntry, IterationRow, NodeRow
 from windlass.ports.store import IterationFilter, NodeBrief, Store
 from windlass.stores.rows import PAGE_EVENTS_MAX
 
@@ -13,7 +13,7 @@ LOOP = IterationFilter("j1", 3, 0)
 PROGRESS = Raw(b'{"total":10,"begun":8}')
 
 
-async def commit(store: Store, nodes: Sequence[NodeRow] = (), tasks: Sequence[TaskRow] = ()) -> None:
+async def commit(store: Store, nodes: Sequence[NodeRow] = (), tasks: Sequence[IterationRow] = ()) -> None:
     lease = await store.take_lease(0, "one")
     if lease.epoch == 1:
         await store.submit([new_job("j1"), new_job("j2")])
@@ -53,7 +53,7 @@ async def test_a_brief_tells_of_a_node_without_its_output(store: Store) -> None:
 async def test_nodes_that_are_out_without_a_row_are_shown_and_restored_as_if_they_had_one(store: Store) -> None:
     lease = await store.take_lease(0, "one")
     await store.submit([new_job("j1"), new_job("j2")])
-    out = (Departure(2, "b", 4, T0 + 4), Departure(5, "e", 6, T0 + 6))
+    out = (InFlightEntry(2, "b", 4, T0 + 4), InFlightEntry(5, "e", 6, T0 + 6))
     row = structs.replace(node_row("j1", "a"), number=1)
     # More events than one page holds: the last of the pages is the one that counts.
     events = [event(seq) for seq in range(2, 2 + 2 * PAGE_EVENTS_MAX)]
@@ -80,7 +80,7 @@ async def test_nodes_that_are_out_without_a_row_are_shown_and_restored_as_if_the
 async def test_the_newest_page_alone_tells_who_is_out_without_a_row(store: Store) -> None:
     lease = await store.take_lease(0, "one")
     await store.submit([new_job("j1")])
-    out = {"j1": (Departure(1, "a", 2, T0), Departure(2, "b", 4, T0))}
+    out = {"j1": (InFlightEntry(1, "a", 2, T0), InFlightEntry(2, "b", 4, T0))}
     await store.commit(0, lease.epoch, changes(events={"j1": [event(2)]}, departed=out))
     back = structs.replace(node_row("j1", "a"), number=1)
     await store.commit(0, lease.epoch, changes(nodes=[back], events={"j1": [event(3)]}, departed={"j1": out["j1"][1:]}))

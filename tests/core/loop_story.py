@@ -6,14 +6,16 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from simulation.checks.memory import check_memory
+from windlass.clock import SystemClock
 from windlass.core.advance import advance
-from windlass.core.changes import Changes, Gather, Task, TaskRow, Timer
-from windlass.core.iterations import Loop
+from windlass.core.changes import Changes, IterationRow, MergeOutputs, Task, Timer
 from windlass.core.job import Job
+from windlass.core.loop_state import Loop
 from windlass.core.messages import (
     Failed,
-    Gathered,
     Message,
+    OutputsMerged,
     Submitted,
     Succeeded,
     TaskError,
@@ -21,15 +23,14 @@ from windlass.core.messages import (
     TaskStarted,
     TimerDue,
 )
-from windlass.core.needs import want_for
 from windlass.core.plan import Plan
-from windlass.core.states import NodeState
+from windlass.core.prefetch import want_for
+from windlass.core.states import NodeStatus
+from windlass.engine.output_store import OutputStore
 from windlass.engine.recovery import rebuild
-from windlass.engine.values import Values
 from windlass.ports.store import NewJob
-from windlass.testing.checking_memory import check_memory
-from windlass.testing.memory_artefacts import MemoryArtefacts
-from windlass.testing.memory_store import MemoryStore
+from windlass.stores.memory.artifacts import MemoryArtifacts
+from windlass.stores.memory.store import MemoryStore
 
 T0 = 1_700_000_000_000_000
 SECOND = 1_000_000
@@ -51,16 +52,16 @@ class LoopStory:
     def __init__(self, plan: Plan, input: bytes = b"{}") -> None:
         self.plan = plan
         self.now = T0
-        self.store = MemoryStore()
-        self.artefacts = MemoryArtefacts()
-        self.values = Values(self.store, self.artefacts, BYTES_MAX)
+        self.store = MemoryStore(SystemClock())
+        self.artifacts = MemoryArtifacts()
+        self.values = OutputStore(self.store, self.artifacts, BYTES_MAX)
         now(self.store.submit([NewJob("job", plan.workflow_id, 1, Raw(input), T0)]))
         self._epoch = now(self.store.take_lease(0, "story")).epoch
         self.job: Job = rebuild(plan, self.store.rows("job"))
         self.tasks: list[Task] = []
         self.cancels: list[str] = []
         self.timers: list[Timer] = []
-        self.gathers: list[Gather] = []
+        self.gathers: list[MergeOutputs] = []
 
     def tell(self, *messages: Message) -> Changes:
         """Apply messages, each in a batch of its own; the last one's changes."""
@@ -108,12 +109,12 @@ class LoopStory:
         wanted, self.gathers = self.gathers, []
         return self.tell(*[self.gathered(one) for one in wanted])
 
-    def gathered(self, wanted: Gather) -> Gathered:
+    def gathered(self, wanted: MergeOutputs) -> OutputsMerged:
         return now(self.values.gather(wanted))
 
     def put(self, body: bytes) -> str:
         """Keep a large value; its key."""
-        return now(self.artefacts.put("job", body))
+        return now(self.artifacts.put("job", body))
 
     def attempt(self, node: str, index: int = 0) -> int:
         number = self.plan.index[node]
@@ -131,10 +132,10 @@ class LoopStory:
         """Where the iterations of a loop stand, under way or not."""
         number = self.plan.index[node]
         loop = self.job.loops.get(number) or self.job.parked[number]
-        return [NodeState(state).label for state in loop.states]
+        return [NodeStatus(state).label for state in loop.states]
 
     def state(self, node: str) -> str:
-        return NodeState(self.job.states[self.plan.index[node]]).label
+        return NodeStatus(self.job.states[self.plan.index[node]]).label
 
     @property
     def status(self) -> str:
@@ -156,7 +157,7 @@ class LoopStory:
     def dispatched(self) -> list[str]:
         return [task.task_id for task in self.tasks]
 
-    def rows(self, node: str) -> dict[int, TaskRow]:
+    def rows(self, node: str) -> dict[int, IterationRow]:
         number = self.plan.index[node]
         return {row.index: row for row in self.store.records("job").iterations if row.number == number}
 

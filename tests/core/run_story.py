@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 
 from windlass.core.changes import Changes, Timer
-from windlass.core.run_rules import Action, ActionKind, Constraints, Hook, RunRetry, RunRules
-from windlass.core.runs.book import MICROSECONDS, Book, Run
-from windlass.core.runs.decide import NOTHING, Given, decide
+from windlass.core.runs.commands import CancelJob, MakeCall, MakeJob, Order, ReleaseJob, RetryJob, TriggerJob
+from windlass.core.runs.cron import Schedule
+from windlass.core.runs.decide import NOTHING, ScheduleContext, decide
 from windlass.core.runs.messages import (
     JobArrived,
     JobEnded,
@@ -16,9 +16,9 @@ from windlass.core.runs.messages import (
     RunNews,
     ScheduleChanged,
 )
-from windlass.core.runs.orders import CancelJob, MakeCall, MakeJob, Order, ReleaseJob, RetryJob, TriggerJob
+from windlass.core.runs.registry import MICROSECONDS, Run, RunRegistry
 from windlass.core.runs.rows import RunRow, ScheduleRow
-from windlass.core.slots import Schedule
+from windlass.core.runs.rules import Action, ActionKind, Constraints, Hook, RunRetry, RunRules
 
 T0 = 1_700_000_040_000_000
 MINUTE = 60 * MICROSECONDS
@@ -55,7 +55,7 @@ class Story:
     """The runs of one shard. Everything that was decided is kept: orders, timers, rows, events."""
 
     def __init__(self, of_flow: RunRules) -> None:
-        self.book = Book(0)
+        self.book = RunRegistry(0)
         self.book.rules["flow", 1] = of_flow
         self.now = T0
         self.orders: list[Order] = []
@@ -64,7 +64,9 @@ class Story:
         self.told: list[tuple[str, str]] = []
         self._jobs = 0
 
-    def hear(self, message: RunDue | RunAsked | ScheduleChanged | RunNews, given: Given = NOTHING) -> list[Order]:
+    def hear(
+        self, message: RunDue | RunAsked | ScheduleChanged | RunNews, given: ScheduleContext = NOTHING
+    ) -> list[Order]:
         """Decide on a message, and answer the orders that want an answer at once."""
         changes = Changes()
         made = decide(self.book, message, self.now, changes, given)
@@ -127,7 +129,7 @@ class Story:
                changed_at: int | None = None) -> None:  # fmt: skip
         """The schedule's row is written."""
         row = ScheduleRow("flow", version, paused, slot_at, T0, changed_at or self.now, gone)
-        self.hear(ScheduleChanged("flow:"), Given(row, self.book.rules.get(("flow", version))))
+        self.hear(ScheduleChanged("flow:"), ScheduleContext(row, self.book.rules.get(("flow", version))))
 
     def run(self, run_id: str) -> Run:
         """A run that has not ended, as it is in memory."""

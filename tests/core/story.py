@@ -3,11 +3,11 @@
 from msgspec import Raw
 
 from windlass.core.advance import advance
-from windlass.core.changes import Changes, Departure, NodeRow
+from windlass.core.changes import Changes, InFlightEntry, NodeRow
 from windlass.core.job import Job, JobHead
 from windlass.core.messages import Failed, Message, Submitted, Succeeded, TaskError, TaskFinished, TaskStarted, TimerDue
 from windlass.core.plan import Plan
-from windlass.core.states import JOB_STATES, JobState, NodeState
+from windlass.core.states import JOB_STATES, JobStatus, NodeStatus
 
 T0 = 1_700_000_000_000_000
 SECOND = 1_000_000
@@ -19,10 +19,10 @@ class Story:
     def __init__(self, plan: Plan, input: bytes = b"{}") -> None:
         self.plan = plan
         self.now = T0
-        self.job = Job(plan, JobHead("job", 0, JobState.PENDING, Raw(input), 1, 0, T0))
+        self.job = Job(plan, JobHead("job", 0, JobStatus.PENDING, Raw(input), 1, 0, T0))
         self.changes: list[Changes] = []
         self.rows: dict[str, NodeRow] = {}
-        self.departed: tuple[Departure, ...] = ()
+        self.departed: tuple[InFlightEntry, ...] = ()
         self.events: list[str] = ["job_created"]
         self.told: list[Changes] = []
 
@@ -81,7 +81,7 @@ class Story:
         return [task_id for changes in self.told for task_id in changes.cancels]
 
     def states(self) -> dict[str, str]:
-        return {node.id: NodeState(self.job.states[n]).label for n, node in enumerate(self.plan.nodes)}
+        return {node.id: NodeStatus(self.job.states[n]).label for n, node in enumerate(self.plan.nodes)}
 
     def state(self, node: str) -> str:
         return self.states()[node]

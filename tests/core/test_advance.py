@@ -3,20 +3,20 @@
 import pytest
 from msgspec import Raw, structs
 
+from simulation.plans import plan_of
 from tests.core.story import SECOND, T0, Story
+from windlass.core.dispatch import TURN_READY_MAX
 from windlass.core.errors import IllegalMove
 from windlass.core.messages import (
     CancelRequested,
-    Proceeded,
+    Continue,
     Submitted,
     Succeeded,
     TimerDue,
 )
 from windlass.core.plan import NodePlan, RetryOnError
-from windlass.core.progress import TURN_READY_MAX
-from windlass.core.states import JOB_FINAL, NODE_FINAL, NodeMove, NodeState, node_after
-from windlass.core.templates import compile_template
-from windlass.testing.plans import plan_of
+from windlass.core.states import JOB_FINAL, NODE_FINAL, NodeMove, NodeStatus, node_after
+from windlass.core.templates.template import compile_template
 
 ECHO = {"start": [], "echo_handler": ["start"], "end": ["echo_handler"]}
 DIAMOND = {"top": [], "left": ["top"], "right": ["top"], "join": ["left", "right"]}
@@ -50,8 +50,8 @@ def test_final_states_are_those_that_no_ordinary_move_leaves() -> None:
 
 
 def test_a_move_that_no_table_lists_raises() -> None:
-    with pytest.raises(IllegalMove, match="completed can not dispatch"):
-        node_after(NodeState.COMPLETED, NodeMove.DISPATCH)
+    with pytest.raises(IllegalMove, match="completed cannot dispatch"):
+        node_after(NodeStatus.COMPLETED, NodeMove.DISPATCH)
 
 
 def test_a_fan_in_fires_once_when_its_parents_finish_together() -> None:
@@ -261,7 +261,7 @@ def test_a_wide_fan_goes_out_in_bounded_turns() -> None:
     story.begin()
 
     first = story.finish("a")
-    second = story.tell(Proceeded("job"))
+    second = story.tell(Continue("job"))
 
     assert (len(first.tasks), first.unfinished_turns) == (TURN_READY_MAX, ["job"])
     assert (len(second.tasks), second.unfinished_turns) == (10, [])

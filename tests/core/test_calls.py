@@ -5,12 +5,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from simulation.plans import plan_of
 from tests.core.loop_story import SECOND, LoopStory
-from windlass.core.artefacts import INLINE_BYTES_MAX, is_reference, read_reference, reference
+from windlass.core.artifacts import INLINE_BYTES_MAX, is_reference, read_reference, reference
 from windlass.core.messages import CancelRequested, RetryRequested
 from windlass.core.plan import Collect, LoopPlan, NodePlan, RetryOnError, RetryOnSuccess, SinkPlan
-from windlass.core.templates import compile_template
-from windlass.testing.plans import plan_of
+from windlass.core.templates.template import compile_template
 
 NEXT_PAGE = {"query": {"page": "{{ response.page + 1 }}"}}
 PARAMS = {"url": "{{ input.url }}", "query": {"page": 1, "size": 5}}
@@ -273,7 +273,7 @@ def test_a_further_call_keeps_its_slot_in_the_loop() -> None:
 
 
 @pytest.mark.parametrize("collect", [Collect.APPEND, Collect.COLLECT])
-def test_a_single_large_answer_ends_in_the_artefact_store(collect: Collect) -> None:
+def test_a_single_large_answer_ends_in_the_artifact_store(collect: Collect) -> None:
     rows = ["x" * INLINE_BYTES_MAX]
     story = call_story(series(collect))
     story.begin()
@@ -287,7 +287,7 @@ def test_a_single_large_answer_ends_in_the_artefact_store(collect: Collect) -> N
     assert output is not None
     assert is_reference(output)
     expected = rows if collect is Collect.APPEND else [msgspec.json.decode(body)]
-    assert msgspec.json.decode(story.artefacts.kept[read_reference(output).key]) == expected
+    assert msgspec.json.decode(story.artifacts.kept[read_reference(output).key]) == expected
 
 
 def test_a_part_that_is_gone_fails_the_node_and_nothing_else() -> None:
@@ -296,11 +296,11 @@ def test_a_part_that_is_gone_fails_the_node_and_nothing_else() -> None:
     body = page(1, data=["x" * INLINE_BYTES_MAX])
     story.finish("fetch", output=bytes(reference(story.put(body), len(body))))
     story.finish("fetch", output=page(2, more=False))
-    story.artefacts.kept.clear()
+    story.artifacts.kept.clear()
 
     story.gather()
 
-    assert msgspec.json.decode(story.job.error or b"")["type"] == "artefact_not_found"
+    assert msgspec.json.decode(story.job.error or b"")["type"] == "artifact_not_found"
 
 
 def test_a_large_chunk_that_is_no_list_fails_the_node() -> None:

@@ -3,12 +3,12 @@
 import pytest
 from msgspec import structs
 
+from simulation.plans import plan_of
 from tests.core.story import Story
 from windlass.core import turn
 from windlass.core.changes import Changes
 from windlass.core.messages import CancelRequested, RetryRequested, TaskLost
 from windlass.core.plan import NodePlan, RetryOnError
-from windlass.testing.plans import plan_of
 
 
 def out(changes: Changes) -> list[str]:

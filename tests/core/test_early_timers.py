@@ -2,11 +2,11 @@
 
 import pytest
 
+from simulation.plans import plan_of
 from tests.core.story import Story
 from windlass.core.advance import advance
 from windlass.core.messages import TimerDue
 from windlass.core.plan import NodePlan, RetryOnError
-from windlass.testing.plans import plan_of
 
 
 @pytest.fixture

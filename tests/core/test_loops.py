@@ -5,11 +5,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from simulation.plans import plan_of
 from tests.core.loop_story import SECOND, LoopStory
 from windlass.core.messages import CancelRequested, RetryRequested, TaskLost, TimerDue
 from windlass.core.plan import LoopPlan, NodePlan, RetryOnError
-from windlass.core.templates import compile_template
-from windlass.testing.plans import plan_of
+from windlass.core.templates.template import compile_template
 
 ITEMS = b'{"items": [10, 20, 30, 40]}'
 

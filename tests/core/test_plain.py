@@ -7,17 +7,18 @@ import pytest
 from msgspec import Raw
 from msgspec.structs import force_setattr
 
+from simulation.plans import plan_of
 from tests.core.story import T0
-from windlass.core import plain
+from windlass.core import first_attempt
 from windlass.core.advance import advance
-from windlass.core.artefacts import reference
+from windlass.core.artifacts import reference
 from windlass.core.changes import Changes, Task
 from windlass.core.job import Job, JobHead
 from windlass.core.messages import (
     CancelRequested,
+    Continue,
     Failed,
     Message,
-    Proceeded,
     RetryRequested,
     Submitted,
     Succeeded,
@@ -28,10 +29,9 @@ from windlass.core.messages import (
     TimerDue,
 )
 from windlass.core.plan import NO_RETRY, LoopPlan, NodeKind, NodePlan, Plan, RetryOnError, RetryOnSuccess, SinkPlan
-from windlass.core.states import JobState
-from windlass.core.templates import compile_template
+from windlass.core.states import JobStatus
+from windlass.core.templates.template import compile_template
 from windlass.core.webhooks import HANDLER as WEBHOOK
-from windlass.testing.plans import plan_of
 
 STEPS = 60
 LARGE = {"x": 5}
@@ -67,9 +67,9 @@ def test_both_ways_lead_to_the_same_job_and_the_same_changes(seed: int) -> None:
 def test_the_short_way_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[str] = []
     for name in ("dispatch", "complete"):
-        way = getattr(plain, name)
+        way = getattr(first_attempt, name)
         monkeypatch.setattr(
-            plain, name, lambda *given, way=way, name=name: bool(way(*given) and not taken.append(name))
+            first_attempt, name, lambda *given, way=way, name=name: bool(way(*given) and not taken.append(name))
         )
     told = _Told(plan_of({"a": [], "b": ["a"]}))
 
@@ -86,7 +86,7 @@ class _Told:
         self.now = T0
         self.out: list[Task] = []
         self.due: list[TimerDue] = []
-        self.job = Job(plan, JobHead("job", 3, JobState.PENDING, Raw(b'{"x": 1}'), 1, 0, T0, priority=2))
+        self.job = Job(plan, JobHead("job", 3, JobStatus.PENDING, Raw(b'{"x": 1}'), 1, 0, T0, priority=2))
 
     def hear(self, message: Message) -> list[object]:
         """What follows from a message, everything in it."""
@@ -96,7 +96,7 @@ class _Told:
         while self.job.wanted:
             self.job.values.update(dict.fromkeys(self.job.wanted, LARGE))
             self.job.wanted.clear()
-            advance(self.job, Proceeded("job"), self.now, changes)
+            advance(self.job, Continue("job"), self.now, changes)
         self.out += changes.tasks
         self.due += [TimerDue("job", t.kind, t.node_id, t.attempt, t.index, t.round) for t in changes.timers]
         self.job.values.clear()

@@ -2,11 +2,11 @@
 
 import pytest
 
+from simulation.plans import plan_of
 from tests.core.story import SECOND, T0, Story
 from windlass.core.messages import CancelRequested, RetryRequested, TaskLost, TimerDue
 from windlass.core.plan import Backoff, NodePlan, RetryOnError
-from windlass.core.templates import compile_template
-from windlass.testing.plans import plan_of
+from windlass.core.templates.template import compile_template
 
 
 def task(node_id: str, **settings: object) -> NodePlan:

@@ -3,8 +3,8 @@
 import pytest
 
 from tests.core.run_story import HOOK, Story, action, rules
-from windlass.core.run_rules import OnCheckError, RunRetry
-from windlass.core.runs.orders import MakeCall, TriggerJob
+from windlass.core.runs.commands import MakeCall, TriggerJob
+from windlass.core.runs.rules import OnCheckError, RunRetry
 
 TO_ACTION = ["pending", "condition_pending", "condition_running", "action_pending", "action_running"]
 

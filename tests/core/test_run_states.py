@@ -41,7 +41,7 @@ def test_only_listed_moves_can_be_made(source: RunState, target: RunState) -> No
     if (source.value, target.value) in ALLOWED:
         assert transition(source, target) is target
     else:
-        with pytest.raises(IllegalMove, match=f"{source} can not become {target}"):
+        with pytest.raises(IllegalMove, match=f"{source} cannot become {target}"):
             transition(source, target)
 
 

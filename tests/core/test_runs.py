@@ -3,9 +3,9 @@
 import pytest
 
 from tests.core.run_story import HOOK, T0, Story, action, rules
-from windlass.core.run_rules import RunRetry
+from windlass.core.runs.commands import CancelJob, MakeCall, MakeJob, ReleaseJob, RetryJob, TriggerJob
 from windlass.core.runs.messages import Container, ContainerEnded, JobArrived, JobRefused, RunDue, RunLost
-from windlass.core.runs.orders import CancelJob, MakeCall, MakeJob, ReleaseJob, RetryJob, TriggerJob
+from windlass.core.runs.rules import RunRetry
 from windlass.core.runs.states import RUN_FINAL, RunState
 
 TO_JOB = ["pending", "condition_pending", "condition_running", "container_creating"]

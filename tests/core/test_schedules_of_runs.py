@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from tests.core.run_story import EVERY_MINUTE, MINUTE, T0, Story, action, rules
-from windlass.core.run_rules import CatchUp
-from windlass.core.runs.book import MICROSECONDS
-from windlass.core.runs.decide import Given
+from windlass.core.runs.commands import MakeJob
+from windlass.core.runs.cron import Schedule
+from windlass.core.runs.decide import ScheduleContext
 from windlass.core.runs.messages import RunAsked, ScheduleChanged
-from windlass.core.runs.orders import MakeJob
+from windlass.core.runs.registry import MICROSECONDS
 from windlass.core.runs.rows import ScheduleRow
-from windlass.core.slots import Schedule
+from windlass.core.runs.rules import CatchUp
 
 
 def run_id(minutes: int) -> str:
@@ -297,7 +297,7 @@ def test_a_schedule_for_one_moment_fires_once() -> None:
 def test_a_backfill_runs_the_slots_of_a_stretch_that_have_no_run_yet_in_order() -> None:
     story = scheduled()
     row = ScheduleRow("flow", 1, is_paused=False, slot_at=T0, created_at=T0, changed_at=T0)
-    given = Given(row, story.book.rules["flow", 1], frozenset({run_id(-3)}))
+    given = ScheduleContext(row, story.book.rules["flow", 1], frozenset({run_id(-3)}))
 
     story.hear(RunAsked("flow:", "r1", "backfill", since=T0 - 6 * MINUTE, until=T0 - MINUTE), given)
 
@@ -308,7 +308,7 @@ def test_a_backfill_runs_the_slots_of_a_stretch_that_have_no_run_yet_in_order() 
 def test_a_backfill_comes_after_what_the_schedule_has_to_catch_up() -> None:
     story = scheduled()
     story.now += 10 * MINUTE + 1
-    given = Given(story.book.shelf("flow").schedule, story.book.rules["flow", 1])
+    given = ScheduleContext(story.book.shelf("flow").schedule, story.book.rules["flow", 1])
 
     story.hear(RunAsked("flow:", "r1", "backfill", since=T0 + 3 * MINUTE, until=T0 + 10 * MINUTE), given)
     story.pass_time(120)
@@ -321,7 +321,7 @@ def test_a_backfill_leaves_to_the_schedule_what_it_has_not_begun() -> None:
     story.deploy()
     story.now += 5 * MINUTE
     due = [timer.due_at for timer in story.timers]
-    given = Given(story.book.shelf("flow").schedule, story.book.rules["flow", 1])
+    given = ScheduleContext(story.book.shelf("flow").schedule, story.book.rules["flow", 1])
 
     story.hear(RunAsked("flow:", "r1", "backfill", since=T0 - 2 * MINUTE, until=T0 + 5 * MINUTE), given)
 
@@ -343,7 +343,7 @@ def test_the_memory_is_not_moved_back_by_an_older_row() -> None:
     story.pass_time(180)
     row = ScheduleRow("flow", 1, is_paused=False, slot_at=T0, created_at=T0, changed_at=T0)
 
-    story.hear(ScheduleChanged("flow:"), Given(row, story.book.rules["flow", 1]))
+    story.hear(ScheduleChanged("flow:"), ScheduleContext(row, story.book.rules["flow", 1]))
     story.pass_time(60)
 
     assert slots_run(story) == [1, 2, 3, 4]

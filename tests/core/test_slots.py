@@ -1,4 +1,4 @@
-"""Slots of cron expressions, intervals and moments, jitter, and expressions that can not be used."""
+"""Slots of cron expressions, intervals and moments, jitter, and expressions that cannot be used."""
 
 from datetime import UTC, datetime
 from time import perf_counter
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.core.errors import ScheduleInvalid
-from windlass.core.slots import Schedule, check_cron, check_zone, fire_time, instant_of, next_slot, slots_between
+from windlass.core.runs.cron import Schedule, check_cron, check_zone, fire_time, instant_of, next_slot, slots_between
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC).timestamp()
 

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo, available_timezones
 import pytest
 from msgspec import Struct
 
-from windlass.core.slots import Schedule, slots_between
+from windlass.core.runs.cron import Schedule, slots_between
 
 FIRST = int(datetime(2020, 1, 1, tzinfo=UTC).timestamp())
 LAST = int(datetime(2041, 1, 1, tzinfo=UTC).timestamp())

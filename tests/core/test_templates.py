@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from windlass.core.errors import TemplateFailed, TemplateInvalid
-from windlass.core.templates import Reference, compile_template, is_true
+from windlass.core.templates.template import Reference, compile_template, is_true
 
 
 class Names:
@@ -217,12 +217,12 @@ def test_a_variable_of_one_string_is_unknown_in_the_next() -> None:
         ("{{ input.nothing.x }}", ["input.nothing is null"]),
         ("{{ input.items[9] }}", ["input.items has no element 9; it has 2"]),
         ("{{ input.items.x }}", ["input.items is a list"]),
-        ("{{ 1 + 'a' }}", ["can not add an integer and a string", "use ~"]),
-        ("{{ 1 / 0 }}", ["can not divide 1 by zero"]),
+        ("{{ 1 + 'a' }}", ["cannot add an integer and a string", "use ~"]),
+        ("{{ 1 / 0 }}", ["cannot divide 1 by zero"]),
         ("{{ 'x' | int }}", ["'x' is no integer", "int(default=0)"]),
-        ("{{ 1 < 'a' }}", ["can not order an integer and a string"]),
+        ("{{ 1 < 'a' }}", ["cannot order an integer and a string"]),
         ("{{ '%s' % 1 }}", ["% does not format strings"]),
-        ("{{ [1, 'a'] | sort }}", ["can not order a list"]),
+        ("{{ [1, 'a'] | sort }}", ["cannot order a list"]),
         ("{% for x in 5 %}{% endfor %}", ["`for` needs a list, not an integer"]),
     ],
 )

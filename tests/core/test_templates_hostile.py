@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from windlass.core.errors import TemplateFailed, TemplateInvalid
-from windlass.core.templates import compile_template
+from windlass.core.templates.template import compile_template
 
 SECONDS_MAX = 1.0
 GROWTH_KB_MAX = 64 * 1024
@@ -101,7 +101,7 @@ BOMBS = {
 CHILD = """
 import json, resource, sys, time
 from windlass.core.errors import TemplateFailed, TemplateInvalid
-from windlass.core.templates import compile_template
+from windlass.core.templates.template import compile_template
 
 class Names:
     big = [{"k": "v" * 100} for _ in range(5000)]

@@ -9,21 +9,21 @@ from random import Random
 import msgspec
 from msgspec import Raw
 
+from simulation.plans import plan_of
 from windlass.brokers.memory import MemoryBroker
 from windlass.clock import SystemClock
-from windlass.core.artefacts import is_reference, read_reference
+from windlass.core.artifacts import is_reference, read_reference
 from windlass.core.plan import NodePlan, Plan
 from windlass.engine.engine import Duties, Engine
-from windlass.engine.plans import Plans
+from windlass.engine.plan_cache import Plans
 from windlass.handlers import builtin
 from windlass.ports.control import Submit
 from windlass.ports.handler import Handler
 from windlass.ports.store import Store, StoredJob, StoredWorkflow
 from windlass.spec import read_definition
 from windlass.spec.compile import compile_plan
-from windlass.stores.sqlite import SqliteStore
-from windlass.testing.memory_artefacts import MemoryArtefacts
-from windlass.testing.plans import plan_of
+from windlass.stores.memory.artifacts import MemoryArtifacts
+from windlass.stores.sqlite.store import SqliteStore
 from windlass.worker.worker import Worker
 
 ENDS_SECONDS = 20.0
@@ -45,14 +45,14 @@ class Process:
     ) -> None:
         self.store = store
         self.broker = MemoryBroker(CLOCK)
-        self.artefacts = MemoryArtefacts()
+        self.artifacts = MemoryArtifacts()
         plans = Plans(store, lambda stored: _plan(plan, stored))
         self.engine = Engine(
             store,
             self.broker,
             CLOCK,
             plans,
-            self.artefacts,
+            self.artifacts,
             Random(),
             owner=name,
             duties=Duties(sweep_seconds=0.05),
@@ -65,7 +65,7 @@ class Process:
             CLOCK,
             worker_id=name,
             concurrency=concurrency,
-            artefacts=self.artefacts,
+            artifacts=self.artifacts,
             random=Random(1),
         )
         self._working: asyncio.Task[None] | None = None
@@ -91,7 +91,7 @@ class Process:
 
 def _plan(plan: Plan, stored: StoredWorkflow) -> Plan:
     if bytes(stored.definition) == b'"broken"':
-        raise ValueError("this definition can not be compiled")
+        raise ValueError("this definition cannot be compiled")
     return plan
 
 
@@ -123,7 +123,7 @@ async def output_of(process: Process, job_id: str, node_id: str) -> object:
     """What a node brought, wherever it lies."""
     output = (await process.store.nodes(job_id, node_id))[0].output
     assert output is not None
-    body = await process.artefacts.get(read_reference(output).key) if is_reference(output) else bytes(output)
+    body = await process.artifacts.get(read_reference(output).key) if is_reference(output) else bytes(output)
     return msgspec.json.decode(body)
 
 

@@ -15,18 +15,18 @@ from windlass.core.errors import RunNotFound
 from windlass.core.plan import Plan
 from windlass.core.runs.rows import RunRow
 from windlass.engine.engine import Duties, Engine
-from windlass.engine.plans import Plans
+from windlass.engine.plan_cache import Plans
 from windlass.handlers import builtin
 from windlass.ports.control import Submit
-from windlass.ports.declare import declared, handler
 from windlass.ports.handler import Context
+from windlass.ports.handler_declaration import declared, handler
 from windlass.ports.runs import RunFilter
 from windlass.ports.store import Store, StoredJob, StoredWorkflow
 from windlass.spec import read_definition
 from windlass.spec.compile import compile_plan, definition_from_json, definition_json, digest
 from windlass.spec.inputs import check_input
-from windlass.stores.sqlite import SqliteStore
-from windlass.testing.memory_artefacts import MemoryArtefacts
+from windlass.stores.memory.artifacts import MemoryArtifacts
+from windlass.stores.sqlite.store import SqliteStore
 from windlass.worker.worker import Worker
 
 ENDS_SECONDS = 20.0
@@ -92,9 +92,9 @@ class RunProcess:
     def __init__(self, store: Store, steered: Steered, *, duties: Duties | None = None, alone: bool = False) -> None:
         self.store = store
         self.broker = MemoryBroker(CLOCK)
-        self.artefacts = MemoryArtefacts()
+        self.artifacts = MemoryArtifacts()
         self.engine = Engine(
-            store, self.broker, CLOCK, Plans(store, compiled), self.artefacts, Random(), owner=f"process-{id(self)}",
+            store, self.broker, CLOCK, Plans(store, compiled), self.artifacts, Random(), owner=f"process-{id(self)}",
             duties=duties or Duties(sweep_seconds=0.05), only_new_jobs=alone, prepare=check_input,
         )  # fmt: skip
         known: Mapping[str, object] = {**builtin(allow_private=True), **steered.handlers()}
@@ -103,7 +103,7 @@ class RunProcess:
             known,  # pyright: ignore[reportArgumentType]
             CLOCK,
             worker_id=f"worker-{id(self)}",
-            artefacts=self.artefacts,
+            artifacts=self.artifacts,
         )
         self._working: asyncio.Task[None] | None = None
 

@@ -8,16 +8,17 @@ from random import Random
 from msgspec import Raw
 
 from tests.engine.harness import CLOCK, ENDS_SECONDS, plan
+from windlass.clock import SystemClock
 from windlass.core.plan import NodePlan
 from windlass.engine.engine import Duties, Engine, Sharing
-from windlass.engine.plans import Plans
+from windlass.engine.plan_cache import Plans
 from windlass.ports.broker import Broker
 from windlass.ports.control import Submit
-from windlass.ports.declare import declared, handler
 from windlass.ports.handler import Context, Handler
-from windlass.ports.store import Standing
-from windlass.testing.memory_artefacts import MemoryArtefacts
-from windlass.testing.memory_store import MemoryStore
+from windlass.ports.handler_declaration import declared, handler
+from windlass.ports.store import JobPosition
+from windlass.stores.memory.artifacts import MemoryArtifacts
+from windlass.stores.memory.store import MemoryStore
 from windlass.worker.worker import Worker
 
 SHARDS, LEASE_SECONDS = 4, 60.0
@@ -28,12 +29,12 @@ class AskedStore(MemoryStore):
     """Remembers which jobs were asked for together by those who wait."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(SystemClock())
         self.questions: list[Sequence[str]] = []
         self._news = asyncio.Event()
 
-    async def standings(self, job_ids: Sequence[str]) -> Sequence[Standing]:
-        found = await super().standings(job_ids)
+    async def job_positions(self, job_ids: Sequence[str]) -> Sequence[JobPosition]:
+        found = await super().job_positions(job_ids)
         self.questions.append(job_ids)
         self._news.set()
         return found
@@ -86,7 +87,7 @@ def _handlers(gate: asyncio.Event) -> Mapping[str, Handler]:
 @asynccontextmanager
 async def deployed(engine_broker: Broker, server_broker: Broker) -> AsyncIterator[Deployment]:
     """Both processes, up and running."""
-    store, artefacts, gate = AskedStore(), MemoryArtefacts(), asyncio.Event()
+    store, artifacts, gate = AskedStore(), MemoryArtifacts(), asyncio.Event()
     await store.put_workflow("test", Raw(b"{}"), "digest", CLOCK.now())
     one = plan({"a": []}, a=NodePlan(id="a", handler="gate"))
 
@@ -94,11 +95,11 @@ async def deployed(engine_broker: Broker, server_broker: Broker) -> AsyncIterato
         sharing, plans = Sharing(SHARDS, LEASE_SECONDS, owns=owns), Plans(store, lambda stored: one)
         duties = Duties(sweep_seconds=0.05)
         return Engine(
-            store, broker, CLOCK, plans, artefacts, Random(), owner=name, duties=duties, sharing=sharing
+            store, broker, CLOCK, plans, artifacts, Random(), owner=name, duties=duties, sharing=sharing
         )  # fmt: skip
 
     engine, server = process("engine", engine_broker, owns=True), process("server", server_broker, owns=False)
-    worker = Worker(engine_broker, dict(_handlers(gate)), CLOCK, worker_id="worker", artefacts=artefacts)
+    worker = Worker(engine_broker, dict(_handlers(gate)), CLOCK, worker_id="worker", artifacts=artifacts)
     await engine.start()
     await server.start()
     working = asyncio.create_task(worker.run())

@@ -13,12 +13,12 @@ from windlass.core.changes import Changes
 from windlass.core.errors import CommitUnknown, IdempotencyConflict, RequestRefused, StaleLease
 from windlass.core.messages import Succeeded, TaskFinished
 from windlass.core.plan import NodePlan, RetryOnError
-from windlass.core.templates import compile_template
+from windlass.core.templates.template import compile_template
+from windlass.engine.duties.pruner import Pruner
 from windlass.engine.ids import Ids
-from windlass.engine.pruner import Pruner
 from windlass.ports.store import NewJob, Request, StoredResult
-from windlass.stores.sqlite import SqliteStore
-from windlass.testing.memory_artefacts import MemoryArtefacts
+from windlass.stores.memory.artifacts import MemoryArtifacts
+from windlass.stores.sqlite.store import SqliteStore
 
 DIAMOND = {"start": [], "left": ["start"], "right": ["start"], "join": ["left", "right"], "end": ["join"]}
 CHAIN = {"a": [], "b": ["a"], "c": ["b"]}
@@ -277,7 +277,7 @@ async def test_old_finished_jobs_are_removed_and_running_ones_never(tmp_path: Pa
         await quick.engine.cancel(finished.job_id)
         await quick.ended(finished.job_id)
 
-        count = await Pruner(store, MemoryArtefacts(), CLOCK, retention_days=-1.0).prune()
+        count = await Pruner(store, MemoryArtifacts(), CLOCK, retention_days=-1.0).prune()
         left = await store.unfinished(0)
         await quick.stop()
         process.worker.abort()

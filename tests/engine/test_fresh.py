@@ -10,17 +10,17 @@ from msgspec import Raw
 
 from tests.engine.harness import CLOCK, Process, events_of, opened, plan, until
 from windlass.core.messages import Message, Submitted
-from windlass.engine.fresh import ENDED_MAX, TOLD_INPUT_BYTES_MAX, Fresh, hint
 from windlass.engine.ids import Ids
-from windlass.ports.codec import decode_message, encode_message
+from windlass.engine.new_job_cache import ENDED_MAX, TOLD_INPUT_BYTES_MAX, NewJobCache, hint
+from windlass.ports.message_codec import decode_message, encode_message
 from windlass.ports.store import NewJob, Restored, Store, StoredJob, pending_job
 
 IDS = Ids(Random(1))
 STORED = NewJob("j" * 24, "test", 3, Raw(b'{"x":1}'), 7, 0, 4, "key", "digest", 9)
 
 
-def told() -> Fresh:
-    fresh = Fresh()
+def told() -> NewJobCache:
+    fresh = NewJobCache()
     fresh.believe_after(0)
     return fresh
 
@@ -66,7 +66,7 @@ def test_a_hint_leaves_out_what_others_must_look_up(changed: str) -> None:
 
 
 def test_hints_about_what_was_made_before_this_owner_are_not_believed() -> None:
-    fresh = Fresh()
+    fresh = NewJobCache()
     assert not fresh.hear(hint(pending_job(STORED)), 0)
 
     fresh.believe_after(STORED.created_at)

@@ -3,8 +3,9 @@
 import asyncio
 from collections.abc import Mapping
 
+from windlass.clock import SystemClock
 from windlass.engine.leases import Leases
-from windlass.testing.memory_store import MemoryStore
+from windlass.stores.memory.store import MemoryStore
 
 TOTAL = 4
 LEASE_SECONDS = 60.0
@@ -45,7 +46,7 @@ class Owner:
 
 
 async def test_an_engine_alone_takes_all_shards() -> None:
-    one = Owner(MemoryStore(), "one")
+    one = Owner(MemoryStore(SystemClock()), "one")
 
     await one.look()
 
@@ -53,7 +54,7 @@ async def test_an_engine_alone_takes_all_shards() -> None:
 
 
 async def test_an_engine_looks_on_while_shards_are_slow_to_be_given_back() -> None:
-    store = MemoryStore()
+    store = MemoryStore(SystemClock())
     one, two = Owner(store, "one"), Owner(store, "two")
     await one.look()
     await two.look()
@@ -71,7 +72,7 @@ async def test_an_engine_looks_on_while_shards_are_slow_to_be_given_back() -> No
 
 
 async def test_a_look_tells_which_leases_it_renewed() -> None:
-    store = MemoryStore()
+    store = MemoryStore(SystemClock())
     one = Owner(store, "one")
     await one.look()
     await store.take_lease(2, "two")

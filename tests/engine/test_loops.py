@@ -15,8 +15,8 @@ import pytest
 from tests.engine.harness import CLOCK, Process, events_of, opened, output_of, plan_from, until
 from windlass import Context, RetryableError, handler
 from windlass.core.changes import Event
-from windlass.ports.declare import declared
 from windlass.ports.handler import Handler
+from windlass.ports.handler_declaration import declared
 from windlass.ports.store import IterationFilter, Store
 from windlass.worker.worker import Worker
 
@@ -125,7 +125,7 @@ async def test_a_killed_engine_goes_on_with_a_loop_and_runs_no_completed_item_ag
         done = await _ended_items(store, job.job_id)
         ran_before = len(ledger.calls)
         second = Process(store, document, name="two", handlers=ledger.handlers())
-        second.artefacts = first.artefacts
+        second.artifacts = first.artifacts
         await second.start()
         await second.ended(job.job_id)
         output = await output_of(second, job.job_id, "each")

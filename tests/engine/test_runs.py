@@ -12,7 +12,7 @@ from windlass.core.runs.webhooks import WEBHOOK_WORKFLOW
 from windlass.engine.engine import Duties
 from windlass.ports.runs import DeliveryFilter, RunFilter
 from windlass.ports.store import JobFilter
-from windlass.stores.sqlite import SqliteStore
+from windlass.stores.sqlite.store import SqliteStore
 
 ECHO = {"nodes": {"say": {"handler": "echo", "params": {"x": 1}}}}
 GATE = {"nodes": {"wait": {"handler": "gate"}}}

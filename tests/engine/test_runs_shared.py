@@ -14,14 +14,14 @@ from tests.servers import Server, new_database
 from windlass.brokers.memory import MemoryBroker
 from windlass.core.runs.rows import RunRow
 from windlass.engine.engine import Duties, Engine, Sharing
-from windlass.engine.plans import Plans
+from windlass.engine.plan_cache import Plans
 from windlass.ports.control import Submit
-from windlass.ports.declare import declared, handler
 from windlass.ports.handler import Context, Handler
+from windlass.ports.handler_declaration import declared, handler
 from windlass.ports.runs import RunFilter
 from windlass.spec.inputs import check_input
-from windlass.stores.postgres import PostgresStore
-from windlass.testing.memory_artefacts import MemoryArtefacts
+from windlass.stores.memory.artifacts import MemoryArtifacts
+from windlass.stores.postgres.store import PostgresStore
 from windlass.worker.worker import Worker
 
 ENGINES, SHARDS, TRIGGERS, LIMIT = 3, 8, 200, 3
@@ -62,15 +62,15 @@ async def store(shared_database: str) -> AsyncIterator[PostgresStore]:
 @asynccontextmanager
 async def fleet(store: PostgresStore, counter: Counter) -> AsyncIterator[list[Engine]]:
     """Three engines that share the shards, and one worker."""
-    broker, artefacts = MemoryBroker(CLOCK), MemoryArtefacts()
+    broker, artifacts = MemoryBroker(CLOCK), MemoryArtifacts()
     engines = [
         Engine(
-            store, broker, CLOCK, Plans(store, compiled), artefacts, Random(number), owner=f"engine-{number}",
+            store, broker, CLOCK, Plans(store, compiled), artifacts, Random(number), owner=f"engine-{number}",
             duties=Duties(sweep_seconds=0.2), sharing=Sharing(SHARDS, 3.0), prepare=check_input,
         )
         for number in range(ENGINES)
     ]  # fmt: skip
-    worker = Worker(broker, dict(counter.handlers()), CLOCK, worker_id="worker", artefacts=artefacts)
+    worker = Worker(broker, dict(counter.handlers()), CLOCK, worker_id="worker", artifacts=artifacts)
     for engine in engines:
         await engine.start()
     working = asyncio.create_task(worker.run())

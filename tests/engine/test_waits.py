@@ -7,11 +7,11 @@ from typing import cast
 
 import pytest
 
+from simulation.shared_broker import Seat, SharedBroker
 from tests.engine.harness import CLOCK, ENDS_SECONDS, Process, opened, plan
 from tests.engine.sharing_harness import Deployment, deployed
 from windlass.core.errors import JobNotFound
 from windlass.ports.broker import Broker
-from windlass.testing.shared_broker import Seat, SharedBroker
 
 
 class NotedSeat(Seat):

@@ -8,9 +8,9 @@ from typing import cast
 import pytest
 
 from windlass.core.errors import JobNotFound, StoreUnavailable
-from windlass.engine import watcher
-from windlass.engine.watcher import Watcher
-from windlass.ports.store import Standing, Store
+from windlass.engine import remote_job_watcher
+from windlass.engine.remote_job_watcher import RemoteJobWatcher
+from windlass.ports.store import JobPosition, Store
 
 
 class Answers:
@@ -23,13 +23,13 @@ class Answers:
         self.may_answer.set()
         self.failure: Exception | None = None
 
-    async def standings(self, job_ids: Sequence[str]) -> Sequence[Standing]:
+    async def job_positions(self, job_ids: Sequence[str]) -> Sequence[JobPosition]:
         self.asked.append(job_ids)
         self.is_asked.set()
         await self.may_answer.wait()
         if self.failure is not None:
             raise self.failure
-        return [Standing(job_id, 1, "running") for job_id in reversed(job_ids) if not job_id.startswith("no")]
+        return [JobPosition(job_id, 1, "running") for job_id in reversed(job_ids) if not job_id.startswith("no")]
 
 
 @pytest.fixture
@@ -38,18 +38,20 @@ def store() -> Answers:
 
 
 @pytest.fixture
-def asking(store: Answers) -> Watcher:
-    return Watcher(cast("Store", store), None, lambda standing, request_id: None, lambda job_ids: None)
+def asking(store: Answers) -> RemoteJobWatcher:
+    return RemoteJobWatcher(cast("Store", store), None, lambda standing, request_id: None, lambda job_ids: None)
 
 
-async def test_those_who_ask_together_share_a_query(asking: Watcher, store: Answers) -> None:
+async def test_those_who_ask_together_share_a_query(asking: RemoteJobWatcher, store: Answers) -> None:
     found = await asyncio.gather(*(asking.standing(job_id) for job_id in ("a", "b", "a")))
 
     assert [standing.job_id for standing in found] == ["a", "b", "a"]
     assert store.asked == [["a", "b"]]
 
 
-async def test_who_asks_while_a_query_is_under_way_gets_a_newer_answer(asking: Watcher, store: Answers) -> None:
+async def test_who_asks_while_a_query_is_under_way_gets_a_newer_answer(
+    asking: RemoteJobWatcher, store: Answers
+) -> None:
     store.may_answer.clear()
     first = asyncio.create_task(asking.standing("a"))
     await store.is_asked.wait()
@@ -61,15 +63,17 @@ async def test_who_asks_while_a_query_is_under_way_gets_a_newer_answer(asking: W
     assert store.asked == [["a"], ["a"]]
 
 
-async def test_a_job_that_is_not_there_is_an_error_of_its_own(asking: Watcher) -> None:
+async def test_a_job_that_is_not_there_is_an_error_of_its_own(asking: RemoteJobWatcher) -> None:
     found = await asyncio.gather(asking.standing("a"), asking.standing("none"), return_exceptions=True)
 
-    assert found[0] == Standing("a", 1, "running")
+    assert found[0] == JobPosition("a", 1, "running")
     assert isinstance(found[1], JobNotFound)
 
 
-async def test_no_query_asks_for_too_many(asking: Watcher, store: Answers, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watcher, "ASK_MAX", 10)
+async def test_no_query_asks_for_too_many(
+    asking: RemoteJobWatcher, store: Answers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote_job_watcher, "ASK_MAX", 10)
 
     found = await asyncio.gather(*(asking.standing(f"j{number}") for number in range(25)))
 
@@ -77,7 +81,9 @@ async def test_no_query_asks_for_too_many(asking: Watcher, store: Answers, monke
     assert [len(asked) for asked in store.asked] == [10, 10, 5]
 
 
-async def test_a_query_that_fails_fails_all_who_asked_and_nobody_after(asking: Watcher, store: Answers) -> None:
+async def test_a_query_that_fails_fails_all_who_asked_and_nobody_after(
+    asking: RemoteJobWatcher, store: Answers
+) -> None:
     store.failure = StoreUnavailable("away")
     failed = await asyncio.gather(asking.standing("a"), asking.standing("b"), return_exceptions=True)
     store.failure = None
@@ -86,7 +92,7 @@ async def test_a_query_that_fails_fails_all_who_asked_and_nobody_after(asking: W
     assert (await asking.standing("a")).job_id == "a"
 
 
-async def test_one_who_gives_up_takes_the_answer_from_nobody(asking: Watcher, store: Answers) -> None:
+async def test_one_who_gives_up_takes_the_answer_from_nobody(asking: RemoteJobWatcher, store: Answers) -> None:
     store.may_answer.clear()
     tasks = [asyncio.create_task(asking.standing(job_id)) for job_id in ("a", "b", "a")]
     await store.is_asked.wait()
@@ -95,11 +101,11 @@ async def test_one_who_gives_up_takes_the_answer_from_nobody(asking: Watcher, st
     found = await asyncio.gather(*tasks, return_exceptions=True)
 
     assert isinstance(found[0], asyncio.CancelledError)
-    assert [one.job_id for one in found[1:] if isinstance(one, Standing)] == ["b", "a"]
+    assert [one.job_id for one in found[1:] if isinstance(one, JobPosition)] == ["b", "a"]
 
 
 async def test_a_failure_that_nobody_waits_for_is_nobodys(
-    asking: Watcher, store: Answers, caplog: pytest.LogCaptureFixture
+    asking: RemoteJobWatcher, store: Answers, caplog: pytest.LogCaptureFixture
 ) -> None:
     store.may_answer.clear()
     store.failure = StoreUnavailable("away")

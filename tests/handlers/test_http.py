@@ -191,7 +191,7 @@ async def test_a_body_without_end_is_refused(squeezed: bool) -> None:
         ({"url": "http://h/", "method": "G T"}, "method"),
         ({"url": "http://h/", "json": 1, "body": "x"}, "only one"),
         ({"url": "http://h/", "auth": {"type": "magic"}}, "auth"),
-        ({"url": "http://127.0.0.1/", "headers": {"a": "b\r\nc: d"}}, "can not be"),
+        ({"url": "http://127.0.0.1/", "headers": {"a": "b\r\nc: d"}}, "cannot be"),
     ],
 )
 async def test_a_request_that_can_not_be_sent_fails_for_good(params: object, words: str) -> None:

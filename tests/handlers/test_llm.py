@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.core.messages import Failed, Succeeded
+from windlass.handlers.event_stream import EVENT_BYTES_MAX, EventReader, EventTooLarge
 from windlass.handlers.llm import LlmDefaults
-from windlass.handlers.llm_events import EVENT_BYTES_MAX, EventReader, EventTooLarge
 
 KEY = "sk-a-very-secret-key"
 USAGE = {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12}

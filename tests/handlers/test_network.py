@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from handler_harness import answer, running, serving
 
-from windlass.handlers.network import refusal
+from windlass.handlers.network_guard import refusal
 
 # Spellings of loopback, private and other inner addresses; PORT becomes the port of a server that must not be reached.
 INNER = [
@@ -99,7 +99,7 @@ async def test_no_spelling_reaches_an_inner_address(url: str) -> None:
     # Some spellings are no URL or no name at all; the others are recognised as what they are.
     assert error.type in {"address_refused", "params_invalid", "connection_failed"}
     if error.type == "connection_failed":
-        assert "can not be resolved" in error.message
+        assert "cannot be resolved" in error.message
 
 
 @pytest.mark.parametrize("url", ALWAYS)
@@ -107,7 +107,7 @@ async def test_no_setting_permits_metadata_addresses(url: str) -> None:
     async with running(allow_private=True) as runner:
         error = await runner.error("http", {"url": url, "timeout": 5})
 
-    assert error.type in {"address_refused", "params_invalid"} or "can not be resolved" in error.message
+    assert error.type in {"address_refused", "params_invalid"} or "cannot be resolved" in error.message
 
 
 async def test_a_redirect_to_an_inner_address_is_refused() -> None:

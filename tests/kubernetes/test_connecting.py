@@ -16,8 +16,8 @@ from tests.kubernetes.api_server import TOKEN, ApiServer, serving, write_kubecon
 from tests.kubernetes.conftest import Place
 from windlass.core.messages import TaskError
 from windlass.handlers.container.api import Api
-from windlass.handlers.container.connecting import connect
-from windlass.handlers.container.failures import KubernetesRefused
+from windlass.handlers.container.cluster_config import connect
+from windlass.handlers.container.errors import KubernetesRefused
 from windlass.handlers.container.handler import ContainerDefaults
 from windlass.handlers.container.manifest import KubernetesRules
 
@@ -93,7 +93,7 @@ async def test_a_context_that_is_not_there_is_named(place: Place) -> None:
 async def test_a_server_that_nobody_finds_is_an_error_worth_another_attempt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("windlass.handlers.container.link.PAUSE_SECONDS_MIN", 0.001)
+    monkeypatch.setattr("windlass.handlers.container.connection.PAUSE_SECONDS_MIN", 0.001)
     config = write_kubeconfig(tmp_path / "config", "http://127.0.0.1:9", TOKEN, "shop")
 
     error = await error_with(KubernetesRules(kubeconfig=str(config)))
@@ -171,7 +171,7 @@ async def test_a_server_with_another_certificate_is_not_trusted(
     certificate(tmp_path / "other")
     async with serving(certificate(tmp_path)) as server:
         folder = account(tmp_path / "other", server, monkeypatch)
-        monkeypatch.setattr("windlass.handlers.container.link.PAUSE_SECONDS_MIN", 0.001)
+        monkeypatch.setattr("windlass.handlers.container.connection.PAUSE_SECONDS_MIN", 0.001)
         link = connect(KubernetesRules(), account_folder=folder)
         with pytest.raises(Exception, match="certificate verify failed"):
             await Api(link).job("none")

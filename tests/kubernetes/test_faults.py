@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from tests.handlers.handler_harness import Runner, running
 from tests.kubernetes.api_server import ApiServer
 from tests.kubernetes.conftest import Place
-from windlass.handlers.container import link, pod_log
+from windlass.handlers.container import connection, pod_log
 from windlass.handlers.container.handler import ContainerDefaults
 
 NODE = {"image": "busybox:1", "command": ["sh", "-c", "true"]}
@@ -28,7 +28,7 @@ def messages(runner: Runner) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def quick_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(link, "PAUSE_SECONDS_MIN", 0.01)
+    monkeypatch.setattr(connection, "PAUSE_SECONDS_MIN", 0.01)
     monkeypatch.setattr(pod_log, "PAUSE_SECONDS_MIN", 0.01)
 
 
@@ -115,7 +115,7 @@ async def test_an_api_server_that_stays_away_is_an_error_worth_another_attempt(p
 
     assert (error.type, error.retryable) == ("kubernetes_unavailable", True)
     assert "503" in error.message
-    assert server.count("POST", "/jobs") == link.TRIES_MAX
+    assert server.count("POST", "/jobs") == connection.TRIES_MAX
 
 
 async def test_a_busy_server_is_asked_again_when_it_says(place: Place, server: ApiServer) -> None:
@@ -223,7 +223,7 @@ async def test_a_log_that_can_not_be_read_is_said_and_does_no_harm(place: Place,
     async with running(container=place.defaults) as runner:
         task = await runner.publish("container", NODE)
         pod = await place.cluster.started()
-        await runner.said("the log can not be read")
+        await runner.said("the log cannot be read")
         await place.cluster.end(pod, message='"kept"')
         output = await runner.output_of(task)
 

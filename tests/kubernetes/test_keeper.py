@@ -7,11 +7,11 @@ from msgspec.structs import replace
 
 from tests.handlers.handler_harness import running
 from tests.kubernetes.conftest import Place
-from windlass.handlers.container import keeper
+from windlass.handlers.container import orphan_cleaner
 from windlass.handlers.container.api import Api
-from windlass.handlers.container.connecting import connect
+from windlass.handlers.container.cluster_config import connect
 from windlass.handlers.container.handler import ContainerDefaults
-from windlass.handlers.container.keeper import delete_orphans
+from windlass.handlers.container.orphan_cleaner import delete_orphans
 
 NODE = {"image": "busybox:1", "command": ["sh", "-c", "true"]}
 HOUR = 3600
@@ -94,7 +94,7 @@ async def test_every_worker_that_runs_containers_looks_for_them(
     cluster = any_place.cluster
     name = await left_behind(any_place)
     await cluster.annotate(name, {"windlass/followed-at": "2020-01-01T00:00:00+00:00"})
-    monkeypatch.setattr(keeper, "LOOK_SECONDS_MAX", 0.01)
+    monkeypatch.setattr(orphan_cleaner, "LOOK_SECONDS_MAX", 0.01)
     async with running(container=any_place.defaults) as runner:
         # The first of any runner is the task of the Job that was left behind.
         runner.count = 1

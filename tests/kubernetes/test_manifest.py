@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.core.errors import ParamsInvalid
+from windlass.handlers.container.connection import Pace
 from windlass.handlers.container.handler import ContainerDefaults, container_handler
 from windlass.handlers.container.identity import Identity, as_label
-from windlass.handlers.container.link import Pace
 from windlass.handlers.container.manifest import KubernetesRules, NotAllowed, build
-from windlass.handlers.container.order import Order, bytes_of, result_of, seconds_of
+from windlass.handlers.container.params import Order, bytes_of, result_of, seconds_of
 from windlass.handlers.container.pods import Pod, stuck, taken_away
 
 NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")

@@ -9,18 +9,18 @@ import pytest
 from msgspec import Raw
 from msgspec.structs import replace
 
+from simulation.checker import check
+from simulation.checks.memory import check_memory
+from simulation.faults import Calm
+from simulation.history import Acknowledged, History, JobHistory
+from simulation.processes import Setting
+from simulation.simulator import Simulation
+from simulation.workflow_drafts import FLAKY, OK, NodeDraft, Script, compiled
 from windlass.core.changes import Event
 from windlass.core.plan import RetryOnError
 from windlass.engine.recovery import rebuild
 from windlass.ports.control import Submit
 from windlass.ports.store import Request, Restored
-from windlass.testing.checker import check
-from windlass.testing.checking_memory import check_memory
-from windlass.testing.crew import Setting
-from windlass.testing.drafts import FLAKY, OK, NodeDraft, Script, compiled
-from windlass.testing.faults import Calm
-from windlass.testing.history import Acknowledged, History, JobHistory
-from windlass.testing.simulator import Simulation
 
 Tamper = Callable[[JobHistory], JobHistory]
 

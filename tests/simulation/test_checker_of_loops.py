@@ -10,20 +10,20 @@ import pytest
 from msgspec import Raw
 from msgspec.structs import replace
 
+from simulation.checker import check
+from simulation.checks.memory import check_memory, check_room
+from simulation.faults import Calm
+from simulation.history import Execution, History, JobHistory, LoopRecords, Sunk
+from simulation.processes import Setting
+from simulation.simulator import Simulation
+from simulation.workflow_drafts import ERROR, FATAL, FLAKY, OK, NodeDraft, Script, compiled, loop_over, paging
 from windlass.core.changes import Event
-from windlass.core.iterations import LoopRows
+from windlass.core.loop_state import LoopRows
 from windlass.core.plan import Collect, RetryOnError
-from windlass.core.templates import compile_template
+from windlass.core.templates.template import compile_template
 from windlass.engine.recovery import rebuild
 from windlass.ports.control import Submit
 from windlass.ports.store import Restored
-from windlass.testing.checker import check
-from windlass.testing.checking_memory import check_memory, check_room
-from windlass.testing.crew import Setting
-from windlass.testing.drafts import ERROR, FATAL, FLAKY, OK, NodeDraft, Script, compiled, loop_over, paging
-from windlass.testing.faults import Calm
-from windlass.testing.history import Execution, History, JobHistory, LoopRecords, Sunk
-from windlass.testing.simulator import Simulation
 
 Tamper = Callable[[JobHistory], JobHistory]
 LOOP, SERIES = "each", "paged"

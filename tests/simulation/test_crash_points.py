@@ -4,10 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from windlass.core.plan import NodeKind
-from windlass.testing.crew import Setting
-from windlass.testing.faults import Fault, FaultAt
-from windlass.testing.references import (
+from simulation.faults import Fault, FaultAt
+from simulation.processes import Setting
+from simulation.reference_workflows import (
     REFERENCE_SETTINGS,
     SHARED_SETTING,
     Reference,
@@ -21,6 +20,7 @@ from windlass.testing.references import (
     run_reference,
     thirty_nodes,
 )
+from windlass.core.plan import NodeKind
 
 FAULTS = (Fault.FAIL_BEFORE, Fault.FAIL_AFTER, Fault.KILL_BEFORE, Fault.KILL_AFTER)
 REFERENCES = {"thirty nodes": thirty_nodes, "pages in a loop": pages_in_a_loop}
@@ -92,4 +92,4 @@ def test_a_sink_is_among_what_can_go_wrong() -> None:
 
     run_reference(pages_in_a_loop(), counter, REFERENCE_SETTINGS["the broker survives the engine"])
 
-    assert {"sink.write", "artefacts.put", "artefacts.get"} <= set(counter.calls)
+    assert {"sink.write", "artifacts.put", "artifacts.get"} <= set(counter.calls)

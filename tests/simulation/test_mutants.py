@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.simulation.mutants import MUTANTS, Mutant, mutated
+from simulation.mutants.jobs import MUTANTS, Mutant, mutated
 
 ROOT = Path(__file__).parents[2]
 
@@ -17,7 +17,7 @@ async def test_every_mutant_is_caught(mutant: Mutant) -> None:
 
     # A process of its own, so that nothing of the package was imported before the mistake is in.
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.simulation.mutants", mutant.name, cwd=ROOT, stdout=asyncio.subprocess.PIPE
+        sys.executable, "-m", "simulation.mutants.jobs", mutant.name, cwd=ROOT, stdout=asyncio.subprocess.PIPE
     )
     told, _ = await process.communicate()
 

@@ -5,11 +5,11 @@ from random import Random
 
 import pytest
 
-from windlass.core.run_rules import Action, ActionKind, CatchUp, Constraints, RunRetry, RunRules
+from simulation.faults import Fault
+from simulation.schedules import MINUTE, RunWorld, check_slots
+from windlass.core.runs.cron import Schedule
+from windlass.core.runs.rules import Action, ActionKind, CatchUp, Constraints, RunRetry, RunRules
 from windlass.core.runs.states import RunState
-from windlass.core.slots import Schedule
-from windlass.testing.faults import Fault
-from windlass.testing.schedules import MINUTE, RunWorld, check_slots
 
 EVERY_MINUTE = Schedule(cron="* * * * *", input_data={"name": "x", "seconds": 0.5})
 

@@ -7,21 +7,21 @@ import msgspec
 import pytest
 from msgspec import Raw
 
+from simulation.faults import Fault, FaultAt
+from simulation.processes import Setting
+from simulation.reference_workflows import SHARED_SETTING, former_owner_reads_on
+from simulation.scenarios import SHARING_EVERY, prepare_seed
+from simulation.shared_broker import Seat, SharedBroker
+from simulation.simulator import Simulation
+from simulation.witness import Witness
+from simulation.workflow_drafts import NodeDraft, compiled
 from windlass.brokers.memory import MemoryBroker
 from windlass.core.changes import Task
 from windlass.core.messages import Submitted
 from windlass.ports.broker import Delivery
 from windlass.ports.control import Submit
 from windlass.ports.store import Lease
-from windlass.testing.crew import Setting
-from windlass.testing.drafts import NodeDraft, compiled
-from windlass.testing.faults import Fault, FaultAt
-from windlass.testing.references import SHARED_SETTING, former_owner_reads_on
-from windlass.testing.scenarios import SHARING_EVERY, prepare_seed
-from windlass.testing.shared_broker import Seat, SharedBroker
-from windlass.testing.simulator import Simulation
-from windlass.testing.virtual import VirtualClock
-from windlass.testing.witness import Witness
+from windlass.testing.virtual_time import VirtualClock
 
 SEEDS = range(SHARING_EVERY - 1, 100, SHARING_EVERY)
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from windlass.testing.scenarios import run_seed
-from windlass.testing.simulate import replay_command
+from simulation.__main__ import replay_command
+from simulation.scenarios import run_seed
 
 GROUPS = 10
 GROUP_SEEDS = 30

@@ -12,7 +12,7 @@ from msgspec import Raw
 
 from windlass.connections.folder import Folder
 from windlass.connections.named import Connections
-from windlass.core.changes import SinkOrder
+from windlass.core.changes import SinkSpec
 from windlass.ports.sink import Sink, SinkReceipt
 from windlass.sinks.postgres import PostgresSink
 from windlass.sinks.sqlite import SqliteSink
@@ -22,8 +22,8 @@ def raw(value: object) -> Raw:
     return Raw(msgspec.json.encode(value))
 
 
-def order(tool: str, *, run_key: str = "run-1", merged_at: tuple[str, ...] = (), **options: Any) -> SinkOrder:
-    return SinkOrder(tool, msgspec.json.encode(options), merged_at, run_key)
+def order(tool: str, *, run_key: str = "run-1", merged_at: tuple[str, ...] = (), **options: Any) -> SinkSpec:
+    return SinkSpec(tool, msgspec.json.encode(options), merged_at, run_key)
 
 
 class Target(Protocol):

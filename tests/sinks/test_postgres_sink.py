@@ -175,7 +175,7 @@ async def test_a_server_that_is_not_there_is_worth_another_attempt(tmp_path: Pat
     url = f"postgresql://someone:hush-hush@127.0.0.1:{free_port()}/nowhere"
     connections = Connections({"main_db": url}, Folder(tmp_path))
 
-    with pytest.raises(DatabaseUnavailable, match="main_db: can not be reached") as caught:
+    with pytest.raises(DatabaseUnavailable, match="main_db: cannot be reached") as caught:
         await PostgresSink(connections).write(order("postgres", table="t"), raw([]), "task-1")
 
     assert "hush-hush" not in str(caught.value)
@@ -193,7 +193,7 @@ async def test_a_server_that_is_not_there_is_worth_another_attempt(tmp_path: Pat
 async def test_a_url_that_can_not_be_used_is_not_repeated(tmp_path: Path, url: str) -> None:
     connections = Connections({"main_db": url}, Folder(tmp_path))
 
-    with pytest.raises(DatabaseRefused, match="its URL can not be used") as caught:
+    with pytest.raises(DatabaseRefused, match="its URL cannot be used") as caught:
         await PostgresSink(connections).write(order("postgres", table="t"), raw([]), "task-1")
 
     assert "hush-hush" not in str(caught.value)

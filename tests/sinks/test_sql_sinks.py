@@ -1,4 +1,4 @@
-"""What every SQL sink does: rows and identities in one transaction, three modes, names that can not hurt."""
+"""What every SQL sink does: rows and identities in one transaction, three modes, names that cannot hurt."""
 
 import asyncio
 

@@ -74,7 +74,7 @@ CASES: list[tuple[str, str, int, int, str]] = [
     ("a handler on end", HEAD + "  s: {type: end, handler: e}\n", 3, 18, "runs nothing, so it has no 'handler'"),
     ("an unknown dependency", HEAD + OK + "  b: {handler: e, dependencies: [a, c]}\n", 4, 37, "there is no node 'c'"),
     ("an unknown next", HEAD + "  b: {handler: e, next: zz}\n", 3, 25, "there is no node 'zz'"),
-    ("a self-loop", HEAD + "  a: {handler: e, dependencies: [a]}\n", 3, 34, "'a' can not follow itself"),
+    ("a self-loop", HEAD + "  a: {handler: e, dependencies: [a]}\n", 3, 34, "'a' cannot follow itself"),
     ("a dependency that is a number", HEAD + "  a: {handler: e, dependencies: [1]}\n", 3, 34, "named by its id"),
     ("dependencies that are an object", HEAD + "  a: {handler: e, needs: {b: 1}}\n", 3, 26, "a list of node ids"),
     ("a cycle", HEAD + "  a: {handler: e, needs: b}\n  b: {handler: e, needs: c}\n  c: {handler: e, needs: a}\n", 3, 6,
@@ -112,7 +112,7 @@ CASES: list[tuple[str, str, int, int, str]] = [
      "'a' has no 'outptu'"),
     ("an unknown node by name", HEAD + '  a: {handler: e, params: {x: "{{ nodes[\'b-1\'].output }}"}}\n', 3, 31,
      "no node 'b-1'"),
-    ("a secret", HEAD + '  a: {handler: e, params: {x: "{{ secrets.KEY }}"}}\n', 3, 31, "secrets can not be used yet"),
+    ("a secret", HEAD + '  a: {handler: e, params: {x: "{{ secrets.KEY }}"}}\n', 3, 31, "secrets cannot be used yet"),
     ("a bad key of the job", HEAD + '  a: {handler: e, when: "{{ job.name }}"}\n', 3, 25, "'job' has no 'name'"),
     ("an undeclared input",
      CLOSED + '  a: {handler: e, params: {x: "{{ ulr }}"}}\n', 4, 31, "'ulr', which is neither a node nor an input"),
@@ -120,10 +120,10 @@ CASES: list[tuple[str, str, int, int, str]] = [
      CLOSED + '  a: {handler: e, params: {x: "{{ input.ulr }}"}}\n', 4, 31, "neither a node nor an input"),
     ("an input that is no schema", HEAD + OK + "input: [a]\n", 4, 8, "`input` is a JSON Schema"),
     ("an input of a wrong type", HEAD + OK + "input: {type: array}\n", 4, 8, "the input of a job is an object"),
-    ("a schema with a bad type", HEAD + OK + "input: {properties: {a: {type: strng}}}\n", 4, 8, "can not be used"),
+    ("a schema with a bad type", HEAD + OK + "input: {properties: {a: {type: strng}}}\n", 4, 8, "cannot be used"),
     ("a schema from elsewhere", HEAD + OK + "input: {$ref: 'http://x.test/s.json'}\n", 4, 8, "$ref may only point"),
     ("a schema with backtracking", HEAD + OK + "input: {properties: {a: {pattern: '(?=a)b'}}}\n", 4, 8,
-     "can not be used"),
+     "cannot be used"),
     ("a bad on_failure", HEAD + OK + "on_failure: stop\n", 4, 13, "'stop' is not one of"),
     ("bad defaults", HEAD + OK + "defaults: {handler: echo}\n", 4, 12, "there is no key 'handler' here"),
     ("defaults with a bad value", HEAD + OK + "defaults: {timeout_seconds: never}\n", 4, 29, "is no duration"),
@@ -220,4 +220,4 @@ def test_an_unknown_handler_is_an_error_when_strict() -> None:
 def test_a_node_with_a_reserved_name_gets_a_warning() -> None:
     _, warnings = read_definition(HEAD + "  input: {handler: echo}\n")
 
-    assert "can not name the node 'input' alone" in warnings[0].message
+    assert "cannot name the node 'input' alone" in warnings[0].message

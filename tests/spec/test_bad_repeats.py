@@ -53,10 +53,10 @@ CASES: list[tuple[str, str, int, int, str, str]] = [
      "templates"),
     ("an element with a dash", looping(LIST + ", element: my-user"), 3, 67, "no name for an element", "letters"),
     ("an element that is a number", looping(LIST + ", element: 5"), 3, 67, "5 is no name", "letters"),
-    *((f"an element called {word}", looping(f"{LIST}, element: {word}"), 3, 67, f"can not be called '{word}'",
+    *((f"an element called {word}", looping(f"{LIST}, element: {word}"), 3, 67, f"cannot be called '{word}'",
        "choose another name")
       for word in ("input", "workload", "job", "nodes", "secrets", "error", "attempt", "response", "index", "loop")),
-    ("an element that is a word of templates", looping(LIST + ', element: "in"'), 3, 67, "can not be called 'in'",
+    ("an element that is a word of templates", looping(LIST + ', element: "in"'), 3, 67, "cannot be called 'in'",
      "choose another"),
     ("an element with a node's name", looping(LIST + ", element: b") + "  b: {handler: e}\n", 3, 67,
      "'b' has the name of a node", "element: one"),

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.core.plan import Collect, LoopPlan, NodePlan, RetryOnSuccess, SinkPlan
-from windlass.core.templates import Reference, compile_template
+from windlass.core.templates.template import Reference, compile_template
 from windlass.spec import (
     Definition,
     compile_plan,

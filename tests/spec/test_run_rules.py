@@ -6,7 +6,8 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from windlass.core.run_rules import (
+from windlass.core.runs.cron import Schedule
+from windlass.core.runs.rules import (
     Action,
     ActionKind,
     CatchUp,
@@ -16,7 +17,6 @@ from windlass.core.run_rules import (
     RunRetry,
     RunRules,
 )
-from windlass.core.slots import Schedule
 from windlass.spec import compile_plan, read_definition
 from windlass.spec.compile import definition_from_json, definition_json
 

@@ -8,7 +8,7 @@ import pytest
 from tests.contracts.stores import emptied
 from tests.servers import Server, new_database
 from windlass.clock import SystemClock
-from windlass.stores.postgres import PostgresStore
+from windlass.stores.postgres.store import PostgresStore
 
 
 @pytest.fixture(scope="session")

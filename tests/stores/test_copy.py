@@ -14,7 +14,7 @@ from tests.contracts.run_rows import SCHEDULED, delivery_row, run_changes, run_r
 from tests.contracts.stores import emptied
 from tests.servers import Server, new_database
 from windlass.clock import SystemClock
-from windlass.core.changes import BlockRow, PageRow
+from windlass.core.changes import CallOutputRow, CollectionChunkRow
 from windlass.core.errors import CommitUnknown, RequestRefused, StoreUnavailable
 from windlass.core.messages import Succeeded, TaskFinished
 from windlass.core.shards import shard_of, shard_of_workflow
@@ -22,8 +22,8 @@ from windlass.ports.handler import LogLine
 from windlass.ports.runs import RunFilter, RunRequest
 from windlass.ports.store import AliasTarget, JobFilter, Request, StoredResult
 from windlass.stores.copy import TABLES, copy_database
-from windlass.stores.postgres import PostgresStore
-from windlass.stores.sqlite import SqliteStore
+from windlass.stores.postgres.store import PostgresStore
+from windlass.stores.sqlite.store import SqliteStore
 
 SHARDS = 8
 AWKWARD = r'{"é世🌍":"quote \" backslash \\ null \u0000","n":18446744073709551615}'
@@ -63,8 +63,8 @@ async def source(path: str) -> AsyncIterator[SqliteStore]:
         events={"j1": [event(n, data=AWKWARD) for n in range(2, 900)]},
         tasks=[task_row("j1", 0, output=AWKWARD), task_row("j1", 1, "failed")],
     )
-    written.pages.append(PageRow("j1", 3, 0, 2, 1, Raw(b'["page"]')))
-    written.blocks.append(BlockRow("j1", 3, 0, 0, b"[1,2,3]"))
+    written.pages.append(CallOutputRow("j1", 3, 0, 2, 1, Raw(b'["page"]')))
+    written.blocks.append(CollectionChunkRow("j1", 3, 0, 0, b"[1,2,3]"))
     await store.commit(0, lease.epoch, written)
     await end(store, "j2", lease.epoch, T0 + 5, "failed")
     await store.request(Request("r1", "j1", "cancel", T0, "not\0needed", "a"))

@@ -16,9 +16,9 @@ from windlass.clock import SystemClock
 from windlass.core.errors import CommitUnknown, StaleLease, StoreUnavailable
 from windlass.ports.handler import LogLine
 from windlass.ports.store import JobFilter, Request
-from windlass.stores.migrate import migrations
-from windlass.stores.postgres import PostgresStore, migrate
-from windlass.stores.postgres_rows import numbers, texts
+from windlass.stores.migrator import migrations
+from windlass.stores.postgres.rows import numbers, texts
+from windlass.stores.postgres.store import PostgresStore, migrate
 from windlass.stores.queries import queries
 
 # Meanings that one dialect puts into several statements, or into a function, and the other does not.
@@ -158,11 +158,11 @@ async def test_a_store_outlives_a_restart_of_its_server(tmp_path: Path) -> None:
     store = await PostgresStore.open(first.url, SystemClock())
     await store.submit([new_job("j1")])
     await asyncio.to_thread(first.stop)
-    with pytest.raises(StoreUnavailable, match="can not reach"):
+    with pytest.raises(StoreUnavailable, match="cannot reach"):
         await store.job("j1")
-    with pytest.raises(StoreUnavailable, match="can not reach"):
+    with pytest.raises(StoreUnavailable, match="cannot reach"):
         await store.submit([new_job("j2")])
-    with pytest.raises(CommitUnknown, match="can not reach"):
+    with pytest.raises(CommitUnknown, match="cannot reach"):
         await store.commit(0, 1, changes(jobs=[job_row("j1")]))
 
     second = await started_again(first)
@@ -285,7 +285,7 @@ async def test_somebody_who_may_only_use_tables_can_open_an_up_to_date_database(
 
 @pytest.mark.parametrize("wrong", ["postgresql://windlass@127.0.0.1:1/none", "postgresql://windlass@127.0.0.1:x/none"])
 async def test_a_server_that_is_not_there_is_told_without_the_password(wrong: str) -> None:
-    with pytest.raises(StoreUnavailable, match="can not use the database") as caught:
+    with pytest.raises(StoreUnavailable, match="cannot use the database") as caught:
         await PostgresStore.open(wrong.replace("windlass@", "windlass:geheim@"), SystemClock())
 
     assert "geheim" not in str(caught.value)
@@ -303,7 +303,7 @@ async def test_a_database_of_another_encoding_is_refused(postgres_server: Server
 async def test_a_standby_is_refused(url: str, admin: asyncpg.Connection) -> None:
     await admin.execute("alter database particular set default_transaction_read_only = on")
     try:
-        with pytest.raises(StoreUnavailable, match="can not use"):
+        with pytest.raises(StoreUnavailable, match="cannot use"):
             await PostgresStore.open(url, SystemClock())
     finally:
         await admin.execute("set default_transaction_read_only = off; alter database particular reset all")

@@ -9,8 +9,8 @@ from tests.contracts.rows import T0, changes, event, job_row, new_job
 from windlass.clock import SystemClock
 from windlass.core.errors import CommitUnknown, StaleLease
 from windlass.ports.store import Request
-from windlass.stores.postgres import PostgresStore
-from windlass.stores.postgres_commits import GROUP_MAX
+from windlass.stores.postgres.commits import GROUP_MAX
+from windlass.stores.postgres.store import PostgresStore
 
 SHARDS = range(4)
 

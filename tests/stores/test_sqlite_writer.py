@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from windlass.core.errors import CommitUnknown, RequestRefused
-from windlass.stores import sqlite_writer
-from windlass.stores.connection import CHECKPOINT_PAGES, Connection, connect
-from windlass.stores.sqlite_writer import SqliteWriter
+from windlass.stores.sqlite import writer as writer_module
+from windlass.stores.sqlite.connection import CHECKPOINT_PAGES, Connection, connect
+from windlass.stores.sqlite.writer import SqliteWriter
 
 PAGE_BYTES = 4_096
 
@@ -75,8 +75,8 @@ async def test_after_a_slow_commit_the_thread_has_the_next_ones(
 ) -> None:
     async with opened(tmp_path / "x.db") as writer:
         with monkeypatch.context() as slow:
-            slow.setattr(sqlite_writer, "AT_ONCE_SECONDS_MAX", -1.0)
-            slow.setattr(sqlite_writer, "SLOW_PAUSE_SECONDS", 0.2)
+            slow.setattr(writer_module, "AT_ONCE_SECONDS_MAX", -1.0)
+            slow.setattr(writer_module, "SLOW_PAUSE_SECONDS", 0.2)
             assert writer.write(note("a"), small=True).done()
 
         later = writer.write(note("b"), small=True)

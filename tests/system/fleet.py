@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from tests.servers import Server, free_port, start_postgres, start_redis
 
+ROOT = Path(__file__).resolve().parents[2]
 UP_SECONDS_MAX = 60
 STOP_SECONDS_MAX = 60
 LOOK_SECONDS = 0.05
@@ -149,7 +150,7 @@ class Fleet:
         self.folder = folder
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        self.environment = {**without_settings(), **environment, "PYTHONPATH": str(folder)}
+        self.environment = {**without_settings(), **environment, "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}"}
         self.processes: list[Process] = []
 
     async def spawn(

@@ -1,6 +1,7 @@
 """The chaos run in a minute: real processes and servers, killed, paused and emptied at random under load."""
 
 import pytest
+
 from benchmarks.chaos.faults import BRIEF
 from benchmarks.chaos.run import chaos
 

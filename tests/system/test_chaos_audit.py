@@ -9,16 +9,16 @@ from typing import Any
 import asyncpg
 import msgspec
 import pytest
-from benchmarks.chaos.audit import audit
-from benchmarks.chaos.faults import HANDLERS
-from benchmarks.chaos.work import DOCUMENTS, SLOW, TABLE, TABLE_SQL, TARGET
 from msgspec import Struct
 
+from benchmarks.chaos.audit import audit
+from benchmarks.chaos.faults import HANDLERS
+from benchmarks.chaos.handlers import FOLDER
+from benchmarks.chaos.work import DOCUMENTS, SLOW, TABLE, TABLE_SQL, TARGET
+from simulation.history import Acknowledged
 from tests.servers import Server, new_database
 from tests.system.fleet import FAST, fleet, rows
 from windlass.client import Client
-from windlass.testing.chaos_steps import FOLDER
-from windlass.testing.history import Acknowledged
 
 ENDS_SECONDS_MAX = 60.0
 KINDS = [name for name in DOCUMENTS if name != SLOW]

@@ -23,14 +23,14 @@ import msgspec
 from msgspec import Raw
 from windlass.connections.folder import Folder
 from windlass.connections.named import Connections
-from windlass.core.changes import SinkOrder
+from windlass.core.changes import SinkSpec
 from windlass.sinks.postgres import PostgresSink
 from windlass.sinks.sqlite import SqliteSink
 
 async def main():
     connections = Connections({{"main_db": sys.argv[2]}}, Folder(Path(".")))
     sink = (PostgresSink if sys.argv[1] == "postgres" else SqliteSink)(connections)
-    order = SinkOrder(sys.argv[1], b'{{"table": "marks"}}', (), "run")
+    order = SinkSpec(sys.argv[1], b'{{"table": "marks"}}', (), "run")
     for task in range({WRITES}):
         rows = [{{"task": task, "number": number}} for number in range({ROWS})]
         receipt = await sink.write(order, Raw(msgspec.json.encode(rows)), f"task-{{task}}")

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from windlass.testing.bench import LARGE_DEPTH, LARGE_LANES, lanes
+from windlass.cli.measurements import LARGE_DEPTH, LARGE_LANES, lanes
 
 PEAK_MB_MAX = 350
 

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from tests.contracts.s3_server import ACCESS_KEY, BUCKET, SECRET_KEY, s3_server
+from windlass.process import open_embedded
 from windlass.settings import Settings, load_settings
 from windlass.spec import read_definition
-from windlass.wiring import open_embedded
 
 ROWS = 20_000
 PATIENCE_SECONDS = 60.0
@@ -64,7 +64,7 @@ def check(result: dict[str, Any]) -> None:
 async def test_large_values_pass_from_node_to_node_through_a_folder(tmp_path: Path) -> None:
     check(await result_of(settings(tmp_path)))
 
-    (job,) = (tmp_path / "artefacts").iterdir()
+    (job,) = (tmp_path / "artifacts").iterdir()
     assert len(list(job.iterdir())) == 1
 
 
@@ -74,14 +74,14 @@ async def test_large_values_pass_from_node_to_node_through_s3(tmp_path: Path, mo
         monkeypatch.setenv("AWS_REGION", "us-east-1")
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS_KEY)
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
-        check(await result_of(settings(tmp_path, **{"artefacts.url": f"s3://{BUCKET}/windlass"})))
+        check(await result_of(settings(tmp_path, **{"artifacts.url": f"s3://{BUCKET}/windlass"})))
 
     (job,) = (tmp_path / "s3" / BUCKET / "windlass").iterdir()
     assert len(list(job.iterdir())) == 1
 
 
 async def test_an_output_beyond_the_limit_fails_its_node_with_both_sizes(tmp_path: Path) -> None:
-    async with open_embedded(settings(tmp_path, **{"artefacts.bytes_max": 500_000})) as embedded:
+    async with open_embedded(settings(tmp_path, **{"artifacts.bytes_max": 500_000})) as embedded:
         await embedded.deploy(read_definition(WORKFLOW)[0])
         job = await embedded.submit("large", {})
         async with asyncio.timeout(PATIENCE_SECONDS):
@@ -90,4 +90,4 @@ async def test_an_output_beyond_the_limit_fails_its_node_with_both_sizes(tmp_pat
     assert ended.status == "failed"
     error = bytes(ended.error or b"").decode()
     assert "500000" in error
-    assert "artefacts.bytes_max" in error
+    assert "artifacts.bytes_max" in error

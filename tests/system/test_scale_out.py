@@ -13,18 +13,18 @@ from typing import Any
 import msgspec
 import pytest
 
+from benchmarks.chaos.handlers import FOLDER
+from benchmarks.chaos.history import Findings, Ledger, histories, inspect
 from tests.system.fleet import FAST, Fleet, Process, fleet, rows, until
 from windlass.client import Client
 from windlass.clock import SystemClock
-from windlass.stores.postgres import PostgresStore
-from windlass.testing.chaos_audit import Findings, Ledger, histories, inspect
-from windlass.testing.chaos_steps import FOLDER
+from windlass.stores.postgres.store import PostgresStore
 
 SHARDS, LEASE_SECONDS, SILENT_SECONDS, REAP_SECONDS = 8, 1.5, 2.0, 0.25
 # A machine that is busy with other tests.
 SLACK_SECONDS = 2.0
 ENDS_SECONDS_MAX = 60.0
-HANDLERS = "from windlass.testing.chaos_steps import *\n"
+HANDLERS = "from benchmarks.chaos.handlers import *\n"
 
 
 def node(*parents: str, handler: str = "work", **params: Any) -> dict[str, Any]:

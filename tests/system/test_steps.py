@@ -55,7 +55,7 @@ class Api(BaseHTTPRequestHandler):
 @pytest.fixture
 def api() -> Iterator[str]:
     # A class of its own: what one test asked for does not count in another.
-    handler = type("Counted", (Api,), {"calls": Counter(), "counting": threading.Lock()})
+    handler = type("CountersSnapshot", (Api,), {"calls": Counter(), "counting": threading.Lock()})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"

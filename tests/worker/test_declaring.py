@@ -9,8 +9,8 @@ import pytest
 
 from windlass import Context, handler
 from windlass.core.errors import HandlerInvalid, ParamsInvalid
-from windlass.ports.declare import collect, declared
 from windlass.ports.handler import Mode
+from windlass.ports.handler_declaration import collect, declared
 
 
 @dataclass

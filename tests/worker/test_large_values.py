@@ -1,4 +1,4 @@
-"""Values too large to travel: outputs go to the artefact store, params come from it, and handlers notice nothing."""
+"""Values too large to travel: outputs go to the artifact store, params come from it, and handlers notice nothing."""
 
 import asyncio
 import hashlib
@@ -13,16 +13,16 @@ import pytest
 from large_handlers import GIVERS, TAKERS
 from worker_harness import Bench, LoopClock, registry, task, working
 
-from windlass.core.artefacts import INLINE_BYTES_MAX, is_reference, read_reference
+from windlass.core.artifacts import INLINE_BYTES_MAX, is_reference, read_reference
 from windlass.core.changes import Task
 from windlass.core.messages import Failed, Succeeded
-from windlass.ports.artefacts import Artefacts
+from windlass.ports.artifacts import Artifacts
 from windlass.ports.broker import Report
-from windlass.stores.artefacts_folder import FolderArtefacts
-from windlass.stores.artefacts_s3 import S3Artefacts
+from windlass.stores.artifacts.folder import FolderArtifacts
+from windlass.stores.artifacts.s3 import S3Artifacts
+from windlass.worker.child_processes import Children
 from windlass.worker.context import Resources
-from windlass.worker.execute import Executor, Surroundings
-from windlass.worker.isolate import Children
+from windlass.worker.executor import Executor, ExecutorContext
 from windlass.worker.large_values import LargeValues
 
 MIB = 1024 * 1024
@@ -31,10 +31,10 @@ GIVER_NAMES = ["give", "give_later", "give_threaded", "give_isolated"]
 TAKER_NAMES = ["take", "take_later", "take_threaded", "take_isolated"]
 
 
-def at_work(store: Artefacts | None, **settings: Any) -> Any:
+def at_work(store: Artifacts | None, **settings: Any) -> Any:
     environment = dict(os.environ)
     settings = {"environment": environment, "processes": 1, "output_bytes_max": BYTES_MAX, **settings}
-    return working(*GIVERS, *TAKERS, artefacts=store, **settings)
+    return working(*GIVERS, *TAKERS, artifacts=store, **settings)
 
 
 def large(text: str) -> bytes:
@@ -42,13 +42,13 @@ def large(text: str) -> bytes:
 
 
 def taking(handler: str, params: object, *keys: str, task_id: str = "job_node_1", **rest: Any) -> Task:
-    return task(handler, params, task_id, artefacts=keys, **rest)
+    return task(handler, params, task_id, artifacts=keys, **rest)
 
 
 class Gate:
     """The store behind it, whose every call waits until the gate is opened."""
 
-    def __init__(self, store: Artefacts) -> None:
+    def __init__(self, store: Artifacts) -> None:
         self.store = store
         self.reached = asyncio.Event()
         self.opened = asyncio.Event()
@@ -75,8 +75,8 @@ class Gate:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> FolderArtefacts:
-    return FolderArtefacts(tmp_path / "values")
+def store(tmp_path: Path) -> FolderArtifacts:
+    return FolderArtifacts(tmp_path / "values")
 
 
 async def outcome_of(bench: Bench, work: Task) -> Succeeded:
@@ -86,7 +86,7 @@ async def outcome_of(bench: Bench, work: Task) -> Succeeded:
 
 
 @pytest.mark.parametrize("handler", GIVER_NAMES)
-async def test_a_large_output_is_stored_and_travels_as_a_reference(store: FolderArtefacts, handler: str) -> None:
+async def test_a_large_output_is_stored_and_travels_as_a_reference(store: FolderArtifacts, handler: str) -> None:
     async with at_work(store) as bench:
         outcome = await outcome_of(bench, task(handler, {"size": MIB}))
 
@@ -98,7 +98,7 @@ async def test_a_large_output_is_stored_and_travels_as_a_reference(store: Folder
 
 
 @pytest.mark.parametrize("handler", GIVER_NAMES[1:])
-async def test_the_meta_of_a_large_output_stays_beside_the_reference(store: FolderArtefacts, handler: str) -> None:
+async def test_the_meta_of_a_large_output_stays_beside_the_reference(store: FolderArtifacts, handler: str) -> None:
     async with at_work(store) as bench:
         outcome = await outcome_of(bench, task(handler, {"size": MIB}))
 
@@ -107,7 +107,7 @@ async def test_the_meta_of_a_large_output_stays_beside_the_reference(store: Fold
 
 @pytest.mark.parametrize("handler", GIVER_NAMES)
 async def test_an_output_of_the_greatest_size_that_travels_is_not_stored(
-    store: FolderArtefacts, handler: str, tmp_path: Path
+    store: FolderArtifacts, handler: str, tmp_path: Path
 ) -> None:
     async with at_work(store) as bench:
         outcome = await outcome_of(bench, task(handler, {"size": INLINE_BYTES_MAX - 2}))
@@ -118,26 +118,26 @@ async def test_an_output_of_the_greatest_size_that_travels_is_not_stored(
 
 
 @pytest.mark.parametrize("handler", GIVER_NAMES)
-async def test_an_output_beyond_the_setting_is_refused_with_both_sizes(store: FolderArtefacts, handler: str) -> None:
+async def test_an_output_beyond_the_setting_is_refused_with_both_sizes(store: FolderArtifacts, handler: str) -> None:
     async with at_work(store) as bench:
         fits = await outcome_of(bench, task(handler, {"size": BYTES_MAX - 2}, "j1_n_1"))
         error = await bench.error(task(handler, {"size": BYTES_MAX - 1}, "j2_n_1"))
 
     assert is_reference(fits.output)
     assert (error.type, error.retryable) == ("output_invalid", False)
-    assert all(word in error.message for word in (str(BYTES_MAX + 1), str(BYTES_MAX), "artefacts.bytes_max"))
+    assert all(word in error.message for word in (str(BYTES_MAX + 1), str(BYTES_MAX), "artifacts.bytes_max"))
 
 
-async def test_an_output_of_many_megabytes_comes_back_from_a_child(store: FolderArtefacts) -> None:
+async def test_an_output_of_many_megabytes_comes_back_from_a_child(store: FolderArtifacts) -> None:
     async with at_work(store, output_bytes_max=40 * MIB) as bench:
         outcome = await outcome_of(bench, task("give_isolated", {"size": 39 * MIB}))
-        work = taking("take_isolated", {"a": {"$artefact": (key := read_reference(outcome.output).key)}}, key)
+        work = taking("take_isolated", {"a": {"$artifact": (key := read_reference(outcome.output).key)}}, key)
         output = await bench.output(msgspec.structs.replace(work, task_id="job_n_2"))
 
     assert output == {"a": f"x*{39 * MIB}"}
 
 
-async def test_a_second_attempt_with_the_same_output_stores_nothing_new(store: FolderArtefacts, tmp_path: Path) -> None:
+async def test_a_second_attempt_with_the_same_output_stores_nothing_new(store: FolderArtifacts, tmp_path: Path) -> None:
     async with at_work(store) as bench:
         first = await outcome_of(bench, task("give", {"size": MIB}, "j_n_1"))
         second = await outcome_of(bench, task("give", {"size": MIB}, "j_n_2"))
@@ -152,9 +152,9 @@ async def test_without_a_store_a_large_output_travels_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("handler", TAKER_NAMES)
-async def test_a_handler_gets_the_value_where_its_marker_stood(store: FolderArtefacts, handler: str) -> None:
+async def test_a_handler_gets_the_value_where_its_marker_stood(store: FolderArtifacts, handler: str) -> None:
     a, b = await store.put("j0", large("a")), await store.put("j0", large("b"))
-    params = {"one": {"$artefact": a}, "many": [{"deep": {"$artefact": b}}, {"$artefact": a}], "plain": "p"}
+    params = {"one": {"$artifact": a}, "many": [{"deep": {"$artifact": b}}, {"$artifact": a}], "plain": "p"}
     async with at_work(store) as bench:
         output = await bench.output(taking(handler, params, a, b))
 
@@ -162,23 +162,23 @@ async def test_a_handler_gets_the_value_where_its_marker_stood(store: FolderArte
     assert output == {"one": f"a*{length}", "many": [{"deep": f"b*{length}"}, f"a*{length}"], "plain": "p"}
 
 
-async def test_a_value_may_be_the_params_themselves(store: FolderArtefacts) -> None:
+async def test_a_value_may_be_the_params_themselves(store: FolderArtifacts) -> None:
     key = await store.put("j0", msgspec.json.encode({"text": "t" * INLINE_BYTES_MAX, "n": [1, 2.5, None]}))
     async with at_work(store) as bench:
-        output = await bench.output(taking("take", {"$artefact": key}, key))
+        output = await bench.output(taking("take", {"$artifact": key}, key))
 
     assert output == {"text": f"t*{INLINE_BYTES_MAX}", "n": [1, 2.5, None]}
 
 
-async def test_what_only_looks_like_a_marker_is_data(store: FolderArtefacts) -> None:
+async def test_what_only_looks_like_a_marker_is_data(store: FolderArtifacts) -> None:
     key = await store.put("j0", large("a"))
     other = await store.put("j0", large("b"))
     params = {
-        "unlisted": {"$artefact": other},
-        "more": {"$artefact": key, "and": 1},
-        "number": {"$artefact": 1},
-        "text": f'{{"$artefact":"{key}"}}',
-        "real": {"$artefact": key},
+        "unlisted": {"$artifact": other},
+        "more": {"$artifact": key, "and": 1},
+        "number": {"$artifact": 1},
+        "text": f'{{"$artifact":"{key}"}}',
+        "real": {"$artifact": key},
     }
     async with at_work(store) as bench:
         output = await bench.output(taking("take", params, key))
@@ -189,19 +189,19 @@ async def test_what_only_looks_like_a_marker_is_data(store: FolderArtefacts) -> 
     assert output == params
 
 
-async def test_without_keys_nothing_is_looked_for(store: FolderArtefacts) -> None:
-    params = {"a": {"$artefact": f"j0/{'0' * 64}"}}
+async def test_without_keys_nothing_is_looked_for(store: FolderArtifacts) -> None:
+    params = {"a": {"$artifact": f"j0/{'0' * 64}"}}
     async with at_work(store) as bench:
         assert await bench.output(task("take", params)) == params
 
 
 @pytest.mark.parametrize("handler", TAKER_NAMES)
-async def test_a_value_that_is_gone_fails_the_attempt_for_good(store: FolderArtefacts, handler: str) -> None:
+async def test_a_value_that_is_gone_fails_the_attempt_for_good(store: FolderArtifacts, handler: str) -> None:
     key = f"j0/{'0' * 64}"
     async with at_work(store) as bench:
-        error = await bench.error(taking(handler, {"a": {"$artefact": key}}, key))
+        error = await bench.error(taking(handler, {"a": {"$artifact": key}}, key))
 
-    assert (error.type, error.retryable) == ("artefact_not_found", False)
+    assert (error.type, error.retryable) == ("artifact_not_found", False)
     assert key in error.message
 
 
@@ -209,18 +209,18 @@ async def test_a_store_that_does_not_answer_is_worth_another_attempt(monkeypatch
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION"):
         monkeypatch.setenv(name, "any")
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
-    store, key = S3Artefacts("s3://values"), f"j0/{'0' * 64}"
+    store, key = S3Artifacts("s3://values"), f"j0/{'0' * 64}"
     async with at_work(store) as bench:
-        error = await bench.error(taking("take", {"a": {"$artefact": key}}, key))
+        error = await bench.error(taking("take", {"a": {"$artifact": key}}, key))
 
-    assert (error.type, error.retryable) == ("artefacts_unavailable", True)
+    assert (error.type, error.retryable) == ("artifacts_unavailable", True)
     assert "s3://values" in error.message
     await store.aclose()
 
 
 @pytest.mark.parametrize("handler", GIVER_NAMES)
 async def test_a_store_that_can_not_be_written_is_worth_another_attempt(
-    store: FolderArtefacts, tmp_path: Path, handler: str
+    store: FolderArtifacts, tmp_path: Path, handler: str
 ) -> None:
     (tmp_path / "values").write_text("in the way")
     async with at_work(store) as bench:
@@ -228,55 +228,55 @@ async def test_a_store_that_can_not_be_written_is_worth_another_attempt(
 
     assert isinstance(finished.outcome, Failed)
     error = finished.outcome.error
-    assert (error.type, error.retryable) == ("artefacts_unavailable", True)
+    assert (error.type, error.retryable) == ("artifacts_unavailable", True)
     assert str(MIB + 2) in error.message
 
 
 async def test_a_worker_without_a_store_leaves_such_a_task_to_another_attempt() -> None:
     key = f"j0/{'0' * 64}"
     async with at_work(None) as bench:
-        error = await bench.error(taking("take", {"a": {"$artefact": key}}, key))
+        error = await bench.error(taking("take", {"a": {"$artifact": key}}, key))
 
-    assert (error.type, error.retryable) == ("artefacts_unavailable", True)
-    assert "no artefact store" in error.message
+    assert (error.type, error.retryable) == ("artifacts_unavailable", True)
+    assert "no artifact store" in error.message
 
 
 @pytest.mark.parametrize("repeats", [1, 12])
-async def test_values_that_are_too_large_together_are_refused(store: FolderArtefacts, repeats: int) -> None:
+async def test_values_that_are_too_large_together_are_refused(store: FolderArtifacts, repeats: int) -> None:
     keys = [await store.put("j0", msgspec.json.encode(letter * MIB)) for letter in "abcdefghi"[: 9 // repeats or 1]]
-    params = {"all": [{"$artefact": key} for key in keys] * repeats}
+    params = {"all": [{"$artifact": key} for key in keys] * repeats}
     async with at_work(store) as bench:
         error = await bench.error(taking("take", params, *keys))
 
     assert (error.type, error.retryable) == ("params_invalid", False)
-    assert "artefacts.bytes_max" in error.message
+    assert "artifacts.bytes_max" in error.message
 
 
-async def test_no_more_values_are_fetched_once_they_are_too_large(store: FolderArtefacts) -> None:
+async def test_no_more_values_are_fetched_once_they_are_too_large(store: FolderArtifacts) -> None:
     keys = [await store.put("j0", msgspec.json.encode([number, "x" * MIB])) for number in range(40)]
     gate = Gate(store)
     gate.opened.set()
     async with at_work(gate) as bench:
-        await bench.error(taking("take", {"all": [{"$artefact": key} for key in keys]}, *keys))
+        await bench.error(taking("take", {"all": [{"$artifact": key} for key in keys]}, *keys))
 
     assert gate.passed < 20
 
 
-async def test_a_thread_that_got_large_values_and_is_stuck_is_replaced(store: FolderArtefacts) -> None:
+async def test_a_thread_that_got_large_values_and_is_stuck_is_replaced(store: FolderArtifacts) -> None:
     key = await store.put("j0", large("a"))
     async with at_work(store, threads=1) as bench:
-        work = taking("stuck", {"a": {"$artefact": key}}, key, task_id="j1_n_1", timeout_seconds=0.1)
+        work = taking("stuck", {"a": {"$artifact": key}}, key, task_id="j1_n_1", timeout_seconds=0.1)
         error = await bench.error(work)
         output = await bench.output(task("take_threaded", {"n": 1}, "j2_n_1"))
 
     assert (error.type, output) == ("timeout", {"n": 1})
 
 
-async def test_a_cancel_before_storing_even_began_ends_the_attempt_at_once(store: FolderArtefacts) -> None:
+async def test_a_cancel_before_storing_even_began_ends_the_attempt_at_once(store: FolderArtifacts) -> None:
     reports: list[Report] = []
     ended = asyncio.Event()
     children = Children(1, 60.0, "w", {})
-    around = Surroundings(
+    around = ExecutorContext(
         worker_id="w",
         registry=registry(*GIVERS),
         clock=LoopClock(),
@@ -304,7 +304,7 @@ async def test_a_cancel_before_storing_even_began_ends_the_attempt_at_once(store
 
 
 @pytest.mark.parametrize("handler", GIVER_NAMES)
-async def test_a_cancel_ends_an_attempt_whose_output_is_being_stored(store: FolderArtefacts, handler: str) -> None:
+async def test_a_cancel_ends_an_attempt_whose_output_is_being_stored(store: FolderArtifacts, handler: str) -> None:
     gate = Gate(store)
     async with at_work(gate) as bench:
         await bench.broker.publish([task(handler, {"size": MIB})])
@@ -317,10 +317,10 @@ async def test_a_cancel_ends_an_attempt_whose_output_is_being_stored(store: Fold
 
 
 @pytest.mark.parametrize("handler", TAKER_NAMES)
-async def test_a_cancel_ends_an_attempt_whose_params_are_being_fetched(store: FolderArtefacts, handler: str) -> None:
+async def test_a_cancel_ends_an_attempt_whose_params_are_being_fetched(store: FolderArtifacts, handler: str) -> None:
     gate, key = Gate(store), await store.put("j0", large("a"))
     async with at_work(gate) as bench:
-        await bench.broker.publish([taking(handler, {"a": {"$artefact": key}}, key)])
+        await bench.broker.publish([taking(handler, {"a": {"$artifact": key}}, key)])
         await gate.reached.wait()
         await bench.broker.cancel(["job_node_1"])
         finished = await bench.ended()
@@ -330,7 +330,7 @@ async def test_a_cancel_ends_an_attempt_whose_params_are_being_fetched(store: Fo
 
 
 @pytest.mark.parametrize("handler", GIVER_NAMES)
-async def test_storing_takes_of_the_attempts_own_time(store: FolderArtefacts, handler: str) -> None:
+async def test_storing_takes_of_the_attempts_own_time(store: FolderArtifacts, handler: str) -> None:
     gate = Gate(store)
     async with at_work(gate) as bench:
         finished = await bench.run(task(handler, {"size": MIB}, timeout_seconds=0.5))
@@ -340,10 +340,10 @@ async def test_storing_takes_of_the_attempts_own_time(store: FolderArtefacts, ha
 
 
 @pytest.mark.parametrize("handler", TAKER_NAMES)
-async def test_fetching_takes_none_of_the_handlers_time(store: FolderArtefacts, handler: str) -> None:
+async def test_fetching_takes_none_of_the_handlers_time(store: FolderArtifacts, handler: str) -> None:
     gate, key = Gate(store), await store.put("j0", large("a"))
     async with at_work(gate) as bench:
-        await bench.broker.publish([taking(handler, {"a": {"$artefact": key}}, key, timeout_seconds=5)])
+        await bench.broker.publish([taking(handler, {"a": {"$artifact": key}}, key, timeout_seconds=5)])
         await gate.reached.wait()
         beats = len(bench.broker.extended)
         await bench.until(lambda: len(bench.broker.extended) > beats + 2)
@@ -352,7 +352,7 @@ async def test_fetching_takes_none_of_the_handlers_time(store: FolderArtefacts, 
         assert isinstance((await bench.ended()).outcome, Succeeded)
 
 
-async def test_a_worker_that_stops_hands_back_what_it_is_storing(store: FolderArtefacts) -> None:
+async def test_a_worker_that_stops_hands_back_what_it_is_storing(store: FolderArtifacts) -> None:
     gate = Gate(store)
     async with at_work(gate) as bench:
         await bench.broker.publish([task("give_threaded", {"size": MIB})])
@@ -363,7 +363,7 @@ async def test_a_worker_that_stops_hands_back_what_it_is_storing(store: FolderAr
     assert bench.broker.finished == {}
 
 
-async def test_a_worker_that_stops_waits_for_what_it_is_storing(store: FolderArtefacts) -> None:
+async def test_a_worker_that_stops_waits_for_what_it_is_storing(store: FolderArtifacts) -> None:
     gate = Gate(store)
     async with at_work(gate) as bench:
         await bench.broker.publish([task("give", {"size": MIB})])

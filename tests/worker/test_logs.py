@@ -17,9 +17,9 @@ from windlass.core.errors import StoreUnavailable
 from windlass.core.messages import TaskFinished
 from windlass.ports.handler import LogLine
 from windlass.ports.store import NewJob
-from windlass.stores.sqlite import SqliteStore
-from windlass.testing import virtual
-from windlass.worker.logs import BATCH_LINES_MAX, FLUSH_SECONDS, KEPT_LINES_MAX, TRIES_MAX, LogWriter
+from windlass.stores.sqlite.store import SqliteStore
+from windlass.testing import virtual_time
+from windlass.worker.log_writer import BATCH_LINES_MAX, FLUSH_SECONDS, KEPT_LINES_MAX, TRIES_MAX, LogWriter
 from windlass.worker.worker import Worker
 
 SOON_SECONDS = 0.25
@@ -58,7 +58,7 @@ def on_virtual_time(story: Callable[[LogWriter, Kept], Awaitable[None]], **bound
 
     async def tell() -> Kept:
         kept = Kept()
-        writer = LogWriter(kept.append, virtual.VirtualClock(), **bounds)
+        writer = LogWriter(kept.append, virtual_time.VirtualClock(), **bounds)
         running = asyncio.create_task(writer.run())
         await asyncio.sleep(0)
         await story(writer, kept)
@@ -67,7 +67,7 @@ def on_virtual_time(story: Callable[[LogWriter, Kept], Awaitable[None]], **bound
         assert running.done()
         return kept
 
-    return virtual.run(tell())
+    return virtual_time.run(tell())
 
 
 def test_lines_are_stored_in_their_order_and_in_one_batch() -> None:
@@ -126,7 +126,7 @@ def test_closing_stores_what_is_left() -> None:
 def test_what_was_written_before_the_writer_ran_is_stored() -> None:
     async def tell() -> list[str]:
         kept = Kept()
-        writer = LogWriter(kept.append, virtual.VirtualClock())
+        writer = LogWriter(kept.append, virtual_time.VirtualClock())
         writer(line(1))
         running = asyncio.create_task(writer.run())
         await asyncio.sleep(SOON_SECONDS)
@@ -134,14 +134,14 @@ def test_what_was_written_before_the_writer_ran_is_stored() -> None:
         await running
         return kept.messages
 
-    assert virtual.run(tell()) == ["1"]
+    assert virtual_time.run(tell()) == ["1"]
 
 
 def test_a_writer_that_was_cancelled_amid_a_batch_still_stores_it_on_closing() -> None:
     async def tell() -> list[str]:
         kept = Kept()
         kept.open.clear()
-        writer = LogWriter(kept.append, virtual.VirtualClock())
+        writer = LogWriter(kept.append, virtual_time.VirtualClock())
         running = asyncio.create_task(writer.run())
         writer(line(1))
         await asyncio.sleep(SOON_SECONDS)
@@ -152,7 +152,7 @@ def test_a_writer_that_was_cancelled_amid_a_batch_still_stores_it_on_closing() -
         await writer.aclose()
         return kept.messages
 
-    assert virtual.run(tell()) == ["1", "2"]
+    assert virtual_time.run(tell()) == ["1", "2"]
 
 
 def test_lines_survive_a_store_that_fails_for_a_while(caplog: pytest.LogCaptureFixture) -> None:
@@ -233,14 +233,14 @@ def test_closing_ends_although_the_store_is_away(caplog: pytest.LogCaptureFixtur
     async def tell() -> None:
         kept = Kept()
         kept.open.clear()
-        writer = LogWriter(kept.append, virtual.VirtualClock())
+        writer = LogWriter(kept.append, virtual_time.VirtualClock())
         running = asyncio.create_task(writer.run())
         writer(line(1))
         await asyncio.sleep(SOON_SECONDS)
         await writer.aclose()
         await running
 
-    virtual.run(tell())
+    virtual_time.run(tell())
 
     assert "1 lines not stored" in caplog.text
 

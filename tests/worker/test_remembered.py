@@ -4,7 +4,7 @@ from msgspec import Raw
 
 from windlass.core.messages import Succeeded, TaskFinished
 from windlass.ports.broker import Report
-from windlass.worker.worker import REMEMBERED_BYTES_MAX, REMEMBERED_MAX, Remembered
+from windlass.worker.worker import REMEMBERED_BYTES_MAX, REMEMBERED_MAX, ReportCache
 
 
 def report(number: int, output: bytes = b"1") -> Report:
@@ -12,12 +12,12 @@ def report(number: int, output: bytes = b"1") -> Report:
     return Report(f"j{number}_n_1", 0, message)
 
 
-def kept(remembered: Remembered, count: int) -> list[int]:
+def kept(remembered: ReportCache, count: int) -> list[int]:
     return [number for number in range(count) if remembered.get(f"j{number}_n_1") is not None]
 
 
 def test_the_latest_reports_are_remembered() -> None:
-    remembered = Remembered()
+    remembered = ReportCache()
     count = 5 * REMEMBERED_MAX // 2
 
     for number in range(count):
@@ -27,7 +27,7 @@ def test_the_latest_reports_are_remembered() -> None:
 
 
 def test_no_more_than_twice_the_bound_is_remembered() -> None:
-    remembered = Remembered()
+    remembered = ReportCache()
     count = 4 * REMEMBERED_MAX
 
     for number in range(count):
@@ -37,7 +37,7 @@ def test_no_more_than_twice_the_bound_is_remembered() -> None:
 
 
 def test_large_outputs_are_forgotten_earlier() -> None:
-    remembered = Remembered()
+    remembered = ReportCache()
     size = REMEMBERED_BYTES_MAX // 4
     output = b'"' + b"x" * (size - 2) + b'"'
 
@@ -48,7 +48,7 @@ def test_large_outputs_are_forgotten_earlier() -> None:
 
 
 def test_the_report_given_last_for_a_task_counts() -> None:
-    remembered = Remembered()
+    remembered = ReportCache()
     remembered.add(report(0, b"1"))
 
     remembered.add(report(0, b"2"))

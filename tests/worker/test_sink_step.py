@@ -15,7 +15,7 @@ from worker_harness import Bench, task, working
 from windlass import handler
 from windlass.connections.folder import Folder
 from windlass.connections.named import Connections
-from windlass.core.changes import SinkOrder
+from windlass.core.changes import SinkSpec
 from windlass.core.messages import Failed, Succeeded
 from windlass.ports.handler import Context
 from windlass.ports.sink import Sink, SinkReceipt
@@ -63,8 +63,8 @@ async def stubborn(ctx: Context) -> dict[str, int]:
 ALL = (at_once, waiting, threaded, isolated, failing, stubborn)
 
 
-def into(tool: str, **options: Any) -> SinkOrder:
-    return SinkOrder(tool, msgspec.json.encode(options), (), "run-1")
+def into(tool: str, **options: Any) -> SinkSpec:
+    return SinkSpec(tool, msgspec.json.encode(options), (), "run-1")
 
 
 class Marks:
@@ -212,7 +212,7 @@ async def test_an_unknown_tool_is_refused_with_those_there_are(tmp_path: Path) -
 
 async def test_a_sinks_surprise_fails_the_attempt_and_may_be_tried_again(tmp_path: Path) -> None:
     class Broken:
-        async def write(self, order: SinkOrder, output: Raw, identity: str) -> SinkReceipt:
+        async def write(self, order: SinkSpec, output: Raw, identity: str) -> SinkReceipt:
             raise ZeroDivisionError("a driver's bug")
 
         async def aclose(self) -> None: ...

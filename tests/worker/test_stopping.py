@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from worker_harness import Bench, registry, task
 
 from windlass.ports.broker import Report
-from windlass.ports.declare import handler
+from windlass.ports.handler_declaration import handler
 
 STOPS_SECONDS_MAX = 3.0
 

@@ -12,7 +12,7 @@ from worker_harness import Bench, registry, task, working
 
 from windlass import Context, FatalError, RetryableError, handler
 from windlass.core.messages import Failed, Succeeded, TaskStarted
-from windlass.testing import virtual
+from windlass.testing import virtual_time
 
 
 @handler("echo")
@@ -481,7 +481,7 @@ def test_a_worker_runs_on_virtual_time() -> None:
             return asyncio.get_running_loop().time(), error.type
 
     began = time.monotonic()
-    seconds, kind = virtual.run(an_hour_of_work())
+    seconds, kind = virtual_time.run(an_hour_of_work())
 
     assert (seconds, kind) == (pytest.approx(3600.0), "timeout")
     assert time.monotonic() - began < 5.0

@@ -12,8 +12,8 @@ import msgspec
 from windlass.core.changes import Task
 from windlass.core.messages import Failed, Message, Succeeded, TaskError, TaskFinished
 from windlass.ports.broker import Delivery, QueueSeen, Report, WorkerSeen
-from windlass.ports.declare import declared
 from windlass.ports.handler import Handler, LogLine
+from windlass.ports.handler_declaration import declared
 from windlass.worker.worker import Worker
 
 PATIENCE_SECONDS = 20.0

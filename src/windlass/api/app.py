@@ -10,10 +10,16 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from windlass.api import (
+from windlass.api import stream
+from windlass.api.middleware import RequestGuard
+from windlass.api.openapi import describe
+from windlass.api.operations import JSON, Operation, below, declare, request_id_of
+from windlass.api.policy import Policy, require_policies
+from windlass.api.problems import made, problem_response
+from windlass.api.requests import no_query
+from windlass.api.routes import (
     deliveries,
     events,
-    figures,
     health,
     hooks,
     jobs,
@@ -22,25 +28,20 @@ from windlass.api import (
     nodes,
     runs,
     schedules,
-    stream,
+    statistics,
     submits,
     tasks,
     workers,
     workflows,
 )
-from windlass.api.description import describe
-from windlass.api.manners import Manners
-from windlass.api.operations import JSON, Operation, below, declare, request_id_of
-from windlass.api.policy import Policy, require_policies
-from windlass.api.problems import made, problem_response
-from windlass.api.requests import no_query
 from windlass.api.state import ApiState
 from windlass.api.ui import Ui, read_ui
 
 PREFIX = "/api/v1"
 DOCUMENTS = frozenset({PREFIX + "/workflows", PREFIX + "/workflows/validate"})
 RESOURCES = (
-    submits, tasks, jobs, nodes, events, stream, logs, workflows, figures, workers, schedules, runs, deliveries, hooks,
+    submits, tasks, jobs, nodes, events, stream, logs, workflows, statistics, workers, schedules, runs, deliveries,
+    hooks,
 )  # fmt: skip
 
 
@@ -67,7 +68,7 @@ def create_app(state: ApiState) -> FastAPI:
     app.openapi = lambda: described
     # In place of the framework's own layers: endpoints turn their errors into answers themselves, and each layer that
     # a request only passes through costs it as much as finding its route.
-    app.middleware_stack = Manners(Routed(app.router, read_ui(state.ui_folder)), state, DOCUMENTS)
+    app.middleware_stack = RequestGuard(Routed(app.router, read_ui(state.ui_folder)), state, DOCUMENTS)
     return app
 
 

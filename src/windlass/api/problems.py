@@ -31,7 +31,7 @@ logger = logging.getLogger("windlass.api")
 
 # What a refusal is called, for programs (the end of `type`) and for people (`title`).
 TITLES = {
-    "bad-request": "The request can not be read",
+    "bad-request": "The request cannot be read",
     "busy": "The server has no room for this now",
     "forbidden-host": "The request names a host that is not served here",
     "forbidden-origin": "Requests of other sites are refused",
@@ -43,7 +43,7 @@ TITLES = {
     "refused": "The state of things does not allow this",
     "too-large": "The body is too large",
     "unsigned": "The webhook is not signed as it should be",
-    "unavailable": "The database can not be used now",
+    "unavailable": "The database cannot be used now",
     "unsupported-media-type": "The content type is not supported",
 }
 # The first that fits counts.

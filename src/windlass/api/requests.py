@@ -10,7 +10,7 @@ from starlette.requests import Request
 
 from windlass.api.operations import JSON
 from windlass.api.problems import Refusal, invalid
-from windlass.core.json_values import nearest
+from windlass.core.templates.json_values import nearest
 
 T = TypeVar("T")
 
@@ -101,7 +101,7 @@ def _converted(given: dict[str, str], kind: type[T]) -> T:
     except msgspec.ValidationError as error:
         message, _, place = str(error).partition(" - at `$.")
         name = place.rstrip("`")
-        value = f"{shown(given[name])} can not be used: " if name in given else ""
+        value = f"{shown(given[name])} cannot be used: " if name in given else ""
         raise invalid(name, f"{value}{message.lower()}") from None
 
 

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from windlass.api.problems import Refusal
 from windlass.api.ui import FOLDER
 from windlass.connections.secrets import Secrets
-from windlass.ports.artefacts import Artefacts
+from windlass.ports.artifacts import Artifacts
 from windlass.ports.broker import Broker
 from windlass.ports.clock import Clock
 from windlass.ports.control import Control
@@ -23,7 +23,7 @@ BODY_BYTES_MAX = 1 << 20
 # Workflow documents only: as much as their reader takes.
 DOCUMENT_BYTES_MAX = 32 << 20
 STREAMS_MAX = 1_000
-ARTEFACT_BYTES_MAX = 64 << 20
+ARTIFACT_BYTES_MAX = 64 << 20
 
 
 class Slots:
@@ -50,7 +50,7 @@ class ApiState(Struct, frozen=True):
     """The running system, as the routes see it."""
 
     store: Store
-    artefacts: Artefacts
+    artifacts: Artifacts
     broker: Broker
     control: Control
     clock: Clock
@@ -63,8 +63,8 @@ class ApiState(Struct, frozen=True):
     # A host with any port matches by its name.
     allowed_hosts: Sequence[str] = LOOPBACK_HOSTS
     body_bytes_max: int = BODY_BYTES_MAX
-    # The largest output that the artefact store takes.
-    artefact_bytes_max: int = ARTEFACT_BYTES_MAX
+    # The largest output that the artifact store takes.
+    artifact_bytes_max: int = ARTIFACT_BYTES_MAX
     document_bytes_max: int = DOCUMENT_BYTES_MAX
     # Where the web UI was built.
     ui_folder: Path = FOLDER

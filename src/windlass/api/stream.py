@@ -16,11 +16,11 @@ from windlass.api.operations import EVENT_STREAM, Operation, declare, request_id
 from windlass.api.policy import Policy
 from windlass.api.problems import Refusal, invalid, logger, problem_of, problem_response
 from windlass.api.requests import Flag, Number, id_of, query_of, shown
-from windlass.api.shapes import has_ended
 from windlass.api.state import ApiState
-from windlass.api.telling import Teller
 from windlass.core.changes import Event as StoredEvent
 from windlass.ports.store import StoredJob
+from windlass.views.event_view import EventView
+from windlass.views.jobs import has_ended
 from windlass.wire import Event
 
 # Proxies and readers take a connection that says nothing for longer to be dead.
@@ -166,7 +166,7 @@ async def job_events(
 ) -> AsyncGenerator[bytes]:
     """Every event of a job after a number, each once and in order; ends with the job's last."""
     plan = await state.control.plan(job.workflow_id, job.version)
-    teller = Teller(state.store, plan, job, with_context=with_context)
+    teller = EventView(state.store, plan, job, with_context=with_context)
     with state.control.news(job.job_id) as news:
         while True:
             news.clear()
@@ -187,7 +187,7 @@ async def node_events(
     """As `job_events`, without the events of single iterations; their numbers are told, so that a reader that comes
     again goes on behind them."""
     plan = await state.control.plan(job.workflow_id, job.version)
-    teller = Teller(state.store, plan, job, with_context=with_context)
+    teller = EventView(state.store, plan, job, with_context=with_context)
     with state.control.news(job.job_id) as news:
         while True:
             news.clear()
@@ -212,5 +212,5 @@ async def node_events(
                 yield HEARTBEAT
 
 
-async def _told(teller: Teller, events: Sequence[StoredEvent]) -> bytes:
+async def _told(teller: EventView, events: Sequence[StoredEvent]) -> bytes:
     return b"".join([message(one.seq, one.event_type, one) for one in await teller.told(events)])

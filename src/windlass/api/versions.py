@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from windlass.api.problems import invalid
 from windlass.core.errors import WorkflowNotFound
-from windlass.core.json_values import nearest
+from windlass.core.templates.json_values import nearest
 from windlass.ports.store import AliasTarget, Store
 
 LATEST = "latest"
@@ -98,6 +98,6 @@ def _no_alias(workflow_id: str, alias: str, live: Live) -> WorkflowNotFound:
 def check_alias(alias: str) -> None:
     """Refuse names that would be taken for something else."""
     if alias == LATEST:
-        raise invalid("alias", "`latest` is always the newest version and can not be set", "choose another name")
+        raise invalid("alias", "`latest` is always the newest version and cannot be set", "choose another name")
     if alias.isdigit():
         raise invalid("alias", f"{alias} would be taken for a version", "choose a name with a letter")

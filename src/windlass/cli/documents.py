@@ -21,7 +21,7 @@ def read_workflow(
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise DefinitionInvalid([Problem(path="", message=f"can not be read: {error.strerror}")]) from error
+        raise DefinitionInvalid([Problem(path="", message=f"cannot be read: {error.strerror}")]) from error
     return read_definition(content, format=kind, handlers=handlers, strict=strict)
 
 

@@ -54,7 +54,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        return import_module(f"windlass.cli.{cmd_name}").command
+        return import_module(f"windlass.cli.commands.{cmd_name}").command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

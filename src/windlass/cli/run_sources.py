@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import click
 from msgspec import Struct
 
-from windlass.api.run_shapes import delivery_shape, next_times, run_shape, schedule_shape, slots_of
-from windlass.cli.loop import run_async
-from windlass.cli.remote import server_url
+from windlass.cli.runner import run_async
+from windlass.cli.server_address import server_url
 from windlass.client import Client
 from windlass.clock import SystemClock
 from windlass.core.errors import ScheduleNotFound
 from windlass.ports.runs import DeliveryFilter, RunFilter, ScheduleFilter
 from windlass.settings import load_settings
+from windlass.views.runs import delivery_shape, next_times, run_shape, schedule_shape, slots_of
 from windlass.wire import Delivery, NextTimes, Page, Run, Schedule
 
 if TYPE_CHECKING:
-    from windlass.wiring import Reader
+    from windlass.process import Reader
 
 Result = TypeVar("Result")
 Item = TypeVar("Item")
@@ -193,7 +193,7 @@ async def _opened(server: str | None, database: str | None) -> AsyncGenerator[Ru
         return
     settings = load_settings({} if database is None else {"database_url": database}).settings
     # The parts of an engine take a fifth of a second to import; who asks a server needs none of them.
-    from windlass.wiring import open_reader
+    from windlass.process import open_reader
 
     async with open_reader(settings) as reader:
         yield ReaderRuns(reader)

@@ -29,7 +29,7 @@ def import_modules(names: Iterable[str], folder: Path | None = None) -> None:
             importlib.import_module(name)
         except Exception as error:
             raise HandlerInvalid(
-                f"the module {name} can not be imported: {type(error).__name__}: {error} "
+                f"the module {name} cannot be imported: {type(error).__name__}: {error} "
                 f"(looked in {' and '.join(here)} first)"
             ) from error
 

@@ -318,7 +318,7 @@ class Client:
         return await self._ask("GET", "/activity", wire.Activity, _ANY, params=_given(minutes=minutes))
 
     async def health(self) -> wire.Health:
-        """Whether the server lives and can work, also when it says that it can not."""
+        """Whether the server lives and can work, also when it says that it cannot."""
         answer = await self._exchange("GET", "/health")
         if answer.is_success or answer.headers.get("content-type", "").startswith(JSON):
             return _read(answer, wire.Health)
@@ -455,7 +455,7 @@ def _read(answer: httpx2.Response, kind: type[T]) -> T:
         return msgspec.json.decode(answer.content, type=kind)
     except msgspec.MsgspecError as error:
         raise ApiError(
-            f"{answer.url} gave an answer that can not be read ({error}): is it a Windlass server of this version?",
+            f"{answer.url} gave an answer that cannot be read ({error}): is it a Windlass server of this version?",
             status=answer.status_code,
         ) from error
 

@@ -4,7 +4,7 @@ from windlass.core.errors import FatalError, RetryableError
 
 
 class DatabaseUnavailable(RetryableError):
-    """The database can not be reached or used at this moment. `code` is its own name for the reason."""
+    """The database cannot be reached or used at this moment. `code` is its own name for the reason."""
 
     type = "connection_failed"
 

@@ -29,7 +29,7 @@ class Folder:
         try:
             place = (self._root / path).resolve()
         except (OSError, RuntimeError) as error:  # a circle of links
-            raise PathRefused(f"the path {path!r} can not be followed: {error}") from None
+            raise PathRefused(f"the path {path!r} cannot be followed: {error}") from None
         if not place.is_relative_to(self._root) or place == self._root:
             raise PathRefused(
                 f"the path {path!r} leads to {place}, outside of the folder {self._root} that sinks may write in; "

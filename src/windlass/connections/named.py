@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from windlass.connections.folder import Folder
 from windlass.connections.sqlite import SqliteDatabase
 from windlass.core.errors import FatalError
-from windlass.core.json_values import nearest
+from windlass.core.templates.json_values import nearest
 
 # For the types only: the driver is an optional extra.
 if TYPE_CHECKING:

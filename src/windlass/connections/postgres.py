@@ -138,7 +138,7 @@ class PostgresDatabase:
             raise DatabaseUnavailable(self._said(str(error))) from None
         except (OSError, EOFError) as error:  # TimeoutError is an OSError
             what = str(error) or "no answer in time"
-            raise DatabaseUnavailable(self._said(f"can not be reached: {what}")) from None
+            raise DatabaseUnavailable(self._said(f"cannot be reached: {what}")) from None
 
     async def _opened(self) -> _Pool:
         async with self._opening:
@@ -152,7 +152,7 @@ class PostgresDatabase:
         except (ValueError, TypeError):
             # The driver reads the URL only now, and its message may hold parts of it.
             raise DatabaseRefused(
-                f"{self.name}: its URL can not be used: write postgresql://user:password@host:port/database"
+                f"{self.name}: its URL cannot be used: write postgresql://user:password@host:port/database"
             ) from None
 
     async def _reset(self, connection: Any) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from windlass.core.errors import FatalError
-from windlass.core.json_values import nearest
+from windlass.core.templates.json_values import nearest
 
 
 class SecretUnknown(FatalError):

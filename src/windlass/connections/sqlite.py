@@ -74,7 +74,7 @@ class Session:
         self._connection: Connection | None = None
 
     def connect(self, path: Path) -> Connection:
-        """The connection; apsw's errors when it can not be opened."""
+        """The connection; apsw's errors when it cannot be opened."""
         if self._connection is None:
             opened = apsw.Connection(str(path))
             # A file of the folder must not open others: those need not lie in it.

@@ -3,17 +3,17 @@
 A message that is outdated, or delivered again, changes nothing and is no error.
 """
 
-from windlass.core import attempts, calls, endings, loops, progress
+from windlass.core import attempts, completion, dispatch, loops, pagination
 from windlass.core.changes import Changes
-from windlass.core.iterations import IN_FLIGHT, Flight
 from windlass.core.job import Job
+from windlass.core.loop_state import IN_FLIGHT, Attempt
 from windlass.core.messages import (
     CancelRequested,
-    Gathered,
+    Continue,
     Message,
-    Proceeded,
-    Released,
+    OutputsMerged,
     RetryRequested,
+    RunAdmitted,
     RunAsked,
     RunDue,
     ScheduleChanged,
@@ -23,7 +23,7 @@ from windlass.core.messages import (
     TaskStarted,
     TimerDue,
 )
-from windlass.core.states import JobState, NodeState
+from windlass.core.states import JobStatus, NodeStatus
 from windlass.core.turn import Turn
 
 
@@ -38,27 +38,27 @@ def advance(job: Job, message: Message, now: int, changes: Changes | None = None
             attempts.finish_task(turn, message)
         case Submitted():
             _arrive(turn)
-        case Proceeded():
+        case Continue():
             pass
         case TaskStarted():
             attempts.start_task(turn, message)
         case TimerDue():
             _wake(turn, message)
-        case Gathered():
+        case OutputsMerged():
             _take_gathered(turn, message)
         case TaskLost():
             attempts.lose_task(turn, message)
         case CancelRequested():
-            endings.cancel_job(turn, message)
+            completion.cancel_job(turn, message)
         case RetryRequested():
-            endings.retry_job(turn, message)
-        case Released():
+            completion.retry_job(turn, message)
+        case RunAdmitted():
             _begin(turn)
         case RunDue() | ScheduleChanged() | RunAsked():
             # About runs, and never for a job.
             pass
     if goes_on:
-        progress.go_on(turn)
+        dispatch.go_on(turn)
     changes = turn.changes
     if not turn.page:
         del changes.events[job.id]
@@ -73,13 +73,13 @@ def _arrive(turn: Turn) -> None:
     """Begin, or leave it to the rules about runs to say when."""
     if turn.job.plan.runs is None:
         _begin(turn)
-    elif turn.job.status is JobState.PENDING and not turn.job.ready:
+    elif turn.job.status is JobStatus.PENDING and not turn.job.ready:
         turn.changes.arrivals.append((turn.job.id, None))
 
 
 def _begin(turn: Turn) -> None:
     job = turn.job
-    if job.status is not JobState.PENDING or job.ready:
+    if job.status is not JobStatus.PENDING or job.ready:
         return
     if job.scheduled_at is not None and turn.now < job.scheduled_at:
         turn.wake(job.scheduled_at, "begin")
@@ -99,7 +99,7 @@ def _wake(turn: Turn, message: TimerDue) -> None:
         if job.deadline_at is not None and turn.now < job.deadline_at:
             turn.wake(job.deadline_at, "job_timeout")
         else:
-            endings.time_out_job(turn)
+            completion.time_out_job(turn)
         return
     node = job.plan.index.get(message.node_id or "", -1)
     loop = job.loops.get(node)
@@ -120,10 +120,10 @@ def _wake(turn: Turn, message: TimerDue) -> None:
         attempts.give_up_on_worker(turn, flight)
 
 
-def _go_on_with(turn: Turn, flight: Flight) -> None:
+def _go_on_with(turn: Turn, flight: Attempt) -> None:
     """The wait before a further attempt is over; an iteration then waits for room in its loop."""
     job = turn.job
-    if job.state_of(flight) != NodeState.WAITING or flight.is_gathering:
+    if job.state_of(flight) != NodeStatus.WAITING or flight.is_gathering:
         return
     if flight.due_at is not None and turn.now < flight.due_at:
         # Told of a wait that was never stored, or by a clock that went back: the wait that is recorded counts.
@@ -131,13 +131,13 @@ def _go_on_with(turn: Turn, flight: Flight) -> None:
         turn.wake(flight.due_at, "retry", node_id, flight.attempt, max(flight.index, 0))
         return
     if flight.index < 0:
-        progress.dispatch_again(turn, flight)
+        dispatch.dispatch_again(turn, flight)
     else:
         job.loops[flight.node].queued[flight.index] = None
         job.filling[flight.node] = None
 
 
-def _take_gathered(turn: Turn, message: Gathered) -> None:
+def _take_gathered(turn: Turn, message: OutputsMerged) -> None:
     job = turn.job
     node = job.plan.index.get(message.node_id, -1)
     loop = job.loops.get(node)
@@ -149,4 +149,4 @@ def _take_gathered(turn: Turn, message: Gathered) -> None:
         return
     flight = job.flights.get(node) if loop is None else loop.flights.get(message.index)
     if flight is not None and flight.is_gathering and flight.attempt == message.attempt:
-        calls.take_parts(turn, flight, message)
+        pagination.take_parts(turn, flight, message)

@@ -2,9 +2,9 @@
 
 from msgspec import Raw
 
-from windlass.core import calls, loops, plain, progress
+from windlass.core import dispatch, first_attempt, loops, pagination
 from windlass.core.deliveries import record_delivery
-from windlass.core.iterations import Flight
+from windlass.core.loop_state import Attempt
 from windlass.core.messages import Failed, Succeeded, TaskError, TaskFinished, TaskLost, TaskStarted
 from windlass.core.outcomes import complete, fail, wait
 from windlass.core.retries import (
@@ -17,7 +17,7 @@ from windlass.core.retries import (
     wants_retry,
 )
 from windlass.core.runs.containers import CONTAINER, container_of
-from windlass.core.states import NodeMove, NodeState
+from windlass.core.states import NodeMove, NodeStatus
 from windlass.core.turn import LOST, MICROSECONDS, RETRYING, STARTED, Turn, execution_meta, json_raw, start_data
 from windlass.core.webhooks import HANDLER as WEBHOOK
 
@@ -25,7 +25,7 @@ from windlass.core.webhooks import HANDLER as WEBHOOK
 NODE_TIMEOUT_GRACE_SECONDS = 30.0
 
 # Looking a member up in its enum takes longer than using it.
-_START, _RUNNING = NodeMove.START, int(NodeState.RUNNING)
+_START, _RUNNING = NodeMove.START, int(NodeStatus.RUNNING)
 
 
 def finish_task(turn: Turn, message: TaskFinished) -> None:
@@ -34,7 +34,7 @@ def finish_task(turn: Turn, message: TaskFinished) -> None:
     if message.result_id is not None:
         turn.changes.results.append(message.result_id)
     node = job.plan.index.get(message.node_id, -1)
-    if node < 0 or plain.complete(turn, node, job.plan.nodes[node], message):
+    if node < 0 or first_attempt.complete(turn, node, job.plan.nodes[node], message):
         return
     flight = job.flight_of(node, message.index, message.attempt)
     if flight is None:
@@ -54,14 +54,14 @@ def finish_task(turn: Turn, message: TaskFinished) -> None:
         _fail_or_retry(turn, flight, outcome.error, message)
 
 
-def _succeed(turn: Turn, flight: Flight, outcome: Succeeded, message: TaskFinished) -> None:
+def _succeed(turn: Turn, flight: Attempt, outcome: Succeeded, message: TaskFinished) -> None:
     if turn.job.plan.nodes[flight.node].on_success is not None:
-        calls.take_answer(turn, flight, outcome, message)
+        pagination.take_answer(turn, flight, outcome, message)
     else:
         complete(turn, flight, outcome.output, outcome.meta, _execution_meta(turn, flight, message))
 
 
-def _fail_or_retry(turn: Turn, flight: Flight, reported: TaskError, message: TaskFinished) -> None:
+def _fail_or_retry(turn: Turn, flight: Attempt, reported: TaskError, message: TaskFinished) -> None:
     job = turn.job
     error = classified(reported)
     if error.type in LOSSES:
@@ -76,7 +76,7 @@ def _fail_or_retry(turn: Turn, flight: Flight, reported: TaskError, message: Tas
     _back_off(turn, flight, error, delay, _execution_meta(turn, flight, message, will_retry=True))
 
 
-def _back_off(turn: Turn, flight: Flight, error: TaskError, delay: float, meta: Raw | None = None) -> None:
+def _back_off(turn: Turn, flight: Attempt, error: TaskError, delay: float, meta: Raw | None = None) -> None:
     flight.due_at = turn.now + round(delay * MICROSECONDS)
     turn.shift(flight, NodeMove.BACK_OFF)
     data = {
@@ -90,7 +90,7 @@ def _back_off(turn: Turn, flight: Flight, error: TaskError, delay: float, meta: 
     wait(turn, flight)
 
 
-def _redispatch_lost(turn: Turn, flight: Flight, error: TaskError, worker_id: str) -> None:
+def _redispatch_lost(turn: Turn, flight: Attempt, error: TaskError, worker_id: str) -> None:
     """The process under the handler died: another attempt at once, on the budget of losses, not the author's."""
     flight.losses += 1
     _emit_loss(turn, flight, worker_id, error)
@@ -99,7 +99,7 @@ def _redispatch_lost(turn: Turn, flight: Flight, error: TaskError, worker_id: st
         return
     turn.shift(flight, NodeMove.BACK_OFF)
     flight.attempts_before += 1
-    progress.dispatch_again(turn, flight)
+    dispatch.dispatch_again(turn, flight)
 
 
 def lose_task(turn: Turn, message: TaskLost) -> None:
@@ -110,7 +110,7 @@ def lose_task(turn: Turn, message: TaskLost) -> None:
     if flight is None and node >= 0:
         # Nobody waits for it any more, and it may kill one worker after the other.
         index = -1 if job.plan.nodes[node].loop is None else message.index
-        turn.changes.cancels.append(job.task_id(Flight(node, message.attempt, index=index)))
+        turn.changes.cancels.append(job.task_id(Attempt(node, message.attempt, index=index)))
     if flight is None or message.losses <= flight.losses:
         return
     flight.losses = message.losses
@@ -123,7 +123,7 @@ def lose_task(turn: Turn, message: TaskLost) -> None:
     turn.keep(flight)
 
 
-def _emit_loss(turn: Turn, flight: Flight, worker_id: str, error: TaskError | None = None) -> None:
+def _emit_loss(turn: Turn, flight: Attempt, worker_id: str, error: TaskError | None = None) -> None:
     data = {"attempt_number": flight.attempt, "worker_id": worker_id, "losses": flight.losses}
     turn.tell(flight, LOST, json_raw(data if error is None else {**data, "error": error}))
 
@@ -133,7 +133,7 @@ def start_task(turn: Turn, message: TaskStarted) -> None:
     job = turn.job
     node = job.plan.index.get(message.node_id, -1)
     flight = job.flight_of(node, message.index, message.attempt) if node >= 0 else None
-    if flight is None or job.state_of(flight) == NodeState.RUNNING:
+    if flight is None or job.state_of(flight) == NodeStatus.RUNNING:
         return
     _record_start(turn, flight, message.started_at, message.worker_id)
     turn.keep(flight)
@@ -142,7 +142,7 @@ def start_task(turn: Turn, message: TaskStarted) -> None:
     turn.wake(due_at, "node_timeout", message.node_id, message.attempt, message.index)
 
 
-def _record_start(turn: Turn, flight: Flight, started_at: int, worker_id: str) -> None:
+def _record_start(turn: Turn, flight: Attempt, started_at: int, worker_id: str) -> None:
     """RUNNING, once an attempt; the worker's clock may be off, so its instant is kept within what is known here."""
     if turn.job.state_of(flight) == _RUNNING:
         return
@@ -160,7 +160,7 @@ def _record_start(turn: Turn, flight: Flight, started_at: int, worker_id: str) -
         flight.first_seq = seq
 
 
-def give_up_on_worker(turn: Turn, flight: Flight) -> None:
+def give_up_on_worker(turn: Turn, flight: Attempt) -> None:
     """A worker did not end an attempt whose time is over, and says nothing."""
     job = turn.job
     plan = job.plan.nodes[flight.node]
@@ -187,7 +187,7 @@ def _ignore(turn: Turn, node: int, message: TaskFinished) -> None:
     turn.emit("result_ignored", message.node_id, json_raw(data), index=message.index if is_iteration else None)
 
 
-def _execution_meta(turn: Turn, flight: Flight, message: TaskFinished, will_retry: bool | None = None) -> Raw:
+def _execution_meta(turn: Turn, flight: Attempt, message: TaskFinished, will_retry: bool | None = None) -> Raw:
     microseconds = max(0, message.finished_at - message.started_at)
     plan = turn.job.plan.nodes[flight.node]
     retry = retry_meta(plan, message.attempt, will_retry)

@@ -48,7 +48,7 @@ class NodeRow(Struct, frozen=True, array_like=True, gc=False):
     progress: Raw | None = None
 
 
-class Departure(Struct, frozen=True, array_like=True, gc=False):
+class InFlightEntry(Struct, frozen=True, array_like=True, gc=False):
     """A node that is out with a worker for the first time and has no row yet: its job's newest page of events says so.
 
     Most nodes come back before anything else happens to them, and then have cost one row and not two.
@@ -67,7 +67,7 @@ class Departure(Struct, frozen=True, array_like=True, gc=False):
         )  # fmt: skip
 
 
-class TaskRow(Struct, frozen=True, array_like=True, gc=False):
+class IterationRow(Struct, frozen=True, array_like=True, gc=False):
     """An iteration of a loop as stored. One that was begun and has no row is out with a worker for the first time."""
 
     job_id: str
@@ -90,7 +90,7 @@ class TaskRow(Struct, frozen=True, array_like=True, gc=False):
     progress: Raw | None = None
 
 
-class PageRow(Struct, frozen=True, array_like=True, gc=False):
+class CallOutputRow(Struct, frozen=True, array_like=True, gc=False):
     """What one call of a series brought, until the series is over. The index is -1 outside of loops."""
 
     job_id: str
@@ -101,7 +101,7 @@ class PageRow(Struct, frozen=True, array_like=True, gc=False):
     output: Raw
 
 
-class BlockRow(Struct, frozen=True, array_like=True, gc=False):
+class CollectionChunkRow(Struct, frozen=True, array_like=True, gc=False):
     """Some elements of a recorded collection, as one JSON array."""
 
     job_id: str
@@ -111,8 +111,8 @@ class BlockRow(Struct, frozen=True, array_like=True, gc=False):
     body: bytes
 
 
-class Gather(Struct, frozen=True, gc=False):
-    """Outputs that lie in rows are to be put together, and their job told (`Gathered`)."""
+class MergeOutputs(Struct, frozen=True, gc=False):
+    """Outputs that lie in rows are to be put together, and their job told (`OutputsMerged`)."""
 
     job_id: str
     node_id: str
@@ -140,7 +140,7 @@ class JobRow(Struct, frozen=True, array_like=True, gc=False):
     error: Raw | None
 
 
-class SinkOrder(Struct, frozen=True, gc=False):
+class SinkSpec(Struct, frozen=True, gc=False):
     """Where an attempt's output is to be written, its templates rendered."""
 
     tool: str
@@ -153,7 +153,7 @@ class SinkOrder(Struct, frozen=True, gc=False):
 
 
 class Task(Struct, frozen=True, omit_defaults=True, gc=False):
-    """One attempt for a worker. Released twice under one id, it is taken once."""
+    """One attempt for a worker. Published twice under one id, it is taken once."""
 
     task_id: str
     job_id: str
@@ -170,9 +170,9 @@ class Task(Struct, frozen=True, omit_defaults=True, gc=False):
     retry_count: int = 0
     # Stable over redeliveries and retries of the same piece of work: an iteration, a page.
     idempotency_key: str = ""
-    sink: SinkOrder | None = None
-    # Keys of artefacts that stand in `params` as {"$artefact": key}; any other such object is just data.
-    artefacts: tuple[str, ...] = ()
+    sink: SinkSpec | None = None
+    # Keys of artifacts that stand in `params` as {"$artifact": key}; any other such object is just data.
+    artifacts: tuple[str, ...] = ()
 
 
 class Timer(Struct, frozen=True, gc=False):
@@ -214,12 +214,12 @@ class Changes:
         self.jobs: dict[str, JobRow] = {}
         self.nodes: dict[tuple[str, str], NodeRow] = {}
         # By job, node and index.
-        self.iterations: dict[tuple[str, int, int], TaskRow] = {}
-        self.pages: list[PageRow] = []
-        self.blocks: list[BlockRow] = []
+        self.iterations: dict[tuple[str, int, int], IterationRow] = {}
+        self.pages: list[CallOutputRow] = []
+        self.blocks: list[CollectionChunkRow] = []
         self.events: dict[str, list[Event]] = {}
         # By job, for those with events: all its nodes that are out and have no row, not only those of this batch.
-        self.departed: dict[str, tuple[Departure, ...]] = {}
+        self.departed: dict[str, tuple[InFlightEntry, ...]] = {}
         self.tasks: list[Task] = []
         self.cancels: list[str] = []
         self.timers: list[Timer] = []
@@ -227,8 +227,8 @@ class Changes:
         # Task ids of results that were rows already and are applied now.
         self.results: list[str] = []
         self.finished: list[str] = []
-        self.gathers: list[Gather] = []
-        # Jobs whose ready nodes exceeded the bound of one turn; the shell sends them Proceeded.
+        self.gathers: list[MergeOutputs] = []
+        # Jobs whose ready nodes exceeded the bound of one turn; the shell sends them Continue.
         self.unfinished_turns: list[str] = []
         # Jobs that may begin, or be retried, only when the rules about runs say so; with the request, if there is one.
         self.arrivals: list[tuple[str, RetryRequested | None]] = []

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Raw
 
 from windlass.core.errors import TemplateFailed
-from windlass.core.iterations import Flight
+from windlass.core.loop_state import Attempt
 from windlass.core.messages import Failed, TaskFinished
 from windlass.core.runs.rows import DeliveryRow
 from windlass.core.runs.webhooks import WEBHOOK_WORKFLOW
@@ -14,12 +14,12 @@ from windlass.core.turn import MICROSECONDS, Turn
 from windlass.core.webhooks import delivery_of
 
 DELIVERED, FAILED = "delivered", "failed"
-# Params that were too large to travel with their task are not kept: such a delivery can not be made again.
+# Params that were too large to travel with their task are not kept: such a delivery cannot be made again.
 NOT_KEPT = Raw(b"null")
 ERROR_CHARS_MAX = 1_000
 
 
-def record_delivery(turn: Turn, flight: Flight, message: TaskFinished) -> None:
+def record_delivery(turn: Turn, flight: Attempt, message: TaskFinished) -> None:
     """Note how an attempt went, as the handler reported it, or as far as is known when it could not."""
     try:
         task = turn.job.task(flight)
@@ -52,7 +52,7 @@ def record_delivery(turn: Turn, flight: Flight, message: TaskFinished) -> None:
             if reported is None
             else round(reported.duration_seconds * MICROSECONDS),
             sent_at=message.started_at if reported is None else reported.sent_at,
-            params=NOT_KEPT if task.artefacts else Raw(msgspec.json.encode(given | known)),
+            params=NOT_KEPT if task.artifacts else Raw(msgspec.json.encode(given | known)),
         )
     )
 

@@ -3,10 +3,10 @@
 WindlassError
 ├── DefinitionInvalid      a workflow document was refused; carries every problem found
 ├── InputInvalid           a job's input does not fit the workflow's schema; carries every problem
-├── SettingsInvalid        settings that can not be used; carries every problem
-├── TemplateInvalid        a template can not be accepted (syntax, forbidden construct, too large)
+├── SettingsInvalid        settings that cannot be used; carries every problem
+├── TemplateInvalid        a template cannot be accepted (syntax, forbidden construct, too large)
 ├── TemplateFailed         an accepted template could not be rendered with the values at hand
-├── ScheduleInvalid        a cron expression or time zone that can not be used
+├── ScheduleInvalid        a cron expression or time zone that cannot be used
 ├── SignatureInvalid       a webhook that is not signed as it should be
 ├── IllegalMove            a state transition that no table lists
 ├── NotFound
@@ -16,21 +16,21 @@ WindlassError
 │   ├── ScheduleNotFound
 │   ├── RunNotFound
 │   ├── DeliveryNotFound
-│   └── ArtefactNotFound
+│   └── ArtifactNotFound
 ├── RequestRefused         cancel or retry of a job whose state does not allow it
 ├── IdempotencyConflict    the same idempotency key with another body
 ├── StaleLease             the shard has another owner now; nothing was written
-├── CommitUnknown          a commit failed, or its outcome can not be known
-├── StoreUnavailable       the database can not be used (locked, full, damaged, too new)
-├── BrokerUnavailable      the queues can not be reached; what was asked may or may not have happened
+├── CommitUnknown          a commit failed, or its outcome cannot be known
+├── StoreUnavailable       the database cannot be used (locked, full, damaged, too new)
+├── BrokerUnavailable      the queues cannot be reached; what was asked may or may not have happened
 ├── DatabaseInUse          another process owns this embedded database
 ├── ApiError               a server refused a request, for a reason that no other class names
 ├── ServerUnreachable      no server answers at a URL
 │   └── AnswerLost         the connection ended after the request was sent: it may have taken effect
-├── HandlerInvalid         a handler is declared in a way that can not work
+├── HandlerInvalid         a handler is declared in a way that cannot work
 ├── ParamsInvalid          a task's params do not fit its handler's signature
 ├── RetryableError         raised by a handler: worth another attempt
-└── FatalError             raised by a handler: another attempt can not help
+└── FatalError             raised by a handler: another attempt cannot help
 """
 
 from collections.abc import Sequence
@@ -76,19 +76,19 @@ class InputInvalid(ProblemsFound):
 
 
 class SettingsInvalid(ProblemsFound):
-    """Something in windlass.toml, the environment or the flags can not be used."""
+    """Something in windlass.toml, the environment or the flags cannot be used."""
 
 
 class TemplateInvalid(WindlassError):
-    """A template that can not be accepted, whatever the values."""
+    """A template that cannot be accepted, whatever the values."""
 
 
 class TemplateFailed(WindlassError):
-    """An accepted template that can not be rendered with these values. Never retried."""
+    """An accepted template that cannot be rendered with these values. Never retried."""
 
 
 class ScheduleInvalid(WindlassError):
-    """A cron expression or time zone that can not be used."""
+    """A cron expression or time zone that cannot be used."""
 
 
 class SignatureInvalid(WindlassError):
@@ -127,8 +127,8 @@ class DeliveryNotFound(NotFound):
     """No delivery has this id."""
 
 
-class ArtefactNotFound(NotFound):
-    """A large value is not in the artefact store any more."""
+class ArtifactNotFound(NotFound):
+    """A large value is not in the artifact store any more."""
 
 
 class RequestRefused(WindlassError):
@@ -148,11 +148,11 @@ class CommitUnknown(WindlassError):
 
 
 class StoreUnavailable(WindlassError):
-    """The database can not be used as it is."""
+    """The database cannot be used as it is."""
 
 
 class BrokerUnavailable(WindlassError):
-    """The queues can not be reached. What was asked may or may not have happened; rows know."""
+    """The queues cannot be reached. What was asked may or may not have happened; rows know."""
 
 
 class DatabaseInUse(WindlassError):
@@ -180,7 +180,7 @@ class AnswerLost(ServerUnreachable):
 
 
 class HandlerInvalid(WindlassError):
-    """A handler is declared in a way that can not work."""
+    """A handler is declared in a way that cannot work."""
 
 
 class ParamsInvalid(WindlassError):

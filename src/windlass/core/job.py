@@ -8,28 +8,28 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from windlass.core.artefacts import GONE, MARKER, is_reference, read_reference
-from windlass.core.changes import Departure, JobRow, NodeRow, SinkOrder, Task
+from windlass.core.artifacts import GONE, MARKER, is_reference, read_reference
+from windlass.core.changes import InFlightEntry, JobRow, NodeRow, SinkSpec, Task
 from windlass.core.errors import TemplateFailed
-from windlass.core.iterations import (
+from windlass.core.loop_state import (
     IN_FLIGHT,
+    Attempt,
     Collection,
-    Flight,
     Loop,
     LoopRows,
     Progress,
     decode_progress,
 )
-from windlass.core.json_values import merged
 from windlass.core.plan import NodePlan, Plan
-from windlass.core.states import JOB_FINAL, JOB_LABELS, NODE_FINAL, NODE_LABELS, NODE_STATES, JobState, NodeState
-from windlass.core.templates import Template
+from windlass.core.states import JOB_FINAL, JOB_LABELS, NODE_FINAL, NODE_LABELS, NODE_STATES, JobStatus, NodeStatus
+from windlass.core.templates.json_values import merged
+from windlass.core.templates.template import Template
 
 # The output of a node that was allowed to fail. None means that there is no output.
 NULL = Raw(b"null")
 
 _FINAL_BYTES = frozenset(int(state) for state in NODE_FINAL)
-_COMPLETED, _SKIPPED, _FAILED = int(NodeState.COMPLETED), int(NodeState.SKIPPED), int(NodeState.FAILED)
+_COMPLETED, _SKIPPED, _FAILED = int(NodeStatus.COMPLETED), int(NodeStatus.SKIPPED), int(NodeStatus.FAILED)
 
 
 class JobHead(Struct, frozen=True):
@@ -37,7 +37,7 @@ class JobHead(Struct, frozen=True):
 
     job_id: str
     shard: int
-    status: JobState
+    status: JobStatus
     input: Raw
     seq: int
     round: int
@@ -113,9 +113,9 @@ class Job:
         self.live = bytearray(count)
         self.outputs: list[Raw | None] = [None] * count
         self.metas: dict[int, Raw] = {}
-        self.flights: dict[int, Flight] = {}
+        self.flights: dict[int, Attempt] = {}
         # Those of them that have no row yet.
-        self.departed: dict[int, Departure] = {}
+        self.departed: dict[int, InFlightEntry] = {}
         # Loops under way, and those that ended without completing, which a retry takes up again.
         self.loops: dict[int, Loop] = {}
         self.parked: dict[int, Loop] = {}
@@ -142,10 +142,10 @@ class Job:
 
     @classmethod
     def restored(cls, plan: Plan, head: JobHead, rows: Sequence[NodeRow], loops: Iterable[LoopRows] = (),
-                 departed: Iterable[Departure] = ()) -> "Job":  # fmt: skip
+                 departed: Iterable[InFlightEntry] = ()) -> "Job":  # fmt: skip
         """The job as its rows tell it: equal to the memory that wrote them."""
         job = cls(plan, head)
-        if head.status is JobState.PENDING and not rows:
+        if head.status is JobStatus.PENDING and not rows:
             return job
         known = [(plan.index[row.node_id], row) for row in rows]
         recorded = {(loop.number, loop.generation): loop for loop in loops}
@@ -154,10 +154,10 @@ class Job:
         for one in departed:
             node = plan.index[one.node_id]
             job.departed[node] = one
-            job.states[node] = NodeState.DISPATCHED
-            job.flights[node] = Flight(node, 1, first_seq=one.first_seq, dispatched_at=one.dispatched_at)
+            job.states[node] = NodeStatus.DISPATCHED
+            job.flights[node] = Attempt(node, 1, first_seq=one.first_seq, dispatched_at=one.dispatched_at)
         job.recount({child for node, _ in known for child in plan.children[node]})
-        if head.status is not JobState.PENDING and head.status not in JOB_FINAL:
+        if head.status is not JobStatus.PENDING and head.status not in JOB_FINAL:
             job.ready.extend(n for n in range(len(plan.nodes)) if not job.states[n] and not job.remaining[n])
         return job
 
@@ -173,9 +173,9 @@ class Job:
             self.generations[node] = progress.generation
         if progress.attempts:
             self.attempts_start[node] = progress.attempts
-        if progress.total >= 0 and state is not NodeState.COMPLETED:
+        if progress.total >= 0 and state is not NodeStatus.COMPLETED:
             self._restore_loop(node, row, progress, recorded[node, progress.generation])
-        elif state in IN_FLIGHT or state is NodeState.WAITING:
+        elif state in IN_FLIGHT or state is NodeStatus.WAITING:
             self.flights[node] = _flight(node, row, progress)
             return
         if state in IN_FLIGHT:
@@ -185,7 +185,7 @@ class Job:
             self.put_output(node, row.output)
         if row.meta is not None:
             self.metas[node] = row.meta
-        if state is NodeState.CANCELLED and row.dispatched_at is not None and progress.total < 0:
+        if state is NodeStatus.CANCELLED and row.dispatched_at is not None and progress.total < 0:
             self.late.add((node, -1, row.attempt))
 
     def _restore_loop(self, node: int, row: NodeRow, progress: Progress, recorded: LoopRows) -> None:
@@ -238,12 +238,12 @@ class Job:
         return self.attempts.get(node, 1 if state in (_COMPLETED, _FAILED) else 0)
 
     def remember_attempt(self, node: int, attempt: int) -> None:
-        """Keep the attempt of a node that is not in flight, where it can not be told from its state."""
+        """Keep the attempt of a node that is not in flight, where it cannot be told from its state."""
         self.attempts.pop(node, None)
         if attempt != self.attempt_of(node):
             self.attempts[node] = attempt
 
-    def flight_of(self, node: int, index: int, attempt: int) -> Flight | None:
+    def flight_of(self, node: int, index: int, attempt: int) -> Attempt | None:
         """What is in flight under this attempt; None when nobody waits for a result of it."""
         loop = self.loops.get(node)
         if loop is None:
@@ -254,7 +254,7 @@ class Job:
             is_out = flight is not None and loop.states[index] in IN_FLIGHT
         return flight if is_out and flight is not None and flight.attempt == attempt else None
 
-    def out(self) -> Iterator[Flight]:
+    def out(self) -> Iterator[Attempt]:
         """Everything that is with workers, or on its way there."""
         for node, flight in self.flights.items():
             if self.states[node] in IN_FLIGHT:
@@ -264,11 +264,11 @@ class Job:
                 if loop.states[index] in IN_FLIGHT:
                     yield flight
 
-    def state_of(self, flight: Flight) -> int:
+    def state_of(self, flight: Attempt) -> int:
         """Where a node or an iteration stands."""
         return self.states[flight.node] if flight.index < 0 else self.loops[flight.node].states[flight.index]
 
-    def task(self, flight: Flight) -> Task:
+    def task(self, flight: Attempt) -> Task:
         """The task of a present attempt; TemplateFailed. The same each time: outputs never change once recorded."""
         plan = self.plan.nodes[flight.node]
         scope = None
@@ -292,14 +292,14 @@ class Job:
             None if plan.sink is None else self._order(flight, plan), () if scope is None else tuple(scope.spared),
         )  # fmt: skip
 
-    def task_id(self, flight: Flight) -> str:
+    def task_id(self, flight: Attempt) -> str:
         """The id of a present attempt."""
         node_id = self.plan.nodes[flight.node].id
         if flight.index < 0:
             return f"{self.id}_{node_id}_{flight.attempt}"
         return f"{self.id}_{node_id}[{flight.index}]_{flight.attempt}"
 
-    def _identity(self, flight: Flight) -> str:
+    def _identity(self, flight: Attempt) -> str:
         """Names a piece of work over all its attempts: a node, an iteration, one call of a series."""
         key = f"{self.id}_{self.plan.nodes[flight.node].id}"
         if flight.index >= 0:
@@ -309,7 +309,7 @@ class Job:
         generation = self.generations.get(flight.node) if self.generations else 0
         return f"{key}~{generation}" if generation else key
 
-    def _order(self, flight: Flight, plan: NodePlan) -> SinkOrder:
+    def _order(self, flight: Attempt, plan: NodePlan) -> SinkSpec:
         assert plan.sink is not None
         options = plan.sink.options
         rendered = options.static
@@ -317,16 +317,16 @@ class Job:
             rendered = options.render(Scope(self, options, self._names(flight)))
         path = plan.on_success.merge_path if plan.on_success is not None else ()
         run_key = f"{self.id}_{plan.id}~{self.generations.get(flight.node, 0)}"
-        return SinkOrder(plan.sink.tool, bytes(rendered), path, run_key)
+        return SinkSpec(plan.sink.tool, bytes(rendered), path, run_key)
 
-    def _names(self, flight: Flight) -> dict[str, object]:
+    def _names(self, flight: Attempt) -> dict[str, object]:
         """The names that templates of an iteration know besides those of the job."""
         if flight.index < 0:
             return {}
         loop = self.loops[flight.node]
         return {loop.plan.element: loop.element(flight.index), "index": flight.index}
 
-    def scope_of(self, template: Template, flight: Flight, **extra: object) -> "Scope":
+    def scope_of(self, template: Template, flight: Attempt, **extra: object) -> "Scope":
         """The names that a rule about an attempt may read."""
         return Scope(self, template, {**self._names(flight), **extra} if flight.index >= 0 else extra)
 
@@ -353,7 +353,7 @@ class Job:
         key = read_reference(output).key
         found = self.values.get(key, GONE)
         if found is GONE:
-            raise TemplateFailed(f"the large value {key} can not be read; was it removed from the artefact store?")
+            raise TemplateFailed(f"the large value {key} cannot be read; was it removed from the artifact store?")
         return found
 
     def lacks(self, template: Template, *, spares: bool = False) -> bool:
@@ -379,7 +379,7 @@ class Job:
             self.error,
         )
 
-    def progress_of(self, node: int, flight: Flight | None) -> Raw | None:
+    def progress_of(self, node: int, flight: Attempt | None) -> Raw | None:
         """What the node's row says of its loop or its series of calls."""
         loop = self.loops.get(node) or self.parked.get(node)
         generation, attempts = self.generations.get(node, 0), self.attempts_start.get(node, 0)
@@ -482,8 +482,8 @@ def encoded_progress(progress: Progress) -> Raw:
     return Raw(msgspec.json.encode(progress))
 
 
-def _flight(node: int, row: NodeRow, progress: Progress) -> Flight:
-    return Flight(
+def _flight(node: int, row: NodeRow, progress: Progress) -> Attempt:
+    return Attempt(
         node=node,
         attempt=row.attempt,
         attempts_before=row.attempts_before,

@@ -7,18 +7,18 @@ from typing import cast
 
 from msgspec import Raw
 
-from windlass.core import endings
-from windlass.core.artefacts import is_reference
-from windlass.core.changes import BlockRow, Gather
+from windlass.core import completion
+from windlass.core.artifacts import is_reference
+from windlass.core.changes import CollectionChunkRow, MergeOutputs
 from windlass.core.errors import TemplateFailed
-from windlass.core.iterations import COLLECTION_BYTES_MAX, Collection, Flight, Loop
-from windlass.core.json_values import is_list, kind_of
-from windlass.core.loop_moves import cancel_iterations, end_iteration
-from windlass.core.messages import Gathered, TaskError
+from windlass.core.loop_state import COLLECTION_BYTES_MAX, Attempt, Collection, Loop
+from windlass.core.loop_transitions import cancel_iterations, end_iteration
+from windlass.core.messages import OutputsMerged, TaskError
 from windlass.core.plan import LoopPlan, NodePlan
 from windlass.core.retries import classified, encoded, template_error
-from windlass.core.states import JobState, NodeMove, NodeState
-from windlass.core.templates import Template, is_true
+from windlass.core.states import JobStatus, NodeMove, NodeStatus
+from windlass.core.templates.json_values import is_list, kind_of
+from windlass.core.templates.template import Template, is_true
 from windlass.core.turn import COMPLETED, MICROSECONDS, Turn, attempt_data, dispatch_data, json_raw
 
 COLLECTION_INVALID = "collection_invalid"
@@ -26,10 +26,10 @@ CHUNK_INVALID = "chunk_invalid"
 EMPTY = Raw(b"[]")
 
 # Looking a member up in its enum takes longer than using it.
-_READY, _DISPATCH, _COMPLETE, _RUNNING = NodeMove.READY, NodeMove.DISPATCH, NodeMove.COMPLETE, int(NodeState.RUNNING)
+_READY, _DISPATCH, _COMPLETE, _RUNNING = NodeMove.READY, NodeMove.DISPATCH, NodeMove.COMPLETE, int(NodeStatus.RUNNING)
 
 
-def begin(turn: Turn, node: int, flight: Flight) -> None:
+def begin(turn: Turn, node: int, flight: Attempt) -> None:
     """A looping node is ready: record its collection, or take up what a retry left of an earlier run."""
     job = turn.job
     plan = job.plan.nodes[node]
@@ -46,7 +46,7 @@ def begin(turn: Turn, node: int, flight: Flight) -> None:
     turn.move(node, NodeMove.DISPATCH)
     flight.dispatched_at = turn.now
     flight.first_seq = turn.emit("node_dispatched", plan.id, dispatch_data(flight.attempt, plan.queue))
-    if job.status is JobState.PENDING:
+    if job.status is JobStatus.PENDING:
         turn.start_job()
     _record(turn, node, loop, plan, is_new=is_new)
     job.filling[node] = None
@@ -56,7 +56,7 @@ def _elements(turn: Turn, node: int, plan: LoopPlan) -> Collection | None:
     try:
         value = plan.collection.value(turn.job.scope(plan.collection))
     except TemplateFailed as failure:
-        endings.fail_node(turn, node, template_error("loop.collection", failure))
+        completion.fail_node(turn, node, template_error("loop.collection", failure))
         return None
     if not is_list(value):
         text = f"loop.collection is {kind_of(value)}, and a loop needs a list"
@@ -69,14 +69,14 @@ def _elements(turn: Turn, node: int, plan: LoopPlan) -> Collection | None:
 
 
 def _refuse(turn: Turn, node: int, text: str) -> None:
-    endings.fail_node(turn, node, classified(TaskError(COLLECTION_INVALID, text, retryable=False)))
+    completion.fail_node(turn, node, classified(TaskError(COLLECTION_INVALID, text, retryable=False)))
 
 
 def _record(turn: Turn, node: int, loop: Loop, plan: NodePlan, *, is_new: bool) -> None:
     job = turn.job
     if is_new:
         for number, body in enumerate(loop.collection.blocks):
-            turn.changes.blocks.append(BlockRow(job.id, node, loop.generation, number, body))
+            turn.changes.blocks.append(CollectionChunkRow(job.id, node, loop.generation, number, body))
     if loop.plan.timeout_seconds is not None:
         loop.deadline_at = turn.now + round(loop.plan.timeout_seconds * MICROSECONDS)
         turn.wake(loop.deadline_at, "loop_timeout", plan.id, loop.flight.attempt)
@@ -125,11 +125,13 @@ def _ask_for_outputs(turn: Turn, node: int, loop: Loop) -> None:
     loop.is_gathering = True
     node_id = job.plan.nodes[node].id
     if not loop.total:
-        take_outputs(turn, node, Gathered(job.id, node_id, loop.generation, None, EMPTY))
+        take_outputs(turn, node, OutputsMerged(job.id, node_id, loop.generation, None, EMPTY))
         return
     spliced = loop.plan.chunk_size is not None
     attempt = loop.flight.attempt
-    turn.changes.gathers.append(Gather(job.id, node_id, node, loop.generation, None, loop.total, spliced, attempt))
+    turn.changes.gathers.append(
+        MergeOutputs(job.id, node_id, node, loop.generation, None, loop.total, spliced, attempt)
+    )
 
 
 def lacks(turn: Turn, plan: NodePlan) -> bool:
@@ -153,7 +155,7 @@ def condition_of(plan: NodePlan) -> Template | None:
 def _dispatch(turn: Turn, plan: NodePlan, loop: Loop, index: int) -> None:
     flight = loop.flights.get(index)
     if flight is None:
-        flight = Flight(loop.flight.node, loop.attempts_start + 1, loop.attempts_start, index=index)
+        flight = Attempt(loop.flight.node, loop.attempts_start + 1, loop.attempts_start, index=index)
         if loop.attempts or loop.attempts_before:
             flight.attempt = loop.attempts.pop(index, loop.attempts_start) + 1
             flight.attempts_before = loop.attempts_before.get(index, loop.attempts_start)
@@ -169,7 +171,7 @@ def _dispatch(turn: Turn, plan: NodePlan, loop: Loop, index: int) -> None:
     dispatch(turn, flight, is_first=flight.attempt == loop.attempts_start + 1)
 
 
-def dispatch(turn: Turn, flight: Flight, *, is_first: bool) -> None:
+def dispatch(turn: Turn, flight: Attempt, *, is_first: bool) -> None:
     """Send an iteration's attempt out. The first of all leaves no row: the loop's own mark tells of it."""
     job = turn.job
     plan = job.plan.nodes[flight.node]
@@ -188,7 +190,7 @@ def dispatch(turn: Turn, flight: Flight, *, is_first: bool) -> None:
     turn.changes.tasks.append(task)
 
 
-def _holds(turn: Turn, flight: Flight, condition: Template) -> bool:
+def _holds(turn: Turn, flight: Attempt, condition: Template) -> bool:
     try:
         if is_true(condition.value(turn.job.scope_of(condition, flight))):
             return True
@@ -204,7 +206,7 @@ def _holds(turn: Turn, flight: Flight, condition: Template) -> bool:
     return False
 
 
-def start_loop(turn: Turn, flight: Flight) -> None:
+def start_loop(turn: Turn, flight: Attempt) -> None:
     """The first start of an iteration is the node's own."""
     job = turn.job
     loop = job.loops[flight.node]
@@ -217,7 +219,7 @@ def start_loop(turn: Turn, flight: Flight) -> None:
     turn.store(flight.node, loop.flight)
 
 
-def complete_iteration(turn: Turn, flight: Flight, output: Raw, meta: Raw | None, execution: Raw | None) -> None:
+def complete_iteration(turn: Turn, flight: Attempt, output: Raw, meta: Raw | None, execution: Raw | None) -> None:
     """An iteration's output is stored as a row; the loop may go on."""
     job = turn.job
     loop = job.loops[flight.node]
@@ -233,7 +235,7 @@ def complete_iteration(turn: Turn, flight: Flight, output: Raw, meta: Raw | None
     turn.keep(flight, turn.now, None, output, meta)
 
 
-def fail_iteration(turn: Turn, flight: Flight, error: TaskError, meta: Raw | None = None) -> None:
+def fail_iteration(turn: Turn, flight: Attempt, error: TaskError, meta: Raw | None = None) -> None:
     """An iteration's final failure: the loop goes on if it tolerates that, else the node fails with it."""
     job = turn.job
     plan = job.plan.nodes[flight.node]
@@ -250,7 +252,7 @@ def fail_iteration(turn: Turn, flight: Flight, error: TaskError, meta: Raw | Non
     cancel_iterations(turn, flight.node, f"iteration {flight.index} failed")
     text = f"iteration {flight.index} of {loop.total}: {error.message}"
     failure = TaskError(error.type, text, error.retryable, error.status, failure_class=error.failure_class)
-    endings.fail_node(turn, flight.node, failure)
+    completion.fail_node(turn, flight.node, failure)
 
 
 def time_out(turn: Turn, node: int) -> None:
@@ -260,16 +262,16 @@ def time_out(turn: Turn, node: int) -> None:
     ended = loop.completed + loop.failed + loop.skipped
     cancel_iterations(turn, node, "the loop timed out")
     text = f"the loop took longer than its timeout of {limit:g} s; {ended} of {loop.total} iterations had ended"
-    endings.fail_node(turn, node, classified(TaskError("timeout", text, retryable=False)))
+    completion.fail_node(turn, node, classified(TaskError("timeout", text, retryable=False)))
 
 
-def take_outputs(turn: Turn, node: int, message: Gathered) -> None:
+def take_outputs(turn: Turn, node: int, message: OutputsMerged) -> None:
     """All iterations ended and their outputs are together: so does the node."""
     job = turn.job
     loop = job.loops[node]
     plan = job.plan.nodes[node]
     if message.error is not None:
-        endings.fail_node(turn, node, classified(message.error))
+        completion.fail_node(turn, node, classified(message.error))
         return
     meta = json_raw(loop.meta())
     counts = {"total_iterations": loop.total, "successful": loop.completed, "failed": loop.failed}

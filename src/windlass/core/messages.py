@@ -49,13 +49,13 @@ class Submitted(Struct, frozen=True, tag="submitted", omit_defaults=True, gc=Fal
     scheduled_at: int | None = None
 
 
-class Released(Struct, frozen=True, tag="released", gc=False):
+class RunAdmitted(Struct, frozen=True, tag="released", gc=False):
     """The rules about runs let a job begin; its submit alone does not."""
 
     job_id: str
 
 
-class Proceeded(Struct, frozen=True, tag="proceeded", gc=False):
+class Continue(Struct, frozen=True, tag="proceeded", gc=False):
     """The job has ready nodes left over from a turn that reached its bound."""
 
     job_id: str
@@ -113,8 +113,8 @@ class TimerDue(Struct, frozen=True, tag="timer_due", omit_defaults=True, gc=Fals
     round: int = 0
 
 
-class Gathered(Struct, frozen=True, tag="gathered", gc=False):
-    """Outputs that lay in rows were put together; `error` when they can not be. The index is as in what was asked."""
+class OutputsMerged(Struct, frozen=True, tag="gathered", gc=False):
+    """Outputs that lay in rows were put together; `error` when they cannot be. The index is as in what was asked."""
 
     job_id: str
     node_id: str
@@ -146,13 +146,13 @@ class RetryRequested(Struct, frozen=True, tag="retry_requested"):
 
 Message = (
     Submitted
-    | Released
-    | Proceeded
+    | RunAdmitted
+    | Continue
     | TaskStarted
     | TaskFinished
     | TaskLost
     | TimerDue
-    | Gathered
+    | OutputsMerged
     | CancelRequested
     | RetryRequested
     | RunDue

@@ -2,8 +2,8 @@
 
 from msgspec import Raw
 
-from windlass.core import endings, loops
-from windlass.core.iterations import Flight
+from windlass.core import completion, loops
+from windlass.core.loop_state import Attempt
 from windlass.core.messages import TaskError
 from windlass.core.states import NodeMove
 from windlass.core.turn import COMPLETED, Turn, attempt_data
@@ -11,7 +11,7 @@ from windlass.core.turn import COMPLETED, Turn, attempt_data
 _COMPLETE = NodeMove.COMPLETE
 
 
-def complete(turn: Turn, flight: Flight, output: Raw, meta: Raw | None, execution: Raw | None) -> None:
+def complete(turn: Turn, flight: Attempt, output: Raw, meta: Raw | None, execution: Raw | None) -> None:
     """The end of a node, or of an iteration, with an output."""
     if flight.index >= 0:
         loops.complete_iteration(turn, flight, output, meta, execution)
@@ -29,15 +29,15 @@ def complete(turn: Turn, flight: Flight, output: Raw, meta: Raw | None, executio
     turn.release_children(node, skipped=False)
 
 
-def fail(turn: Turn, flight: Flight, error: TaskError, meta: Raw | None = None) -> None:
+def fail(turn: Turn, flight: Attempt, error: TaskError, meta: Raw | None = None) -> None:
     """The final failure of a node or of an iteration."""
     if flight.index >= 0:
         loops.fail_iteration(turn, flight, error, meta)
     else:
-        endings.fail_node(turn, flight.node, error, meta)
+        completion.fail_node(turn, flight.node, error, meta)
 
 
-def wait(turn: Turn, flight: Flight) -> None:
+def wait(turn: Turn, flight: Attempt) -> None:
     """Have the next attempt made when the wait is over."""
     assert flight.due_at is not None
     node_id = turn.job.plan.nodes[flight.node].id

@@ -6,9 +6,9 @@ from enum import IntEnum, unique
 from msgspec import Raw, Struct
 from msgspec.structs import force_setattr
 
-from windlass.core.run_rules import RunRules
 from windlass.core.runs.containers import CONTAINER
-from windlass.core.templates import Template
+from windlass.core.runs.rules import RunRules
+from windlass.core.templates.template import Template
 from windlass.core.webhooks import HANDLER as WEBHOOK
 
 # Handlers whose results say more than an output: the core keeps records of them.

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 import msgspec
 
 from windlass.core.errors import TemplateFailed
-from windlass.core.iterations import Flight
 from windlass.core.job import Job
+from windlass.core.loop_state import Attempt
 from windlass.core.messages import TaskError
 from windlass.core.plan import Backoff, NodePlan, RetryOnError
-from windlass.core.templates import is_true
+from windlass.core.templates.template import is_true
 
 WORKER_LOST = "worker_lost"
 # What an attempt ran on is gone: another attempt is made, on the budget of losses and not of the author's.
@@ -24,7 +24,7 @@ FAILURE_CLASSES: Mapping[str | int | None, str] = {
     **dict.fromkeys(LOSSES, "infra"),
     "kubernetes_unavailable": "infra",
     "pod_start_timeout": "infra",
-    "artefacts_unavailable": "infra",
+    "artifacts_unavailable": "infra",
     "timeout": "timeout",
     "cancelled": "cancelled",
     "rate_limited": "rate_limited",
@@ -60,7 +60,7 @@ def retry_meta(plan: NodePlan, attempts_made: int, will_retry: bool | None) -> d
     return meta if will_retry is None else {**meta, "will_retry": will_retry}
 
 
-def wants_retry(job: Job, flight: Flight, rule: RetryOnError, error: TaskError, attempts_made: int) -> bool:
+def wants_retry(job: Job, flight: Attempt, rule: RetryOnError, error: TaskError, attempts_made: int) -> bool:
     """Whether the author's rule asks for another attempt; a `when` decides alone, else the error's own nature does."""
     if attempts_made >= rule.attempts_max:
         return False
@@ -76,7 +76,7 @@ def wants_retry(job: Job, flight: Flight, rule: RetryOnError, error: TaskError, 
     try:
         return is_true(rule.when.value(job.scope_of(rule.when, flight, error=described, attempt=attempts_made)))
     except TemplateFailed:
-        # A broken rule can not ask for anything: the attempt's own error is what the author must see.
+        # A broken rule cannot ask for anything: the attempt's own error is what the author must see.
         return False
 
 

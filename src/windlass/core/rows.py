@@ -2,27 +2,27 @@
 
 from msgspec import Raw
 
-from windlass.core.changes import NodeRow, TaskRow
-from windlass.core.iterations import Flight, Loop, Progress
+from windlass.core.changes import IterationRow, NodeRow
 from windlass.core.job import Job, encoded_progress
+from windlass.core.loop_state import Attempt, Loop, Progress
 from windlass.core.plan import NodePlan
 from windlass.core.states import NODE_LABELS
 
 
-def iteration_row(job: Job, loop: Loop, flight: Flight, completed_at: int | None = None, error: Raw | None = None,
-                  output: Raw | None = None, meta: Raw | None = None) -> TaskRow:  # fmt: skip
+def iteration_row(job: Job, loop: Loop, flight: Attempt, completed_at: int | None = None, error: Raw | None = None,
+                  output: Raw | None = None, meta: Raw | None = None) -> IterationRow:  # fmt: skip
     """An iteration's row as it is now."""
     progress = None
     if flight.calls or flight.is_gathering:
         progress = encoded_progress(Progress(calls=flight.calls, is_gathering=flight.is_gathering, patch=flight.patch))
-    return TaskRow(
+    return IterationRow(
         job.id, flight.node, loop.generation, flight.index, NODE_LABELS[loop.states[flight.index]], flight.attempt,
         flight.attempts_before, flight.losses, flight.first_seq, flight.dispatched_at, flight.started_at, completed_at,
         flight.due_at, flight.worker_id, output, error, meta, progress,
     )  # fmt: skip
 
 
-def node_row(job: Job, node: int, plan: NodePlan, flight: Flight | None, completed_at: int | None = None,
+def node_row(job: Job, node: int, plan: NodePlan, flight: Attempt | None, completed_at: int | None = None,
              error: Raw | None = None) -> NodeRow:  # fmt: skip
     """The node's row as it is now; `flight` tells of the attempt that brought it here."""
     status = NODE_LABELS[job.states[node]]

@@ -1,6 +1,6 @@
 """The states of jobs and nodes, and the tables of moves between them.
 
-What a table does not list can not happen. Final states are those that no ordinary move leaves.
+What a table does not list cannot happen. Final states are those that no ordinary move leaves.
 """
 
 from enum import Enum, IntEnum, unique
@@ -9,7 +9,7 @@ from windlass.core.errors import IllegalMove
 
 
 @unique
-class NodeState(IntEnum):
+class NodeStatus(IntEnum):
     """Where a node of one job stands. The numbers index the job's bytearray; rows hold the names."""
 
     PENDING = 0
@@ -29,7 +29,7 @@ class NodeState(IntEnum):
 
 
 @unique
-class JobState(IntEnum):
+class JobStatus(IntEnum):
     """Where a job stands."""
 
     PENDING = 0
@@ -44,8 +44,8 @@ class JobState(IntEnum):
         return self.name.lower()
 
 
-N = NodeState
-J = JobState
+N = NodeStatus
+J = JobStatus
 _UNFINISHED = frozenset({N.PENDING, N.READY, N.DISPATCHED, N.RUNNING, N.WAITING})
 
 
@@ -67,11 +67,11 @@ class NodeMove(Enum):
     RESET     = (frozenset({N.COMPLETED, N.FAILED, N.SKIPPED, N.CANCELLED}), N.PENDING)
     # fmt: on
 
-    def __init__(self, sources: frozenset[NodeState], target: NodeState) -> None:
+    def __init__(self, sources: frozenset[NodeStatus], target: NodeStatus) -> None:
         self.sources = sources
         self.target = target
         # By state number: where the move leads, or -1. The hot path looks here instead of asking sets of enums.
-        self.after = tuple(int(target) if state in sources else -1 for state in NodeState)
+        self.after = tuple(int(target) if state in sources else -1 for state in NodeStatus)
 
 
 @unique
@@ -87,7 +87,7 @@ class JobMove(Enum):
     RETRY     = (frozenset({J.COMPLETED, J.FAILED, J.CANCELLED}),  J.RUNNING)
     # fmt: on
 
-    def __init__(self, sources: frozenset[JobState], target: JobState) -> None:
+    def __init__(self, sources: frozenset[JobStatus], target: JobStatus) -> None:
         self.sources = sources
         self.target = target
 
@@ -96,22 +96,22 @@ OPERATOR_MOVES = frozenset({NodeMove.RESET, JobMove.RETRY})
 NODE_FINAL = frozenset(N) - frozenset().union(*(m.sources for m in NodeMove if m not in OPERATOR_MOVES))
 JOB_FINAL = frozenset(J) - frozenset().union(*(m.sources for m in JobMove if m not in OPERATOR_MOVES))
 
-NODE_LABELS = [state.label for state in NodeState]
-JOB_LABELS = [state.label for state in JobState]
-NODE_STATES = {state.label: state for state in NodeState}
-JOB_STATES = {state.label: state for state in JobState}
+NODE_LABELS = [state.label for state in NodeStatus]
+JOB_LABELS = [state.label for state in JobStatus]
+NODE_STATES = {state.label: state for state in NodeStatus}
+JOB_STATES = {state.label: state for state in JobStatus}
 
 
 def node_after(state: int, move: NodeMove) -> int:
     """The state that `move` leads to from `state`; IllegalMove when the table does not list it."""
     target = move.after[state]
     if target < 0:
-        raise IllegalMove(f"a node that is {NODE_LABELS[state]} can not {move.name.lower()}")
+        raise IllegalMove(f"a node that is {NODE_LABELS[state]} cannot {move.name.lower()}")
     return target
 
 
-def job_after(state: JobState, move: JobMove) -> JobState:
+def job_after(state: JobStatus, move: JobMove) -> JobStatus:
     """The state that `move` leads to from `state`; IllegalMove when the table does not list it."""
     if state not in move.sources:
-        raise IllegalMove(f"a job that is {state.label} can not {move.name.lower()}")
+        raise IllegalMove(f"a job that is {state.label} cannot {move.name.lower()}")
     return move.target

@@ -9,18 +9,18 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from windlass.core.changes import Changes, Departure, Event, Timer
-from windlass.core.iterations import IS_OUT, Flight, Loop
+from windlass.core.changes import Changes, Event, InFlightEntry, Timer
 from windlass.core.job import Job
+from windlass.core.loop_state import IS_OUT, Attempt, Loop
 from windlass.core.rows import iteration_row, node_row
-from windlass.core.states import JobMove, NodeMove, NodeState, job_after, node_after
+from windlass.core.states import JobMove, NodeMove, NodeStatus, job_after, node_after
 
 _encoder = msgspec.json.Encoder()
 MICROSECONDS = 1_000_000
 # Nodes of a job that are out without a row at one time: each page of its events names them all.
 DEPARTED_MAX = 32
 
-_COMPLETED = int(NodeState.COMPLETED)
+_COMPLETED = int(NodeStatus.COMPLETED)
 
 # What an event about an attempt is called: of a node, and of an iteration.
 DISPATCHED = ("node_dispatched", "iteration_dispatched")
@@ -88,7 +88,7 @@ class Turn:
         self.context = None
         return seq
 
-    def tell(self, flight: Flight, kinds: tuple[str, str], data: Raw | None, at: int | None = None,
+    def tell(self, flight: Attempt, kinds: tuple[str, str], data: Raw | None, at: int | None = None,
              meta: Raw | None = None, parent_seq: int | None = None) -> int:  # fmt: skip
         """Record an event about an attempt, by the name that fits what it is an attempt of."""
         node_id = self.job.plan.nodes[flight.node].id
@@ -102,7 +102,7 @@ class Turn:
         target = move.after[states[node]]
         states[node] = target if target >= 0 else node_after(states[node], move)
 
-    def shift(self, flight: Flight, move: NodeMove) -> None:
+    def shift(self, flight: Attempt, move: NodeMove) -> None:
         """Change the state of what is in flight, a node or an iteration, as far as the table allows."""
         if flight.index < 0:
             self.move(flight.node, move)
@@ -122,7 +122,7 @@ class Turn:
         self.changes.jobs[self.job.id] = self.job.row()
 
     def store(
-        self, node: int, flight: Flight | None, completed_at: int | None = None, error: Raw | None = None
+        self, node: int, flight: Attempt | None, completed_at: int | None = None, error: Raw | None = None
     ) -> None:
         """Have the node's row written as it is now."""
         job = self.job
@@ -131,7 +131,7 @@ class Turn:
         if job.departed:
             job.departed.pop(node, None)
 
-    def depart(self, node: int, flight: Flight) -> None:
+    def depart(self, node: int, flight: Attempt) -> None:
         """Have it recorded that a node is out with a worker: without a row where it is for the first time."""
         job = self.job
         first_seq, at = flight.first_seq, flight.dispatched_at
@@ -139,9 +139,9 @@ class Turn:
         if first_seq is None or at is None or flight.attempt > 1 or job.round or len(job.departed) >= DEPARTED_MAX:
             self.store(node, flight)
         else:
-            job.departed[node] = Departure(node, job.plan.nodes[node].id, first_seq, at)
+            job.departed[node] = InFlightEntry(node, job.plan.nodes[node].id, first_seq, at)
 
-    def keep(self, flight: Flight, completed_at: int | None = None, error: Raw | None = None,
+    def keep(self, flight: Attempt, completed_at: int | None = None, error: Raw | None = None,
              output: Raw | None = None, meta: Raw | None = None) -> None:  # fmt: skip
         """Have the row of what is in flight written as it is now; a node's output is already with its job."""
         if flight.index < 0:
@@ -151,11 +151,11 @@ class Turn:
         row = iteration_row(job, job.loops[flight.node], flight, completed_at, error, output, meta)
         self.changes.iterations[job.id, flight.node, flight.index] = row
 
-    def keep_parked(self, loop: Loop, flight: Flight) -> None:
+    def keep_parked(self, loop: Loop, flight: Attempt) -> None:
         """Have the row of an iteration written whose loop is not under way."""
         self.changes.iterations[self.job.id, flight.node, flight.index] = iteration_row(self.job, loop, flight)
 
-    def land(self, node: int) -> Flight | None:
+    def land(self, node: int) -> Attempt | None:
         """Take a node that ends out of the air; what was known of its attempt, if there was one."""
         job = self.job
         flight = job.flights.pop(node, None)
@@ -169,12 +169,12 @@ class Turn:
                 job.remember_attempt(node, flight.attempt)
         return flight
 
-    def _park(self, node: int) -> Flight:
+    def _park(self, node: int) -> Attempt:
         """End a loop; one that did not complete is kept, for a retry that runs only what is missing."""
         job = self.job
         loop = job.loops.pop(node)
         job.filling.pop(node, None)
-        if job.states[node] != NodeState.COMPLETED:
+        if job.states[node] != NodeStatus.COMPLETED:
             job.parked[node] = loop
         elif loop.attempts_made:
             job.attempts_start[node] = loop.attempts_made

@@ -13,35 +13,35 @@ from windlass.core.errors import BrokerUnavailable, IdempotencyConflict, NodeNot
 from windlass.core.messages import CancelRequested, Message, RetryRequested, Submitted
 from windlass.core.plan import Plan
 from windlass.core.shards import run_key, shard_of
-from windlass.core.states import JOB_FINAL, JOB_STATES, JobState
-from windlass.engine.counts import Counts
-from windlass.engine.duties import every, kept
-from windlass.engine.fresh import hint
+from windlass.core.states import JOB_FINAL, JOB_STATES, JobStatus
+from windlass.engine.background import every, kept
+from windlass.engine.counters import Counters
+from windlass.engine.duties.pruner import PRUNE_EVERY_SECONDS, Pruner
+from windlass.engine.duties.scheduler import LOOK_SECONDS, Scheduler
+from windlass.engine.duties.sweeper import FLIGHT_SECONDS, Sweeper
 from windlass.engine.ids import Ids
-from windlass.engine.intake import Intake
+from windlass.engine.job_waiters import JobWaiters
 from windlass.engine.leases import Leases
-from windlass.engine.plans import Plans
-from windlass.engine.pruner import PRUNE_EVERY_SECONDS, Pruner
+from windlass.engine.new_job_cache import hint
+from windlass.engine.output_store import OutputStore
+from windlass.engine.plan_cache import Plans
+from windlass.engine.remote_job_watcher import WATCH_SECONDS, RemoteJobWatcher
 from windlass.engine.run_control import EngineRuns
-from windlass.engine.run_desk import Prepare, RunDesk
-from windlass.engine.scheduler import LOOK_SECONDS, Scheduler
+from windlass.engine.run_coordinator import Prepare, RunCoordinator
 from windlass.engine.shard import Shard
-from windlass.engine.sweeper import FLIGHT_SECONDS, Sweeper
-from windlass.engine.values import Values
-from windlass.engine.waiting import Waiting
-from windlass.engine.watcher import WATCH_SECONDS, Watcher
-from windlass.ports.artefacts import Artefacts
+from windlass.engine.submit_batcher import SubmitBatcher
+from windlass.ports.artifacts import Artifacts
 from windlass.ports.broker import Broker
 from windlass.ports.clock import Clock
-from windlass.ports.control import Counted, Submit
-from windlass.ports.store import NewJob, Request, Standing, Store, StoredJob, Submission
+from windlass.ports.control import CountersSnapshot, Submit
+from windlass.ports.store import JobPosition, NewJob, Request, Store, StoredJob, Submission
 
 # A worker that was silent for so long is dead: its tasks go to another.
 SILENT_SECONDS = 15.0
 REAP_SECONDS = 5.0
 RUN_HEARTBEAT_SECONDS = 10.0
 RUN_HEARTBEATS_MISSED_MAX = 360
-ARTEFACT_BYTES_MAX = 64 * 1024 * 1024
+ARTIFACT_BYTES_MAX = 64 * 1024 * 1024
 MICROSECONDS = 1_000_000
 # A request is durable before it is applied. When the shard is busy recovering, its caller need not wait for all of it.
 APPLIED_SECONDS_MAX = 5.0
@@ -87,11 +87,11 @@ class Engine:
         broker: Broker,
         clock: Clock,
         plans: Plans,
-        artefacts: Artefacts,
+        artifacts: Artifacts,
         chance: Random,
         *,
         owner: str,
-        artefact_bytes_max: int = ARTEFACT_BYTES_MAX,
+        artifact_bytes_max: int = ARTIFACT_BYTES_MAX,
         duties: Duties | None = None,
         only_new_jobs: bool = False,
         sharing: Sharing | None = None,
@@ -107,17 +107,17 @@ class Engine:
         self._total = 1 if sharing is None else sharing.shards
         self._only_new_jobs = only_new_jobs
         self._ids = Ids(chance)
-        self._intake = Intake(self._stored)
-        self._values = Values(store, artefacts, artefact_bytes_max)
+        self._intake = SubmitBatcher(self._stored)
+        self._values = OutputStore(store, artifacts, artifact_bytes_max)
         self._held: dict[int, _Holding] = {}
-        self._pruner = Pruner(store, artefacts, clock, self._settings.retention_days)
+        self._pruner = Pruner(store, artifacts, clock, self._settings.retention_days)
         self._reaped_at = clock.now()
         self._duties: list[asyncio.Task[None]] = []
         self._leases: Leases | None = None
-        self._watcher = Watcher(store, None if sharing is None else broker, self._news_of, self._hear_done)
-        self._waiting = Waiting()
+        self._watcher = RemoteJobWatcher(store, None if sharing is None else broker, self._news_of, self._hear_done)
+        self._waiting = JobWaiters()
         self._asked: dict[str, asyncio.Future[None]] = {}
-        self._counts = Counts()
+        self._counts = Counters()
         # Checks the input of jobs that the rules about runs make.
         self._prepare = prepare
         self._scheduler = Scheduler(store, broker, clock, self._total, self._ready)
@@ -171,9 +171,9 @@ class Engine:
         if self._sharing is not None:
             running.add_done_callback(lambda _: self._let_go(number, shard))
 
-    def _desk(self, number: int) -> RunDesk:
+    def _desk(self, number: int) -> RunCoordinator:
         beats, seconds = self._settings.run_heartbeats_missed_max, self._settings.run_heartbeat_seconds
-        return RunDesk(
+        return RunCoordinator(
             number,
             self._total,
             self._store,
@@ -374,7 +374,7 @@ class Engine:
         state = JOB_STATES[job.status]
         if state not in JOB_FINAL:
             raise RequestRefused(f"job {job_id} is {job.status}: only a finished job can be retried")
-        if state is JobState.COMPLETED and from_node is None:
+        if state is JobStatus.COMPLETED and from_node is None:
             raise RequestRefused(f"job {job_id} completed: name the node to start again from")
         if from_node is not None and from_node not in (await self.plan(job.workflow_id, job.version)).index:
             raise NodeNotFound(f"workflow {job.workflow_id} has no node {from_node!r}")
@@ -420,7 +420,7 @@ class Engine:
         elsewhere = [job_id for job_id in self._waiting.job_ids if not self._is_here(job_id)]
         await self._watcher.look(elsewhere, list(self._asked))
 
-    def _news_of(self, standing: Standing | None, request_id: str | None = None) -> None:
+    def _news_of(self, standing: JobPosition | None, request_id: str | None = None) -> None:
         """What a look into the database found to have changed."""
         if request_id is not None:
             self._settle(request_id)
@@ -446,7 +446,7 @@ class Engine:
             self._watcher.listen()
         return self._waiting.news(job_id)
 
-    def counted(self) -> Counted:
+    def counted(self) -> CountersSnapshot:
         """What this process has done since it started."""
         return self._counts.told()
 

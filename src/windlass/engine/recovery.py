@@ -9,14 +9,14 @@ from msgspec import Struct
 from windlass.core.attempts import NODE_TIMEOUT_GRACE_SECONDS
 from windlass.core.changes import Task, Timer
 from windlass.core.errors import JobNotFound, StoreUnavailable, TemplateFailed
-from windlass.core.iterations import Flight
 from windlass.core.job import Job, JobHead
-from windlass.core.messages import Message, Proceeded, Submitted, TaskLost
-from windlass.core.needs import want_node
+from windlass.core.loop_state import Attempt
+from windlass.core.messages import Continue, Message, Submitted, TaskLost
 from windlass.core.plan import Plan
-from windlass.core.states import JOB_STATES, JobState, NodeState
-from windlass.engine.plans import Plans
-from windlass.engine.values import Values
+from windlass.core.prefetch import want_node
+from windlass.core.states import JOB_STATES, JobStatus, NodeStatus
+from windlass.engine.output_store import OutputStore
+from windlass.engine.plan_cache import Plans
 from windlass.ports.broker import Broker
 from windlass.ports.store import Restored, Store
 
@@ -57,7 +57,7 @@ class Lost(Struct, frozen=True):
 class Recovery:
     """The steps of taking a shard over. One bad row sets its job aside and stops nothing else."""
 
-    def __init__(self, store: Store, plans: Plans, values: Values, quarantined: set[str]) -> None:
+    def __init__(self, store: Store, plans: Plans, values: OutputStore, quarantined: set[str]) -> None:
         self._store = store
         self._plans = plans
         self._values = values
@@ -85,11 +85,11 @@ class Recovery:
                     continue
                 except Exception:
                     self._quarantined.add(job_id)
-                    log.exception("job %s can not be loaded and is set aside", job_id)
+                    log.exception("job %s cannot be loaded and is set aside", job_id)
         return jobs
 
     async def restored(self, job_ids: Sequence[str]) -> dict[str, Restored]:
-        """Several jobs in few questions; nothing where one of them can not be read: each is then asked for alone."""
+        """Several jobs in few questions; nothing where one of them cannot be read: each is then asked for alone."""
         found: dict[str, Restored] = {}
         try:
             for start in range(0, len(job_ids), RESTORE_MAX):
@@ -98,7 +98,7 @@ class Recovery:
         except StoreUnavailable:
             raise
         except Exception:
-            log.exception("some of %d jobs can not be read; they are tried one by one", len(job_ids))
+            log.exception("some of %d jobs cannot be read; they are tried one by one", len(job_ids))
             found.clear()
         return found
 
@@ -121,10 +121,10 @@ class Recovery:
         """Messages for jobs that have something to do at once."""
         found: list[Message] = []
         for job in jobs:
-            if job.status is JobState.PENDING:
+            if job.status is JobStatus.PENDING:
                 found.append(Submitted(job.id))
             elif job.ready or job.filling or not job.unfinished:
-                found.append(Proceeded(job.id))
+                found.append(Continue(job.id))
         return found
 
     async def results(self, shard: int, jobs: Mapping[str, Job]) -> list[Message]:
@@ -134,7 +134,7 @@ class Recovery:
 
     async def lost(self, jobs: Iterable[Job], broker: Broker) -> Lost:
         """What is in flight by the rows and unknown to the broker; what ran there counts as lost with its worker."""
-        places: dict[str, tuple[Job, Flight]] = {}
+        places: dict[str, tuple[Job, Attempt]] = {}
         for job in jobs:
             for flight in job.out():
                 places[job.task_id(flight)] = (job, flight)
@@ -142,7 +142,7 @@ class Recovery:
         for task_id in await missing(broker, list(places)):
             job, flight = places[task_id]
             lost.places.append((job.id, flight.node, flight.index, flight.attempt))
-            if job.state_of(flight) == NodeState.RUNNING:
+            if job.state_of(flight) == NodeStatus.RUNNING:
                 node_id, index = job.plan.nodes[flight.node].id, max(flight.index, 0)
                 losses, worker_id = flight.losses + 1, flight.worker_id or ""
                 lost.messages.append(TaskLost(job.id, node_id, flight.attempt, worker_id, losses, index))
@@ -166,7 +166,7 @@ class Recovery:
             except TemplateFailed:
                 # It rendered once, from the same values: only a changed Windlass can get here.
                 self._quarantined.add(job_id)
-                log.exception("job %s can not be taken up and is set aside", job_id)
+                log.exception("job %s cannot be taken up and is set aside", job_id)
             finally:
                 job.values = held
         return found
@@ -182,7 +182,7 @@ def _lacking(job: Job, node: int) -> list[str]:
     return list(lacking)
 
 
-def _timer_of(job: Job, flight: Flight) -> Timer | None:
+def _timer_of(job: Job, flight: Attempt) -> Timer | None:
     """The wait that an attempt's row tells of."""
     plan = job.plan.nodes[flight.node]
     index = max(flight.index, 0)

@@ -5,17 +5,17 @@ from collections.abc import Awaitable, Callable, Sequence
 from windlass.core.deliveries import NOT_KEPT
 from windlass.core.errors import RequestRefused, ScheduleNotFound
 from windlass.core.messages import Message
+from windlass.core.runs.cron import Schedule, slots_between
+from windlass.core.runs.ids import derived_job_id, slot_run_id
 from windlass.core.runs.messages import ScheduleChanged
-from windlass.core.runs.names import derived_job_id, slot_run_id
 from windlass.core.runs.rows import ScheduleRow
-from windlass.core.runs.slotting import BACKFILL_MAX
+from windlass.core.runs.scheduling import BACKFILL_MAX
 from windlass.core.runs.webhooks import WEBHOOK_WORKFLOW
 from windlass.core.shards import shard_of, shard_of_workflow
-from windlass.core.slots import Schedule, slots_between
 from windlass.core.submits import NewJob
+from windlass.engine.duties.scheduler import asked
 from windlass.engine.ids import Ids
-from windlass.engine.plans import Plans
-from windlass.engine.scheduler import asked
+from windlass.engine.plan_cache import Plans
 from windlass.ports.clock import Clock
 from windlass.ports.runs import RunRequest
 from windlass.ports.store import Store

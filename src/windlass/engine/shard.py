@@ -14,18 +14,18 @@ from itertools import zip_longest
 from msgspec import Struct
 
 from windlass.core.advance import advance
-from windlass.core.calls import asked_for
-from windlass.core.changes import Changes, Gather, Task
+from windlass.core.changes import Changes, MergeOutputs, Task
 from windlass.core.errors import JobNotFound, RequestRefused, StaleLease, StoreUnavailable
 from windlass.core.job import Job
-from windlass.core.messages import Message, Proceeded, Submitted, TaskFinished
-from windlass.engine.duties import kept, settled
-from windlass.engine.fresh import Fresh
-from windlass.engine.plans import Plans
+from windlass.core.messages import Continue, Message, Submitted, TaskFinished
+from windlass.core.pagination import asked_for
+from windlass.engine.background import kept, settled
+from windlass.engine.new_job_cache import NewJobCache
+from windlass.engine.output_store import OutputStore
+from windlass.engine.plan_cache import Plans
 from windlass.engine.recovery import Lost, Recovery, rebuild
-from windlass.engine.run_desk import RunDesk
+from windlass.engine.run_coordinator import RunCoordinator
 from windlass.engine.timers import Timers
-from windlass.engine.values import Values
 from windlass.ports.broker import Broker
 from windlass.ports.clock import Clock
 from windlass.ports.store import Lease, Restored, Store, StoredJob
@@ -63,17 +63,17 @@ class Shard:
         broker: Broker,
         clock: Clock,
         plans: Plans,
-        values: Values,
+        values: OutputStore,
         listener: Listener,
         *,
         ttl_seconds: float | None = None,
-        desk: RunDesk | None = None,
+        desk: RunCoordinator | None = None,
     ) -> None:
         self.number = number
         self.owner = owner
         self.jobs: dict[str, Job] = {}
-        self.fresh = Fresh()
-        # Jobs whose rows or rules can not be followed. They wait for a person; the others go on.
+        self.fresh = NewJobCache()
+        # Jobs whose rows or rules cannot be followed. They wait for a person; the others go on.
         self.quarantined: set[str] = set()
         # None: every unfinished job of the shard is this owner's to run. Else only these; the others wait.
         self.admitted: set[str] | None = None
@@ -103,7 +103,7 @@ class Shard:
         self._gathering: set[asyncio.Future[None]] = set()
         self._gather_failure: Exception | None = None
         self.recovery = Recovery(store, plans, values, self.quarantined)
-        self.runs = desk or RunDesk(number, 1, store, plans)
+        self.runs = desk or RunCoordinator(number, 1, store, plans)
 
     async def run(self) -> None:
         """Own the shard until `stop` or until the lease is lost (StaleLease)."""
@@ -139,7 +139,7 @@ class Shard:
         await self._broker.publish(tasks)
 
     async def _assure(self) -> None:
-        """Ask for a lease that may be over: a process that was stopped since its commit can not know otherwise."""
+        """Ask for a lease that may be over: a process that was stopped since its commit cannot know otherwise."""
         epoch = self._lease.epoch
         for _ in range(ASSURE_MAX):
             now = asyncio.get_running_loop().time()
@@ -162,7 +162,7 @@ class Shard:
         except StaleLease:
             raise
         except Exception:
-            # Whatever it was, the memory can not be trusted any more. The rows can.
+            # Whatever it was, the memory cannot be trusted any more. The rows can.
             self.ready.clear()
             self._failures += 1
             log.exception("shard %d drops its memory and rebuilds it from rows", self.number)
@@ -243,7 +243,7 @@ class Shard:
                 self._values.let_go(job)
         if self.runs.is_concerned(changes):
             await self.runs.follow(self, changes, now)
-        self._carried.extend(Proceeded(job_id) for job_id in dict.fromkeys(changes.unfinished_turns))
+        self._carried.extend(Continue(job_id) for job_id in dict.fromkeys(changes.unfinished_turns))
         return changes
 
     async def tell(self, message: Message, changes: Changes, now: int) -> Job | None:
@@ -263,7 +263,7 @@ class Shard:
         """Fetch what nodes wait for that are ready, until none does."""
         while job.wanted:
             await self._values.provide(job)
-            advance(job, Proceeded(job.id), now, changes)
+            advance(job, Continue(job.id), now, changes)
 
     def carry(self, message: Message) -> None:
         """Have a message applied with the next batch."""
@@ -307,7 +307,7 @@ class Shard:
             raise
         except Exception:
             self.quarantined.add(job_id)
-            log.exception("job %s can not be loaded and is set aside", job_id)
+            log.exception("job %s cannot be loaded and is set aside", job_id)
             return None
         if job.ended:
             self._leaving.add(job_id)
@@ -364,14 +364,14 @@ class Shard:
         if self._leaving:
             self._forget_ended()
 
-    def _gather(self, wanted: Sequence[Gather]) -> None:
+    def _gather(self, wanted: Sequence[MergeOutputs]) -> None:
         """Have outputs put together; the job is told with the next batch."""
         for one in wanted:
             task = asyncio.ensure_future(self._tell_gathered(one))
             self._gathering.add(task)
             task.add_done_callback(self._gathering.discard)
 
-    async def _tell_gathered(self, wanted: Gather) -> None:
+    async def _tell_gathered(self, wanted: MergeOutputs) -> None:
         try:
             gathered = await self._values.gather(wanted)
             # Only now: the list is another one after each batch.
@@ -456,7 +456,7 @@ class Shard:
             self.admitted.add(job_id)
         job = await self._load(job_id)
         if job is None:
-            raise RequestRefused(f"job {job_id} can not be loaded; the log says why")
+            raise RequestRefused(f"job {job_id} cannot be loaded; the log says why")
         if job.plan.runs is not None:
             await self.runs.adopt(job)
             self._timers.set(self.runs.timers())

@@ -14,8 +14,8 @@ from windlass.handlers.postgres import postgres_handler
 from windlass.handlers.shell import shell_handler
 from windlass.handlers.sqlite import sqlite_handler
 from windlass.handlers.webhook import webhook_handler
-from windlass.ports.declare import collect
 from windlass.ports.handler import Handler
+from windlass.ports.handler_declaration import collect
 
 
 def builtin(

@@ -27,7 +27,7 @@ class ExitCode(RetryableError):
 
 
 class CommandUnusable(FatalError):
-    """The command can not be started, however often it is tried."""
+    """The command cannot be started, however often it is tried."""
 
     type = "command_unusable"
 
@@ -99,7 +99,7 @@ async def start(
     except FileNotFoundError:
         raise CommandUnusable(f"no program {arguments[0]!r} on this worker's PATH") from None
     except (PermissionError, ValueError) as error:
-        raise CommandUnusable(f"{arguments[0]!r} can not be run: {error}") from None
+        raise CommandUnusable(f"{arguments[0]!r} cannot be run: {error}") from None
 
 
 async def outputs(ctx: Context, running: asyncio.subprocess.Process, stdin: str | None = None) -> tuple[Tail, Tail]:

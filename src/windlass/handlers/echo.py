@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from windlass.ports.declare import handler
+from windlass.ports.handler_declaration import handler
 
 
 @handler("echo")

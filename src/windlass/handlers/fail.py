@@ -5,8 +5,8 @@ import signal
 from typing import Any
 
 from windlass.core.errors import FatalError, RetryableError
-from windlass.ports.declare import handler
 from windlass.ports.handler import Context
+from windlass.ports.handler_declaration import handler
 
 
 class RequestedFailure(RetryableError):

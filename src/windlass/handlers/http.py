@@ -5,8 +5,8 @@ from typing import Any
 from msgspec import Struct
 
 from windlass.core.errors import ParamsInvalid
-from windlass.ports.declare import declared, handler
 from windlass.ports.handler import Context, Handler
+from windlass.ports.handler_declaration import declared, handler
 
 TIMEOUT_SECONDS = 30.0
 
@@ -72,7 +72,7 @@ def http_handler(allow_private: bool) -> Handler:
             expected=tuple(expected),
         )
         # The client takes 100 ms to import; a worker that sends no requests does not pay for it.
-        from windlass.handlers.exchange import exchange
+        from windlass.handlers.http_exchange import exchange
 
         return await exchange(ctx, wanted, allow_private)
 

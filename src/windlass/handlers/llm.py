@@ -5,8 +5,8 @@ from typing import Any
 from msgspec import Struct
 
 from windlass.core.errors import ParamsInvalid
-from windlass.ports.declare import declared, handler
 from windlass.ports.handler import Context, Handler
+from windlass.ports.handler_declaration import declared, handler
 
 TIMEOUT_SECONDS = 120.0
 

@@ -11,7 +11,9 @@ import msgspec
 from msgspec import Struct
 
 from windlass.core.errors import FatalError, ParamsInvalid, RetryableError
-from windlass.handlers.exchange import (
+from windlass.handlers.event_stream import EventReader
+from windlass.handlers.http import Wanted
+from windlass.handlers.http_exchange import (
     BODY_BYTES_MAX,
     BODY_SHOWN_CHARS,
     RETRYABLE,
@@ -27,9 +29,7 @@ from windlass.handlers.exchange import (
     text_of,
     translated,
 )
-from windlass.handlers.http import Wanted
 from windlass.handlers.llm import Asked, LlmDefaults
-from windlass.handlers.llm_events import EventReader
 from windlass.ports.handler import Context
 
 PATH = "/chat/completions"
@@ -196,7 +196,7 @@ def _wanted(asked: Asked, defaults: LlmDefaults) -> tuple[Wanted, Hidden]:
     if key is None and "authorization" not in headers and _is_same_server(base_url, defaults.base_url):
         key = (defaults.api_key or "").strip() or None
     if key is not None and not _KEY.fullmatch(key):
-        raise ParamsInvalid("the api_key can not be sent: it has characters that no header may have")
+        raise ParamsInvalid("the api_key cannot be sent: it has characters that no header may have")
     if key is not None:
         headers["authorization"] = f"Bearer {key}"
     secrets = [value.removeprefix("Bearer ") for name, value in headers.items() if _SECRET_HEADER.search(name)]

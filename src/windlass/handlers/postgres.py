@@ -10,7 +10,7 @@ from msgspec import Meta
 from windlass.connections.failures import QueryStopped
 from windlass.connections.named import Connections
 from windlass.core.errors import ParamsInvalid
-from windlass.core.json_values import is_list, is_mapping, scalar_text
+from windlass.core.templates.json_values import is_list, is_mapping, scalar_text
 from windlass.handlers.sql_query import (
     ROWS_MAX,
     ROWS_MAX_LIMIT,
@@ -21,8 +21,8 @@ from windlass.handlers.sql_query import (
     positional,
     query_text,
 )
-from windlass.ports.declare import declared, handler
 from windlass.ports.handler import Context, Handler
+from windlass.ports.handler_declaration import declared, handler
 
 # For the types only: the driver is an optional extra.
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from windlass.core.errors import FatalError, ParamsInvalid
-from windlass.ports.declare import handler
 from windlass.ports.handler import Context
+from windlass.ports.handler_declaration import handler
 
 CODE_CHARS_MAX = 1_000_000
 FILENAME = "<python node>"
@@ -19,7 +19,7 @@ ENTRY = "main"
 
 
 class CodeInvalid(FatalError):
-    """The code can not run, however often it is tried."""
+    """The code cannot run, however often it is tried."""
 
     type = "code_invalid"
 
@@ -35,7 +35,7 @@ def python(ctx: Context, code: str | None = None, call: str | None = None, **par
         inspect.signature(function).bind(**arguments)
     except TypeError as error:
         name = getattr(function, "__name__", ENTRY)
-        raise ParamsInvalid(f"{name}{inspect.signature(function)} can not be called so: {error}") from None
+        raise ParamsInvalid(f"{name}{inspect.signature(function)} cannot be called so: {error}") from None
     return function(**arguments)
 
 

@@ -20,7 +20,7 @@ class GuardedSender:
     async def send(self, request: Outgoing) -> None:
         """Return once the server has answered with a 2xx."""
         # The client takes 100 ms to import; a worker that sends no requests does not pay for it.
-        from windlass.handlers.exchange import deliver, guarded_client
+        from windlass.handlers.http_exchange import deliver, guarded_client
 
         if self._client is None:
             self._client = guarded_client(self._allow_private)

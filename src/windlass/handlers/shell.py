@@ -15,8 +15,8 @@ from windlass.handlers.command import (
     start,
     terminate,
 )
-from windlass.ports.declare import declared, handler
 from windlass.ports.handler import ENVIRONMENT_PASSED, Context, Handler
+from windlass.ports.handler_declaration import declared, handler
 
 
 def shell_handler(environment: Mapping[str, str]) -> Handler:

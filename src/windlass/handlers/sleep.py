@@ -4,7 +4,7 @@ import asyncio
 import re
 
 from windlass.core.errors import FatalError
-from windlass.ports.declare import handler
+from windlass.ports.handler_declaration import handler
 
 SECONDS_MAX = 7 * 86_400.0
 _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?\s*", re.ASCII)

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Raw
 
 from windlass.core.errors import FatalError, ParamsInvalid
-from windlass.core.json_values import available
+from windlass.core.templates.json_values import available
 
 QUERY_CHARS_MAX = 1 << 20
 ROWS_MAX = 10_000

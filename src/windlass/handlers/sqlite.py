@@ -13,7 +13,7 @@ from windlass.connections.failures import QueryStopped
 from windlass.connections.named import Connections
 from windlass.connections.sqlite import Connection, Rows
 from windlass.core.errors import ParamsInvalid
-from windlass.core.json_values import available, is_list, is_mapping
+from windlass.core.templates.json_values import available, is_list, is_mapping
 from windlass.handlers.sql_query import (
     ROWS_MAX,
     ROWS_MAX_LIMIT,
@@ -23,8 +23,8 @@ from windlass.handlers.sql_query import (
     output,
     query_text,
 )
-from windlass.ports.declare import declared, handler
 from windlass.ports.handler import Context, Handler
+from windlass.ports.handler_declaration import declared, handler
 
 _COMMENT = r"(?:--[^\n]*(?:\n|$)|/\*.*?\*/)"
 _NOTHING = re.compile(rf"(?:\s|;|{_COMMENT})*", re.DOTALL)
@@ -33,7 +33,7 @@ _ALONE = re.compile(
     rf"(?:\s|{_COMMENT})*(begin|pragma|vacuum|savepoint|commit|end|rollback)\b", re.DOTALL | re.IGNORECASE
 )
 
-Values = Sequence[object] | Mapping[str, object]
+OutputStore = Sequence[object] | Mapping[str, object]
 
 
 def sqlite_handler(connections: Connections) -> Handler:
@@ -63,7 +63,7 @@ def sqlite_handler(connections: Connections) -> Handler:
     return declared(sqlite)
 
 
-def _run(connection: Connection, sql: str, values: Values, rows_max: int) -> dict[str, Any]:
+def _run(connection: Connection, sql: str, values: OutputStore, rows_max: int) -> dict[str, Any]:
     is_several, is_reading = _look(connection, sql, values)
     if is_several and values:
         raise ParamsInvalid("several statements take no params: give each a node, or write the values out")
@@ -98,7 +98,7 @@ def _drained(cursor: Rows) -> None:
         pass
 
 
-def _look(connection: Connection, sql: str, values: Values) -> tuple[bool, bool]:
+def _look(connection: Connection, sql: str, values: OutputStore) -> tuple[bool, bool]:
     """Whether the text has several statements, and whether the first only reads; nothing is run."""
     seen: list[tuple[str, bool]] = []
 
@@ -121,7 +121,7 @@ def _look(connection: Connection, sql: str, values: Values) -> tuple[bool, bool]
     return not _NOTHING.fullmatch(sql[len(first) :]), is_reading
 
 
-def _bound(params: list[Any] | dict[str, Any]) -> Values:
+def _bound(params: list[Any] | dict[str, Any]) -> OutputStore:
     if isinstance(params, dict):
         return {name: _converted(value) for name, value in params.items()}
     return [_converted(value) for value in params]
@@ -131,7 +131,7 @@ def _converted(value: object) -> object:
     return json_text(value) if is_mapping(value) or is_list(value) else value
 
 
-def _unnamed(error: KeyError, values: Values) -> ParamsInvalid:
+def _unnamed(error: KeyError, values: OutputStore) -> ParamsInvalid:
     name = str(error.args[0])
     known = available(name, list(values)) if isinstance(values, Mapping) else ""
     return ParamsInvalid(f"the query names :{name}, which 'params' does not give; {known}")

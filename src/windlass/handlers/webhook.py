@@ -6,10 +6,10 @@ from msgspec import Struct
 
 from windlass.connections.secrets import Secrets
 from windlass.core.errors import ParamsInvalid
-from windlass.core.run_rules import HOOK_TIMEOUT_SECONDS
+from windlass.core.runs.rules import HOOK_TIMEOUT_SECONDS
 from windlass.core.webhooks import HANDLER, Answer
-from windlass.ports.declare import declared, handler
 from windlass.ports.handler import Context, Handler
+from windlass.ports.handler_declaration import declared, handler
 
 TYPE = "windlass.webhook"
 

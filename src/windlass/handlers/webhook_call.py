@@ -20,7 +20,8 @@ from windlass.core.webhooks import (
     key_of,
     signature,
 )
-from windlass.handlers.exchange import (
+from windlass.handlers.http import Wanted
+from windlass.handlers.http_exchange import (
     BODY_BYTES_MAX,
     body_of,
     request_of,
@@ -30,7 +31,6 @@ from windlass.handlers.exchange import (
     text_of,
     translated,
 )
-from windlass.handlers.http import Wanted
 from windlass.handlers.webhook import Message
 from windlass.ports.handler import Context
 
@@ -108,7 +108,7 @@ def _key(name: str, secrets: Secrets) -> bytes:
     try:
         return key_of(secrets.get(name))
     except SignatureInvalid as error:
-        raise FatalError(f"the secret {name!r} can not be used: {error}") from None
+        raise FatalError(f"the secret {name!r} cannot be used: {error}") from None
 
 
 async def _sent(client: httpx2.AsyncClient, wanted: Wanted) -> tuple[httpx2.Response, bytes]:

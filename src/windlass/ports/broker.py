@@ -129,7 +129,7 @@ class Broker(Protocol):
         ...
 
     async def rewind(self, shard: int) -> None:
-        """Gather again from the oldest message not acknowledged: a new owner, or one that lost its memory."""
+        """Receive again from the oldest message not acknowledged: a new owner, or one that lost its memory."""
         ...
 
     def tell_done(self, ids: Sequence[str]) -> None:

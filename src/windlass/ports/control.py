@@ -38,7 +38,7 @@ class RunsCounted(Struct):
     violations: int = 0
 
 
-class Counted(Struct, frozen=True):
+class CountersSnapshot(Struct, frozen=True):
     """What the process has done since it started."""
 
     commits: int
@@ -96,6 +96,6 @@ class Control(Protocol):
         """The shards that this process runs now."""
         ...
 
-    def counted(self) -> Counted:
+    def counted(self) -> CountersSnapshot:
         """What this process has done since it started."""
         ...

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from msgspec import Raw, Struct
 
-from windlass.core.changes import SinkOrder
+from windlass.core.changes import SinkSpec
 
 
 class SinkReceipt(Struct, frozen=True):
@@ -18,7 +18,7 @@ class SinkReceipt(Struct, frozen=True):
 class Sink(Protocol):
     """A place for outputs. RetryableError when another attempt may succeed, FatalError when none can."""
 
-    async def write(self, order: SinkOrder, output: Raw, identity: str) -> SinkReceipt:
+    async def write(self, order: SinkSpec, output: Raw, identity: str) -> SinkReceipt:
         """Write the rows of `output`; durable when it returns. `identity` is that of the work, not of the attempt."""
         ...
 

@@ -5,9 +5,9 @@ from typing import Protocol
 
 from msgspec import Raw, Struct
 
-from windlass.core.changes import Changes, Departure, Event, Gather, NodeRow, TaskRow
+from windlass.core.changes import Changes, Event, InFlightEntry, IterationRow, MergeOutputs, NodeRow
 from windlass.core.errors import JobNotFound
-from windlass.core.iterations import LoopRows
+from windlass.core.loop_state import LoopRows
 from windlass.core.messages import TaskFinished
 from windlass.core.submits import NewJob
 from windlass.ports.handler import LogLine
@@ -96,7 +96,7 @@ class Restored(Struct, frozen=True):
     nodes: Sequence[NodeRow] = ()
     loops: Sequence[LoopRows] = ()
     # Nodes that are out and have no row.
-    departed: Sequence[Departure] = ()
+    departed: Sequence[InFlightEntry] = ()
 
     def all_nodes(self) -> list[NodeRow]:
         """The nodes that left PENDING, whether they have a row or not."""
@@ -171,7 +171,7 @@ class Ownership(Struct, frozen=True):
     leases: Sequence[LeaseRow]
 
 
-class Standing(Struct, frozen=True):
+class JobPosition(Struct, frozen=True):
     """How far a job is: the number of its last event, and its state."""
 
     job_id: str
@@ -284,7 +284,7 @@ class Store(Protocol):
         """Forget that an engine lives: it stops in good order, and has released its leases."""
         ...
 
-    async def standings(self, job_ids: Sequence[str]) -> Sequence[Standing]:
+    async def job_positions(self, job_ids: Sequence[str]) -> Sequence[JobPosition]:
         """How far each of the jobs is that exist: what those poll who wait for many jobs at once."""
         ...
 
@@ -304,15 +304,15 @@ class Store(Protocol):
         """Those of the jobs that exist, each as `restore` has it, in few questions."""
         ...
 
-    async def iteration_outputs(self, wanted: Gather, start: int, stop: int) -> Sequence[Raw | None]:
+    async def iteration_outputs(self, wanted: MergeOutputs, start: int, stop: int) -> Sequence[Raw | None]:
         """Outputs of a loop's iterations from one index to before another, in order; None where there is none."""
         ...
 
-    async def page_outputs(self, wanted: Gather) -> Sequence[Raw]:
+    async def page_outputs(self, wanted: MergeOutputs) -> Sequence[Raw]:
         """What the calls of a series brought, in order."""
         ...
 
-    async def iterations(self, wanted: IterationFilter) -> Sequence[TaskRow]:
+    async def iterations(self, wanted: IterationFilter) -> Sequence[IterationRow]:
         """A page of the iterations of a loop that have a row."""
         ...
 

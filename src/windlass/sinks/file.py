@@ -13,7 +13,7 @@ from typing import Literal
 from msgspec import Raw, Struct
 
 from windlass.connections.folder import Folder
-from windlass.core.changes import SinkOrder
+from windlass.core.changes import SinkSpec
 from windlass.core.errors import FatalError, RetryableError
 from windlass.ports.sink import SinkReceipt
 from windlass.sinks.formats import Addition, Format, csv_text, json_lines, parquet_file
@@ -49,13 +49,13 @@ class FileOptions(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FileUnavailable(RetryableError):
-    """The file can not be written at this moment."""
+    """The file cannot be written at this moment."""
 
     type = "file_unavailable"
 
 
 class FileRefused(FatalError):
-    """The file can not be written where it is to be."""
+    """The file cannot be written where it is to be."""
 
     type = "file_refused"
 
@@ -67,7 +67,7 @@ class FileSink:
         self._folder = folder
         self._seats = asyncio.Semaphore(WRITES_MAX)
 
-    async def write(self, order: SinkOrder, output: Raw, identity: str) -> SinkReceipt:
+    async def write(self, order: SinkSpec, output: Raw, identity: str) -> SinkReceipt:
         """Write the rows. With `replace`, the first write of a run replaces the file and the others append to it."""
         async with self._seats:
             return await asyncio.to_thread(self._write, order, output, identity)
@@ -75,7 +75,7 @@ class FileSink:
     async def aclose(self) -> None:
         """Nothing to let go of: no file stays open."""
 
-    def _write(self, order: SinkOrder, output: Raw, identity: str) -> SinkReceipt:
+    def _write(self, order: SinkSpec, output: Raw, identity: str) -> SinkReceipt:
         options = options_of(order.options, FileOptions)
         form = _form(options)
         rows = rows_of(output, Place(options.rows, order.path, options.column, options.json_column))

@@ -11,11 +11,11 @@ import msgspec
 from msgspec import Struct
 
 from windlass.core.errors import FatalError
-from windlass.core.json_values import available
+from windlass.core.templates.json_values import available
 from windlass.sinks.rows import Row, RowsRefused, is_nested, json_text
 
 HEADER_CHARS_MAX = 256 * 1024
-# A Parquet file can not grow: each write reads and writes all of it.
+# A Parquet file cannot grow: each write reads and writes all of it.
 PARQUET_BYTES_MAX = 64 * 1024 * 1024
 
 
@@ -99,7 +99,7 @@ def _refuse_large(path: Path) -> None:
     size = path.stat().st_size
     if size > PARQUET_BYTES_MAX:
         raise RowsRefused(
-            f"{path.name} has {size} bytes, and a Parquet file can not grow in place: beyond {PARQUET_BYTES_MAX} bytes "
+            f"{path.name} has {size} bytes, and a Parquet file cannot grow in place: beyond {PARQUET_BYTES_MAX} bytes "
             "write jsonl, or a file for each task"
         )
 

@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Raw, Struct
 
-from windlass.core.changes import SinkOrder
-from windlass.core.json_values import is_list
+from windlass.core.changes import SinkSpec
+from windlass.core.templates.json_values import is_list
 from windlass.ports.sender import Outgoing, Sender
 from windlass.ports.sink import SinkReceipt
 from windlass.sinks.rows import OptionsInvalid, Place, json_text, options_of, thought, value_at
@@ -35,7 +35,7 @@ class HttpSink:
     def __init__(self, sender: Sender) -> None:
         self._sender = sender
 
-    async def write(self, order: SinkOrder, output: Raw, identity: str) -> SinkReceipt:
+    async def write(self, order: SinkSpec, output: Raw, identity: str) -> SinkReceipt:
         """Send it; the server that knows the identity already is free to do nothing."""
         options = options_of(order.options, HttpOptions)
         body, count = await thought(output, lambda: _body(output, Place(options.rows, order.path)))

@@ -8,8 +8,8 @@ from msgspec import Raw
 
 from windlass.connections.failures import DatabaseRefused, DatabaseUnavailable
 from windlass.connections.named import Connections
-from windlass.core.changes import SinkOrder
-from windlass.core.json_values import nearest
+from windlass.core.changes import SinkSpec
+from windlass.core.templates.json_values import nearest
 from windlass.ports.sink import SinkReceipt
 from windlass.sinks.rows import OptionsInvalid, json_text
 from windlass.sinks.tables import (
@@ -79,7 +79,7 @@ class PostgresSink:
         self._columns: dict[tuple[str, str], Columns] = {}
         self._with_effects: set[str] = set()
 
-    async def write(self, order: SinkOrder, output: Raw, identity: str) -> SinkReceipt:
+    async def write(self, order: SinkSpec, output: Raw, identity: str) -> SinkReceipt:
         """Write the rows, unless this identity has written before."""
         write = await prepared(order, output, identity)
         if write.options.database is not None:

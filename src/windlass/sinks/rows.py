@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from windlass.core.errors import FatalError
-from windlass.core.json_values import available, is_list, is_mapping, kind_of
+from windlass.core.templates.json_values import available, is_list, is_mapping, kind_of
 
 ROWS_MAX = 100_000
 COLUMNS_MAX = 1_000
@@ -27,7 +27,7 @@ class OptionsInvalid(FatalError):
 
 
 class RowsRefused(FatalError):
-    """An output has no rows where the sink looks for them, or has such as can not be written."""
+    """An output has no rows where the sink looks for them, or has such as cannot be written."""
 
     type = "rows_refused"
 
@@ -50,7 +50,7 @@ def options_of(encoded: bytes, shape: type[Options]) -> Options:
         # A template that renders null means that the option is not given.
         return msgspec.convert({name: value for name, value in given.items() if value is not None}, shape)
     except msgspec.ValidationError as error:
-        raise OptionsInvalid(f"the sink's options can not be used: {error}".replace("`", "'")) from None
+        raise OptionsInvalid(f"the sink's options cannot be used: {error}".replace("`", "'")) from None
 
 
 async def thought(output: Raw, think: Callable[[], Result]) -> Result:

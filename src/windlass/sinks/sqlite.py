@@ -6,8 +6,8 @@ from msgspec import Raw
 from windlass.connections.failures import DatabaseRefused
 from windlass.connections.named import Connections
 from windlass.connections.sqlite import Connection, SqliteDatabase
-from windlass.core.changes import SinkOrder
-from windlass.core.json_values import nearest
+from windlass.core.changes import SinkSpec
+from windlass.core.templates.json_values import nearest
 from windlass.ports.sink import SinkReceipt
 from windlass.sinks.rows import Row, is_nested, json_text
 from windlass.sinks.tables import (
@@ -48,7 +48,7 @@ class SqliteSink:
         self._connections = connections
         self._in_wal: set[SqliteDatabase] = set()
 
-    async def write(self, order: SinkOrder, output: Raw, identity: str) -> SinkReceipt:
+    async def write(self, order: SinkSpec, output: Raw, identity: str) -> SinkReceipt:
         """Write the rows, unless this identity has written before."""
         write = await prepared(order, output, identity)
         database = self._connections.sqlite(write.options.connection, write.options.database)

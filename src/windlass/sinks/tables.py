@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-from windlass.core.changes import SinkOrder
+from windlass.core.changes import SinkSpec
 from windlass.core.errors import FatalError
-from windlass.core.json_values import available
+from windlass.core.templates.json_values import available
 from windlass.sinks.rows import OptionsInvalid, Place, Row, RowsRefused, options_of, rows_of, thought
 
 # Sets of columns that differ from each other, in the rows of one write: each is a statement.
@@ -83,12 +83,12 @@ class TableUnknown(FatalError):
         super().__init__(f"{database}: there is no table {table!r}: {meant}")
 
 
-async def prepared(order: SinkOrder, output: Raw, identity: str) -> Write:
+async def prepared(order: SinkSpec, output: Raw, identity: str) -> Write:
     """What is to be written; OptionsInvalid, RowsRefused."""
     return await thought(output, lambda: read_write(order, output, identity))
 
 
-def read_write(order: SinkOrder, output: Raw, identity: str) -> Write:
+def read_write(order: SinkSpec, output: Raw, identity: str) -> Write:
     """What is to be written, by reading all of the output."""
     options = options_of(order.options, TableOptions)
     key = _key(options)

@@ -5,8 +5,8 @@ from itertools import pairwise
 from operator import attrgetter
 from typing import Any, cast
 
-from windlass.core.json_values import kind_of
-from windlass.core.templates import templates_parsed
+from windlass.core.templates.json_values import kind_of
+from windlass.core.templates.template import templates_parsed
 from windlass.spec import runs, schedules
 from windlass.spec.fields import (
     DAY_SECONDS,
@@ -43,7 +43,7 @@ def input_schema(found: Findings, path: Path, value: object) -> dict[str, Any] |
     schema = cast("dict[str, Any]", value)
     fault = schema_fault(schema)
     if fault is not None:
-        found.add(path, f"the schema can not be used: {fault}", "see https://json-schema.org for what it may say")
+        found.add(path, f"the schema cannot be used: {fault}", "see https://json-schema.org for what it may say")
     return schema
 
 
@@ -199,7 +199,7 @@ def _edges(found: Findings, nodes: Sequence[ReadNode], index: Mapping[str, int])
 def _note_edge(found: Findings, node: ReadNode, name: str, other: str, index: Mapping[str, int]) -> None:
     path, place = _edge_path(node, name, other)
     if other == node.raw.id:
-        found.add((*path, *place), f"the node '{other}' can not follow itself", f"remove it from '{path[-1]}'")
+        found.add((*path, *place), f"the node '{other}' cannot follow itself", f"remove it from '{path[-1]}'")
         return
     hint = found.like(other, list(index), "name a node of this workflow")
     found.add((*path, *place), f"there is no node '{other[:80]}'", hint)
@@ -256,7 +256,7 @@ def _check_shape(
                 message = f"no path leads from the start node to '{node.raw.id}'"
                 found.add(node.raw.path, message, "connect it, or remove the start node", at_key=True)
     for name in sorted(RESERVED & index.keys()):
-        message = f"templates can not name the node '{name}' alone: that word means something else"
+        message = f"templates cannot name the node '{name}' alone: that word means something else"
         found.warn(nodes[index[name]].raw.path, message, f"write nodes['{name}'], or rename it", at_key=True)
 
 

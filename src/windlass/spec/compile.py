@@ -20,7 +20,7 @@ from windlass.core.plan import (
     RetryOnSuccess,
     SinkPlan,
 )
-from windlass.core.templates import Template, compile_template
+from windlass.core.templates.template import Template, compile_template
 from windlass.spec.collector import collections_paused
 from windlass.spec.model import (
     Action,
@@ -37,7 +37,7 @@ from windlass.spec.model import (
 )
 from windlass.spec.run_plans import run_rules
 
-# Raised when the stored form changes in a way that older engines can not read.
+# Raised when the stored form changes in a way that older engines cannot read.
 FORMAT = 1
 CONTAINER = "container"
 ORIGIN = {"origin": {"workflow_id": "{{ job.workflow_id }}", "scheduled_at": "{{ job.scheduled_at }}"}}

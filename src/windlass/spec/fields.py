@@ -8,8 +8,8 @@ from typing import Any, cast
 from msgspec import Struct
 
 from windlass.core.errors import TemplateInvalid
-from windlass.core.json_values import kind_of, shown
-from windlass.core.templates import Template, compile_template, is_template
+from windlass.core.templates.json_values import kind_of, shown
+from windlass.core.templates.template import Template, compile_template, is_template
 from windlass.spec.findings import Findings, Path
 from windlass.spec.trees import is_array, is_object
 

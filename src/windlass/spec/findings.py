@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec import Struct
 
 from windlass.core.errors import DefinitionInvalid, Problem
-from windlass.core.json_values import nearest
+from windlass.core.templates.json_values import nearest
 
 PROBLEMS_MAX = 100
 KEYS_IN_HINT_MAX = 20
@@ -15,7 +15,7 @@ Path = tuple[str | int, ...]
 
 
 class Unreadable(Exception):
-    """A text can not be read any further; the reason is among the findings."""
+    """A text cannot be read any further; the reason is among the findings."""
 
 
 class OtherFormat(Unreadable):

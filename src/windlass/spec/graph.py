@@ -67,7 +67,7 @@ def reachable_from(starts: Iterable[int], children: Sequence[Sequence[int]]) -> 
 def not_upstream(
     queries: Iterable[tuple[int, int]], parents: Sequence[Sequence[int]], order: Sequence[int]
 ) -> set[tuple[int, int]]:
-    """Of the pairs (source, node), those whose source can not reach the node.
+    """Of the pairs (source, node), those whose source cannot reach the node.
 
     Sources are taken in blocks; each block's bits flow once down the part of the order between its first source and
     the last node that asks for one of them.

@@ -32,7 +32,7 @@ class _Token(Struct, frozen=True, gc=False):
 
 
 def read_json(text: str, found: Findings) -> object:
-    """The plain tree of a JSON text; Unreadable when it can not be used, with the reason among the findings."""
+    """The plain tree of a JSON text; Unreadable when it cannot be used, with the reason among the findings."""
     try:
         tree: object = json.loads(
             text, object_pairs_hook=_pairs, parse_constant=_constant, parse_float=real, parse_int=_integer
@@ -47,7 +47,7 @@ def read_json(text: str, found: Findings) -> object:
     except (_Duplicate, ScalarInvalid):
         _explain(text, found)
         raise Unreadable from None
-    # The decoder accepts escapes for characters that can not be stored; texts with escapes are rare.
+    # The decoder accepts escapes for characters that cannot be stored; texts with escapes are rare.
     if "\\u" in text:
         _explain(text, found)
     return tree
@@ -134,7 +134,7 @@ def _explain(text: str, found: Findings) -> None:
                 found.add(token.path, str(error), "write it as a string", place=place)
         if token.text[0] == '"' and "\\u" in token.text and _BAD_CHARACTERS.search(json.loads(token.text)):
             message = "the string has a NUL character or half a surrogate pair"
-            found.add(token.path, message, "remove it: it can not be stored", place=place)
+            found.add(token.path, message, "remove it: it cannot be stored", place=place)
 
 
 def _number(text: str) -> None:

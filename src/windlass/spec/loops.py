@@ -5,8 +5,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from windlass.core.json_values import kind_of, shown
-from windlass.core.templates import Template, compile_template, is_template
+from windlass.core.templates.json_values import kind_of, shown
+from windlass.core.templates.template import Template, compile_template, is_template
 from windlass.spec.fields import DAY_SECONDS, NAME, Section, choice, duration, matching, read_section, template, whole
 from windlass.spec.findings import Findings, Path
 from windlass.spec.model import DEFAULT_ELEMENT, Loop
@@ -48,7 +48,7 @@ def collection(found: Findings, path: Path, value: object) -> Template | None:
 def element(found: Findings, path: Path, value: object) -> str | None:
     """The name under which templates read the element."""
     if isinstance(value, str) and value in RESERVED | _WORDS:
-        message = f"an element can not be called '{value}': that word means something else in templates"
+        message = f"an element cannot be called '{value}': that word means something else in templates"
         found.add(path, message, f"choose another name, as in element: {DEFAULT_ELEMENT}")
         return None
     return matching(NAME, "name for an element", _NAME_RULE)(found, path, value)
@@ -136,7 +136,7 @@ class Elements:
 
 
 def parameters_of(code: str) -> frozenset[str]:
-    """The parameters of `main` that can be given by name; none when the code can not be read."""
+    """The parameters of `main` that can be given by name; none when the code cannot be read."""
     try:
         # What strings say does not matter here, and an unknown escape in one would make the parser warn.
         body = ast.parse(_ESCAPE.sub("__", code)).body

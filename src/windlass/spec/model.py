@@ -4,8 +4,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from windlass.core.run_rules import CATCH_UP_WINDOW_SECONDS, HOOK_ATTEMPTS, HOOK_TIMEOUT_SECONDS
-from windlass.core.templates import Template
+from windlass.core.runs.rules import CATCH_UP_WINDOW_SECONDS, HOOK_ATTEMPTS, HOOK_TIMEOUT_SECONDS
+from windlass.core.templates.template import Template
 
 KINDS = ("task", "start", "end")
 BACKOFFS = ("fixed", "linear", "exponential")

@@ -5,9 +5,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from windlass.core.json_values import kind_of, shown
-from windlass.core.run_rules import HOOK_ATTEMPTS
-from windlass.core.templates import Template, compile_template
+from windlass.core.runs.rules import HOOK_ATTEMPTS
+from windlass.core.templates.json_values import kind_of, shown
+from windlass.core.templates.template import Template, compile_template
 from windlass.core.webhooks import HANDLER as WEBHOOK
 from windlass.spec.fields import (
     DAY_SECONDS,

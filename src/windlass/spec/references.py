@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from windlass.core.templates import Reference, Template
+from windlass.core.templates.template import Reference, Template
 from windlass.spec.findings import Findings, Path
 from windlass.spec.graph import not_upstream
 from windlass.spec.model import Loop, OnError, OnSuccess, Sink
@@ -79,7 +79,7 @@ def check_references(
     order: Sequence[int],
     schema: Mapping[str, Any] | None,
 ) -> None:
-    """Note every reference to something that can not be there."""
+    """Note every reference to something that cannot be there."""
     names = _Names(index, schema)
     queries: dict[tuple[int, int], tuple[Path, str]] = {}
     for number, node in enumerate(nodes):
@@ -130,7 +130,7 @@ def _check(
         return names.index[name]
     if name == "secrets":
         where = place_in(path, template.source, "secrets")
-        found.add(where, "secrets can not be used yet in this version", "pass the value as input for now")
+        found.add(where, "secrets cannot be used yet in this version", "pass the value as input for now")
         return None
     if name in {"input", "workload"} and keys and names.input_keys is not None and keys[0] not in names.input_keys:
         _note_input(found, place_in(path, template.source, str(keys[0])), str(keys[0]), names.input_keys)

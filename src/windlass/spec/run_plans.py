@@ -3,7 +3,9 @@
 from datetime import datetime
 from typing import Any
 
-from windlass.core.run_rules import (
+from windlass.core.runs.cron import Schedule as Slots
+from windlass.core.runs.cron import instant_of
+from windlass.core.runs.rules import (
     HOOK_ATTEMPTS,
     HOOK_TIMEOUT_SECONDS,
     NO_CONSTRAINTS,
@@ -15,12 +17,10 @@ from windlass.core.run_rules import (
     OnCheckError,
     RunRules,
 )
-from windlass.core.run_rules import Action as ActionRule
-from windlass.core.run_rules import Constraints as ConstraintRules
-from windlass.core.run_rules import Hook as HookRule
-from windlass.core.run_rules import RunRetry as RetryRule
-from windlass.core.slots import Schedule as Slots
-from windlass.core.slots import instant_of
+from windlass.core.runs.rules import Action as ActionRule
+from windlass.core.runs.rules import Constraints as ConstraintRules
+from windlass.core.runs.rules import Hook as HookRule
+from windlass.core.runs.rules import RunRetry as RetryRule
 from windlass.spec.inputs import fill
 from windlass.spec.model import Action, Constraints, Definition, Hook, RunRetry, Schedule
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from windlass.core.json_values import shown
+from windlass.core.templates.json_values import shown
 from windlass.spec.fields import (
     DAY_SECONDS,
     ID,

@@ -29,11 +29,11 @@ WORDS: dict[str, bool | None] = {
 
 
 class ScalarInvalid(Exception):
-    """A plain scalar that is a number JSON can not hold exactly."""
+    """A plain scalar that is a number JSON cannot hold exactly."""
 
 
 def resolve(text: str) -> str | bool | int | float | None:
-    """The value of a plain scalar; ScalarInvalid for numbers that JSON can not hold."""
+    """The value of a plain scalar; ScalarInvalid for numbers that JSON cannot hold."""
     if text in WORDS:
         return WORDS[text]
     if text[0] not in NUMBER_FIRST:

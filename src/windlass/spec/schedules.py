@@ -7,8 +7,8 @@ from typing import Any
 from zoneinfo import available_timezones
 
 from windlass.core.errors import InputInvalid, ScheduleInvalid
-from windlass.core.json_values import kind_of, shown
-from windlass.core.slots import MACROS, check_cron, check_zone
+from windlass.core.runs.cron import MACROS, check_cron, check_zone
+from windlass.core.templates.json_values import kind_of, shown
 from windlass.spec.fields import DAY_SECONDS, Section, boolean, duration, read_section
 from windlass.spec.findings import Findings, Path
 from windlass.spec.inputs import check_input_tree

@@ -25,7 +25,7 @@ def make_validator(schema: Mapping[str, Any]) -> jsonschema_rs.Validator:
 
 
 def schema_fault(schema: Mapping[str, Any]) -> str | None:
-    """Why a schema can not be used, or None."""
+    """Why a schema cannot be used, or None."""
     if depth_over(schema, SCHEMA_DEPTH_MAX):
         return f"it is nested deeper than {SCHEMA_DEPTH_MAX} levels"
     if len(msgspec.json.encode(schema)) > SCHEMA_BYTES_MAX:
@@ -35,7 +35,7 @@ def schema_fault(schema: Mapping[str, Any]) -> str | None:
         return f"$ref may only point into the schema itself (#/…), not to {remote[:MESSAGE_MAX]}"
     declared = schema.get("type", "object")
     if declared != "object":
-        return f"the input of a job is an object, so its type can not be {declared!r}"[:MESSAGE_MAX]
+        return f"the input of a job is an object, so its type cannot be {declared!r}"[:MESSAGE_MAX]
     try:
         make_validator(schema)
     except (ValueError, jsonschema_rs.ReferencingError) as error:

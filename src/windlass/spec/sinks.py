@@ -3,8 +3,8 @@
 import re
 from collections.abc import Mapping
 
-from windlass.core.json_values import kind_of, shown
-from windlass.core.templates import is_template
+from windlass.core.templates.json_values import kind_of, shown
+from windlass.core.templates.template import is_template
 from windlass.spec.fields import Read, Section, choice, dotted, duration, matching, read_section, template, text
 from windlass.spec.findings import Findings, Path
 from windlass.spec.model import Sink

@@ -34,7 +34,7 @@ Container = dict[str, object] | list[object]
 
 
 def read_yaml(text: str, found: Findings) -> object:
-    """The plain tree of a document; Unreadable when it can not be used, with the reason among the findings."""
+    """The plain tree of a document; Unreadable when it cannot be used, with the reason among the findings."""
     plain = read_plain_yaml(text)
     if plain is not None:
         return plain
@@ -140,7 +140,7 @@ class _Reader:
                     self.anchors[anchor] = value
             elif isinstance(event, AliasEvent):
                 if mapping and key is None:
-                    self.refuse(event, "an alias can not be a key", "write the key out")
+                    self.refuse(event, "an alias cannot be a key", "write the key out")
                 value = self.alias(event, event.anchor)
             elif isinstance(event, StreamEndEvent):
                 return next(iter(container), None)
@@ -204,7 +204,7 @@ class _Reader:
         """Refuse keys that are no strings; quotes make any key a string."""
         if len(key) > KEY_LENGTH_MAX or "\0" in key:
             self.refuse(
-                event, f"the key '{key[:SHOWN_MAX]}…' can not be used", f"keys have 1 to {KEY_LENGTH_MAX} characters"
+                event, f"the key '{key[:SHOWN_MAX]}…' cannot be used", f"keys have 1 to {KEY_LENGTH_MAX} characters"
             )
         if not event.implicit[0]:
             return
@@ -222,7 +222,7 @@ class _Reader:
         """The value of a scalar that may be something else than its text."""
         if "\0" in text:
             self.found.add(
-                (), "the string has a NUL character", "remove it: it can not be stored", place=place_of(event)
+                (), "the string has a NUL character", "remove it: it cannot be stored", place=place_of(event)
             )
         if not event.implicit[0]:
             return text

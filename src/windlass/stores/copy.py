@@ -16,11 +16,11 @@ from msgspec import Struct
 
 from windlass.core.errors import CommitUnknown, RequestRefused, StoreUnavailable
 from windlass.core.shards import shard_of, shard_of_workflow
-from windlass.stores.connection import Connection, connect
-from windlass.stores.migrate import migrate_postgres, migrate_sqlite
-from windlass.stores.postgres_pool import Session, shown_url, told
-from windlass.stores.postgres_pool import connect as connect_postgres
-from windlass.stores.postgres_rows import storable
+from windlass.stores.migrator import migrate_postgres, migrate_sqlite
+from windlass.stores.postgres.pool import Session, shown_url, told
+from windlass.stores.postgres.pool import connect as connect_postgres
+from windlass.stores.postgres.rows import storable
+from windlass.stores.sqlite.connection import Connection, connect
 
 # Rows that are in memory at one time.
 ROWS_AT_ONCE = 200
@@ -107,7 +107,7 @@ def _open_source(path: str, now: int) -> Connection:
         migrate_sqlite(connection, now)
         connection.execute("begin")
     except apsw.Error as error:
-        raise StoreUnavailable(f"can not use the database {path}: {error}") from error
+        raise StoreUnavailable(f"cannot use the database {path}: {error}") from error
     return connection
 
 

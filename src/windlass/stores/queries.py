@@ -11,7 +11,7 @@ _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 def queries(dialect: str) -> dict[str, str]:
     """Every named query of a dialect, its comments with it."""
     found: dict[str, str] = {}
-    folder = files("windlass.stores") / "sql" / dialect
+    folder = files("windlass.stores") / dialect / "sql"
     for path in sorted(folder.iterdir(), key=lambda item: item.name):
         parts = _NAME.split(path.read_text("utf-8"))
         for name, text in zip(parts[1::2], parts[2::2], strict=True):

@@ -7,9 +7,18 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct, structs
 
-from windlass.core.changes import BlockRow, Changes, Departure, Event, JobRow, NodeRow, PageRow, TaskRow
+from windlass.core.changes import (
+    CallOutputRow,
+    Changes,
+    CollectionChunkRow,
+    Event,
+    InFlightEntry,
+    IterationRow,
+    JobRow,
+    NodeRow,
+)
 from windlass.core.errors import WorkflowNotFound
-from windlass.core.iterations import LoopRows, decode_progress
+from windlass.core.loop_state import LoopRows, decode_progress
 from windlass.ports.overview import NodeEvents
 from windlass.ports.store import JobFilter, NewJob, NodeBrief, StoredJob, StoredWorkflow
 
@@ -41,7 +50,7 @@ class _PageEvent(Struct, array_like=True):
 _NULL = Raw(b"null")
 
 decode_page = msgspec.json.Decoder(list[_PageEvent]).decode
-_decode_departed = msgspec.json.Decoder(tuple[Departure, ...]).decode
+_decode_departed = msgspec.json.Decoder(tuple[InFlightEntry, ...]).decode
 
 
 def encoded_text(value: Any) -> str:
@@ -82,21 +91,21 @@ def node_values(row: NodeRow) -> tuple[Any, ...]:
     return (*values[:12], text_of(row.output), text_of(row.error), text_of(row.meta), row.number, text_of(row.progress))
 
 
-def task_values(row: TaskRow) -> tuple[Any, ...]:
+def task_values(row: IterationRow) -> tuple[Any, ...]:
     values = structs.astuple(row)
     return (*values[:14], *map(text_of, values[14:]))
 
 
-def page_values(row: PageRow) -> tuple[Any, ...]:
+def page_values(row: CallOutputRow) -> tuple[Any, ...]:
     return (row.job_id, row.number, row.generation, row.index, row.call, text_of(row.output))
 
 
-def block_values(row: BlockRow) -> tuple[Any, ...]:
+def block_values(row: CollectionChunkRow) -> tuple[Any, ...]:
     return (row.job_id, row.number, row.generation, row.block, row.body.decode())
 
 
-def task_of(row: tuple[Any, ...]) -> TaskRow:
-    return TaskRow(*row[:14], *map(raw_of, row[14:]))
+def task_of(row: tuple[Any, ...]) -> IterationRow:
+    return IterationRow(*row[:14], *map(raw_of, row[14:]))
 
 
 def loop_of(
@@ -104,7 +113,7 @@ def loop_of(
 ) -> LoopRows:
     """The rows of a loop: those that completed at the first attempt as numbers only, for there may be a million."""
     completed = array("l")
-    others: list[TaskRow] = []
+    others: list[IterationRow] = []
     for row in rows:
         if row[4] == "completed" and row[5] == 1:
             completed.append(row[3])
@@ -118,7 +127,7 @@ def job_of(row: dict[str, Any]) -> StoredJob:
     return StoredJob(**row)
 
 
-def departed_of(text: str | None) -> tuple[Departure, ...]:
+def departed_of(text: str | None) -> tuple[InFlightEntry, ...]:
     return () if text is None else _decode_departed(text)
 
 

@@ -25,7 +25,7 @@ Reason = Annotated[str, Meta(max_length=1000)]
 
 
 def null() -> Raw:
-    """No value. A factory, since the description of the API can not show a raw default."""
+    """No value. A factory, since the description of the API cannot show a raw default."""
     return Raw(b"null")
 
 

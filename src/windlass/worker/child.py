@@ -21,9 +21,9 @@ import msgspec
 
 from windlass.core.errors import HandlerInvalid
 from windlass.core.messages import Failed, Succeeded
-from windlass.ports.declare import declared
 from windlass.ports.handler import Handler
-from windlass.worker.frames import HEADER, Ready, Run, Said, ended, frame
+from windlass.ports.handler_declaration import declared
+from windlass.worker.child_protocol import HEADER, Ready, Run, Said, ended, frame
 from windlass.worker.outcomes import failed, succeeded
 
 PR_SET_PDEATHSIG = 1

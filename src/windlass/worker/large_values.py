@@ -1,15 +1,15 @@
-"""Large values of attempts: fetched into params before a handler runs, put into the artefact store after it."""
+"""Large values of attempts: fetched into params before a handler runs, put into the artifact store after it."""
 
 import asyncio
 from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from windlass.core.artefacts import INLINE_BYTES_MAX, in_place, reference
+from windlass.core.artifacts import INLINE_BYTES_MAX, in_place, reference
 from windlass.core.changes import Task
-from windlass.core.errors import ArtefactNotFound, StoreUnavailable
+from windlass.core.errors import ArtifactNotFound, StoreUnavailable
 from windlass.core.messages import Failed, Succeeded, TaskError
-from windlass.ports.artefacts import Artefacts
+from windlass.ports.artifacts import Artifacts
 from windlass.worker.outcomes import PARAMS_INVALID
 
 # How long the store may take for all values of one attempt.
@@ -18,14 +18,14 @@ FETCHES_AT_ONCE_MAX = 8
 # Params with their large values in place may be so many times as large as the largest output.
 PARAMS_OUTPUTS_MAX = 4
 
-ARTEFACT_NOT_FOUND = "artefact_not_found"
-ARTEFACTS_UNAVAILABLE = "artefacts_unavailable"
+ARTIFACT_NOT_FOUND = "artifact_not_found"
+ARTIFACTS_UNAVAILABLE = "artifacts_unavailable"
 
 
 class LargeValues:
     """What one worker does about large values. Without a store, outputs of every size travel as they are."""
 
-    def __init__(self, store: Artefacts | None, output_bytes_max: int) -> None:
+    def __init__(self, store: Artifacts | None, output_bytes_max: int) -> None:
         # A larger output is put away.
         self.inline_bytes_max = INLINE_BYTES_MAX if store is not None else output_bytes_max
         self._store = store
@@ -41,33 +41,33 @@ class LargeValues:
                 key = await self._store.put(job_id, body)
         except (StoreUnavailable, TimeoutError) as error:
             what = f"the output of {len(body)} bytes could not be stored: {_reason(error)}"
-            return Failed(TaskError(ARTEFACTS_UNAVAILABLE, what), outcome.meta)
+            return Failed(TaskError(ARTIFACTS_UNAVAILABLE, what), outcome.meta)
         return Succeeded(reference(key, len(body)), outcome.meta)
 
     async def fetch(self, task: Task) -> Task | Failed:
         """The task with its large values in place."""
         if self._store is None:
-            what = f"the params refer to {len(task.artefacts)} large values, but this worker has no artefact store"
-            return Failed(TaskError(ARTEFACTS_UNAVAILABLE, what))
+            what = f"the params refer to {len(task.artifacts)} large values, but this worker has no artifact store"
+            return Failed(TaskError(ARTIFACTS_UNAVAILABLE, what))
         try:
             async with asyncio.timeout(STORE_SECONDS_MAX):
-                bodies = await _fetched(self._store, task.artefacts, self._params_bytes_max)
-        except ArtefactNotFound as error:
-            return Failed(TaskError(ARTEFACT_NOT_FOUND, f"a large value of the params is gone: {error}", False))
+                bodies = await _fetched(self._store, task.artifacts, self._params_bytes_max)
+        except ArtifactNotFound as error:
+            return Failed(TaskError(ARTIFACT_NOT_FOUND, f"a large value of the params is gone: {error}", False))
         except (StoreUnavailable, TimeoutError) as error:
             what = f"the large values of the params could not be read: {_reason(error)}"
-            return Failed(TaskError(ARTEFACTS_UNAVAILABLE, what))
+            return Failed(TaskError(ARTIFACTS_UNAVAILABLE, what))
         params = in_place(task.params, bodies, self._params_bytes_max) if bodies is not None else None
         if params is None:
             what = (
-                f"with its {len(task.artefacts)} large values in place, the params exceed {self._params_bytes_max} "
-                "bytes: pass less of them on, or raise the setting artefacts.bytes_max"
+                f"with its {len(task.artifacts)} large values in place, the params exceed {self._params_bytes_max} "
+                "bytes: pass less of them on, or raise the setting artifacts.bytes_max"
             )
             return Failed(TaskError(PARAMS_INVALID, what, False))
         return replace(task, params=params)
 
 
-async def _fetched(store: Artefacts, keys: Sequence[str], bytes_max: int) -> dict[str, bytes] | None:
+async def _fetched(store: Artifacts, keys: Sequence[str], bytes_max: int) -> dict[str, bytes] | None:
     """The values by key; None when they are too large together."""
     bodies: dict[str, bytes] = {}
     left = bytes_max

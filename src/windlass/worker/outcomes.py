@@ -34,7 +34,7 @@ HANDLER_NOT_FOUND = "handler_not_found"
 _FOLDED = bytes.maketrans(b"{123456789.-", b",00000000000")
 _LONG_INTEGER = b"0" * 19
 _INT_MIN, _INT_MAX = -(2**63), 2**64 - 1
-_WAY_OUT = "store it and return where it is, or raise the setting artefacts.bytes_max"
+_WAY_OUT = "store it and return where it is, or raise the setting artifacts.bytes_max"
 _encode = msgspec.json.Encoder().encode
 
 
@@ -45,7 +45,7 @@ class OutputInvalid(Exception):
 def succeeded(
     output: object, meta: Mapping[str, Any] | None = None, bytes_max: int = OUTPUT_BYTES_MAX
 ) -> Succeeded | Failed:
-    """The outcome of a handler that returned; Failed when its output or meta can not be stored."""
+    """The outcome of a handler that returned; Failed when its output or meta cannot be stored."""
     try:
         encoded = encode_json(output, "the handler returned", bytes_max, _WAY_OUT)
         encoded_meta = encode_json(meta, "ctx.meta holds", META_BYTES_MAX) if meta else None
@@ -221,7 +221,7 @@ def text_of(error: BaseException) -> str:
     try:
         text = str(error)
     except Exception as broken:  # user code: an exception's __str__
-        text = f"(its message can not be read: {type(broken).__name__})"
+        text = f"(its message cannot be read: {type(broken).__name__})"
     return text.encode("utf-8", "backslashreplace").decode()
 
 

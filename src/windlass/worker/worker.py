@@ -9,17 +9,17 @@ from contextlib import suppress
 from random import Random
 
 from windlass.core.messages import Message, Succeeded, TaskStarted
-from windlass.ports.artefacts import Artefacts
+from windlass.ports.artifacts import Artifacts
 from windlass.ports.broker import Broker, Delivery, Report
 from windlass.ports.clock import Clock
 from windlass.ports.handler import Registry
 from windlass.ports.sink import Sinks
+from windlass.worker.child_processes import Children
 from windlass.worker.context import LogSink, Resources
-from windlass.worker.execute import KILL_SECONDS_MAX, Executor, Surroundings
-from windlass.worker.isolate import Children
+from windlass.worker.executor import KILL_SECONDS_MAX, Executor, ExecutorContext
+from windlass.worker.heartbeat import Heartbeat
 from windlass.worker.large_values import LargeValues
 from windlass.worker.outcomes import OUTPUT_BYTES_MAX
-from windlass.worker.pulse import Pulse
 
 CONSUME_WAIT_SECONDS = 5.0
 CANCELLED_WAIT_SECONDS = 5.0
@@ -40,7 +40,7 @@ FLUSH_SECONDS_MAX = 10.0
 log = logging.getLogger(__name__)
 
 
-class Remembered:
+class ReportCache:
     """The latest reports by task id: at least as many as the bounds say, at most twice as many.
 
     Two halves, of which the older is dropped when the newer is full: dropping one after the other takes longer than
@@ -87,10 +87,10 @@ class Worker:
         log_sink: LogSink | None = None,
         random: Random | None = None,
         environment: Mapping[str, str] | None = None,
-        artefacts: Artefacts | None = None,
+        artifacts: Artifacts | None = None,
         output_bytes_max: int = OUTPUT_BYTES_MAX,
         sinks: Sinks | None = None,
-        pulse: Pulse | None = None,
+        pulse: Heartbeat | None = None,
     ) -> None:
         self._broker = broker
         # None: the worker's own loop says that it lives.
@@ -105,7 +105,7 @@ class Worker:
         self._children = Children(
             processes, grace_seconds, worker_id, environment or {"PATH": os.defpath}, output_bytes_max
         )
-        self._around = Surroundings(
+        self._around = ExecutorContext(
             worker_id=worker_id,
             registry=registry,
             clock=clock,
@@ -115,7 +115,7 @@ class Worker:
             on_finished=self._finished,
             on_started=self._started,
             on_handed_back=self._handed_back,
-            large_values=LargeValues(artefacts, output_bytes_max),
+            large_values=LargeValues(artifacts, output_bytes_max),
             output_bytes_max=output_bytes_max,
             log_sink=log_sink,
             sinks=sinks or {},
@@ -125,7 +125,7 @@ class Worker:
         )
         self._executor: Executor | None = None
         self._duties: list[asyncio.Task[None]] = []
-        self._remembered = Remembered()
+        self._remembered = ReportCache()
         self._reports: list[Report] = []
         self._reporting: list[Report] = []
         self._announcements: list[tuple[int, TaskStarted]] = []

@@ -3,10 +3,10 @@
 from typing import Any
 
 from windlass.core.changes import Timer
-from windlass.core.run_rules import Action, ActionKind, Hook
-from windlass.core.runs.book import Run, RunTurn
-from windlass.core.runs.names import derived_job_id
-from windlass.core.runs.orders import MakeCall, TriggerJob
+from windlass.core.runs.commands import MakeCall, TriggerJob
+from windlass.core.runs.ids import derived_job_id
+from windlass.core.runs.registry import Run, RunTurn
+from windlass.core.runs.rules import Action, ActionKind, Hook
 from windlass.core.runs.webhooks import instant_text
 
 ON_VIOLATION, ON_FAILURE, ON_SUCCESS, ON_SLOW = "on_constraint_violation", "on_failure", "on_success", "on_slow"

@@ -3,7 +3,7 @@
 import msgspec
 from msgspec import Raw
 
-from windlass.core.artefacts import is_reference
+from windlass.core.artifacts import is_reference
 from windlass.core.messages import Failed, Succeeded
 from windlass.core.runs.messages import Container
 

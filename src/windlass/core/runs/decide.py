@@ -6,9 +6,9 @@ A message that is outdated, or delivered again, changes nothing and is no error.
 from msgspec import Struct
 
 from windlass.core.changes import Changes
-from windlass.core.run_rules import RunRules
-from windlass.core.runs import actions, lifecycle, slotting
-from windlass.core.runs.book import Book, R, Run, RunTurn
+from windlass.core.runs import actions, lifecycle, scheduling
+from windlass.core.runs.commands import Order, ReleaseJob
+from windlass.core.runs.ids import job_run_id, workflow_of
 from windlass.core.runs.messages import (
     ContainerEnded,
     JobArrived,
@@ -22,12 +22,12 @@ from windlass.core.runs.messages import (
     RunNews,
     ScheduleChanged,
 )
-from windlass.core.runs.names import job_run_id, workflow_of
-from windlass.core.runs.orders import Order, ReleaseJob
+from windlass.core.runs.registry import R, Run, RunRegistry, RunTurn
 from windlass.core.runs.rows import RunDetail, RunRow, ScheduleRow
+from windlass.core.runs.rules import RunRules
 
 
-class Given(Struct, frozen=True):
+class ScheduleContext(Struct, frozen=True):
     """What the shell read for a message about a schedule."""
 
     schedule: ScheduleRow | None = None
@@ -36,15 +36,15 @@ class Given(Struct, frozen=True):
     known: frozenset[str] = frozenset()
 
 
-NOTHING = Given()
+NOTHING = ScheduleContext()
 
 
 def decide(
-    book: Book,
+    book: RunRegistry,
     message: RunDue | RunAsked | ScheduleChanged | RunNews,
     now: int,
     changes: Changes,
-    given: Given = NOTHING,
+    given: ScheduleContext = NOTHING,
 ) -> list[Order]:
     """What follows from a message, added to the batch's changes; what jobs are to do is returned."""
     turn = RunTurn(book, changes, now)
@@ -66,7 +66,7 @@ def decide(
             _end_job(turn, message)
         case ScheduleChanged():
             if given.schedule is not None:
-                slotting.change(turn, book.shelf(given.schedule.workflow_id), given.schedule, given.rules)
+                scheduling.change(turn, book.shelf(given.schedule.workflow_id), given.schedule, given.rules)
         case RunAsked():
             _answer(turn, message, given)
         case JobRefused() | JobTriggered() | RunLost():
@@ -95,7 +95,7 @@ def _wake(turn: RunTurn, message: RunDue) -> None:
     match message.kind:
         case "run_start":
             if run.is_planned:
-                slotting.fire(turn, run)
+                scheduling.fire(turn, run)
             else:
                 lifecycle.begin(turn, run)
         case "run_check":
@@ -151,21 +151,21 @@ def _end_job(turn: RunTurn, message: JobEnded) -> None:
         lifecycle.end_job(turn, run, message)
 
 
-def _answer(turn: RunTurn, message: RunAsked, given: Given) -> None:
+def _answer(turn: RunTurn, message: RunAsked, given: ScheduleContext) -> None:
     turn.stored.requests.append(message.request_id)
     if message.kind == "backfill":
         if given.rules is not None and message.since is not None and message.until is not None:
             shelf = turn.book.shelf(workflow_of(message.job_id))
             if shelf.schedule is None:
                 shelf.schedule = given.schedule
-            slotting.backfill(turn, shelf, given.rules, message.since, message.until, set(given.known))
+            scheduling.backfill(turn, shelf, given.rules, message.since, message.until, set(given.known))
         return
     run = turn.book.find(message.job_id)
     if run is None:
         return
     reason = message.reason or "cancelled by request"
     if run.is_planned:
-        slotting.dismiss(turn, run, reason)
+        scheduling.dismiss(turn, run, reason)
     else:
         lifecycle.stop(turn, run, R.CANCELLED, reason)
 

@@ -2,13 +2,13 @@
 
 from msgspec import structs
 
-from windlass.core.run_rules import ActionKind, OnCheckError, RunRetry
 from windlass.core.runs import actions
-from windlass.core.runs.book import MICROSECONDS, R, Run, RunTurn, Shelf, bounds, metrics_of
+from windlass.core.runs.commands import CancelJob, MakeJob, ReleaseJob, RetryJob
+from windlass.core.runs.ids import derived_job_id
 from windlass.core.runs.messages import Container, JobEnded
-from windlass.core.runs.names import derived_job_id
-from windlass.core.runs.orders import CancelJob, MakeJob, ReleaseJob, RetryJob
+from windlass.core.runs.registry import MICROSECONDS, R, Run, RunTurn, WorkflowRuns, bounds, metrics_of
 from windlass.core.runs.rows import RunMetrics
+from windlass.core.runs.rules import ActionKind, OnCheckError, RunRetry
 from windlass.core.runs.states import RunState
 
 PRE_RUN_HOOK, POST_RUN_HOOK = "pre_run_hook", "post_run_hook"
@@ -34,7 +34,7 @@ def begin(turn: RunTurn, run: Run) -> None:
 
 
 def check(turn: RunTurn, run: Run) -> None:
-    """Look at every constraint; what can not be decided here is asked of others, and the answer comes as a message."""
+    """Look at every constraint; what cannot be decided here is asked of others, and the answer comes as a message."""
     broken = _broken(turn, run)
     if broken:
         for constraint, message in broken:
@@ -68,7 +68,7 @@ def _broken(turn: RunTurn, run: Run) -> list[tuple[str, str]]:
     return found
 
 
-def _others(shelf: Shelf, run: Run) -> tuple[int, int]:
+def _others(shelf: WorkflowRuns, run: Run) -> tuple[int, int]:
     """How many other runs are under way, and how many stand in line before this one."""
     busy = sum(1 for other in shelf.runs.values() if other.is_busy and other is not run)
     line = shelf.waiting()
@@ -291,7 +291,7 @@ def end(turn: RunTurn, run: Run, *, wake_others: bool = True) -> None:
         wake_line(turn, shelf)
 
 
-def wake_line(turn: RunTurn, shelf: Shelf) -> None:
+def wake_line(turn: RunTurn, shelf: WorkflowRuns) -> None:
     """Let those that wait look again, the first one first; none overtakes another."""
     for run in shelf.waiting():
         if run.ended or not run.is_waiting:

@@ -1,6 +1,6 @@
 """The fourteen states of a run and the table of moves between them.
 
-What the table does not list can not happen. Final states are those that nothing leaves.
+What the table does not list cannot happen. Final states are those that nothing leaves.
 """
 
 from collections.abc import Mapping
@@ -61,5 +61,5 @@ def transition(state: RunState, target: RunState) -> RunState:
     """The state that a run is in after a move; IllegalMove when the table does not list it."""
     if target not in RUN_MOVES[state]:
         allowed = ", ".join(sorted(RUN_MOVES[state])) or "nothing: it has ended"
-        raise IllegalMove(f"a run that is {state} can not become {target}; it may become {allowed}")
+        raise IllegalMove(f"a run that is {state} cannot become {target}; it may become {allowed}")
     return target

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from windlass.core.artefacts import is_reference
+from windlass.core.artifacts import is_reference
 from windlass.core.plan import Backoff, NodePlan, Plan, RetryOnError
-from windlass.core.runs.orders import MakeCall
+from windlass.core.runs.commands import MakeCall
 from windlass.core.webhooks import HANDLER
 
 # No workflow that somebody writes can be called so: a dot is not allowed there.

@@ -8,9 +8,9 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Raw, Struct, field
 
-from windlass.handlers.container.failures import KubernetesUnavailable
+from windlass.handlers.container.connection import Answer, Link, refusal, told
+from windlass.handlers.container.errors import KubernetesUnavailable
 from windlass.handlers.container.identity import INSTANCE_LABEL, MANAGED_BY, NAME_LABEL, PREFIX, followed_now
-from windlass.handlers.container.link import Answer, Link, refusal, told
 from windlass.handlers.container.pods import Job, Metadata, Pod
 
 # A Job has one pod; a few more are worth seeing, to say that something is wrong.
@@ -152,4 +152,4 @@ def _decode(body: bytes | Raw, kind: type[Any]) -> Any:
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise KubernetesUnavailable(f"the cluster sent what can not be read: {error}") from None
+        raise KubernetesUnavailable(f"the cluster sent what cannot be read: {error}") from None

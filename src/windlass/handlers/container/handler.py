@@ -5,13 +5,13 @@ from typing import Any, get_type_hints
 
 from msgspec import Struct
 
-from windlass.handlers.container.connecting import connect
+from windlass.handlers.container.cluster_config import connect
 from windlass.handlers.container.kubernetes import run_on_kubernetes
 from windlass.handlers.container.manifest import KubernetesRules
-from windlass.handlers.container.order import Order, Runtime
+from windlass.handlers.container.params import Order, Runtime
 from windlass.handlers.container.process import run_as_process
-from windlass.ports.declare import Signature, check_for
 from windlass.ports.handler import ENVIRONMENT_PASSED, Context, Handler, Mode
+from windlass.ports.handler_declaration import Signature, check_for
 
 
 class ContainerDefaults(Struct, frozen=True):

@@ -37,7 +37,7 @@ class Identity(Struct, frozen=True):
     workflow_id: str = ""
     scheduled_at: datetime | None = None
 
-    # Labels that nodes can not set themselves.
+    # Labels that nodes cannot set themselves.
     RESERVED: ClassVar[frozenset[str]] = frozenset({MANAGED_BY, "job-id", "run-id", "scheduled-at"})
 
     @property

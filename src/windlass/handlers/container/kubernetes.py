@@ -7,7 +7,8 @@ from typing import Any
 
 from windlass.handlers.command import ExitCode
 from windlass.handlers.container.api import Api
-from windlass.handlers.container.failures import (
+from windlass.handlers.container.connection import Link
+from windlass.handlers.container.errors import (
     JobNameTaken,
     KubernetesRefused,
     KubernetesUnavailable,
@@ -16,10 +17,10 @@ from windlass.handlers.container.failures import (
     PodStartTimeout,
 )
 from windlass.handlers.container.identity import TASK_ANNOTATION, identity_of
-from windlass.handlers.container.link import Link
 from windlass.handlers.container.manifest import KubernetesRules, Manifest, build
-from windlass.handlers.container.order import Order, means_success, result_of, seconds_of
+from windlass.handlers.container.params import Order, means_success, result_of, seconds_of
 from windlass.handlers.container.pod_log import PodLog
+from windlass.handlers.container.pod_watch import Sighting, sightings
 from windlass.handlers.container.pods import (
     Job,
     Pod,
@@ -33,7 +34,6 @@ from windlass.handlers.container.pods import (
     taken_away,
     why_waiting,
 )
-from windlass.handlers.container.watching import Sighting, sightings
 from windlass.ports.handler import Context
 
 DELETE_TRIES_MAX = 3
@@ -153,7 +153,7 @@ class _Attempt:
             await self._log.stop()
 
     async def _create_or_adopt(self) -> None:
-        # A request that is under way can not be taken back: it comes to its end, so that what it made can be removed.
+        # A request that is under way cannot be taken back: it comes to its end, so that what it made can be removed.
         self._creating = self._api.link.spawn(self._api.create(self._manifest.body))
         created = await asyncio.shield(self._creating)
         if created is not None:

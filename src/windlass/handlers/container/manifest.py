@@ -15,7 +15,7 @@ from windlass.handlers.container.identity import (
     Identity,
     followed_now,
 )
-from windlass.handlers.container.order import EnvRef, EnvSource, Order, Volume, only_one
+from windlass.handlers.container.params import EnvRef, EnvSource, Order, Volume, only_one
 
 MAIN = "main"
 RESULT_FILE = "/dev/termination-log"

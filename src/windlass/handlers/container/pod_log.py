@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 
 from windlass.handlers.container.api import Api
-from windlass.handlers.container.failures import KubernetesRefused, KubernetesUnavailable
+from windlass.handlers.container.errors import KubernetesRefused, KubernetesUnavailable
 from windlass.ports.handler import Context
 
 # A longer line is told in parts.
@@ -79,11 +79,11 @@ class PodLog:
             except KubernetesRefused as error:
                 # A container that has just begun may be unknown to the log for a moment.
                 if error.status not in (400, 404) or (was_over and tries >= TRIES_AFTER_END_MAX):
-                    self._ctx.log(f"(the log can not be read: {error})", "warning")
+                    self._ctx.log(f"(the log cannot be read: {error})", "warning")
                     return
             except KubernetesUnavailable as error:
                 if was_over and tries >= TRIES_AFTER_END_MAX:
-                    self._ctx.log(f"(the log can not be read: {error})", "warning")
+                    self._ctx.log(f"(the log cannot be read: {error})", "warning")
                     return
             tries += was_over
             with suppress(TimeoutError):

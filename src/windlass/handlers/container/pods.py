@@ -1,11 +1,11 @@
-"""Reads what a cluster says about Jobs and pods: whether the container runs, can not run, or how it ended."""
+"""Reads what a cluster says about Jobs and pods: whether the container runs, cannot run, or how it ended."""
 
 from datetime import datetime
 
 from msgspec import Struct
 
 from windlass.core.errors import FatalError, RetryableError
-from windlass.handlers.container.failures import (
+from windlass.handlers.container.errors import (
     ContainerConfigInvalid,
     DeadlinePassed,
     ImagePullFailed,
@@ -175,13 +175,13 @@ def ended(pod: Pod, main: str) -> Terminated | None:
 
 
 def stuck(pod: Pod) -> Exception | None:
-    """Why a pod that waits will not start, as far as waiting longer can not help."""
+    """Why a pod that waits will not start, as far as waiting longer cannot help."""
     statuses = [*(pod.status.init_container_statuses or ()), *(pod.status.container_statuses or ())]
     for status in statuses:
         waiting = status.state.waiting
         if waiting is None:
             continue
-        said = f"container {status.name!r} of pod {pod.metadata.name} can not start: {waiting.reason}"
+        said = f"container {status.name!r} of pod {pod.metadata.name} cannot start: {waiting.reason}"
         said += f": {waiting.message}" if waiting.message else ""
         if waiting.reason in IMAGE_FAILURES:
             return ImagePullFailed(said)
@@ -239,7 +239,7 @@ def why_waiting(job: Job | None, pod: Pod | None, main: str) -> str:
 
 
 def failed_job(job: Job) -> RetryableError | FatalError | None:
-    """The error of a Job that the cluster declared failed, where the pod can not say more."""
+    """The error of a Job that the cluster declared failed, where the pod cannot say more."""
     failed = job.condition("Failed")
     if failed is None:
         return None

@@ -22,7 +22,7 @@ from windlass.handlers.command import (
     terminate,
 )
 from windlass.handlers.container.identity import identity_of
-from windlass.handlers.container.order import RESULT_BYTES_MAX, Order, bytes_of, means_success, result_of
+from windlass.handlers.container.params import RESULT_BYTES_MAX, Order, bytes_of, means_success, result_of
 from windlass.ports.handler import Context
 
 # The program is told that its processor time is over, and killed if it goes on for so long.
@@ -88,7 +88,7 @@ def _environment(order: Order) -> dict[str, str]:
         if not isinstance(value, str):
             raise ParamsInvalid(f"env.{name} refers to the cluster, but runtime is 'process': give it as text")
         if not name or "=" in name or "\0" in name + value:
-            raise ParamsInvalid(f"env has {name!r}, which can not be the name of a variable, or a NUL in its value")
+            raise ParamsInvalid(f"env has {name!r}, which cannot be the name of a variable, or a NUL in its value")
         given[name] = value
     return given
 

@@ -1,0 +1,195 @@
+"""Reads the histories of jobs from PostgreSQL and from the ledgers of workers, batch by batch, and has them checked."""
+
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct, field
+
+from benchmarks.chaos.handlers import Begun, Ended
+from simulation.checker import check_job
+from simulation.history import Execution, JobHistory, LoopRecords, Sunk, Violation
+from windlass.core.changes import Event, IterationRow, NodeRow
+from windlass.engine.plan_cache import Plans
+from windlass.factory import compiled
+from windlass.ports.store import Request, Store, StoredJob
+from windlass.stores.postgres.pool import Session, connect
+from windlass.stores.rows import decode_page, event_of, job_of, node_of, task_of
+
+# Jobs whose whole history is in memory at a time.
+BATCH_JOBS = 200
+INSERT_LINES = 5_000
+VIOLATIONS_MAX = 1_000
+
+_JOBS = """
+select job_id, workflow_id, version, shard, status, input, round, priority, created_at, started_at, completed_at,
+       deadline_at, error, idempotency_key, body_digest, scheduled_at,
+       coalesce((select last_seq from events
+                  where events.job_id = jobs.job_id order by first_seq desc limit 1), 1) as seq
+  from jobs where job_id > $1 order by job_id limit $2
+"""
+_OF_JOBS = {
+    "nodes": "select * from node_list where job_id = any ($1::text[])",
+    "tasks": "select * from tasks where job_id = any ($1::text[])",
+    "pages": 'select job_id, number, generation, "index", call, output from pages where job_id = any ($1::text[])',
+    "collections": "select job_id, number, generation, body from collections where job_id = any ($1::text[]) "
+    "order by job_id, number, generation, block",
+    "events": "select job_id, body from event_pages where job_id = any ($1::text[]) order by job_id, first_seq",
+    "requests": "select job_id, request_id, kind, created_at, reason, from_node, applied from requests "
+    "where job_id = any ($1::text[])",
+}
+_begun = msgspec.json.Decoder(Begun)
+_ended = msgspec.json.Decoder(Ended)
+
+
+class Findings(Struct):
+    """What an audit saw."""
+
+    jobs: Counter[str] = field(default_factory=Counter)
+    nodes: Counter[str] = field(default_factory=Counter)
+    events: int = 0
+    executions: int = 0
+    # Deliveries that were lost with their worker and made again.
+    losses: int = 0
+    rounds: int = 0
+    violations: list[Violation] = field(default_factory=list)
+    acknowledged_seen: set[str] = field(default_factory=set)
+
+
+class Ledger:
+    """The lines of all workers in a file that can be asked by job: there may be millions of them."""
+
+    def __init__(self, folder: Path, place: Path) -> None:
+        self._database = sqlite3.connect(place)
+        self._database.execute("create table begun (run text primary key, job_id text, body blob) without rowid")
+        self._database.execute("create table ended (run text primary key, body blob) without rowid")
+        for file in sorted(folder.iterdir()) if folder.exists() else ():
+            self._read(file)
+        self._database.execute("create index of_job on begun (job_id)")
+
+    def _read(self, file: Path) -> None:
+        begun: list[tuple[str, str, bytes]] = []
+        ended: list[tuple[str, bytes]] = []
+        with file.open("rb") as lines:
+            for line in lines:
+                if line.startswith(b'{"run":') and b'"job_id":' in line[:64]:
+                    found = _begun.decode(line)
+                    begun.append((found.run, found.job_id, line))
+                else:
+                    ended.append((_ended.decode(line).run, line))
+                if len(begun) + len(ended) >= INSERT_LINES:
+                    self._insert(begun, ended)
+        self._insert(begun, ended)
+
+    def _insert(self, begun: list[tuple[str, str, bytes]], ended: list[tuple[str, bytes]]) -> None:
+        self._database.executemany("insert into begun values (?, ?, ?)", begun)
+        self._database.executemany("insert into ended values (?, ?)", ended)
+        self._database.commit()
+        begun.clear()
+        ended.clear()
+
+    def executions(self, job_ids: Sequence[str]) -> dict[str, list[Execution]]:
+        """What ran for these jobs."""
+        found: dict[str, list[Execution]] = {}
+        query = (
+            "select begun.body, ended.body from json_each(?) as wanted "
+            "join begun on begun.job_id = wanted.value left join ended using (run)"
+        )
+        for begun, ended in self._database.execute(query, (json.dumps(job_ids),)):
+            execution = _begun.decode(begun).execution(None if ended is None else _ended.decode(ended))
+            found.setdefault(execution.job_id, []).append(execution)
+        return found
+
+    def jobs(self) -> int:
+        """How many jobs ran something."""
+        return self._database.execute("select count(distinct job_id) from begun").fetchone()[0]
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._database.close()
+
+
+async def histories(
+    url: str, store: Store, ledger: Ledger | None, sinks: Mapping[str, Sequence[Sunk]] | None = None
+) -> AsyncIterator[list[JobHistory]]:
+    """All jobs of a database, in batches."""
+    plans = Plans(store, compiled)
+    session = await connect(url)
+    after = ""
+    try:
+        while jobs := [job_of(dict(row)) for row in await session.fetch(_JOBS, after, BATCH_JOBS)]:
+            after = jobs[-1].job_id
+            yield await _batch(session, plans, jobs, ledger, sinks)
+    finally:
+        await session.close()
+
+
+async def _batch(
+    session: Session,
+    plans: Plans,
+    jobs: Sequence[StoredJob],
+    ledger: Ledger | None,
+    sinks: Mapping[str, Sequence[Sunk]] | None,
+) -> list[JobHistory]:
+    job_ids = [job.job_id for job in jobs]
+    rows = {name: await session.fetch(query, job_ids) for name, query in _OF_JOBS.items()}
+    executions = {} if ledger is None else ledger.executions(job_ids)
+    nodes: dict[str, list[NodeRow]] = {}
+    events: dict[str, list[Event]] = {}
+    requests: dict[str, list[tuple[Request, bool]]] = {}
+    for row in rows["nodes"]:
+        nodes.setdefault(row["job_id"], []).append(node_of(tuple(row)))
+    for job_id, body in rows["events"]:
+        events.setdefault(job_id, []).extend(event_of(event) for event in decode_page(body))
+    for job_id, request_id, kind, created_at, reason, from_node, applied in rows["requests"]:
+        request = Request(request_id, job_id, kind, created_at, reason, from_node)
+        requests.setdefault(job_id, []).append((request, applied))
+    loops = _loops(rows)
+    return [
+        JobHistory(
+            job=job,
+            plan=await plans.get(job.workflow_id, job.version),
+            nodes=nodes.get(job.job_id, []),
+            events=events.get(job.job_id, []),
+            requests=requests.get(job.job_id, []),
+            executions=executions.get(job.job_id, []),
+            is_ledger_whole=ledger is not None,
+            loops=loops.get(job.job_id, LoopRecords()),
+            sunk=None if sinks is None else sinks.get(job.job_id, ()),
+        )
+        for job in jobs
+    ]
+
+
+def _loops(rows: Mapping[str, Sequence[Any]]) -> dict[str, LoopRecords]:
+    tasks: dict[str, list[IterationRow]] = {}
+    collections: dict[str, dict[tuple[int, int], list[bytes]]] = {}
+    pages: dict[str, dict[tuple[int, int, int, int], Raw]] = {}
+    for row in rows["tasks"]:
+        tasks.setdefault(row["job_id"], []).append(task_of(tuple(row)))
+    for job_id, number, generation, body in rows["collections"]:
+        collections.setdefault(job_id, {}).setdefault((number, generation), []).append(body.encode())
+    for job_id, number, generation, index, call, output in rows["pages"]:
+        pages.setdefault(job_id, {})[number, generation, index, call] = Raw(output.encode())
+    return {
+        job_id: LoopRecords(tasks.get(job_id, []), collections.get(job_id, {}), pages.get(job_id, {}))
+        for job_id in {*tasks, *collections, *pages}
+    }
+
+
+def inspect(batch: Iterable[JobHistory], findings: Findings, *, settled: bool) -> None:
+    """Check a batch, and count what it holds."""
+    for history in batch:
+        findings.jobs[history.job.status] += 1
+        findings.nodes.update(row.status for row in history.nodes)
+        findings.nodes.update(row.status for row in history.loops.iterations)
+        findings.events += len(history.events)
+        findings.executions += len(history.executions)
+        findings.losses += sum(event.type == "worker_lost" for event in history.events)
+        findings.rounds += history.job.round
+        if len(findings.violations) < VIOLATIONS_MAX:
+            findings.violations += check_job(history, settled=settled)

@@ -1,0 +1,187 @@
+"""How nodes fail and jobs end: failure, cancel, timeout, the end itself, and an operator's retry."""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+
+from msgspec import Raw
+
+from windlass.core.job import NULL, Job
+from windlass.core.loop_state import IN_FLIGHT
+from windlass.core.loop_transitions import cancel_iterations, reset_iterations
+from windlass.core.messages import CancelRequested, RetryRequested, TaskError
+from windlass.core.retries import encoded
+from windlass.core.states import JobMove, JobStatus, NodeMove, NodeStatus
+from windlass.core.turn import Turn, json_raw
+
+
+def fail_node(turn: Turn, node: int, error: TaskError, meta: Raw | None = None) -> None:
+    """A node's final failure, and what it means for the rest of the job."""
+    job = turn.job
+    plan = job.plan.nodes[node]
+    _end_in_failure(turn, node, error, meta)
+    if plan.allow_failure:
+        turn.release_children(node, skipped=False)
+        return
+    if job.error is None:
+        job.error = json_raw({"type": error.type, "message": error.message, "node_id": plan.id})
+        # Stored at once: independent branches may go on for long, and a crash must not make the job forget.
+        turn.changes.jobs[job.id] = job.row()
+    upstream = TaskError(type="upstream_failed", message=f"node {plan.id} failed", retryable=False)
+    for descendant in _descendants(job, [node]):
+        if not job.is_final(descendant):
+            _end_in_failure(turn, descendant, upstream)
+    if job.plan.fail_fast:
+        _cancel_nodes(turn, f"node {plan.id} failed")
+
+
+def _end_in_failure(turn: Turn, node: int, error: TaskError, meta: Raw | None = None) -> None:
+    job = turn.job
+    turn.move(node, NodeMove.FAIL)
+    flight = turn.land(node)
+    if flight is None:
+        job.remember_attempt(node, job.attempts_before.get(node, 0))
+    if job.plan.nodes[node].allow_failure:
+        job.outputs[node] = NULL
+    data = json_raw({"attempt_number": job.attempt_of(node), "error": error})
+    parent = flight.first_seq if flight is not None and flight.attempt - flight.attempts_before > 1 else None
+    turn.emit("node_failed", job.plan.nodes[node].id, data, meta=meta, parent_seq=parent)
+    turn.store(node, flight, turn.now, encoded(error))
+
+
+def _descendants(job: Job, nodes: Iterable[int]) -> list[int]:
+    """All nodes after the given ones, each once, breadth first."""
+    seen = set(nodes)
+    found: list[int] = []
+    waiting = deque(seen)
+    while waiting:
+        for child in job.plan.children[waiting.popleft()]:
+            if child not in seen:
+                seen.add(child)
+                found.append(child)
+                waiting.append(child)
+    return found
+
+
+def _cancel_nodes(turn: Turn, reason: str) -> None:
+    """End every unfinished node; what is out with workers is asked to stop."""
+    job = turn.job
+    data = json_raw({"reason": reason})
+    for node in job.unfinished_nodes():
+        if node in job.loops:
+            cancel_iterations(turn, node, reason)
+        elif job.states[node] in IN_FLIGHT:
+            flight = job.flights[node]
+            turn.changes.cancels.append(job.task_id(flight))
+            job.late.add((node, -1, flight.attempt))
+        turn.move(node, NodeMove.CANCEL)
+        flight = turn.land(node)
+        turn.emit("node_cancelled", job.plan.nodes[node].id, data)
+        turn.store(node, flight, turn.now)
+    job.ready.clear()
+
+
+def end_job(turn: Turn) -> None:
+    """All nodes have ended: so does the job, in the state that follows from theirs."""
+    job = turn.job
+    if job.status is JobStatus.PENDING:
+        turn.start_job()
+    job.completed_at = turn.now
+    if job.error is None:
+        turn.move_job(JobMove.COMPLETE)
+        turn.emit("job_completed")
+    else:
+        turn.move_job(JobMove.FAIL)
+        turn.emit("job_failed", data=json_raw({"error": job.error}))
+    turn.changes.finished.append(job.id)
+
+
+def time_out_job(turn: Turn) -> None:
+    """The job's own bound is reached: it fails."""
+    job = turn.job
+    limit = job.plan.timeout_seconds
+    job.error = json_raw({"type": "timeout", "message": f"the job took longer than its timeout of {limit:g} s"})
+    _cancel_nodes(turn, "the job timed out")
+    end_job(turn)
+
+
+def cancel_job(turn: Turn, message: CancelRequested) -> None:
+    """Stop a job in any state before its end; afterwards nothing is left to do."""
+    job = turn.job
+    turn.changes.requests.append(message.request_id)
+    if job.ended:
+        return
+    reason = message.reason or "cancelled by request"
+    job.error = json_raw({"type": "cancelled", "message": reason})
+    _cancel_nodes(turn, reason)
+    job.completed_at = turn.now
+    turn.move_job(JobMove.CANCEL)
+    turn.emit("job_cancelled", data=json_raw({"reason": reason}))
+    turn.changes.finished.append(job.id)
+
+
+def retry_job(turn: Turn, message: RetryRequested) -> None:
+    """Run again what failed or was cancelled (or a node and all after it); what completed keeps its output."""
+    job = turn.job
+    if job.plan.runs is not None and job.ended and not message.request_id.startswith(RetryRequested.OF_RUN):
+        # That is a run of its own, under the same constraints as any other.
+        turn.changes.arrivals.append((job.id, message))
+        return
+    turn.changes.requests.append(message.request_id)
+    nodes = _nodes_to_reset(job, message.from_node)
+    if not job.ended or not nodes:
+        return
+    anew = _nodes_to_run_anew(job, nodes, message.from_node)
+    for node in nodes:
+        _reset(turn, node, is_anew=node in anew)
+    job.recount(nodes)
+    job.round += 1
+    job.completed_at = job.error = None
+    job.started_at = job.started_at or turn.now
+    turn.move_job(JobMove.RETRY)
+    names = [job.plan.nodes[node].id for node in nodes]
+    turn.emit("job_retried", data=json_raw({"round": job.round, "nodes": names, "from_node": message.from_node}))
+    job.ready.extend(node for node in nodes if not job.remaining[node])
+    job.deadline_at = None
+    turn.set_deadline()
+
+
+def _nodes_to_reset(job: Job, from_node: str | None) -> list[int]:
+    wanted: set[int] = set()
+    for node, plan in enumerate(job.plan.nodes):
+        state = job.states[node]
+        failed = state == NodeStatus.FAILED and not plan.allow_failure
+        # What failed with something before it never ran, allowed to fail or not.
+        if failed or state == NodeStatus.CANCELLED or not wanted.isdisjoint(job.plan.parents[node]):
+            wanted.add(node)
+    start = job.plan.index.get(from_node, -1) if from_node is not None else -1
+    if start >= 0:
+        wanted.add(start)
+        wanted.update(_descendants(job, [start]))
+    return sorted(wanted)
+
+
+def _nodes_to_run_anew(job: Job, nodes: Sequence[int], from_node: str | None) -> set[int]:
+    """Those whose work is other work than before: what they read may change, or somebody asked for all of it."""
+    among = set(nodes)
+    start = job.plan.index.get(from_node, -1) if from_node is not None else -1
+    return {node for node in nodes if node == start or not among.isdisjoint(job.plan.parents[node])}
+
+
+def _reset(turn: Turn, node: int, *, is_anew: bool) -> None:
+    job = turn.job
+    attempt = job.attempt_of(node)
+    if job.states[node] == NodeStatus.COMPLETED or (is_anew and (attempt or node in job.parked)):
+        job.generations[node] = job.generations.get(node, 0) + 1
+        loop = job.parked.pop(node, None)
+        if loop is not None and loop.attempts_made:
+            job.attempts_start[node] = loop.attempts_made
+    turn.move(node, NodeMove.RESET)
+    job.unfinished += 1
+    job.outputs[node] = None
+    job.metas.pop(node, None)
+    job.remember_attempt(node, attempt)
+    if attempt:
+        job.attempts_before[node] = attempt
+    if node in job.parked:
+        reset_iterations(turn, node)
+    turn.store(node, None)

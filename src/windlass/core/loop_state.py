@@ -1,0 +1,278 @@
+"""One loop of one job, compact in memory: what is recorded of its collection, and where each iteration stands."""
+
+from array import array
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import Raw, Struct
+
+from windlass.core.changes import IterationRow
+from windlass.core.plan import LoopPlan
+from windlass.core.states import NODE_STATES, NodeStatus
+
+# Elements of one block of a recorded collection: what is decoded to read one of them.
+BLOCK_ELEMENTS = 1_000
+COLLECTION_BYTES_MAX = 256 * 1024 * 1024
+# Iterations that wait for their next attempt beside those in flight; a loop with more holds back what it has not begun.
+WAITING_MAX = 10_000
+
+IN_FLIGHT = frozenset({NodeStatus.DISPATCHED, NodeStatus.RUNNING})
+# The same by state number, for the hot path.
+IS_OUT = bytes(state in IN_FLIGHT for state in NodeStatus)
+_COMPLETED, _FAILED, _SKIPPED = int(NodeStatus.COMPLETED), int(NodeStatus.FAILED), int(NodeStatus.SKIPPED)
+NOTHING = Raw(b"null")
+
+
+class Attempt(Struct, gc=False):
+    """What is known of a node, or of one iteration of it, between its first dispatch and its end."""
+
+    node: int
+    attempt: int
+    attempts_before: int = 0
+    losses: int = 0
+    first_seq: int | None = None
+    dispatched_at: int | None = None
+    started_at: int | None = None
+    due_at: int | None = None
+    worker_id: str | None = None
+    # The iteration; -1 for the node itself.
+    index: int = -1
+    # Calls of a series that succeeded so far, and what they added to the params of the next.
+    calls: int = 0
+    patch: Raw = NOTHING
+    # All calls are made, and what they brought is being put together.
+    is_gathering: bool = False
+
+
+class Progress(Struct, frozen=True, omit_defaults=True, gc=False):
+    """What the row of a node or an iteration says about its loop or its series of calls."""
+
+    generation: int = 0
+    # Tasks of the loop; -1 while there is no loop.
+    total: int = -1
+    # Tasks that were begun: those from 0 to this number.
+    begun: int = 0
+    # Attempts that iterations had in earlier generations, at most; those of a loop that completed count too.
+    attempts: int = 0
+    deadline_at: int | None = None
+    calls: int = 0
+    is_gathering: bool = False
+    patch: Raw = NOTHING
+
+
+decode_progress = msgspec.json.Decoder(Progress).decode
+
+
+class LoopRows(Struct, frozen=True):
+    """The rows of one loop: its collection, its iterations that completed at the first attempt, and all others."""
+
+    number: int
+    generation: int
+    blocks: list[bytes]
+    completed: "array[int]"
+    others: list[IterationRow]
+
+
+class Collection:
+    """The recorded elements of a loop, encoded in blocks; one block at a time is decoded."""
+
+    __slots__ = ("_decoded", "_number", "blocks", "count")
+
+    def __init__(self, blocks: Sequence[bytes]) -> None:
+        self.blocks = list(blocks)
+        self._number = -1
+        self._decoded: list[object] = []
+        last = len(self._block(len(self.blocks) - 1)) if self.blocks else 0
+        self.count = max(0, len(self.blocks) - 1) * BLOCK_ELEMENTS + last
+
+    @classmethod
+    def of(cls, elements: Sequence[object]) -> "Collection":
+        """Record a collection as it is now."""
+        starts = range(0, len(elements), BLOCK_ELEMENTS)
+        return cls([msgspec.json.encode(elements[start : start + BLOCK_ELEMENTS]) for start in starts])
+
+    @property
+    def size(self) -> int:
+        """The bytes that the elements take."""
+        return sum(map(len, self.blocks))
+
+    def element(self, place: int) -> object:
+        """One element."""
+        return self._block(place // BLOCK_ELEMENTS)[place % BLOCK_ELEMENTS]
+
+    def elements(self, start: int, stop: int) -> list[object]:
+        """Some elements."""
+        return [self.element(place) for place in range(start, min(stop, self.count))]
+
+    def _block(self, number: int) -> list[object]:
+        if number != self._number:
+            self._decoded, self._number = msgspec.json.decode(self.blocks[number]), number
+        return self._decoded
+
+
+class Loop:
+    """Where a loop stands. A byte and a few bits for each iteration; only those in flight or waiting cost more."""
+
+    __slots__ = (
+        "attempts",
+        "attempts_before",
+        "attempts_start",
+        "begun",
+        "busy",
+        "collection",
+        "completed",
+        "deadline_at",
+        "failed",
+        "flight",
+        "flights",
+        "generation",
+        "is_gathering",
+        "plan",
+        "queued",
+        "skipped",
+        "states",
+        "total",
+    )
+
+    def __init__(
+        self, plan: LoopPlan, collection: Collection, generation: int, flight: Attempt, attempts_start: int = 0
+    ) -> None:
+        self.plan = plan
+        self.collection = collection
+        self.generation = generation
+        # The node's own.
+        self.flight = flight
+        size = plan.chunk_size
+        self.total = collection.count if size is None else -(-collection.count // size)
+        self.states = bytearray(self.total)
+        # Iterations from 0 to this number were begun.
+        self.begun = 0
+        # Begun earlier, and to be dispatched (again) as soon as there is room; in this order.
+        self.queued: dict[int, None] = {}
+        self.flights: dict[int, Attempt] = {}
+        self.busy = 0
+        self.completed = self.failed = self.skipped = 0
+        # Attempts go on from here: no two of one iteration, in whatever generation, have the same number.
+        self.attempts_start = attempts_start
+        # Sparse: the last attempt of an iteration that is not in flight, where it is not the first, and those before
+        # a retry.
+        self.attempts: dict[int, int] = {}
+        self.attempts_before: dict[int, int] = {}
+        self.deadline_at: int | None = None
+        self.is_gathering = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every iteration has ended in a way that lets the loop end."""
+        return self.completed + self.failed + self.skipped == self.total
+
+    def element(self, index: int) -> object:
+        """What the iteration is about: an element, or a list of them."""
+        size = self.plan.chunk_size
+        if size is None:
+            return self.collection.element(index)
+        return self.collection.elements(index * size, (index + 1) * size)
+
+    def next_index(self) -> int | None:
+        """The iteration to dispatch now, taken out of those that wait; None when there is no room, or none."""
+        if self.busy >= self.plan.window or (self.plan.mode == "sequential" and self._is_one_waiting()):
+            return None
+        if self.queued:
+            # In order, the one iteration that has begun comes before those that wait for their turn.
+            index = next(iter(self.flights if self.flights and self.plan.mode == "sequential" else self.queued))
+            del self.queued[index]
+            return index
+        if self.begun < self.total and len(self.flights) < self.plan.window + WAITING_MAX:
+            self.begun += 1
+            return self.begun - 1
+        return None
+
+    def _is_one_waiting(self) -> bool:
+        """In order means that an iteration between two attempts holds up those after it."""
+        return any(index not in self.queued for index in self.flights)
+
+    @property
+    def wants_more(self) -> bool:
+        """Whether something could be dispatched, or the loop ended, without anything else happening first."""
+        if self.is_over:
+            return not self.is_gathering
+        room = self.busy < self.plan.window
+        return room and (bool(self.queued) or self.begun < self.total)
+
+    def attempt_of(self, index: int) -> int:
+        """The last attempt made of an iteration; 0 when there was none."""
+        flight = self.flights.get(index)
+        if flight is not None:
+            return flight.attempt
+        is_first = self.states[index] in (_COMPLETED, _FAILED)
+        return self.attempts.get(index, self.attempts_start + is_first)
+
+    @property
+    def attempts_made(self) -> int:
+        """The highest number that an attempt of any iteration had so far."""
+        flying = [flight.attempt for flight in self.flights.values()]
+        return max([self.attempts_start + (self.begun > 0), *self.attempts.values(), *flying])
+
+    def remember_attempt(self, index: int, attempt: int, before: int) -> None:
+        """Keep the attempts of an iteration that is not in flight, where they cannot be told from its state."""
+        self.attempts.pop(index, None)
+        if attempt != self.attempt_of(index):
+            self.attempts[index] = attempt
+        if before != self.attempts_start:
+            self.attempts_before[index] = before
+
+    def meta(self) -> dict[str, object]:
+        """The counts of a loop that ended."""
+        rate = self.completed / self.total if self.total else 1.0
+        counts: dict[str, object] = {
+            "total": self.total,
+            "succeeded": self.completed,
+            "failed": self.failed,
+            "success_rate": rate,
+        }
+        return {**counts, "skipped": self.skipped} if self.skipped else counts
+
+    def restore(self, rows: LoopRows, begun: int) -> None:
+        """Take the iterations over from their rows."""
+        self.begun = begun
+        for index in rows.completed:
+            self.states[index] = _COMPLETED
+        self.completed = len(rows.completed)
+        # By index, as they were queued.
+        for row in sorted(rows.others, key=lambda row: row.index):
+            self._restore_row(row)
+        for index in range(begun):
+            if not self.states[index] and index not in self.queued:
+                self.states[index] = NodeStatus.DISPATCHED
+                start, at = self.attempts_start, self.flight.dispatched_at
+                self.flights[index] = Attempt(self.flight.node, start + 1, start, dispatched_at=at, index=index)
+        self.busy = sum(self.states[index] in IN_FLIGHT for index in self.flights)
+
+    def _restore_row(self, row: IterationRow) -> None:
+        state = NODE_STATES[row.status]
+        index = row.index
+        self.states[index] = state
+        if state in IN_FLIGHT or state is NodeStatus.WAITING:
+            progress = Progress() if row.progress is None else decode_progress(row.progress)
+            self.flights[index] = Attempt(
+                node=self.flight.node,
+                attempt=row.attempt,
+                attempts_before=row.attempts_before,
+                losses=row.losses,
+                first_seq=row.first_seq,
+                dispatched_at=row.dispatched_at,
+                started_at=row.started_at,
+                due_at=row.due_at,
+                worker_id=row.worker_id,
+                index=index,
+                calls=progress.calls,
+                patch=progress.patch,
+                is_gathering=progress.is_gathering,
+            )
+            return
+        self.remember_attempt(index, row.attempt, row.attempts_before)
+        if state is NodeStatus.PENDING:
+            self.queued[index] = None
+        self.completed += state is NodeStatus.COMPLETED
+        self.failed += state is NodeStatus.FAILED
+        self.skipped += state is NodeStatus.SKIPPED

@@ -1,0 +1,55 @@
+"""How iterations leave the air: at their end, when their loop is cancelled, and for a retry that runs them again."""
+
+from windlass.core.loop_state import IN_FLIGHT, Attempt
+from windlass.core.states import NodeMove, NodeStatus
+from windlass.core.turn import Turn, json_raw
+
+_COMPLETED = int(NodeStatus.COMPLETED)
+
+
+def end_iteration(turn: Turn, flight: Attempt) -> None:
+    """Take an iteration that ends out of the air."""
+    loop = turn.job.loops[flight.node]
+    index = flight.index
+    del loop.flights[index]
+    if loop.queued:
+        loop.queued.pop(index, None)
+    flight.due_at = None
+    # The first attempt of an iteration that completes is what its state tells anyway.
+    if flight.attempt != 1 or loop.attempts or loop.attempts_start or loop.states[index] != _COMPLETED:
+        loop.remember_attempt(index, flight.attempt, flight.attempts_before)
+    turn.job.filling[flight.node] = None
+
+
+def cancel_iterations(turn: Turn, node: int, reason: str) -> None:
+    """End every iteration that was begun; what is out with workers is asked to stop."""
+    job = turn.job
+    loop = job.loops[node]
+    data = json_raw({"reason": reason})
+    for index in list(loop.flights):
+        flight = loop.flights[index]
+        if loop.states[index] in IN_FLIGHT:
+            turn.changes.cancels.append(job.task_id(flight))
+            job.late.add((node, index, flight.attempt))
+        turn.shift(flight, NodeMove.CANCEL)
+        end_iteration(turn, flight)
+        turn.emit("iteration_cancelled", job.plan.nodes[node].id, data, index=index)
+        turn.keep(flight, turn.now)
+
+
+def reset_iterations(turn: Turn, node: int) -> None:
+    """A retry takes the loop up again: what failed or was cancelled runs once more, what completed stays."""
+    loop = turn.job.parked[node]
+    loop.is_gathering = False
+    for index in range(loop.begun):
+        if loop.states[index] not in (NodeStatus.FAILED, NodeStatus.CANCELLED):
+            continue
+        loop.failed -= loop.states[index] == NodeStatus.FAILED
+        attempt = loop.attempt_of(index)
+        loop.states[index] = NodeStatus.PENDING
+        loop.remember_attempt(index, attempt, attempt)
+        loop.queued[index] = None
+        row = Attempt(node, attempt, attempt, index=index)
+        turn.keep_parked(loop, row)
+    # Some may have been queued before and never begun.
+    loop.queued = dict.fromkeys(sorted(loop.queued))

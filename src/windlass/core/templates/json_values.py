@@ -1,0 +1,413 @@
+"""Operations on plain JSON values that are safe on any values: each pays for its work before doing it.
+
+Nothing here looks at attributes of Python objects; a value is null, a boolean, a number, a string, a list or a mapping.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from typing import TypeGuard
+
+import msgspec
+from msgspec import Raw
+
+from windlass.core.errors import TemplateFailed
+
+STEPS_MAX = 250_000
+TEXT_MAX = 1 << 20
+RENDERED_BYTES_MAX = 4 << 20
+DEPTH_MAX = 64
+INTEGER_MAX = (1 << 63) - 1
+RANGE_MAX = 10_000
+DIGITS_MAX = 400
+CHARACTERS_PER_STEP = 32
+# Keys of an object that is weighed without laying out its levels.
+FLAT_MAX = 64
+NAMES_SHOWN_MAX = 12
+NAMES_COMPARED_MAX = 1_000
+NAME_SHOWN_MAX = 80
+INTEGER_BITS = 63
+# Asking an abstract class about these costs more than the rest of a rendering.
+_NO_MAPPINGS = frozenset({str, int, float, bool, list, tuple, type(None)})
+
+
+class Undefined(TemplateFailed):
+    """A name or key is missing; `default` and `is defined` tolerate this and nothing else."""
+
+
+class Fuel:
+    """What one rendering may still do. Every operation pays; at zero the rendering fails."""
+
+    __slots__ = ("steps",)
+
+    def __init__(self, steps: int = STEPS_MAX) -> None:
+        self.steps = steps
+
+    def spend(self, steps: int) -> None:
+        """Pay for work about to be done."""
+        self.steps -= steps
+        if self.steps < 0:
+            raise TemplateFailed(
+                f"this takes more than {STEPS_MAX} steps; do large computations in a node, not in a template"
+            )
+
+    def spend_text(self, length: int) -> None:
+        """Pay for a string about to be made, and refuse one that would be too long."""
+        if length > TEXT_MAX:
+            raise TemplateFailed(
+                f"this would make a text of {length} characters, over the limit of {TEXT_MAX}; "
+                "pass large values whole, as '{{ name }}' alone"
+            )
+        self.spend(1 + length // CHARACTERS_PER_STEP)
+
+
+def is_mapping(value: object) -> TypeGuard[Mapping[str, object]]:
+    """Whether the value is a JSON object (a plain dict, or a lazy mapping that a scope hands out)."""
+    kind = type(value)
+    return kind is dict or (kind not in _NO_MAPPINGS and isinstance(value, Mapping))
+
+
+def is_list(value: object) -> TypeGuard[Sequence[object]]:
+    """Whether the value is a JSON array."""
+    return isinstance(value, (list, tuple))
+
+
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Whether the value is a number; true and false are not."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def is_integer(value: object) -> TypeGuard[int]:
+    """Whether the value is an integer; true and false are not."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def kind_of(value: object) -> str:
+    """What a value is, in the words of error messages."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "a boolean"
+    if isinstance(value, int):
+        return "an integer"
+    if isinstance(value, float):
+        return "a number"
+    if isinstance(value, str):
+        return "a string"
+    if is_list(value):
+        return "a list"
+    return "an object" if is_mapping(value) else "no JSON value"
+
+
+def shown(value: object) -> str:
+    """A value short enough for an error message."""
+    if isinstance(value, str):
+        text = value
+    elif value is None or isinstance(value, (bool, int, float)):
+        text = scalar_text(value)
+    else:
+        return kind_of(value)
+    short = text if len(text) <= NAME_SHOWN_MAX else text[: NAME_SHOWN_MAX - 1] + "…"
+    return f"'{short}'" if isinstance(value, str) else short
+
+
+def nearest(name: str, known: Sequence[str]) -> str | None:
+    """The known name most like the one given, if any is."""
+    if len(name) > NAME_SHOWN_MAX:
+        return None
+    matches = get_close_matches(name, known[:NAMES_COMPARED_MAX], n=1, cutoff=0.6)
+    return matches[0] if matches else None
+
+
+def available(name: str, known: Sequence[str]) -> str:
+    """What there is instead of a missing name, for error messages."""
+    if not known:
+        return "there is nothing in it"
+    listed = ", ".join(shown(item).strip("'") for item in known[:NAMES_SHOWN_MAX])
+    more = f" and {len(known) - NAMES_SHOWN_MAX} more" if len(known) > NAMES_SHOWN_MAX else ""
+    like = nearest(name, known)
+    return f"available: {listed}{more}" + (f"; did you mean '{like}'?" if like else "")
+
+
+def scalar_text(value: bool | float | None) -> str:
+    """A scalar in JSON's spelling."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value) if value.bit_length() <= DIGITS_MAX else "a huge integer"
+    return repr(value)
+
+
+def text_of(fuel: Fuel, value: object) -> str:
+    """How a value reads inside text: strings as they are, everything else as JSON."""
+    if isinstance(value, str):
+        return value
+    if value is None or isinstance(value, (bool, int, float)):
+        return scalar_text(value)
+    return encode(fuel, value, TEXT_MAX).decode()
+
+
+def weigh(fuel: Fuel, value: object, limit: int) -> int:
+    """At least how many characters of JSON the value has; stops as soon as it is over the limit.
+
+    A value that holds another one many times over counts it each time, as its JSON would.
+    """
+    if is_mapping(value) and (flat := _flat_weight(value)) is not None and flat <= limit:
+        fuel.spend(1 + len(value) + flat // CHARACTERS_PER_STEP)
+        return flat
+    total = 0
+    level: list[object] = [value]
+    for _depth in range(DEPTH_MAX + 1):
+        if not level:
+            fuel.spend(total // CHARACTERS_PER_STEP)
+            return total
+        fuel.spend(len(level))
+        following: list[object] = []
+        for item in level:
+            if isinstance(item, str):
+                total += len(item)
+            elif is_list(item):
+                total += 2 * len(item)
+                if total <= limit:
+                    following.extend(item)
+            elif is_mapping(item):
+                total += 5 * len(item)
+                if total <= limit:
+                    for key, inner in item.items():
+                        total += len(key)
+                        following.append(inner)
+            if total > limit:
+                raise TemplateFailed(f"the value's JSON is over the limit of {limit} bytes; pass less, or a reference")
+        level = following
+    raise TemplateFailed(f"the value is nested deeper than {DEPTH_MAX} levels; flatten it")
+
+
+def _flat_weight(value: Mapping[str, object]) -> int | None:
+    """The weight of a small object of plain values, which most params are; None for any other."""
+    if len(value) > FLAT_MAX:
+        return None
+    total = 5 * len(value)
+    for key, inner in value.items():
+        if isinstance(inner, str):
+            total += len(inner)
+        elif inner is not None and not isinstance(inner, (int, float)):
+            return None
+        total += len(key)
+    return total
+
+
+def _plain(value: object) -> object:
+    """Let msgspec encode the lazy mappings that scopes hand out."""
+    if is_mapping(value):
+        return dict(value)
+    raise TemplateFailed(f"{type(value).__name__} is no JSON value; only JSON can be rendered")
+
+
+def encode(fuel: Fuel, value: object, limit: int) -> bytes:
+    """The value's JSON, weighed before it is made."""
+    weigh(fuel, value, limit)
+    return encode_trusted(value, limit)
+
+
+def encode_trusted(value: object, limit: int) -> bytes:
+    """The JSON of a value that is known not to repeat large parts."""
+    try:
+        encoded = msgspec.json.encode(value, enc_hook=_plain)
+    except (UnicodeEncodeError, RecursionError, ValueError, TypeError, msgspec.MsgspecError) as error:
+        raise TemplateFailed(f"the value cannot be written as JSON: {error}") from None
+    if len(encoded) > limit:
+        raise TemplateFailed(f"the value's JSON has {len(encoded)} bytes, over the limit of {limit}; pass less")
+    return encoded
+
+
+def decode(fuel: Fuel, text: str) -> object:
+    """The value of a JSON text. Paid by length, since `[[],[]…` takes far more memory than text."""
+    fuel.spend(1 + len(text) // 4)
+    try:
+        value: object = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError) as error:
+        raise TemplateFailed(f"{shown(text)} is not JSON: {error}") from None
+    weigh(fuel, value, TEXT_MAX)
+    return value
+
+
+def raw(value: object) -> Raw:
+    """The JSON of a small value made by trusted code."""
+    return Raw(msgspec.json.encode(value))
+
+
+def bounded(value: object) -> int | float:
+    """A number that arithmetic produced, refused when JSON or the next step could not bear it."""
+    if isinstance(value, int) and abs(value) <= INTEGER_MAX:
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    raise TemplateFailed("the number is too large, or not a real number; keep results within 64 bits")
+
+
+def add(fuel: Fuel, left: object, right: object) -> object:
+    """`+`: numbers, or two strings, or two lists."""
+    if is_number(left) and is_number(right):
+        return bounded(left + right)
+    if isinstance(left, str) and isinstance(right, str):
+        fuel.spend_text(len(left) + len(right))
+        return left + right
+    if is_list(left) and is_list(right):
+        fuel.spend(len(left) + len(right))
+        return [*left, *right]
+    raise TemplateFailed(f"cannot add {kind_of(left)} and {kind_of(right)}; use ~ to join them as text")
+
+
+def subtract(fuel: Fuel, left: object, right: object) -> object:
+    """`-` of two numbers."""
+    x, y = numbers(fuel, "-", left, right)
+    return bounded(x - y)
+
+
+def multiply(fuel: Fuel, left: object, right: object) -> object:
+    """`*` of two numbers, or a string repeated."""
+    if isinstance(left, str) and is_integer(right):
+        fuel.spend_text(len(left) * max(right, 0))
+        return left * right
+    x, y = numbers(fuel, "*", left, right)
+    return bounded(x * y)
+
+
+def numbers(fuel: Fuel, sign: str, left: object, right: object) -> tuple[int | float, int | float]:
+    """Both operands as numbers small enough to compute with."""
+    if not is_number(left) or not is_number(right):
+        raise TemplateFailed(f"{sign} needs two numbers, not {kind_of(left)} and {kind_of(right)}; convert with | int")
+    fuel.spend(1)
+    return bounded(left), bounded(right)
+
+
+def divide(fuel: Fuel, left: object, right: object) -> object:
+    """`/` of two numbers."""
+    x, y = numbers(fuel, "/", left, right)
+    if y == 0:
+        raise TemplateFailed(f"cannot divide {x} by zero; test for it with `if`")
+    return bounded(x / y)
+
+
+def floor_divide(fuel: Fuel, left: object, right: object) -> object:
+    """`//` of two numbers."""
+    x, y = numbers(fuel, "//", left, right)
+    if y == 0:
+        raise TemplateFailed(f"cannot divide {x} by zero; test for it with `if`")
+    return bounded(x // y)
+
+
+def modulo(fuel: Fuel, left: object, right: object) -> object:
+    """`%` of two numbers; never string formatting."""
+    if isinstance(left, str):
+        raise TemplateFailed("% does not format strings here; join the parts with ~")
+    x, y = numbers(fuel, "%", left, right)
+    if y == 0:
+        raise TemplateFailed(f"cannot divide {x} by zero; test for it with `if`")
+    return bounded(x % y)
+
+
+def power(fuel: Fuel, left: object, right: object) -> object:
+    """`**`, refused before computing when the result would be over 64 bits."""
+    x, y = numbers(fuel, "**", left, right)
+    if isinstance(x, int) and isinstance(y, int) and y >= 0 and x.bit_length() * y > INTEGER_BITS:
+        raise TemplateFailed(f"{x} ** {y} is over 64 bits; use smaller numbers")
+    if x == 0 and y < 0:
+        raise TemplateFailed("cannot raise zero to a negative power; test for it with `if`")
+    try:
+        return bounded(x**y)
+    except OverflowError:
+        raise TemplateFailed(f"{x} ** {y} is too large; use smaller numbers") from None
+
+
+def negate(fuel: Fuel, value: object) -> object:
+    """`-` before a number."""
+    return subtract(fuel, 0, value)
+
+
+def equal(fuel: Fuel, left: object, right: object) -> bool:
+    """`==`. Nested values are weighed first: comparing shared structures can take exponential time."""
+    if is_list(left) and is_list(right):
+        weigh(fuel, left, RENDERED_BYTES_MAX)
+        weigh(fuel, right, RENDERED_BYTES_MAX)
+        return list(left) == list(right)
+    if is_mapping(left) and is_mapping(right):
+        weigh(fuel, left, RENDERED_BYTES_MAX)
+        weigh(fuel, right, RENDERED_BYTES_MAX)
+        return dict(left) == dict(right)
+    if isinstance(left, str) and isinstance(right, str):
+        fuel.spend(1 + min(len(left), len(right)) // CHARACTERS_PER_STEP)
+        return left == right
+    if is_list(left) or is_list(right) or is_mapping(left) or is_mapping(right):
+        return False
+    return left == right
+
+
+def less(fuel: Fuel, left: object, right: object) -> bool:
+    """`<` of two numbers or two strings."""
+    if is_number(left) and is_number(right):
+        return left < right
+    if isinstance(left, str) and isinstance(right, str):
+        fuel.spend(1 + min(len(left), len(right)) // CHARACTERS_PER_STEP)
+        return left < right
+    raise TemplateFailed(f"cannot order {kind_of(left)} and {kind_of(right)}; compare numbers or strings")
+
+
+def contains(fuel: Fuel, item: object, container: object) -> bool:
+    """`in`: a key of an object, an element of a list, a part of a string."""
+    if isinstance(container, str):
+        if not isinstance(item, str):
+            raise TemplateFailed(f"a string cannot contain {kind_of(item)}; convert it with | string")
+        fuel.spend(1 + (len(container) + len(item)) // CHARACTERS_PER_STEP)
+        return item in container
+    if is_list(container):
+        fuel.spend(len(container))
+        return any(equal(fuel, item, element) for element in container)
+    if is_mapping(container):
+        return isinstance(item, str) and item in container
+    raise TemplateFailed(f"{kind_of(container)} contains nothing; `in` needs a list, an object or a string")
+
+
+def ordered(fuel: Fuel, values: Sequence[object]) -> list[int | float] | list[str]:
+    """The values as one kind that sorts: all numbers, or all strings."""
+    fuel.spend(2 * len(values))
+    found_numbers = [value for value in values if is_number(value)]
+    if len(found_numbers) == len(values):
+        return found_numbers
+    strings = [value for value in values if isinstance(value, str)]
+    if len(strings) == len(values):
+        fuel.spend(sum(map(len, strings)) // CHARACTERS_PER_STEP)
+        return strings
+    odd = next((value for value in values if type(value) is not type(values[0])), values[0])
+    raise TemplateFailed(f"cannot order a list with {kind_of(values[0])} and {kind_of(odd)}; use one kind")
+
+
+def member(fuel: Fuel, value: object, key: object, label: str) -> object:
+    """`value.key` or `value[key]`: a key of an object or an index of a list or string, never a Python attribute."""
+    fuel.spend(1)
+    if is_mapping(value):
+        if not isinstance(key, str):
+            raise Undefined(f"{label} is an object; its keys are strings, not {kind_of(key)}")
+        try:
+            return value[key]
+        except KeyError:
+            raise Undefined(f"{label} has no {shown(key)}; {available(key, list(value))}") from None
+    if is_list(value) or isinstance(value, str):
+        if is_integer(key):
+            if -len(value) <= key < len(value):
+                return value[key]
+            raise Undefined(f"{label} has no element {key}; it has {len(value)}")
+        raise Undefined(f"{label} is {kind_of(value)}; it has no {shown(key)}, only numbers as [0]")
+    raise Undefined(f"{label} is {kind_of(value)}; it has no {shown(key)}")
+
+
+def merged(value: object, patch: object) -> object:
+    """The value with a patch laid over it: objects key by key, to any depth; anything else is replaced."""
+    if not is_mapping(value) or not is_mapping(patch):
+        return patch
+    made = dict(value)
+    for key, inner in patch.items():
+        made[key] = merged(made[key], inner) if key in made else inner
+    return made

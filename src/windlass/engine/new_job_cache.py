@@ -1,0 +1,101 @@
+"""Jobs of a shard that nothing has happened to since they were stored: they begin without a look at their rows."""
+
+import math
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
+
+from windlass.core.messages import Message, Submitted
+from windlass.core.shards import is_of_run
+from windlass.ports.store import NewJob, StoredJob, pending_job
+
+# A hint says how its job was stored if the input is no longer than this: it is copied several times on its way.
+TOLD_INPUT_BYTES_MAX = 1_000
+# Jobs that are remembered to have ended here, at least; at most twice as many.
+ENDED_MAX = 1_000
+
+
+def hint(job: StoredJob) -> Submitted:
+    """Tell another process of a job that was just stored, and how, so that it need not look."""
+    # Whether a run begins does not depend on its own row alone.
+    if is_of_run(job.job_id) or len(job.input) > TOLD_INPUT_BYTES_MAX:
+        return Submitted(job.job_id)
+    stored = (job.workflow_id, job.version, job.input, job.created_at, job.priority, job.scheduled_at)
+    return Submitted(job.job_id, *stored)
+
+
+class NewJobCache:
+    """The rows of such jobs, until the shard begins with them."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, StoredJob] = {}
+        self._expected: set[str] = set()
+        # Hints about jobs that were made after this are believed: nobody but this owner can have begun with them. Where
+        # that is wrong, because one came again much later or from a clock that is ahead, the commit is refused.
+        self._believed_after = math.inf
+        # Two halves, of which the older is dropped when the newer is full.
+        self._ended: set[str] = set()
+        self._ended_before: set[str] = set()
+
+    def __contains__(self, job_id: str) -> bool:
+        return job_id in self._jobs
+
+    def add(self, job: StoredJob) -> None:
+        """Know the row of a job that nobody else can have touched."""
+        self._jobs[job.job_id] = job
+
+    def pop(self, job_id: str) -> StoredJob | None:
+        """The row of a job, for whoever begins with it."""
+        return self._jobs.pop(job_id, None)
+
+    def clear(self) -> None:
+        """An owner begins, or begins again: nothing is believed until it has read what was there before it."""
+        self._jobs.clear()
+        self._expected.clear()
+        self._believed_after = math.inf
+
+    def believe_after(self, began_at: int) -> None:
+        """The owner has read what was there before it. A hint that a clock ahead of time lets pass comes only later."""
+        self._believed_after = began_at
+
+    @contextmanager
+    def expecting(self, jobs: Sequence[NewJob]) -> Generator[None]:
+        """Inside the block this process stores jobs, which it may then admit."""
+        job_ids = [job.job_id for job in jobs]
+        self._expected.update(job_ids)
+        try:
+            yield
+        finally:
+            self._expected.difference_update(job_ids)
+
+    def admit(self, job: StoredJob) -> None:
+        """Know the row of a job that this process stored itself."""
+        # One that was already found in the rows, because the store answered late, may have moved on since.
+        if job.job_id in self._expected:
+            self._jobs[job.job_id] = job
+
+    def looked_up(self, job_ids: Iterable[str]) -> None:
+        """Their rows are being read. From here on they change by this shard: nobody may admit them as they were."""
+        self._expected.difference_update(job_ids)
+
+    def ended(self, job_id: str) -> None:
+        """The job is dropped from memory: a hint that comes late must not begin it again."""
+        self._jobs.pop(job_id, None)
+        self._ended.add(job_id)
+        if len(self._ended) >= ENDED_MAX:
+            self._ended, self._ended_before = set(), self._ended
+
+    def hear(self, message: Message, shard: int) -> bool:
+        """Whether the message says how its job was stored, and is believed."""
+        if type(message) is not Submitted or message.workflow_id is None or message.input is None:
+            return False
+        if message.created_at <= self._believed_after:
+            return False
+        if message.job_id in self._ended or message.job_id in self._ended_before:
+            return False
+        self._jobs[message.job_id] = pending_job(
+            NewJob(
+                message.job_id, message.workflow_id, message.version, message.input, message.created_at, shard,
+                message.priority, scheduled_at=message.scheduled_at,
+            )
+        )  # fmt: skip
+        return True

@@ -1,0 +1,50 @@
+"""Submits: those that arrive together are stored together, and each is acknowledged once it is a row."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+from windlass.ports.store import NewJob, Submission
+
+INTAKE_MAX = 1_000
+# Groups that are being stored at once. While one is written the next are already in line: a store that writes what
+# waits in one transaction lets none go by without them.
+UNDERWAY_MAX = 4
+
+Storing = Callable[[Sequence[NewJob]], Awaitable[Sequence[Submission]]]
+
+
+class SubmitBatcher:
+    """Groups concurrent submits into few transactions."""
+
+    def __init__(self, store: Storing) -> None:
+        self._store = store
+        self._waiting: list[tuple[NewJob, asyncio.Future[Submission]]] = []
+        self._underway: set[asyncio.Task[None]] = set()
+        # Whether one of those underway is still to take its first group: whoever comes now is in it.
+        self._is_one_starting = False
+
+    async def submit(self, job: NewJob) -> Submission:
+        """Store a job, together with those that others submit at the same time."""
+        future: asyncio.Future[Submission] = asyncio.get_running_loop().create_future()
+        self._waiting.append((job, future))
+        if not self._is_one_starting and len(self._underway) < UNDERWAY_MAX:
+            self._is_one_starting = True
+            task = asyncio.ensure_future(self._store_all())
+            self._underway.add(task)
+            task.add_done_callback(self._underway.discard)
+        return await future
+
+    async def _store_all(self) -> None:
+        self._is_one_starting = False
+        while self._waiting:
+            group, self._waiting = self._waiting[:INTAKE_MAX], self._waiting[INTAKE_MAX:]
+            try:
+                answers = await self._store([job for job, _ in group])
+            except Exception as error:
+                for _, future in group:
+                    if not future.done():
+                        future.set_exception(error)
+                continue
+            for (_, future), answer in zip(group, answers, strict=True):
+                if not future.done():
+                    future.set_result(answer)

@@ -1,0 +1,119 @@
+"""Artifacts as files: a folder for each job, a file for each value, written whole or not at all."""
+
+import asyncio
+import os
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from errno import ELOOP
+from pathlib import Path
+
+from windlass.core.errors import ArtifactNotFound, StoreUnavailable
+from windlass.stores.artifacts.keys import BODY_BYTES_MAX, checked, is_job_id, key_of, verified
+
+# Disks that hang must not take the threads that others need.
+THREADS_MAX = 8
+
+
+class FolderArtifacts:
+    """Keeps values below one folder, which is made at the first write."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder.resolve()
+        self._threads = ThreadPoolExecutor(THREADS_MAX, "windlass-artifacts")
+
+    async def put(self, job_id: str, body: bytes) -> str:
+        """Keep a value of a job; on the disk when it returns its key. StoreUnavailable."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._put, job_id, body)
+
+    async def get(self, key: str) -> bytes:
+        """The value; ArtifactNotFound, StoreUnavailable."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._get, checked(key))
+
+    async def remove(self, job_ids: Sequence[str]) -> None:
+        """Forget everything of these jobs; what is not there is no error."""
+        await asyncio.get_running_loop().run_in_executor(self._threads, self._remove, job_ids)
+
+    async def aclose(self) -> None:
+        """Let go of the threads."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _put(self, job_id: str, body: bytes) -> str:
+        key = key_of(job_id, body)
+        folder = self._folder / job_id
+        try:
+            if not self._folder.is_dir():
+                self._folder.mkdir(parents=True, exist_ok=True)
+                _flush(self._folder.parent)
+            folder.mkdir(exist_ok=True)
+            self._refuse_link(folder)
+            _write(folder, key.rpartition("/")[2], body)
+            # Also when somebody else has just made the job's folder: it may not have got to this.
+            _flush(self._folder)
+        except OSError as error:
+            raise StoreUnavailable(f"the artifact folder {self._folder} cannot be written: {error}") from error
+        return key
+
+    def _get(self, key: str) -> bytes:
+        job_id, _, name = key.partition("/")
+        try:
+            self._refuse_link(self._folder / job_id)
+            descriptor = os.open(self._folder / job_id / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            with os.fdopen(descriptor, "rb") as file:
+                if (size := os.fstat(descriptor).st_size) > BODY_BYTES_MAX:
+                    raise ArtifactNotFound(f"the artifact {key} is damaged: {size} bytes, more than any value has")
+                return verified(key, file.read())
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            raise ArtifactNotFound(f"the artifact {key} is not in {self._folder}") from None
+        except OSError as error:
+            if error.errno == ELOOP:
+                raise ArtifactNotFound(f"the artifact {key} is a link, which is not followed") from None
+            raise StoreUnavailable(f"the artifact folder {self._folder} cannot be read: {error}") from error
+
+    def _remove(self, job_ids: Sequence[str]) -> None:
+        try:
+            for folder in (self._folder / job_id for job_id in job_ids if is_job_id(job_id)):
+                if folder.is_symlink():
+                    folder.unlink(missing_ok=True)
+                elif folder.is_dir():
+                    _empty(folder)
+        except OSError as error:
+            raise StoreUnavailable(f"artifacts in {self._folder} cannot be removed: {error}") from error
+
+    def _refuse_link(self, folder: Path) -> None:
+        # A job's folder that leads elsewhere is none of ours.
+        if folder.is_symlink():
+            raise OSError(ELOOP, os.strerror(ELOOP), str(folder))
+
+
+def _write(folder: Path, name: str, body: bytes) -> None:
+    """Write a file so that it is there as a whole, and after a power cut too. Two writers do not meet."""
+    descriptor, temporary = tempfile.mkstemp(prefix=".", dir=folder)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(body)
+            file.flush()
+            os.fsync(descriptor)
+        os.replace(temporary, folder / name)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+    _flush(folder)
+
+
+def _flush(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _empty(folder: Path) -> None:
+    # Somebody else may be removing the same job; who comes first goes on.
+    with suppress(FileNotFoundError):
+        for name in os.listdir(folder):
+            os.unlink(folder / name)
+        folder.rmdir()

@@ -1,0 +1,352 @@
+"""Connections to PostgreSQL as the store uses them: bounded pools, retries, and the driver's errors in our words.
+
+What is read is asked again after a lost connection. What is written is not: nobody knows whether it took effect.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, Protocol, TypeVar, cast
+from urllib.parse import urlsplit, urlunsplit
+
+import asyncpg  # pyright: ignore[reportMissingTypeStubs]
+
+from windlass.core.errors import CommitUnknown, StoreUnavailable
+
+CONNECTIONS_MAX = 10
+# Connections that only beats use: an engine says that it lives however busy all others are. It is quick or in vain.
+LEASE_CONNECTIONS_MAX = 1
+LEASE_STATEMENT_SECONDS = 5.0
+CONNECT_SECONDS_MAX = 10.0
+# How long a call waits for a connection that others use.
+WAIT_SECONDS_MAX = 30.0
+STATEMENT_SECONDS = 30.0
+# The server ends a statement by itself; the driver gives up on a server that does not even do that.
+GRACE_SECONDS = 5.0
+RELEASE_SECONDS_MAX = 5.0
+CLOSE_SECONDS_MAX = 30.0
+IDLE_SECONDS_MAX = 300.0
+# A connection is made anew after so many statements: whatever grows in a server process is then given back.
+STATEMENTS_MAX = 1_000_000
+# Sessions that stay at hand between statements; now and then they go back all the same, for the bounds above.
+AT_HAND_MAX = 5
+AT_HAND_USES_MAX = 1_000
+READ_ATTEMPTS = 3
+CONFLICT_ATTEMPTS = 5
+CONFLICT_WAIT_SECONDS = 0.01
+VERSION_MIN = 140_000
+
+# Serialization failures and deadlocks: the server undid everything, and another attempt may succeed.
+CONFLICTS = frozenset({"40001", "40P01"})
+_LOST = (OSError, EOFError, asyncpg.InterfaceError, asyncpg.InternalClientError, asyncpg.PostgresConnectionError)
+# The server ended the connection, or does not take any yet.
+_GOING_DOWN = frozenset({"57P01", "57P02", "57P03"})
+_FAILURES = (*_LOST, asyncpg.PostgresError)
+
+T = TypeVar("T")
+
+
+class Session(Protocol):
+    """A connection; what it raises are the driver's errors."""
+
+    async def execute(self, sql: str, *values: object) -> str: ...
+
+    async def fetch(self, sql: str, *values: object) -> Sequence[Any]: ...
+
+    async def fetchrow(self, sql: str, *values: object) -> Any: ...
+
+    async def fetchval(self, sql: str, *values: object) -> Any: ...
+
+    def transaction(
+        self, *, isolation: str | None = None, readonly: bool = False
+    ) -> AbstractAsyncContextManager[None]: ...
+
+    async def copy_records_to_table(
+        self, table: str, *, records: AsyncIterable[Sequence[Any]], columns: Sequence[str]
+    ) -> str: ...
+
+    def is_closed(self) -> bool: ...
+
+    async def close(self) -> None: ...
+
+
+class _Pool(Protocol):
+    def acquire(self, *, timeout: float) -> Awaitable[Session]: ...
+
+    async def release(self, connection: Session, *, timeout: float | None = None) -> None: ...
+
+    async def close(self) -> None: ...
+
+    def terminate(self) -> None: ...
+
+
+class _Sessions:
+    """A pool, of which some sessions stay at hand: handing one out and taking it back keeps the driver busy for as long
+    as a short statement keeps the server."""
+
+    def __init__(self, pool: _Pool) -> None:
+        self._pool = pool
+        self._at_hand: list[Session] = []
+        self._waiting = 0
+        self._uses = 0
+
+    async def take(self) -> Session:
+        """A session for one caller; one of the driver's errors."""
+        while self._at_hand:
+            session = self._at_hand.pop()
+            if _is_usable(session):
+                return session
+            await self.let_go(session)
+        self._waiting += 1
+        try:
+            return await self._pool.acquire(timeout=WAIT_SECONDS_MAX)
+        finally:
+            self._waiting -= 1
+
+    async def put_back(self, session: Session) -> None:
+        """Take back a session on which nothing is under way."""
+        self._uses += 1
+        is_kept = not self._waiting and len(self._at_hand) < AT_HAND_MAX and self._uses % AT_HAND_USES_MAX
+        if is_kept and _is_usable(session):
+            self._at_hand.append(session)
+        else:
+            await self.let_go(session)
+
+    async def let_go(self, session: Session) -> None:
+        """Give a session to the driver, in whatever state it is."""
+        try:
+            await self._pool.release(session, timeout=RELEASE_SECONDS_MAX)
+        except _FAILURES:
+            # A connection that cannot be given back is closed by the pool; what was done with it stays done.
+            return
+
+    async def close(self) -> None:
+        """Close all connections once they come back."""
+        while self._at_hand:
+            await self.let_go(self._at_hand.pop())
+        await self._pool.close()
+
+    def terminate(self) -> None:
+        """Close all connections at once."""
+        self._pool.terminate()
+
+
+def _is_usable(session: Session) -> bool:
+    try:
+        return not session.is_closed()
+    except asyncpg.InterfaceError:
+        # The driver itself took it back: its connection was lost.
+        return False
+
+
+class PostgresPool:
+    """One database: a pool for the work, and a small one for leases."""
+
+    def __init__(self, url: str, work: _Pool, leases: _Pool) -> None:
+        self.shown = shown_url(url)
+        self._work = _Sessions(work)
+        self._leases = _Sessions(leases)
+        self._closed = False
+        self._busy = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    @classmethod
+    async def open(
+        cls, url: str, *, connections_max: int = CONNECTIONS_MAX, statement_seconds: float = STATEMENT_SECONDS
+    ) -> "PostgresPool":
+        """Connect, and look whether the server can be used. StoreUnavailable."""
+        work = await _pool(url, connections_max, statement_seconds)
+        try:
+            leases = await _pool(url, LEASE_CONNECTIONS_MAX, min(statement_seconds, LEASE_STATEMENT_SECONDS))
+        except BaseException:
+            work.terminate()
+            raise
+        return cls(url, work, leases)
+
+    async def close(self) -> None:
+        """Finish what was accepted, then close all connections, in earnest when they do not come back."""
+        self._closed = True
+        try:
+            async with asyncio.timeout(CLOSE_SECONDS_MAX):
+                await self._idle.wait()
+                await self._work.close()
+                await self._leases.close()
+        except TimeoutError:
+            self._work.terminate()
+            self._leases.terminate()
+
+    async def read(self, sql: str, *values: object) -> Sequence[Any]:
+        """The rows of a query. StoreUnavailable."""
+        return await self.look(lambda session: session.fetch(sql, *values))
+
+    async def look(self, ask: Callable[[Session], Awaitable[T]], *, for_leases: bool = False) -> T:
+        """Ask something that changes nothing, again if the connection was lost. StoreUnavailable."""
+        if self._closed:
+            raise StoreUnavailable("the store is closed")
+        for attempt in range(1, READ_ATTEMPTS + 1):
+            async with self._session(for_leases=for_leases) as session:
+                try:
+                    return await ask(session)
+                except _FAILURES as error:
+                    if attempt == READ_ATTEMPTS or not _is_lost(error):
+                        raise StoreUnavailable(self._said("cannot read", error)) from error
+        raise AssertionError("unreachable")
+
+    async def write(self, sql: str, *values: object, for_leases: bool = False) -> Sequence[Any]:
+        """Run one statement, which is a transaction of its own. CommitUnknown; StoreUnavailable before it was sent."""
+        return await self.change(lambda session: session.fetch(sql, *values), for_leases=for_leases)
+
+    async def change(self, work: Callable[[Session], Awaitable[T]], *, for_leases: bool = False) -> T:
+        """Do something that is one transaction, again if the server undid it. CommitUnknown, StoreUnavailable."""
+        if self._closed:
+            raise CommitUnknown("the store is closed")
+        async with self._session(for_leases=for_leases) as session:
+            for attempt in range(1, CONFLICT_ATTEMPTS + 1):
+                try:
+                    return await work(session)
+                except _FAILURES as error:
+                    if attempt == CONFLICT_ATTEMPTS or _code(error) not in CONFLICTS:
+                        raise CommitUnknown(self._said("cannot write to", error)) from error
+                await asyncio.sleep(CONFLICT_WAIT_SECONDS * attempt)
+        raise AssertionError("unreachable")
+
+    @asynccontextmanager
+    async def _session(self, *, for_leases: bool) -> AsyncGenerator[Session]:
+        pool = self._leases if for_leases else self._work
+        self._busy += 1
+        self._idle.clear()
+        try:
+            try:
+                session = await pool.take()
+            except _FAILURES as error:
+                raise StoreUnavailable(self._said("cannot reach", error)) from error
+            try:
+                yield session
+            except BaseException:
+                # What may still be under way on it is the driver's to end.
+                await pool.let_go(session)
+                raise
+            await pool.put_back(session)
+        finally:
+            self._busy -= 1
+            if not self._busy:
+                self._idle.set()
+
+    def _said(self, what: str, error: BaseException) -> str:
+        return f"{what} the database {self.shown}: {told(error)}"
+
+
+async def connect(url: str) -> Session:
+    """One connection outside of any pool, for migrations and copies, which take as long as they take."""
+    connecting = cast("Any", asyncpg).connect
+    try:
+        session = await connecting(
+            url, timeout=CONNECT_SECONDS_MAX, target_session_attrs="read-write", server_settings=_session_settings(0)
+        )
+        try:
+            await _check_server(session)
+        except BaseException:
+            session.terminate()
+            raise
+    except (*_FAILURES, ValueError, TypeError) as error:
+        raise _unusable(url, error) from error
+    return cast("Session", session)
+
+
+async def _pool(url: str, connections_max: int, statement_seconds: float) -> _Pool:
+    opening = cast("Any", asyncpg).create_pool
+    try:
+        pool = await opening(
+            url,
+            min_size=1,
+            max_size=connections_max,
+            max_queries=STATEMENTS_MAX,
+            max_inactive_connection_lifetime=IDLE_SECONDS_MAX,
+            timeout=CONNECT_SECONDS_MAX,
+            command_timeout=statement_seconds + GRACE_SECONDS,
+            # Never a standby: a decision from an old copy is a wrong decision.
+            target_session_attrs="read-write",
+            init=_check_server,
+            # Nothing of the store outlives its statement or transaction: the driver's own reset is a needless query.
+            reset=_nothing,
+            server_settings=_session_settings(statement_seconds),
+        )
+    except (*_FAILURES, ValueError, TypeError) as error:
+        raise _unusable(url, error) from error
+    return cast("_Pool", pool)
+
+
+def _session_settings(statement_seconds: float) -> dict[str, str]:
+    milliseconds = str(round(statement_seconds * 1000))
+    return {
+        "application_name": "windlass",
+        "timezone": "UTC",
+        # What a database or a role has as its default may be anything; commits rely on these.
+        "default_transaction_isolation": "read committed",
+        "synchronous_commit": "on",
+        "statement_timeout": milliseconds,
+        "idle_in_transaction_session_timeout": milliseconds,
+        # Short statements gain nothing from it.
+        "jit": "off",
+        # Every statement is a walk along an index. A plan that was made while a table was small is kept, and must not
+        # read the whole of it when it has grown.
+        "enable_seqscan": "off",
+    }
+
+
+async def _nothing(_: object) -> None:
+    """Leave a connection as it is."""
+
+
+async def _check_server(session: Session) -> None:
+    version, encoding = await session.fetchrow(
+        "select current_setting('server_version_num')::integer, current_setting('server_encoding')"
+    )
+    if version < VERSION_MIN:
+        raise StoreUnavailable(f"PostgreSQL {version // 10_000} is too old; Windlass needs {VERSION_MIN // 10_000}")
+    if encoding != "UTF8":
+        raise StoreUnavailable(f"the database has the encoding {encoding}; create one with encoding 'UTF8'")
+
+
+def _unusable(url: str, error: BaseException) -> StoreUnavailable:
+    if isinstance(error, ValueError | TypeError) and not isinstance(error, asyncpg.InterfaceError):
+        # The driver's message may hold parts of the URL.
+        what = "its URL cannot be read; write postgresql://user:password@host:port/database"
+    else:
+        what = told(error)
+    return StoreUnavailable(f"cannot use the database {shown_url(url)}: {what}")
+
+
+def shown_url(url: str) -> str:
+    """A URL without its password."""
+    try:
+        parts = urlsplit(url)
+        if parts.password is None:
+            return url
+        host = parts.netloc.rpartition("@")[2]
+        return urlunsplit(parts._replace(netloc=f"{parts.username}:***@{host}"))
+    except ValueError:
+        return "(a URL that cannot be read)"
+
+
+def told(error: BaseException) -> str:
+    """What the driver says, on one line."""
+    lines = str(error).splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+def _code(error: BaseException) -> str:
+    return str(getattr(error, "sqlstate", "") or "")
+
+
+def was_undone(error: CommitUnknown) -> bool:
+    """Whether it was the server that refused a transaction: nothing of it took effect."""
+    cause = error.__cause__
+    return isinstance(cause, asyncpg.PostgresError) and not _is_lost(cause)
+
+
+def _is_lost(error: BaseException) -> bool:
+    if isinstance(error, TimeoutError | asyncpg.DataError):
+        return False
+    return isinstance(error, _LOST) or _code(error) in _GOING_DOWN

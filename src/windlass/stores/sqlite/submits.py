@@ -1,0 +1,89 @@
+"""Submits on their way into SQLite: those that wait for the writer at the same time are stored as one."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from windlass.ports.store import NewJob, StoredJob, Submission, pending_job
+from windlass.stores.rows import job_of, job_values
+from windlass.stores.sqlite.bulk_statement import BulkStatement
+from windlass.stores.sqlite.connection import Connection, first_dict
+
+# Jobs that one operation of the writer stores at most; one submit may bring more.
+TOGETHER_MAX = 1_000
+
+
+class _Together:
+    """Submits of one transaction. More may join until the writer begins with them, on its thread."""
+
+    def __init__(self, insert: "Callable[[Connection, Sequence[NewJob]], list[Submission]]") -> None:
+        self._insert = insert
+        self._jobs: list[NewJob] = []
+        self._lock = threading.Lock()
+        self._is_full = False
+
+    def join(self, jobs: Sequence[NewJob]) -> int | None:
+        """Where the answers of these jobs will begin; None when it is too late to join."""
+        with self._lock:
+            start = len(self._jobs)
+            if self._is_full:
+                return None
+            self._jobs.extend(jobs)
+            self._is_full = len(self._jobs) >= TOGETHER_MAX
+            return start
+
+    def __call__(self, connection: Connection) -> list[Submission]:
+        with self._lock:
+            self._is_full = True
+        return self._insert(connection, self._jobs)
+
+
+class Submits:
+    """Stores jobs."""
+
+    def __init__(self, sql: dict[str, str]) -> None:
+        self._by_key = sql["job_by_idempotency_key"]
+        self._insert_jobs = BulkStatement(sql["insert_jobs"])
+        self._together: _Together | None = None
+        self._stored: asyncio.Future[list[Submission]] | None = None
+
+    async def submit(
+        self, jobs: Sequence[NewJob], write: "Callable[[_Together], asyncio.Future[Any]]"
+    ) -> Sequence[Submission]:
+        """Have jobs stored with what waits already; an answer for each, in order, once they are durable."""
+        start = None if self._together is None else self._together.join(jobs)
+        if start is None or self._stored is None:
+            self._together, start = _Together(self._insert), 0
+            self._together.join(jobs)
+            self._stored = write(self._together)
+        # One who gives up must not take the answer from the others.
+        answers = await asyncio.shield(self._stored)
+        return answers[start : start + len(jobs)]
+
+    def _insert(self, connection: Connection, jobs: Sequence[NewJob]) -> list[Submission]:
+        answers: list[Submission] = []
+        made: dict[tuple[str, str], StoredJob] = {}
+        fresh: list[NewJob] = []
+        for job in jobs:
+            known = self._known(connection, job, made)
+            if known is not None:
+                answers.append(Submission(known, created=False, conflict=known.body_digest != job.body_digest))
+                continue
+            stored = pending_job(job)
+            if job.idempotency_key is not None:
+                made[job.workflow_id, job.idempotency_key] = stored
+            fresh.append(job)
+            answers.append(Submission(stored))
+        if fresh:
+            self._insert_jobs(connection.execute, [value for job in fresh for value in job_values(job)])
+        return answers
+
+    def _known(self, connection: Connection, job: NewJob, made: dict[tuple[str, str], StoredJob]) -> StoredJob | None:
+        if job.idempotency_key is None:
+            return None
+        key = (job.workflow_id, job.idempotency_key)
+        if key in made:
+            return made[key]
+        row = first_dict(connection.execute(self._by_key, key))
+        return None if row is None else job_of(row)

@@ -1,0 +1,126 @@
+"""Rows of schedules, runs and deliveries as shapes of the API. Commands on the embedded database use them too."""
+
+from datetime import UTC, datetime
+from typing import Any, Protocol
+from zoneinfo import ZoneInfo
+
+import msgspec
+
+from windlass.core.errors import ScheduleNotFound
+from windlass.core.plan import Plan
+from windlass.core.runs.cron import Schedule as Slots
+from windlass.core.runs.cron import next_slot, slots_between
+from windlass.core.runs.rows import DeliveryRow, RunMetrics, RunRow, ScheduleRow
+from windlass.core.runs.states import RunState
+from windlass.wire import Delivery, NextTimes, Run, RunTransition, RunViolation, Schedule, instant
+
+SECOND = 1_000_000
+# Ten years: whoever asks for more of a rare schedule gets what there is until then.
+AHEAD_SECONDS_MAX = 10 * 366 * 86_400
+
+
+class Planning(Protocol):
+    """Whoever knows the plans of workflows."""
+
+    async def __call__(self, workflow_id: str, version: int) -> Plan:
+        """The plan of a version; WorkflowNotFound."""
+        ...
+
+
+async def slots_of(plan: Planning, row: ScheduleRow) -> Slots:
+    """What the version says about when it is due; ScheduleNotFound when it says nothing."""
+    rules = (await plan(row.workflow_id, row.version)).runs
+    if rules is None or rules.schedule is None or row.is_gone:
+        raise ScheduleNotFound(f"workflow {row.workflow_id!r} has no schedule; `schedule:` in its definition makes one")
+    return rules.schedule
+
+
+def schedule_shape(row: ScheduleRow, slots: Slots, now: int) -> Schedule:
+    """A schedule, and when it is due next."""
+    is_due = slots.enabled and not row.is_paused
+    following = next_slot(slots, max(now, row.slot_at) / SECOND) if is_due else None
+    return Schedule(
+        workflow_id=row.workflow_id,
+        version=row.version,
+        enabled=slots.enabled,
+        paused=row.is_paused,
+        timezone=slots.zone,
+        cron=slots.cron,
+        every_seconds=slots.interval_seconds,
+        at=None if slots.at is None else instant(slots.at * SECOND),
+        jitter_seconds=slots.jitter_seconds,
+        next_at=None if following is None else instant(int(following) * SECOND),
+        slot_at=instant(row.slot_at),
+        changed_at=instant(row.changed_at),
+        input_data=slots.input_data,
+    )
+
+
+def next_times(workflow_id: str, slots: Slots, now: int, count: int) -> NextTimes:
+    """The slots to come, whether or not the schedule is paused."""
+    since = now / SECOND
+    found = slots_between(slots, since, since + AHEAD_SECONDS_MAX, count)
+    zone = ZoneInfo(slots.zone)
+    return NextTimes(
+        workflow_id,
+        slots.zone,
+        [instant(int(slot) * SECOND) or "" for slot in found],
+        [datetime.fromtimestamp(slot, UTC).astimezone(zone).isoformat() for slot in found],
+    )
+
+
+def run_shape(row: RunRow) -> Run:
+    """A run with its story."""
+    detail = row.detail
+    return Run(
+        run_id=row.run_id,
+        workflow_id=row.workflow_id,
+        version=row.version,
+        scheduled_at=instant(row.scheduled_at) or "",
+        state=row.state.value,
+        previous_state=None if row.previous_state is None else row.previous_state.value,
+        job_id=row.job_id,
+        attempt=row.attempt,
+        transitions=_transitions(row),
+        violations=[RunViolation(one.constraint, one.message, instant(one.at) or "") for one in detail.violations],
+        metrics=_metrics(detail.metrics),
+        origin=detail.origin,
+        created_at=instant(row.created_at) or "",
+        completed_at=instant(row.completed_at),
+        reason=detail.reason,
+        skipped=detail.is_skipped,
+    )
+
+
+def _transitions(row: RunRow) -> list[RunTransition]:
+    """The states it entered, from the first on where none has been forgotten; a run begins in `pre_run`."""
+    detail = row.detail
+    entered = [RunTransition(one.state.value, instant(one.at) or "") for one in detail.transitions]
+    is_whole = len(entered) == detail.transition_count
+    first = RunTransition(RunState.PRE_RUN.value, instant(row.created_at) or "")
+    return [first, *entered] if is_whole else entered
+
+
+def _metrics(metrics: RunMetrics | None) -> dict[str, Any]:
+    if metrics is None:
+        return {}
+    shown: dict[str, Any] = msgspec.to_builtins(metrics)
+    return {**shown, "entered": {state: instant(at) for state, at in metrics.entered.items()}}
+
+
+def delivery_shape(row: DeliveryRow) -> Delivery:
+    """An attempt to deliver, without what was sent."""
+    return Delivery(
+        delivery_id=row.delivery_id,
+        job_id=row.job_id,
+        workflow_id=row.workflow_id,
+        node_id=row.node_id,
+        attempt=row.attempt,
+        url=row.url,
+        outcome=row.outcome,
+        sent_at=instant(row.sent_at) or "",
+        duration_seconds=row.duration_seconds,
+        status=row.status,
+        error=row.error,
+        response=row.response,
+    )

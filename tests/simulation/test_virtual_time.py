@@ -1,0 +1,102 @@
+"""Virtual time: waits cost nothing, instants are exact, and what can never end says so."""
+
+import asyncio
+import time
+from random import Random
+
+import pytest
+
+from windlass.testing import virtual_time
+from windlass.testing.virtual_time import START_AT, Deadlock, Livelock, VirtualClock
+
+
+def test_a_long_wait_takes_no_time() -> None:
+    began = time.monotonic()
+
+    virtual_time.run(asyncio.sleep(100_000.0))
+
+    assert time.monotonic() - began < 5.0
+
+
+def test_the_clock_follows_the_loop() -> None:
+    async def main() -> int:
+        clock = VirtualClock()
+        await clock.sleep(1.5)
+        return clock.now()
+
+    assert virtual_time.run(main()) == START_AT + 1_500_000
+
+
+def test_timers_fire_in_order_at_their_instants() -> None:
+    async def main() -> list[tuple[str, int]]:
+        clock = VirtualClock()
+        fired: list[tuple[str, int]] = []
+
+        async def wait(name: str, seconds: float) -> None:
+            await asyncio.sleep(seconds)
+            fired.append((name, clock.now() - START_AT))
+
+        await asyncio.gather(wait("late", 3.0), wait("early", 0.1), wait("middle", 1.0))
+        return fired
+
+    assert virtual_time.run(main()) == [("early", 100_000), ("middle", 1_000_000), ("late", 3_000_000)]
+
+
+def test_a_clock_that_is_set_does_not_move_waits() -> None:
+    async def main() -> tuple[int, float]:
+        clock = VirtualClock()
+        clock.jump(-3600.0)
+        await clock.sleep(1.0)
+        return clock.now(), asyncio.get_running_loop().time()
+
+    assert virtual_time.run(main()) == (START_AT - 3_599_000_000, pytest.approx(1.0))
+
+
+def test_a_wait_for_what_can_never_come_is_a_deadlock() -> None:
+    async def main() -> None:
+        await asyncio.get_running_loop().create_future()
+
+    with pytest.raises(Deadlock, match="nothing is ready"):
+        virtual_time.run(main())
+
+
+def test_a_loop_that_never_waits_is_a_livelock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(virtual_time, "ROUNDS_MAX", 1_000)
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+
+        def spin() -> None:
+            loop.call_soon(spin)
+
+        spin()
+        await loop.create_future()
+
+    with pytest.raises(Livelock, match="without a wait"):
+        virtual_time.run(main())
+
+
+def test_the_order_of_what_is_ready_follows_the_seed() -> None:
+    def order(seed: int | None) -> list[int]:
+        async def main() -> list[int]:
+            seen: list[int] = []
+
+            async def act(number: int) -> None:
+                seen.append(number)
+
+            await asyncio.gather(*(act(number) for number in range(10)))
+            return seen
+
+        return virtual_time.run(main(), chance=None if seed is None else Random(seed))
+
+    assert order(None) == list(range(10))
+    assert order(1) == order(1) != order(2)
+
+
+def test_timeouts_work_in_virtual_time() -> None:
+    async def main() -> float:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(asyncio.get_running_loop().create_future(), 60.0)
+        return asyncio.get_running_loop().time()
+
+    assert virtual_time.run(main()) == pytest.approx(60.0)
