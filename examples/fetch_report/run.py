@@ -19,12 +19,12 @@ ORDERS = [
 class Orders(BaseHTTPRequestHandler):
     """Respond 503 once, to show the retry, and with the orders from then on."""
 
-    refused = threading.Event()
+    rejected = threading.Event()
 
     def do_GET(self) -> None:
         """Respond to one request."""
-        first = not self.refused.is_set()
-        self.refused.set()
+        first = not self.rejected.is_set()
+        self.rejected.set()
         body = json.dumps({"orders": [] if first else ORDERS}).encode()
         self.send_response(503 if first else 200)
         self.send_header("Content-Type", "application/json")

@@ -20,17 +20,17 @@ class Bakery(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """Accept an order."""
         self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        self._answer(201, {"id": "loaf-1"})
+        self._respond(201, {"id": "loaf-1"})
 
     def do_GET(self) -> None:
         """Return the status of the order."""
         times = next(self.asked)
         if times < BAKED_AFTER:
-            self._answer(200, {"status": "in the oven"})
+            self._respond(200, {"status": "in the oven"})
         else:
-            self._answer(200, {"status": "ready", "bread": "rye", "asked": times})
+            self._respond(200, {"status": "ready", "bread": "rye", "asked": times})
 
-    def _answer(self, status: int, value: dict[str, object]) -> None:
+    def _respond(self, status: int, value: dict[str, object]) -> None:
         body = json.dumps(value).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
