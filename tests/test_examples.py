@@ -105,7 +105,7 @@ def test_squares_come_back_in_order(tmp_path: Path, flags: tuple[str, ...], coun
     assert code == 0
     assert [echoed["echoed_params"]["square"] for echoed in printed["result_data"]["square"]] == squares
     assert printed["result_data"]["report"]["echoed_params"] == {
-        "tasks": count,
+        "iterations": count,
         "failed": 0,
         "largest": max(squares, default=None),
         "total": sum(squares),

@@ -1,4 +1,4 @@
-"""Serves a few orders on a free local port, refusing the first request, and runs the workflow beside it on them."""
+"""Serve orders on a free local port, reject the first request, and run the workflow against the server."""
 
 import json
 import subprocess
@@ -17,14 +17,14 @@ ORDERS = [
 
 
 class Orders(BaseHTTPRequestHandler):
-    """Answers 503 once, so that the retry can be seen, and with the orders from then on."""
+    """Respond 503 once, to show the retry, and with the orders from then on."""
 
-    refused = threading.Event()
+    rejected = threading.Event()
 
     def do_GET(self) -> None:
-        """One request."""
-        first = not self.refused.is_set()
-        self.refused.set()
+        """Respond to one request."""
+        first = not self.rejected.is_set()
+        self.rejected.set()
         body = json.dumps({"orders": [] if first else ORDERS}).encode()
         self.send_response(503 if first else 200)
         self.send_header("Content-Type", "application/json")
@@ -33,11 +33,11 @@ class Orders(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """The workflow's own output is what matters here."""
+        """Log nothing: the output of the workflow is enough."""
 
 
 def main() -> int:
-    """Run the workflow against the server; its exit code. Arguments go on to `windlass run`."""
+    """Run the workflow against the server and return its exit code. Arguments are passed to `windlass run`."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Orders) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}/orders"

@@ -1,8 +1,8 @@
 #!/usr/bin/env node
-// A Windlass worker in JavaScript: Node.js 20 or newer, nothing to install.
+// A Windlass worker in JavaScript: Node.js 20 or newer, no dependencies.
 //
-// It claims tasks from queues, says every few seconds that it lives, stops what the server no longer wants,
-// and reports each end until the server has it. Put your own handlers into the table below.
+// It claims tasks from queues, sends heartbeats, stops tasks that the server no longer needs, and reports each result
+// until the server has acknowledged it. Add your own handlers to the table below.
 
 import os from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -12,20 +12,20 @@ const QUEUES = (process.env.WINDLASS_QUEUES ?? "node").split(",").map((name) => 
 const HOST = os.hostname().replace(/[^A-Za-z0-9_.-]/g, "-");
 const WORKER_ID = process.env.WINDLASS_WORKER_ID ?? `node-${HOST}-${process.pid}`;
 const CONCURRENCY = Number(process.env.WINDLASS_CONCURRENCY ?? 4);
-const HEARTBEAT_SECONDS = Number(process.env.WINDLASS_HEARTBEAT_SECONDS ?? 5); // the server gives up after 15
+const HEARTBEAT_SECONDS = Number(process.env.WINDLASS_HEARTBEAT_SECONDS ?? 5); // after 15 s without one the worker is lost
 const GRACE_SECONDS = Number(process.env.WINDLASS_GRACE_SECONDS ?? 20);
 const CLAIM_WAIT_SECONDS = 30;
 const CALL_SECONDS_MAX = 30;
-const LAST_SECONDS = 5; // for the last reports
-const PAUSE_MS_MIN = 200;
-const PAUSE_MS_MAX = 10_000;
-const CANCELLED = "the job no longer wants it";
-const LEAVING = "the worker stops";
+const FINAL_REPORT_SECONDS = 5;
+const RETRY_DELAY_MS_MIN = 200;
+const RETRY_DELAY_MS_MAX = 10_000;
+const CANCELLED = "the task is no longer needed";
+const SHUTDOWN = "the worker is stopping";
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Handlers: name -> async ({ params, signal, task }) => JSON. `signal` aborts when the task is to stop.
+// Handlers: name -> async ({ params, signal, task }) => JSON. `signal` aborts when the task must stop.
 
-/** An error whose `retryable` says whether another attempt can help. */
+/** A task failure; `retryable` says whether another attempt may succeed. */
 class TaskError extends Error {
   constructor(type, message, { retryable = true, retryAfter } = {}) {
     super(message);
@@ -63,64 +63,66 @@ const handlers = {
 };
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Talking to the server.
+// HTTP calls.
 
-/** The server said no, and will say so again. */
-class Refused extends Error {}
+/** The server rejected the request; repeating it does not help. */
+class Rejected extends Error {}
 
 async function post(path, body, { signal, seconds = CALL_SECONDS_MAX } = {}) {
   const limits = [AbortSignal.timeout(1000 * seconds), ...(signal ? [signal] : [])];
-  const answer = await fetch(`${SERVER}/api/v1${path}`, {
+  const response = await fetch(`${SERVER}/api/v1${path}`, {
     method: "POST",
     headers: { "content-type": "application/json" },
     body: JSON.stringify(body),
     signal: AbortSignal.any(limits),
   });
-  const text = await answer.text();
-  if (answer.ok) return JSON.parse(text);
-  const worthAnotherTry = answer.status >= 500 || answer.status === 408 || answer.status === 429;
-  throw new (worthAnotherTry ? Error : Refused)(`${path} was answered ${answer.status}: ${text.slice(0, 500)}`);
+  const text = await response.text();
+  if (response.ok) return JSON.parse(text);
+  const message = `${path} returned ${response.status}: ${text.slice(0, 500)}`;
+  const isRetryable = response.status >= 500 || response.status === 408 || response.status === 429;
+  if (isRetryable) throw new Error(message);
+  throw new Rejected(message);
 }
 
-/** Calls until it works, with growing pauses while the server is away; gives up when refused, or by `signal`. */
-async function persist(what, call, signal) {
-  for (let pause = PAUSE_MS_MIN; ; pause = Math.min(2 * pause, PAUSE_MS_MAX)) {
+/** Repeat a call with increasing delays until it succeeds, is rejected, or `signal` aborts. */
+async function retry(what, call, signal) {
+  for (let delay = RETRY_DELAY_MS_MIN; ; delay = Math.min(2 * delay, RETRY_DELAY_MS_MAX)) {
     try {
       return await call();
     } catch (error) {
-      if (error instanceof Refused || signal?.aborted) throw error;
-      say(`${what} failed, again soon: ${error.cause?.code ?? error.message}`);
-      await sleep(pause * (0.5 + Math.random() / 2), undefined, { signal });
+      if (error instanceof Rejected || signal?.aborted) throw error;
+      log(`${what} failed, retrying: ${error.cause?.code ?? error.message}`);
+      await sleep(delay * (0.5 + Math.random() / 2), undefined, { signal });
     }
   }
 }
 
-function say(text) {
+function log(text) {
   console.log(`${WORKER_ID} ${text}`);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Work.
+// Tasks.
 
 const running = new Map(); // task id -> { stop, done }; a task stays here until its result is reported
-const stopping = new AbortController(); // no more claims
-const leaving = new AbortController(); // no more patience either
+const stopping = new AbortController(); // aborted at the first signal: no more claims
+const exiting = new AbortController(); // aborted at the end: no more heartbeats and retries
 let slotFreed = () => {};
 
 async function run(task, stop) {
   const began = performance.now();
   const result = { task_id: task.task_id, job_id: task.job_id, node_id: task.node_id, worker_id: WORKER_ID };
-  const late = AbortSignal.timeout(1000 * task.timeout_seconds);
-  const signal = AbortSignal.any([stop.signal, late]);
+  const timeout = AbortSignal.timeout(1000 * task.timeout_seconds);
+  const signal = AbortSignal.any([stop.signal, timeout]);
   try {
-    // A handler that does not look at its signal is left to itself.
+    // A handler that ignores its signal is abandoned.
     const output = await Promise.race([handlerOf(task)({ params: task.params, signal, task }), aborted(signal)]);
     result.output = output ?? null;
     result.status = "completed";
   } catch (error) {
-    if (stop.signal.reason === CANCELLED) return say(`stopped ${task.task_id}`);
+    if (stop.signal.reason === CANCELLED) return log(`stopped ${task.task_id}`);
     result.status = "failed";
-    result.error = describe(error, task, stop, late);
+    result.error = describe(error, task, stop, timeout);
   }
   result.execution_duration_ms = performance.now() - began;
   await report(result);
@@ -128,8 +130,8 @@ async function run(task, stop) {
 
 function handlerOf(task) {
   if (task.sink) {
-    // A sink is written by whoever runs the task, before the report. This worker has none; it must not keep that quiet.
-    const message = `this worker can not write to the sink '${task.sink.tool}'`;
+    // The worker must write the sink before it reports. This one supports no sinks, so the task has to fail.
+    const message = `this worker cannot write to the sink '${task.sink.tool}'`;
     throw new TaskError("sink_not_found", message, { retryable: false });
   }
   if (Object.hasOwn(handlers, task.handler)) return handlers[task.handler];
@@ -142,10 +144,10 @@ function aborted(signal) {
   return new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason), { once: true }));
 }
 
-function describe(error, task, stop, late) {
-  // This type costs none of the author's attempts: the task goes to another worker at once.
+function describe(error, task, stop, timeout) {
+  // This type uses up none of the author's attempts: the task goes to another worker immediately.
   if (stop.signal.aborted) return { type: "worker_lost", message: `the worker ${WORKER_ID} was stopped` };
-  if (late.aborted) return { type: "timeout", message: `'${task.handler}' took longer than ${task.timeout_seconds} s` };
+  if (timeout.aborted) return { type: "timeout", message: `'${task.handler}' took longer than ${task.timeout_seconds} s` };
   const { name, type = name, message, retryable = true, retryAfter, stack } = error;
   return { type, message, retryable, retry_after: retryAfter ?? null, traceback: stack ?? null };
 }
@@ -153,18 +155,18 @@ function describe(error, task, stop, late) {
 async function report(result) {
   try {
     const send = () => post("/callbacks/task-result", result);
-    const answer = await persist(`reporting ${result.task_id}`, send, leaving.signal);
-    say(`${result.status} ${result.task_id}${answer.duplicate ? " (was known)" : ""}`);
+    const response = await retry(`reporting ${result.task_id}`, send, exiting.signal);
+    log(`${result.status} ${result.task_id}${response.duplicate ? " (duplicate)" : ""}`);
   } catch (error) {
-    say(`gave up reporting ${result.task_id}: ${error.message}`);
+    log(`gave up reporting ${result.task_id}: ${error.message}`);
   }
 }
 
 function start(task) {
-  // A server that was restarted hands out again what it can not know to be running here.
+  // A restarted server delivers tasks again that are still running here.
   if (running.has(task.task_id)) return;
   const stop = new AbortController();
-  say(`claimed ${task.task_id}`);
+  log(`claimed ${task.task_id}`);
   const done = run(task, stop).finally(() => {
     running.delete(task.task_id);
     slotFreed();
@@ -173,7 +175,7 @@ function start(task) {
 }
 
 async function claim() {
-  const wanted = { worker_id: WORKER_ID, queues: QUEUES, wait: CLAIM_WAIT_SECONDS };
+  const request = { worker_id: WORKER_ID, queues: QUEUES, wait: CLAIM_WAIT_SECONDS };
   while (!stopping.signal.aborted) {
     const free = CONCURRENCY - running.size;
     if (free <= 0) {
@@ -181,32 +183,32 @@ async function claim() {
       continue;
     }
     const options = { signal: stopping.signal, seconds: CLAIM_WAIT_SECONDS + CALL_SECONDS_MAX };
-    const ask = () => post("/tasks/claim", { ...wanted, max_tasks: free }, options);
-    const { tasks } = await persist("claiming", ask, stopping.signal);
+    const send = () => post("/tasks/claim", { ...request, max_tasks: free }, options);
+    const { tasks } = await retry("claiming", send, stopping.signal);
     tasks.forEach(start);
   }
 }
 
-async function beat() {
-  while (!leaving.signal.aborted) {
-    await sleep(1000 * HEARTBEAT_SECONDS, undefined, { signal: leaving.signal });
+async function sendHeartbeats() {
+  while (!exiting.signal.aborted) {
+    await sleep(1000 * HEARTBEAT_SECONDS, undefined, { signal: exiting.signal });
     try {
       const { stop } = await post("/tasks/heartbeat", { worker_id: WORKER_ID, task_ids: [...running.keys()] });
       for (const taskId of stop) running.get(taskId)?.stop.abort(CANCELLED);
     } catch (error) {
-      say(`the heartbeat failed: ${error.cause?.code ?? error.message}`);
+      log(`the heartbeat failed: ${error.cause?.code ?? error.message}`);
     }
   }
 }
 
 async function finish() {
   await allDone(GRACE_SECONDS);
-  for (const { stop } of running.values()) stop.abort(LEAVING);
-  await allDone(LAST_SECONDS);
-  leaving.abort();
+  for (const { stop } of running.values()) stop.abort(SHUTDOWN);
+  await allDone(FINAL_REPORT_SECONDS);
+  exiting.abort();
 }
 
-/** Waits for all that runs, so long at most. */
+/** Wait for all running tasks, with a time limit. */
 function allDone(seconds) {
   const every = Promise.allSettled([...running.values()].map(({ done }) => done));
   return Promise.race([every, sleep(1000 * seconds, undefined, { ref: false })]);
@@ -214,23 +216,23 @@ function allDone(seconds) {
 
 for (const signal of ["SIGTERM", "SIGINT"]) {
   process.on(signal, () => {
-    if (stopping.signal.aborted) process.exit(130); // asked twice
-    say(`stops: ${running.size} tasks are under way`);
+    if (stopping.signal.aborted) process.exit(130); // second signal
+    log(`stopping: ${running.size} tasks are running`);
     stopping.abort();
     slotFreed();
   });
 }
 
-say(`serves ${QUEUES.join(", ")} of ${SERVER}`);
-const beating = beat().catch(() => {});
+log(`serving ${QUEUES.join(", ")} of ${SERVER}`);
+const heartbeats = sendHeartbeats().catch(() => {});
 try {
   await claim();
 } catch (error) {
   if (!stopping.signal.aborted) {
-    say(error.message);
+    log(error.message);
     process.exitCode = 1;
   }
 }
 await finish();
-await beating;
-say("has stopped");
+await heartbeats;
+log("stopped");

@@ -1,4 +1,4 @@
-"""Serves users page by page on a free local port, refusing one page once, and runs the workflow beside it on them."""
+"""Serve users page by page on a free local port, reject one page once, and run the workflow against the server."""
 
 import json
 import subprocess
@@ -11,36 +11,36 @@ from urllib.parse import parse_qs, urlsplit
 WORKFLOW = Path(__file__).with_name("workflow.yaml")
 TEAMS = ("blue", "green", "red")
 USERS = [{"id": number, "name": f"user {number}", "team": TEAMS[number % len(TEAMS)]} for number in range(1, 96)]
-REFUSED_PAGE = 4
+REJECTED_PAGE = 4
 
 
 class Users(BaseHTTPRequestHandler):
-    """Answers with one page of users, and whether there are more."""
+    """Respond with one page of users and whether there are more."""
 
-    refused = threading.Event()
+    rejected = threading.Event()
 
     def do_GET(self) -> None:
-        """One page. One of them is refused the first time, so that a retry between pages can be seen."""
+        """Respond with one page. Reject one of them the first time, to show a retry between pages."""
         query = parse_qs(urlsplit(self.path).query)
         page, size = int(query["page"][0]), int(query["size"][0])
-        refuse = page == REFUSED_PAGE and not self.refused.is_set()
-        if refuse:
-            self.refused.set()
+        reject = page == REJECTED_PAGE and not self.rejected.is_set()
+        if reject:
+            self.rejected.set()
         found = USERS[(page - 1) * size : page * size]
-        answer = {"data": found, "paging": {"page": page, "hasMore": page * size < len(USERS)}}
-        body = json.dumps({} if refuse else answer).encode()
-        self.send_response(503 if refuse else 200)
+        response = {"data": found, "paging": {"page": page, "hasMore": page * size < len(USERS)}}
+        body = json.dumps({} if reject else response).encode()
+        self.send_response(503 if reject else 200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """The workflow's own output is what matters here."""
+        """Log nothing: the output of the workflow is enough."""
 
 
 def main() -> int:
-    """Run the workflow against the server; its exit code. Arguments go on to `windlass run`."""
+    """Run the workflow against the server and return its exit code. Arguments are passed to `windlass run`."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Users) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}/users"

@@ -1,4 +1,4 @@
-"""A bakery on a free local port that needs to be asked a few times, and the workflow that orders from it."""
+"""Serve a bakery on a free local port and run the workflow that polls it until an order is ready."""
 
 import json
 import subprocess
@@ -13,24 +13,24 @@ BAKED_AFTER = 4
 
 
 class Bakery(BaseHTTPRequestHandler):
-    """Takes one order, and has it ready when it was asked for often enough."""
+    """Accept one order, and report it as ready after a few polls."""
 
     asked = count(1)
 
     def do_POST(self) -> None:
-        """An order."""
+        """Accept an order."""
         self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        self._answer(201, {"id": "loaf-1"})
+        self._respond(201, {"id": "loaf-1"})
 
     def do_GET(self) -> None:
-        """How the order stands."""
+        """Return the status of the order."""
         times = next(self.asked)
         if times < BAKED_AFTER:
-            self._answer(200, {"status": "in the oven"})
+            self._respond(200, {"status": "in the oven"})
         else:
-            self._answer(200, {"status": "ready", "bread": "rye", "asked": times})
+            self._respond(200, {"status": "ready", "bread": "rye", "asked": times})
 
-    def _answer(self, status: int, value: dict[str, object]) -> None:
+    def _respond(self, status: int, value: dict[str, object]) -> None:
         body = json.dumps(value).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
@@ -39,11 +39,11 @@ class Bakery(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """The workflow's own output is what matters here."""
+        """Log nothing: the output of the workflow is enough."""
 
 
 def main() -> int:
-    """Run the workflow against the server; its exit code. Arguments go on to `windlass run`."""
+    """Run the workflow against the server and return its exit code. Arguments are passed to `windlass run`."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Bakery) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}"
