@@ -14,11 +14,12 @@ from simulation.history import History, JobHistory, Violation
 from simulation.replay.job import Fold
 from simulation.replay.state import UNFINISHED, Folded
 from windlass.core.changes import NodeRow
+from windlass.core.instants import MICROSECONDS
 from windlass.core.plan import NodeKind
 from windlass.ports.store import StoredJob
 
 # How soon the end of a job reaches everybody when nothing is in the way.
-PROMPT_MICROSECONDS = 1_000_000
+PROMPT_MICROSECONDS = MICROSECONDS
 
 _NULL = Raw(b"null")
 _JOB_ENDED = frozenset({"completed", "failed", "cancelled"})
@@ -106,7 +107,7 @@ def _check_promptness(fold: Fold, history: JobHistory) -> None:
     if job.completed_at is None or job.round:
         return
     if job.deadline_at is not None and job.completed_at > job.deadline_at + PROMPT_MICROSECONDS:
-        late = (job.completed_at - job.deadline_at) / 1_000_000
+        late = (job.completed_at - job.deadline_at) / MICROSECONDS
         fold.blame("I23", f"the job ended {late:.1f} s after its timeout")
     allowed_until = job.completed_at + PROMPT_MICROSECONDS
     for run in history.executions:

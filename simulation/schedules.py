@@ -17,6 +17,7 @@ from simulation.memory_sink import MemorySink
 from simulation.processes import EXPECTED, Crew, Setting, World
 from simulation.simulator import Complaints
 from windlass.core.errors import NotFound, RequestRefused
+from windlass.core.instants import MICROSECONDS
 from windlass.core.plan import NodePlan, Plan
 from windlass.core.runs.cron import Schedule, slots_between
 from windlass.core.runs.registry import BUSY
@@ -39,7 +40,6 @@ SUBMIT_SECONDS_MAX = 60.0
 LOOK_SECONDS = 2.7
 MINUTE = 60_000_000
 UNFINISHED = ("pending", "running")
-_MICROSECONDS = 1_000_000
 
 
 class CrashesAtSlots(Calm):
@@ -51,7 +51,7 @@ class CrashesAtSlots(Calm):
         self._chance = chance
         self._clock = clock
         self._rate = rate
-        self._moments = round(seconds * _MICROSECONDS)
+        self._moments = round(seconds * MICROSECONDS)
 
     def choose(self, life: Life, port: str, call: str) -> Fault | None:
         """A crash, now and then, of an engine that stores or releases something about a slot."""
@@ -306,8 +306,8 @@ def check_slots(world: RunWorld, workflow_id: str, schedule: Schedule, since: in
     missed = missed_slots(world, workflow_id)
     wrong: list[str] = []
     expected = [
-        round(slot * _MICROSECONDS)
-        for slot in slots_between(schedule, since / _MICROSECONDS, until / _MICROSECONDS, 100_000)
+        round(slot * MICROSECONDS)
+        for slot in slots_between(schedule, since / MICROSECONDS, until / MICROSECONDS, 100_000)
     ]
     for slot in expected:
         reasons = sum(first <= slot <= last for first, last in missed) + (slot in rows)

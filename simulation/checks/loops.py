@@ -4,8 +4,9 @@ import msgspec
 from msgspec import Raw
 
 from simulation.case import Case, text_of
-from simulation.replay.state import MICROSECONDS, OUT, Folded, FoldedLoop, FoldedNode
+from simulation.replay.state import OUT, Folded, FoldedLoop, FoldedNode
 from windlass.core.errors import TemplateFailed
+from windlass.core.instants import MICROSECONDS
 from windlass.core.loop_state import Progress, decode_progress
 from windlass.core.plan import Plan
 from windlass.core.templates.template import is_true

@@ -4,8 +4,9 @@ from typing import Any
 
 import msgspec
 
-from simulation.replay.state import MICROSECONDS, OUT, Folded, FoldedNode, Notes, data_of, told
+from simulation.replay.state import OUT, Folded, FoldedNode, Notes, data_of, told
 from windlass.core.changes import Event
+from windlass.core.instants import MICROSECONDS
 from windlass.core.plan import Backoff, RetryOnError
 
 _DELAY_SLACK = 1e-6

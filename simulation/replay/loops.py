@@ -1,8 +1,9 @@
 """The replay's rules for loops: iterations in their window and their order, each ended once, and the end of all."""
 
 from simulation.replay import attempts
-from simulation.replay.state import MICROSECONDS, OUT, UNFINISHED, Folded, FoldedLoop, FoldedNode, Notes, data_of, told
+from simulation.replay.state import OUT, UNFINISHED, Folded, FoldedLoop, FoldedNode, Notes, data_of, told
 from windlass.core.changes import Event
+from windlass.core.instants import MICROSECONDS
 
 # event -> the states that its iteration may leave, and the one it enters
 _MOVES = {

@@ -10,7 +10,6 @@ from windlass.core.plan import LoopPlan, NodePlan
 
 UNFINISHED = frozenset({"pending", "ready", "dispatched", "running", "waiting"})
 OUT = frozenset({"dispatched", "running"})
-MICROSECONDS = 1_000_000
 
 # An attempt of a node: the iteration, or None outside of loops, and its number.
 Attempt = tuple[int | None, int]

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from windlass.core.changes import Changes, Timer
+from windlass.core.instants import MICROSECONDS
 from windlass.core.runs.commands import CancelJob, MakeCall, MakeJob, Order, ReleaseJob, RetryJob, TriggerJob
 from windlass.core.runs.cron import Schedule
 from windlass.core.runs.decide import NOTHING, ScheduleContext, decide
@@ -16,7 +17,7 @@ from windlass.core.runs.messages import (
     RunNews,
     ScheduleChanged,
 )
-from windlass.core.runs.registry import MICROSECONDS, Run, RunRegistry
+from windlass.core.runs.registry import Run, RunRegistry
 from windlass.core.runs.rows import RunRow, ScheduleRow
 from windlass.core.runs.rules import Action, ActionKind, Constraints, Hook, RunRetry, RunRules
 

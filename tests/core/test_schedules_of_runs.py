@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from tests.core.run_story import EVERY_MINUTE, MINUTE, T0, Story, action, rules
+from windlass.core.instants import MICROSECONDS
 from windlass.core.runs.commands import MakeJob
 from windlass.core.runs.cron import Schedule
 from windlass.core.runs.decide import ScheduleContext
 from windlass.core.runs.messages import RunAsked, ScheduleChanged
-from windlass.core.runs.registry import MICROSECONDS
 from windlass.core.runs.rows import ScheduleRow
 from windlass.core.runs.rules import CatchUp
 

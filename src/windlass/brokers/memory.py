@@ -9,11 +9,11 @@ from heapq import nsmallest
 from msgspec import Struct
 
 from windlass.core.changes import Task
+from windlass.core.instants import MICROSECONDS
 from windlass.core.messages import Message, TaskLost
 from windlass.ports.broker import ALL_QUEUES, HELD_SHOWN_MAX, Delivery, HeldTask, QueueSeen, Report, WorkerSeen
 from windlass.ports.clock import Clock
 
-_MICROSECONDS = 1_000_000
 # What is gathered is complete when so many turns of the loop brought no more: a worker needs two from one report to the
 # next.
 LULL_TURNS = 3
@@ -210,7 +210,7 @@ class MemoryBroker:
         self._work.ring()
 
     async def reclaim(self, silent_seconds: float) -> int:
-        silent_since = self._clock.now() - round(silent_seconds * _MICROSECONDS)
+        silent_since = self._clock.now() - round(silent_seconds * MICROSECONDS)
         count = 0
         for worker_id, held in list(self._held.items()):
             for task_id in [task_id for task_id in held if self._entries[task_id].extended_at < silent_since]:
@@ -268,7 +268,7 @@ class MemoryBroker:
         for queue in sorted(self._depths.keys() | running.keys()):
             depth = self._depths[queue]
             if depth or running[queue]:
-                waits = (now - self._oldest(queue)) / _MICROSECONDS if depth else None
+                waits = (now - self._oldest(queue)) / MICROSECONDS if depth else None
                 found.append(QueueSeen(queue, depth, running[queue], waits))
         return found
 

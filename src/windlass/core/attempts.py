@@ -4,6 +4,7 @@ from msgspec import Raw
 
 from windlass.core import dispatch, first_attempt, loops, pagination
 from windlass.core.deliveries import record_delivery
+from windlass.core.instants import MICROSECONDS
 from windlass.core.loop_state import Attempt
 from windlass.core.messages import Failed, Succeeded, TaskError, TaskFinished, TaskLost, TaskStarted
 from windlass.core.outcomes import complete, fail, wait
@@ -18,7 +19,7 @@ from windlass.core.retries import (
 )
 from windlass.core.runs.containers import CONTAINER, container_of
 from windlass.core.states import NodeMove, NodeStatus
-from windlass.core.turn import LOST, MICROSECONDS, RETRYING, STARTED, Turn, execution_meta, json_raw, start_data
+from windlass.core.turn import LOST, RETRYING, STARTED, Turn, execution_meta, json_raw, start_data
 from windlass.core.webhooks import HANDLER as WEBHOOK
 
 # The worker enforces a node's timeout. This much later the core stops waiting for a worker that did not.

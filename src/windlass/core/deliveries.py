@@ -6,11 +6,12 @@ import msgspec
 from msgspec import Raw
 
 from windlass.core.errors import TemplateFailed
+from windlass.core.instants import MICROSECONDS
 from windlass.core.loop_state import Attempt
 from windlass.core.messages import Failed, TaskFinished
 from windlass.core.runs.rows import DeliveryRow
 from windlass.core.runs.webhooks import WEBHOOK_WORKFLOW
-from windlass.core.turn import MICROSECONDS, Turn
+from windlass.core.turn import Turn
 from windlass.core.webhooks import delivery_of
 
 DELIVERED, FAILED = "delivered", "failed"

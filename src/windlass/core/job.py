@@ -11,6 +11,7 @@ from msgspec import Raw, Struct
 from windlass.core.artifacts import GONE, MARKER, is_reference, read_reference
 from windlass.core.changes import InFlightEntry, JobRow, NodeRow, SinkSpec, Task
 from windlass.core.errors import TemplateFailed
+from windlass.core.instants import MICROSECONDS
 from windlass.core.loop_state import (
     IN_FLIGHT,
     Attempt,
@@ -420,7 +421,7 @@ class Scope:
             return self._input()
         if name == "job":
             at = {"created_at": job.created_at, "scheduled_at": job.scheduled_at or job.created_at}
-            told = {key: datetime.fromtimestamp(value / 1e6, UTC).isoformat() for key, value in at.items()}
+            told = {key: datetime.fromtimestamp(value / MICROSECONDS, UTC).isoformat() for key, value in at.items()}
             return {"id": job.id, "workflow_id": job.plan.workflow_id, **told}
         if name == "nodes":
             return self._referenced_nodes()

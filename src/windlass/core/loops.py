@@ -11,6 +11,7 @@ from windlass.core import completion
 from windlass.core.artifacts import is_reference
 from windlass.core.changes import CollectionChunkRow, MergeOutputs
 from windlass.core.errors import TemplateFailed
+from windlass.core.instants import MICROSECONDS
 from windlass.core.loop_state import COLLECTION_BYTES_MAX, Attempt, Collection, Loop
 from windlass.core.loop_transitions import cancel_iterations, end_iteration
 from windlass.core.messages import OutputsMerged, TaskError
@@ -19,7 +20,7 @@ from windlass.core.retries import classified, encoded, template_error
 from windlass.core.states import JobStatus, NodeMove, NodeStatus
 from windlass.core.templates.json_values import is_list, kind_of
 from windlass.core.templates.template import Template, is_true
-from windlass.core.turn import COMPLETED, MICROSECONDS, Turn, attempt_data, dispatch_data, json_raw
+from windlass.core.turn import COMPLETED, Turn, attempt_data, dispatch_data, json_raw
 
 COLLECTION_INVALID = "collection_invalid"
 CHUNK_INVALID = "chunk_invalid"

@@ -9,6 +9,7 @@ from windlass.core import dispatch
 from windlass.core.artifacts import INLINE_BYTES_MAX, is_reference
 from windlass.core.changes import CallOutputRow, MergeOutputs
 from windlass.core.errors import TemplateFailed
+from windlass.core.instants import MICROSECONDS
 from windlass.core.job import Job
 from windlass.core.loop_state import NOTHING, Attempt
 from windlass.core.messages import OutputsMerged, Succeeded, TaskError, TaskFinished
@@ -18,7 +19,7 @@ from windlass.core.retries import classified
 from windlass.core.states import NodeMove
 from windlass.core.templates.json_values import is_list, is_mapping, kind_of, merged
 from windlass.core.templates.template import is_true
-from windlass.core.turn import MICROSECONDS, RETRYING, SEQUENCE_COMPLETED, Turn, json_raw
+from windlass.core.turn import RETRYING, SEQUENCE_COMPLETED, Turn, json_raw
 
 MERGE_FAILED = "merge_failed"
 

@@ -10,13 +10,13 @@ import msgspec
 from msgspec import Raw
 
 from windlass.core.changes import Changes, Event, InFlightEntry, Timer
+from windlass.core.instants import MICROSECONDS
 from windlass.core.job import Job
 from windlass.core.loop_state import IS_OUT, Attempt, Loop
 from windlass.core.rows import iteration_row, node_row
 from windlass.core.states import JobMove, NodeMove, NodeStatus, job_after, node_after
 
 _encoder = msgspec.json.Encoder()
-MICROSECONDS = 1_000_000
 # Nodes of a job that are out without a row at one time: each page of its events names them all.
 DEPARTED_MAX = 32
 

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from windlass.core.changes import Changes
 from windlass.core.errors import BrokerUnavailable, IdempotencyConflict, NodeNotFound, RequestRefused, StaleLease
+from windlass.core.instants import MICROSECONDS
 from windlass.core.messages import CancelRequested, Message, RetryRequested, Submitted
 from windlass.core.plan import Plan
 from windlass.core.shards import run_key, shard_of
@@ -42,7 +43,6 @@ REAP_SECONDS = 5.0
 RUN_HEARTBEAT_SECONDS = 10.0
 RUN_HEARTBEATS_MISSED_MAX = 360
 ARTIFACT_BYTES_MAX = 64 * 1024 * 1024
-MICROSECONDS = 1_000_000
 # A request is durable before it is applied. When the shard is busy recovering, its caller need not wait for all of it.
 APPLIED_SECONDS_MAX = 5.0
 log = logging.getLogger("windlass.engine")

@@ -9,6 +9,7 @@ from msgspec import Struct
 from windlass.core.attempts import NODE_TIMEOUT_GRACE_SECONDS
 from windlass.core.changes import Task, Timer
 from windlass.core.errors import JobNotFound, StoreUnavailable, TemplateFailed
+from windlass.core.instants import MICROSECONDS
 from windlass.core.job import Job, JobHead
 from windlass.core.loop_state import Attempt
 from windlass.core.messages import Continue, Message, Submitted, TaskLost
@@ -27,7 +28,6 @@ RESULTS_MAX = 10_000
 # Jobs that are asked for at once: their rows are in memory twice for a moment.
 RESTORE_MAX = 200
 
-_MICROSECONDS = 1_000_000
 log = logging.getLogger("windlass.engine")
 
 
@@ -190,7 +190,7 @@ def _timer_of(job: Job, flight: Attempt) -> Timer | None:
         return Timer(flight.due_at, job.id, "retry", plan.id, flight.attempt, index)
     if flight.started_at is None or flight.is_gathering:
         return None
-    limit = round((plan.timeout_seconds + NODE_TIMEOUT_GRACE_SECONDS) * _MICROSECONDS)
+    limit = round((plan.timeout_seconds + NODE_TIMEOUT_GRACE_SECONDS) * MICROSECONDS)
     return Timer(flight.started_at + limit, job.id, "node_timeout", plan.id, flight.attempt, index)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from windlass.core.deliveries import NOT_KEPT
 from windlass.core.errors import RequestRefused, ScheduleNotFound
+from windlass.core.instants import MICROSECONDS
 from windlass.core.messages import Message
 from windlass.core.runs.cron import Schedule, slots_between
 from windlass.core.runs.ids import derived_job_id, slot_run_id
@@ -20,7 +21,6 @@ from windlass.ports.clock import Clock
 from windlass.ports.runs import RunRequest
 from windlass.ports.store import Store
 
-_MICROSECONDS = 1_000_000
 REDELIVERY_ATTEMPTS = 4
 
 # Stores something and waits until the shard that is told of it has applied it.
@@ -75,10 +75,10 @@ class EngineRuns:
         if until > now:
             raise RequestRefused("only slots of the past can be filled in; end the stretch now or earlier")
         schedule = await self._schedule(workflow_id)
-        slots = slots_between(schedule, since / _MICROSECONDS, until / _MICROSECONDS, BACKFILL_MAX + 1)
+        slots = slots_between(schedule, since / MICROSECONDS, until / MICROSECONDS, BACKFILL_MAX + 1)
         if len(slots) > BACKFILL_MAX:
             raise RequestRefused(f"the stretch has more than {BACKFILL_MAX} slots; fill it in part by part")
-        return [round(slot * _MICROSECONDS) for slot in slots]
+        return [round(slot * MICROSECONDS) for slot in slots]
 
     async def _schedule(self, workflow_id: str) -> Schedule:
         row = await self._store.runs.schedule(workflow_id)

@@ -13,6 +13,7 @@ from msgspec import Raw, Struct
 
 from windlass.core.changes import Changes, Timer
 from windlass.core.errors import InputInvalid, NotFound, ScheduleNotFound, StoreUnavailable
+from windlass.core.instants import MICROSECONDS
 from windlass.core.job import Job
 from windlass.core.messages import CancelRequested, Message, RetryRequested, RunAdmitted, Submitted
 from windlass.core.runs.commands import CancelJob, MakeCall, MakeJob, Order, ReleaseJob, RetryJob, TriggerJob
@@ -51,7 +52,6 @@ SCHEDULES_PAGE = 1_000
 ORDERS_MAX = 1_000_000
 # Rules of versions that stay in memory although no run uses them.
 RULES_KEPT = 1_000
-_MICROSECONDS = 1_000_000
 
 Prepare = Callable[[Raw | None, object], Raw]
 log = logging.getLogger("windlass.engine")
@@ -323,8 +323,8 @@ class RunCoordinator:
         schedule = None if rules is None else rules.schedule
         if schedule is None or message.since is None or message.until is None:
             return NOTHING
-        slots = slots_between(schedule, message.since / _MICROSECONDS, message.until / _MICROSECONDS, BACKFILL_MAX)
-        ids = [slot_run_id(workflow_id, round(slot * _MICROSECONDS)) for slot in slots]
+        slots = slots_between(schedule, message.since / MICROSECONDS, message.until / MICROSECONDS, BACKFILL_MAX)
+        ids = [slot_run_id(workflow_id, round(slot * MICROSECONDS)) for slot in slots]
         return ScheduleContext(row, rules, frozenset(await self._store.runs.known_runs(ids)))
 
     def _started(self, changes: Changes) -> list[JobStarted]:

@@ -5,13 +5,13 @@ import heapq
 from collections.abc import Iterable
 
 from windlass.core.changes import Timer
+from windlass.core.instants import MICROSECONDS
 from windlass.core.messages import RunDue, TimerDue
 from windlass.ports.broker import Broker
 from windlass.ports.clock import Clock
 
 # A far timer is looked at again this often, so that a clock that was set does not keep it waiting.
 LOOK_SECONDS_MAX = 30.0
-_MICROSECONDS = 1_000_000
 
 
 class Timers:
@@ -64,7 +64,7 @@ class Timers:
     async def _wait(self) -> None:
         seconds = LOOK_SECONDS_MAX
         if self._heap:
-            seconds = min(seconds, max(0.0, (self._heap[0][0] - self._clock.now()) / _MICROSECONDS))
+            seconds = min(seconds, max(0.0, (self._heap[0][0] - self._clock.now()) / MICROSECONDS))
         sleeping = asyncio.ensure_future(self._clock.sleep(seconds))
         waiting = asyncio.ensure_future(self._earlier.wait())
         try:

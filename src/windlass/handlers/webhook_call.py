@@ -10,6 +10,7 @@ import msgspec
 
 from windlass.connections.secrets import Secrets
 from windlass.core.errors import FatalError, ParamsInvalid, RetryableError, SignatureInvalid, WindlassError
+from windlass.core.instants import MICROSECONDS
 from windlass.core.webhooks import (
     ID_CHARS_MAX,
     ID_HEADER,
@@ -37,7 +38,6 @@ from windlass.ports.handler import Context
 RESPONSE_CHARS_MAX = 1_000
 ERROR_CHARS_MAX = 1_000
 ANSWER_BYTES_MAX = 64 << 10
-_SECOND = 1_000_000
 
 
 class TooSlow(RetryableError):
@@ -54,7 +54,7 @@ async def call(ctx: Context, message: Message, allow_private: bool, secrets: Sec
     text: str | None = None
     error: str | None = None
     try:
-        wanted = _signed(message, secrets, sent_at // _SECOND)
+        wanted = _signed(message, secrets, sent_at // MICROSECONDS)
         response, body = await _sent(shared_client(ctx, allow_private), wanted)
         status, text = response.status_code, text_of(response, body)
         # A redirect is no delivery: it would lose the body on its way, or carry it to who knows where.

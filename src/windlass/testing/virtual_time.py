@@ -11,12 +11,13 @@ from random import Random
 from selectors import SelectorKey
 from typing import Any, TypeVar, cast
 
+from windlass.core.instants import MICROSECONDS
+
 # 2025-01-01T00:00:00Z: where virtual clocks begin unless told otherwise.
 START_AT = 1_735_689_600_000_000
 # Rounds of the loop without any time passing. A duty that spins reaches this; honest work does not.
 ROUNDS_MAX = 200_000
 
-_MICROSECONDS = 1_000_000
 T = TypeVar("T")
 
 
@@ -144,7 +145,7 @@ class VirtualClock:
     def now(self) -> int:
         """Microseconds since the epoch, UTC."""
         loop = self._loop or asyncio.get_running_loop()
-        return self._offset + round(loop.time() * _MICROSECONDS)
+        return self._offset + round(loop.time() * MICROSECONDS)
 
     async def sleep(self, seconds: float) -> None:
         """Wait, in virtual time."""
@@ -152,4 +153,4 @@ class VirtualClock:
 
     def jump(self, seconds: float) -> None:
         """Set the wall clock forward or back, as an operator or a time server does."""
-        self._offset += round(seconds * _MICROSECONDS)
+        self._offset += round(seconds * MICROSECONDS)

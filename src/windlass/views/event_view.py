@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from windlass.core.changes import Event
+from windlass.core.instants import MICROSECONDS
 from windlass.core.plan import NodeKind, NodePlan, Plan
 from windlass.core.retries import retry_meta
 from windlass.core.sanitize import sanitized_json, truncated
@@ -25,7 +26,6 @@ INPUT_BYTES_MAX = 256 * 1024
 # Of the nodes before one, so many are summed up, the nearest first.
 STEPS_MAX = 50
 MESSAGE_CHARS_MAX = 500
-MICROSECONDS = 1_000_000
 
 STATUSES = {"completed": "success", "failed": "error"}
 ENDED = frozenset({"completed", "failed", "skipped", "cancelled"})

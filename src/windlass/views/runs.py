@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from windlass.core.errors import ScheduleNotFound
+from windlass.core.instants import MICROSECONDS
 from windlass.core.plan import Plan
 from windlass.core.runs.cron import Schedule as Slots
 from windlass.core.runs.cron import next_slot, slots_between
@@ -14,7 +15,6 @@ from windlass.core.runs.rows import DeliveryRow, RunMetrics, RunRow, ScheduleRow
 from windlass.core.runs.states import RunState
 from windlass.wire import Delivery, NextTimes, Run, RunTransition, RunViolation, Schedule, instant
 
-SECOND = 1_000_000
 # Ten years: whoever asks for more of a rare schedule gets what there is until then.
 AHEAD_SECONDS_MAX = 10 * 366 * 86_400
 
@@ -38,7 +38,7 @@ async def slots_of(plan: Planning, row: ScheduleRow) -> Slots:
 def schedule_shape(row: ScheduleRow, slots: Slots, now: int) -> Schedule:
     """A schedule, and when it is due next."""
     is_due = slots.enabled and not row.is_paused
-    following = next_slot(slots, max(now, row.slot_at) / SECOND) if is_due else None
+    following = next_slot(slots, max(now, row.slot_at) / MICROSECONDS) if is_due else None
     return Schedule(
         workflow_id=row.workflow_id,
         version=row.version,
@@ -47,9 +47,9 @@ def schedule_shape(row: ScheduleRow, slots: Slots, now: int) -> Schedule:
         timezone=slots.zone,
         cron=slots.cron,
         every_seconds=slots.interval_seconds,
-        at=None if slots.at is None else instant(slots.at * SECOND),
+        at=None if slots.at is None else instant(slots.at * MICROSECONDS),
         jitter_seconds=slots.jitter_seconds,
-        next_at=None if following is None else instant(int(following) * SECOND),
+        next_at=None if following is None else instant(int(following) * MICROSECONDS),
         slot_at=instant(row.slot_at),
         changed_at=instant(row.changed_at),
         input_data=slots.input_data,
@@ -58,13 +58,13 @@ def schedule_shape(row: ScheduleRow, slots: Slots, now: int) -> Schedule:
 
 def next_times(workflow_id: str, slots: Slots, now: int, count: int) -> NextTimes:
     """The slots to come, whether or not the schedule is paused."""
-    since = now / SECOND
+    since = now / MICROSECONDS
     found = slots_between(slots, since, since + AHEAD_SECONDS_MAX, count)
     zone = ZoneInfo(slots.zone)
     return NextTimes(
         workflow_id,
         slots.zone,
-        [instant(int(slot) * SECOND) or "" for slot in found],
+        [instant(int(slot) * MICROSECONDS) or "" for slot in found],
         [datetime.fromtimestamp(slot, UTC).astimezone(zone).isoformat() for slot in found],
     )
 

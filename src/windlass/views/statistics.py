@@ -6,11 +6,11 @@ from math import ceil
 
 from msgspec import Struct
 
+from windlass.core.instants import MICROSECONDS
 from windlass.core.plan import NodeKind, Plan
 from windlass.ports.overview import JobBrief, NodeSpan
 from windlass.wire import ActivityBucket, Durations, NodeStatistics, instant
 
-MICROSECONDS = 1_000_000
 BUCKETS_MAX = 120
 # A chart's steps, in seconds; the shortest that is enough is taken.
 STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 720)

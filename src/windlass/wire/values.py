@@ -6,6 +6,8 @@ from typing import Annotated, Generic, TypeVar
 
 from msgspec import Meta, Raw, Struct
 
+from windlass.core.instants import MICROSECONDS
+
 T = TypeVar("T")
 
 # What the server takes; it also stands in the description of the API.
@@ -61,7 +63,7 @@ def instant(microseconds: int | None) -> str | None:
     """An instant as ISO 8601."""
     if microseconds is None:
         return None
-    seconds, rest = divmod(microseconds, 1_000_000)
+    seconds, rest = divmod(microseconds, MICROSECONDS)
     return f"{_second(seconds)}.{rest:06}Z"
 
 

@@ -13,6 +13,7 @@ from typing import Any, Protocol, cast
 from msgspec import Struct
 
 from windlass.core.changes import Task
+from windlass.core.instants import MICROSECONDS
 from windlass.core.messages import Failed, Succeeded, TaskError, TaskFinished, TaskStarted
 from windlass.ports.broker import Report
 from windlass.ports.clock import Clock
@@ -169,8 +170,8 @@ class Executor:
             self._settle_later(attempt, outcome)
             return
         report = self._report(task, started_at, outcome)
-        if report.message.finished_at - started_at > LOOP_BLOCKED_SECONDS * 1_000_000:
-            self._warn_of_blocked_loop((report.message.finished_at - started_at) / 1_000_000, handler.name)
+        if report.message.finished_at - started_at > LOOP_BLOCKED_SECONDS * MICROSECONDS:
+            self._warn_of_blocked_loop((report.message.finished_at - started_at) / MICROSECONDS, handler.name)
         self._around.on_finished(report)
 
     async def _prepare(self, attempt: RunningAttempt) -> None:

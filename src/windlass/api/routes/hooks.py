@@ -17,6 +17,7 @@ from windlass.api.routes.submits import conflict
 from windlass.api.state import ApiState
 from windlass.connections.secrets import SecretUnknown
 from windlass.core.errors import NotFound, SignatureInvalid
+from windlass.core.instants import MICROSECONDS
 from windlass.core.webhooks import ID_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, key_of, verify
 from windlass.ports.control import Submit
 from windlass.spec import check_input
@@ -24,7 +25,6 @@ from windlass.wire import Submitted
 
 TAG = "hooks"
 KEY_PREFIX = "hook:"
-_SECOND = 1_000_000
 
 logger = logging.getLogger("windlass.api")
 _any = msgspec.json.Decoder()
@@ -57,7 +57,7 @@ class Hooks:
         names = (ID_HEADER, TIMESTAMP_HEADER, SIGNATURE_HEADER)
         headers = {name: header_of(request, name.encode()) or "" for name in names}
         try:
-            webhook_id = verify(key, headers, body, self._state.clock.now() / _SECOND)
+            webhook_id = verify(key, headers, body, self._state.clock.now() / MICROSECONDS)
         except SignatureInvalid as error:
             raise Refusal(401, "unsigned", str(error)) from None
         checked = check_input(plan.input_schema, decoded(body, _any))

@@ -14,6 +14,7 @@ from windlass.api.policy import Policy
 from windlass.api.requests import Id, Limit, Number, id_of, query_of
 from windlass.api.state import ApiState
 from windlass.api.stream import HEARTBEAT, HEARTBEAT_SECONDS, EventStream, StreamHeaders, begin_after, message, within
+from windlass.core.instants import MICROSECONDS
 from windlass.ports.store import StoredJob, StoredLog
 from windlass.views.jobs import has_ended, log_shape
 from windlass.wire import Log, Page
@@ -25,7 +26,6 @@ LOOK_SECONDS_MIN = 0.1
 LOOK_SECONDS_MAX = 1.0
 # The last lines of a job may be stored a moment after its end.
 LAST_LINES_SECONDS = 0.5
-_MICROSECONDS = 1_000_000
 
 
 class LogsQuery(Struct, forbid_unknown_fields=True):
@@ -127,7 +127,7 @@ def _settles_in(state: ApiState, job: StoredJob) -> float | None:
     """In how many seconds the job's last lines are stored; None while it has not ended."""
     if not has_ended(job):
         return None
-    since = (state.clock.now() - (job.completed_at or 0)) / _MICROSECONDS
+    since = (state.clock.now() - (job.completed_at or 0)) / MICROSECONDS
     # A clock that was set back must not make anybody wait for longer.
     return min(max(0.0, LAST_LINES_SECONDS - since), LAST_LINES_SECONDS)
 

@@ -17,6 +17,7 @@ from windlass.brokers.redis.inbox import START, Inbox, after
 from windlass.brokers.redis.protocol import Argument, Dial
 from windlass.brokers.redis.subscriber import ChannelListener
 from windlass.core.changes import Task
+from windlass.core.instants import MICROSECONDS
 from windlass.core.messages import Message
 from windlass.ports.broker import HELD_SHOWN_MAX, Delivery, HeldTask, QueueSeen, Report, WorkerSeen
 from windlass.ports.message_codec import decode_message, encode_message
@@ -32,7 +33,6 @@ STOPS_MAX = 1_000
 DONE = "done"
 # How many waiting parties a process remembers; each worker id and each shard is one.
 EARS_MAX = 1_000
-_MICROSECONDS = 1_000_000
 
 log = logging.getLogger("windlass.brokers")
 _tasks = msgspec.msgpack.Decoder(Task)
@@ -140,7 +140,7 @@ class RedisBroker:
     async def reclaim(self, silent_seconds: float) -> int:
         count, cursor = 0, b"0"
         while True:
-            cursor, queued = await self._run("reclaim", [round(silent_seconds * _MICROSECONDS), BATCH_MAX, cursor])
+            cursor, queued = await self._run("reclaim", [round(silent_seconds * MICROSECONDS), BATCH_MAX, cursor])
             count += queued
             if cursor == b"0":
                 return count
@@ -166,7 +166,7 @@ class RedisBroker:
     async def queues(self) -> Sequence[QueueSeen]:
         found = await self._run("queues", ())
         return [
-            QueueSeen(name.decode(), depth, running, waits / _MICROSECONDS if waits >= 0 else None)
+            QueueSeen(name.decode(), depth, running, waits / MICROSECONDS if waits >= 0 else None)
             for name, depth, running, waits in sorted(found)
         ]
 

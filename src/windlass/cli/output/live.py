@@ -10,8 +10,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from windlass.cli.output.progress import ENDED, MICROSECONDS, NodeProgress, Progress, spell_loop, spell_seconds
+from windlass.cli.output.progress import ENDED, NodeProgress, Progress, spell_loop, spell_seconds
 from windlass.core.changes import Event
+from windlass.core.instants import MICROSECONDS
 
 NODES_SHOWN_MAX = 40
 ACTIVE_SHOWN_MAX = 8

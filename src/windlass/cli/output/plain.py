@@ -4,8 +4,9 @@ from datetime import datetime
 
 import click
 
-from windlass.cli.output.progress import MICROSECONDS, NodeProgress, Progress, names, spell_loop, spell_seconds
+from windlass.cli.output.progress import NodeProgress, Progress, names, spell_loop, spell_seconds
 from windlass.core.changes import Event
+from windlass.core.instants import MICROSECONDS
 
 # Above this many nodes, single steps drown what matters: ends of nodes become counts.
 NODES_TOLD_MAX = 200

@@ -6,9 +6,9 @@ import msgspec
 from msgspec import Raw, Struct
 
 from windlass.core.changes import Event
+from windlass.core.instants import MICROSECONDS
 from windlass.core.plan import NodeKind, Plan
 
-MICROSECONDS = 1_000_000
 ERROR_CHARS_MAX = 200
 
 STATUS_OF = {

@@ -6,6 +6,7 @@ from msgspec import Raw
 
 from windlass import wire
 from windlass.core.changes import Event
+from windlass.core.instants import MICROSECONDS
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
@@ -25,7 +26,7 @@ def duration_seconds(started_at: str | None, completed_at: str | None) -> float 
     """The time between two instants, when both are known."""
     if started_at is None or completed_at is None:
         return None
-    return (microseconds(completed_at) - microseconds(started_at)) / 1e6
+    return (microseconds(completed_at) - microseconds(started_at)) / MICROSECONDS
 
 
 def told_event(event: wire.Event) -> Event:

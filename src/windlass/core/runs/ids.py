@@ -3,16 +3,16 @@
 from datetime import UTC, datetime
 from hashlib import sha256
 
+from windlass.core.instants import MICROSECONDS
 from windlass.core.shards import run_key
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _TIME_CHARS, _CHANCE_CHARS = 9, 15
-_MICROSECONDS = 1_000_000
 
 
 def slot_run_id(workflow_id: str, slot_at: int) -> str:
     """The id of the run of a slot: the same whoever fires it."""
-    moment = datetime.fromtimestamp(slot_at / _MICROSECONDS, UTC)
+    moment = datetime.fromtimestamp(slot_at / MICROSECONDS, UTC)
     return f"{workflow_id}:{moment:%Y-%m-%dT%H:%M:%SZ}"
 
 

@@ -2,11 +2,12 @@
 
 from msgspec import structs
 
+from windlass.core.instants import MICROSECONDS
 from windlass.core.runs import actions
 from windlass.core.runs.commands import CancelJob, MakeJob, ReleaseJob, RetryJob
 from windlass.core.runs.ids import derived_job_id
 from windlass.core.runs.messages import Container, JobEnded
-from windlass.core.runs.registry import MICROSECONDS, R, Run, RunTurn, WorkflowRuns, bounds, metrics_of
+from windlass.core.runs.registry import R, Run, RunTurn, WorkflowRuns, bounds, metrics_of
 from windlass.core.runs.rows import RunMetrics
 from windlass.core.runs.rules import ActionKind, OnCheckError, RunRetry
 from windlass.core.runs.states import RunState

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Raw, structs
 
 from windlass.core.changes import Changes, Event, Timer
+from windlass.core.instants import MICROSECONDS
 from windlass.core.runs.changes import RunChanges, ScheduleMark
 from windlass.core.runs.commands import Order
 from windlass.core.runs.rows import RunDetail, RunMetrics, RunRow, ScheduleRow, Transition, Violation
@@ -17,7 +18,6 @@ from windlass.core.runs.states import RUN_FINAL, RunState, transition
 TRANSITIONS_KEPT = 200
 VIOLATIONS_KEPT = 100
 ENDED_KEPT = 10_000
-MICROSECONDS = 1_000_000
 
 R = RunState
 # A run in one of these counts against the limit of concurrent ones; so does one between its attempts.

@@ -4,6 +4,7 @@ from typing import Any
 
 from msgspec import Raw, Struct
 
+from windlass.core.instants import MICROSECONDS
 from windlass.core.runs.states import RunState
 
 
@@ -170,4 +171,4 @@ class DeliveryRow(Struct, frozen=True):
     @property
     def duration_seconds(self) -> float:
         """How long the attempt took."""
-        return self.duration_microseconds / 1_000_000
+        return self.duration_microseconds / MICROSECONDS

@@ -4,10 +4,11 @@ from math import floor
 
 from msgspec import structs
 
+from windlass.core.instants import MICROSECONDS
 from windlass.core.runs import lifecycle
 from windlass.core.runs.cron import Schedule, fire_time, next_slot, slots_between
 from windlass.core.runs.ids import slot_run_id
-from windlass.core.runs.registry import MICROSECONDS, R, Run, RunTurn, WorkflowRuns
+from windlass.core.runs.registry import R, Run, RunTurn, WorkflowRuns
 from windlass.core.runs.rows import RunDetail, RunRow, ScheduleRow
 from windlass.core.runs.rules import CatchUp, RunRules
 

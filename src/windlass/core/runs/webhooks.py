@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from windlass.core.artifacts import is_reference
+from windlass.core.instants import MICROSECONDS
 from windlass.core.plan import Backoff, NodePlan, Plan, RetryOnError
 from windlass.core.runs.commands import MakeCall
 from windlass.core.webhooks import HANDLER
@@ -44,7 +45,7 @@ def webhook_plan(attempts_max: int) -> Plan:
 
 def instant_text(microseconds: int) -> str:
     """An instant as receivers read it: ISO 8601, in UTC."""
-    return datetime.fromtimestamp(microseconds / 1_000_000, UTC).isoformat().replace("+00:00", "Z")
+    return datetime.fromtimestamp(microseconds / MICROSECONDS, UTC).isoformat().replace("+00:00", "Z")
 
 
 def call_input(order: MakeCall) -> Raw:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
+from windlass.core.instants import MICROSECONDS
 from windlass.core.messages import Message
 from windlass.core.runs.messages import RunAsked, ScheduleChanged
 from windlass.core.runs.rows import ScheduleRow
@@ -17,7 +18,6 @@ LOOK_SECONDS = 1.0
 OVERLAP_SECONDS = 600.0
 SCHEDULES_PAGE = 1_000
 REQUESTS_MAX = 1_000
-_MICROSECONDS = 1_000_000
 
 
 class Scheduler:
@@ -43,7 +43,7 @@ class Scheduler:
                 await self._broker.send(request.shard, [asked(request)])
 
     async def _find_changes(self, shards: Mapping[int, Shard]) -> None:
-        since = self._clock.now() - round(OVERLAP_SECONDS * _MICROSECONDS)
+        since = self._clock.now() - round(OVERLAP_SECONDS * MICROSECONDS)
         seen: dict[str, tuple[int, int, bool, bool]] = {}
         after = ""
         while True:

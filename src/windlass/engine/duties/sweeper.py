@@ -5,6 +5,7 @@ Nothing waits for it in ordinary operation.
 
 import asyncio
 
+from windlass.core.instants import MICROSECONDS
 from windlass.core.messages import CancelRequested, Message, RetryRequested, Submitted
 from windlass.engine.recovery import Place, missing
 from windlass.engine.shard import Shard
@@ -20,7 +21,6 @@ HINT_SECONDS = 2.0
 FLIGHT_SECONDS = 30.0
 # Jobs looked at before others on the loop get their turn.
 YIELD_JOBS = 100
-_MICROSECONDS = 1_000_000
 
 
 class Sweeper:
@@ -29,7 +29,7 @@ class Sweeper:
     def __init__(
         self, shard: Shard, store: Store, broker: Broker, clock: Clock, flight_seconds: float = FLIGHT_SECONDS
     ) -> None:
-        self._flight = round(flight_seconds * _MICROSECONDS)
+        self._flight = round(flight_seconds * MICROSECONDS)
         self._shard = shard
         self._store = store
         self._broker = broker
@@ -53,7 +53,7 @@ class Sweeper:
         messages: list[Message] = [_message(request) for request in await self._store.requests(shard.number, SWEEP_MAX)]
         messages += [result.message for result in await self._store.results(shard.number, SWEEP_MAX)]
         if shard.admitted is None:
-            before = self._clock.now() - round(HINT_SECONDS * _MICROSECONDS)
+            before = self._clock.now() - round(HINT_SECONDS * MICROSECONDS)
             pending = await self._store.pending(shard.number, before, SWEEP_MAX)
             messages += [Submitted(one) for one in pending if one not in shard.jobs and one not in shard.quarantined]
         if shard.admitted is not None:

@@ -7,13 +7,12 @@ from msgspec import Raw, structs
 
 from windlass.core.changes import Event
 from windlass.core.errors import CommitUnknown, DeliveryNotFound, RunNotFound, ScheduleNotFound
+from windlass.core.instants import MICROSECONDS
 from windlass.core.runs.changes import RunChanges
 from windlass.core.runs.rows import DeliveryRow, RunRow, ScheduleRow
 from windlass.core.runs.states import RUN_FINAL
 from windlass.ports.clock import Clock
 from windlass.ports.runs import DeliveryFilter, RunFilter, RunRequest, ScheduleFilter, has_schedule
-
-_MICROSECONDS = 1_000_000
 
 
 class MemoryRuns:
@@ -176,7 +175,7 @@ class MemoryRuns:
 
     async def runs_silent_seconds(self, shard: int) -> float | None:
         at = self._beats.get(shard)
-        return None if at is None else max(0, self._clock.now() - at) / _MICROSECONDS
+        return None if at is None else max(0, self._clock.now() - at) / MICROSECONDS
 
     async def deliveries(self, wanted: DeliveryFilter) -> Sequence[DeliveryRow]:
         found = [

@@ -13,6 +13,7 @@ from msgspec import Raw
 from simulation.history import LoopRecords
 from windlass.core.changes import Changes, Event, InFlightEntry, IterationRow, MergeOutputs, NodeRow
 from windlass.core.errors import CommitUnknown, RequestRefused, StaleLease, WorkflowNotFound
+from windlass.core.instants import MICROSECONDS
 from windlass.core.loop_state import LoopRows, decode_progress
 from windlass.ports.clock import Clock
 from windlass.ports.handler import LogLine
@@ -41,7 +42,6 @@ from windlass.stores.memory.overview import MemoryOverview, is_wanted
 from windlass.stores.memory.runs import MemoryRuns
 
 _UNFINISHED = ("pending", "running")
-_MICROSECONDS = 1_000_000
 
 
 class _Kept:
@@ -222,7 +222,7 @@ class MemoryStore:
         if self._owners.get(shard, owner) != owner and not self._is_expired(shard, now):
             return None
         lease = self._own(shard, owner)
-        self._lease_ends[shard] = now + round(ttl_seconds * _MICROSECONDS)
+        self._lease_ends[shard] = now + round(ttl_seconds * MICROSECONDS)
         return lease
 
     def _own(self, shard: int, owner: str) -> Lease:
@@ -238,7 +238,7 @@ class MemoryStore:
     async def beat(self, owner: str, leases: Mapping[int, int], ttl_seconds: float) -> Ownership:
         self._check_open()
         now = self._clock.now()
-        ends_at = now + round(ttl_seconds * _MICROSECONDS)
+        ends_at = now + round(ttl_seconds * MICROSECONDS)
         self._engines = {name: at for name, at in self._engines.items() if at > now} | {owner: ends_at}
         for shard, epoch in leases.items():
             if self._owners.get(shard) == owner and self._epochs.get(shard) == epoch:

@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping
 
+from windlass.core.instants import MICROSECONDS
 from windlass.ports.store import Lease, LeaseRow, Ownership
 from windlass.stores.queries import queries
 from windlass.stores.sqlite.connection import Connection
-
-_MICROSECONDS = 1_000_000
 
 
 def take(connection: Connection, shard: int, owner: str) -> Lease:
@@ -21,13 +20,13 @@ def claim(connection: Connection, shard: int, owner: str, ttl_seconds: float, no
         _, holder, expires_at = row
         if holder not in (None, owner) and not _is_expired(expires_at, now):
             return None
-    return _put(connection, shard, owner, now + round(ttl_seconds * _MICROSECONDS))
+    return _put(connection, shard, owner, now + round(ttl_seconds * MICROSECONDS))
 
 
 def beat(connection: Connection, owner: str, leases: Mapping[int, int], ttl_seconds: float, now: int) -> Ownership:
     """Renew what is still the owner's, and tell how the shards are spread."""
     sql = queries("sqlite")
-    expires_at = now + round(ttl_seconds * _MICROSECONDS)
+    expires_at = now + round(ttl_seconds * MICROSECONDS)
     connection.execute(sql["say_alive"], (owner, expires_at))
     connection.execute(sql["forget_dead"], (now,))
     for shard, epoch in leases.items():

@@ -5,6 +5,7 @@ from typing import Any
 
 from msgspec import Raw, structs
 
+from windlass.core.instants import MICROSECONDS
 from windlass.core.runs.changes import RunChanges
 from windlass.core.runs.rows import DeliveryRow, RunRow, ScheduleRow
 from windlass.ports.runs import DeliveryFilter, RunFilter, RunRequest, ScheduleFilter, has_schedule
@@ -26,7 +27,6 @@ from windlass.stores.sqlite.connection import Connection, as_dicts, first_dict
 
 # Runs removed for each job that is: some have none.
 RUNS_PER_JOB = 10
-_MICROSECONDS = 1_000_000
 
 
 # How the store reads, and how it writes: an operation on a connection, awaited.
@@ -165,7 +165,7 @@ class SqliteRuns:
 
     async def runs_silent_seconds(self, shard: int) -> float | None:
         row = await self._first("runs_beaten", (shard,))
-        return None if row is None else max(0, self._now() - row["at"]) / _MICROSECONDS
+        return None if row is None else max(0, self._now() - row["at"]) / MICROSECONDS
 
     async def deliveries(self, wanted: DeliveryFilter) -> Sequence[DeliveryRow]:
         return [delivery_of(row) for row in await self._all("deliveries_newest", delivery_filter(wanted))]
