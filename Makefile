@@ -18,7 +18,7 @@ SEEDS ?= 5000
 COMPILE := $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	--no-emit-index-url --no-emit-find-links
 
-.PHONY: help run test check check-style check-types check-imports check-house check-ui format ui ui-types browser screenshots bench bench-distributed failover simulate chaos lock clean
+.PHONY: help run test check check-style check-types check-imports check-house check-generated check-ui format generate ui ui-types browser screenshots bench bench-distributed failover simulate chaos lock clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-18s %s\n", $$1, $$2}'
@@ -55,6 +55,9 @@ $(UI): $(UI_READY) $(UI_SOURCES)
 
 ui: $(UI) ## Build the web UI into the package
 
+generate: $(READY) ## Write the files that are generated from declarations
+	@$(BIN)/python -m tools.generate
+
 ui-types: $(READY) $(UI_READY) ## Write the types of the web UI anew from the API's description
 	@$(BIN)/python -m tests.ui.shapes
 
@@ -71,7 +74,7 @@ test: $(READY) $(UI) browser ## Run all tests
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 check: $(READY) $(UI_READY) ## Lint, formatting, types, imports, and the rules of the house
-	@$(MAKE) --no-print-directory -j 2 --output-sync=target check-types check-style check-house check-imports check-ui
+	@$(MAKE) --no-print-directory -j 2 --output-sync=target check-types check-style check-house check-imports check-generated check-ui
 
 check-style:
 	@$(BIN)/ruff check
@@ -85,6 +88,9 @@ check-imports:
 
 check-house:
 	@$(BIN)/python -m pytest -q tests/test_tidy.py
+
+check-generated:
+	@$(BIN)/python -m tools.generate --check
 
 check-ui:
 	@cd ui && npm run --silent check

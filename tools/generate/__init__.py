@@ -1,0 +1,1 @@
+"""Files and blocks of files that are generated from declarations in the package: `make generate`."""
