@@ -23,8 +23,8 @@ WRITES = frozenset({
 # Ports within a port.
 PARTS = frozenset({"runs", "overview"})
 # Calls that nobody waits for.
-HINTS = frozenset({"tell_done", "hear_done"})
-REPEATABLE = frozenset({"send", "publish", "finish", "cancel", "consume"})
+HINTS = frozenset({"notify_done", "subscribe_done"})
+REPEATABLE = frozenset({"send", "publish", "finish", "cancel", "claim"})
 
 
 @unique
@@ -229,9 +229,9 @@ def can_happen(fault: Fault, call: str) -> bool:
     if fault is Fault.REPEAT:
         return call in REPEATABLE
     if fault is Fault.SHUFFLE:
-        return call == "gather"
+        return call == "receive"
     # A worker that never hears of what it was handed holds it until it dies: brokers must not lose that answer.
-    return not (fault is Fault.FAIL_AFTER and call == "consume")
+    return not (fault is Fault.FAIL_AFTER and call == "claim")
 
 
 class Watch(Protocol):
@@ -340,7 +340,7 @@ class Wire:
         return answer
 
     async def _repeat(self, call: str, arguments: tuple[Any, ...], options: dict[str, Any], answer: Any) -> Any:
-        if call != "consume":
+        if call != "claim":
             await self._effect(call, arguments, options)
             # And once more when it is long outdated. That copy is on its way whatever becomes of its sender.
             Context().run(asyncio.ensure_future, self._later(call, arguments, options))

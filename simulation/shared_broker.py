@@ -36,7 +36,7 @@ class SharedBroker:
     async def inbox(self, shard: int, wait_seconds: float) -> dict[int, Message]:
         """The messages of a shard, after waiting so long for new ones."""
         broker = self.broker
-        found = await broker.gather(shard, COLLECT_MAX, wait_seconds)
+        found = await broker.receive(shard, COLLECT_MAX, wait_seconds)
         await broker.acknowledge(shard, len(found))
         inbox = self._inboxes.setdefault(shard, {})
         # What was on its way while everything was lost is lost, too.
@@ -62,7 +62,7 @@ class Seat:
         # Everything but reading inboxes is the same for all processes.
         return getattr(self._server.broker, call)
 
-    async def gather(self, shard: int, limit: int, wait_seconds: float) -> Sequence[Message]:
+    async def receive(self, shard: int, limit: int, wait_seconds: float) -> Sequence[Message]:
         """As the contract says."""
         return await self._look(shard, limit, 0.0) or await self._look(shard, limit, wait_seconds)
 
@@ -86,11 +86,11 @@ class Seat:
         self._read.pop(shard, None)
         self._gathered.pop(shard, None)
 
-    def tell_done(self, ids: Sequence[str]) -> None:
+    def notify_done(self, ids: Sequence[str]) -> None:
         """As the contract says."""
         for hear in self._server.hearing:
             hear(ids)
 
-    def hear_done(self, hear: Callable[[Sequence[str]], None]) -> None:
+    def subscribe_done(self, hear: Callable[[Sequence[str]], None]) -> None:
         """As the contract says."""
         self._server.hearing.append(hear)

@@ -252,7 +252,7 @@ class Simulation:
         store, broker = post.store, post.broker
         assert store is not None
         assert broker is not None
-        if broker.inside["gather"] < len(engine.held) or any(store.active[c] or broker.active[c] for c in _UNDER_WAY):
+        if broker.inside["receive"] < len(engine.held) or any(store.active[c] or broker.active[c] for c in _UNDER_WAY):
             return
         # After a failure a shard's memory is wrong until it notices; it may have to be told by the end of a wait.
         failed = {shard for call, shard in store.failed | broker.failed if call in _UNDER_WAY}

@@ -7,7 +7,7 @@ from typing import Any
 
 from simulation.history import Violation
 from windlass.core.changes import Task
-from windlass.ports.broker import Delivery, Report
+from windlass.ports.broker import TaskClaim, TaskReport
 from windlass.ports.store import Lease
 
 
@@ -44,13 +44,13 @@ class Witness:
                 self._given_back[arguments[0]] = arguments[1]
             case "commit":
                 self._committed(process, *arguments[:2])
-            case "consume" if self._has_one_broker:
+            case "claim" if self._has_one_broker:
                 for delivery in answer:
                     self._delivered(process, delivery)
             case "finish":
-                reports: list[Report] = arguments[1]
+                reports: list[TaskReport] = arguments[1]
                 self._let_go([report.task_id for report in reports])
-            case "give_back":
+            case "return_tasks":
                 self._let_go(arguments[1])
             case "cancel":
                 self._let_go(arguments[0])
@@ -79,14 +79,14 @@ class Witness:
         if self._given_back.get(shard) == epoch:
             self._blame("-", f"{process} stored something in shard {shard} after it had given it back")
 
-    def _delivered(self, worker: str, delivery: Delivery) -> None:
+    def _delivered(self, worker: str, delivery: TaskClaim) -> None:
         task_id = delivery.task.task_id
         holder, number = self._held.get(task_id, ("", 0))
         # A higher number is a delivery after a loss.
-        if delivery.number <= number:
+        if delivery.delivery_count <= number:
             told = f"{task_id} is handed to {worker} while {holder} holds it"
             self.violations.append(Violation("I4", delivery.task.job_id, told))
-        self._held[task_id] = (worker, delivery.number)
+        self._held[task_id] = (worker, delivery.delivery_count)
 
     def _let_go(self, task_ids: list[str]) -> None:
         for task_id in task_ids:

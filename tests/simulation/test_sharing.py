@@ -18,7 +18,7 @@ from simulation.workflow_drafts import NodeDraft, compiled
 from windlass.brokers.memory import MemoryBroker
 from windlass.core.changes import Task
 from windlass.core.messages import Submitted
-from windlass.ports.broker import Delivery
+from windlass.ports.broker import TaskClaim
 from windlass.ports.control import Submit
 from windlass.ports.store import Lease
 from windlass.testing.virtual_time import VirtualClock
@@ -166,25 +166,25 @@ def test_a_release_by_a_former_owner_is_noticed() -> None:
     ("between", "arguments", "expected"),
     [
         ("extend", ("w1", ["j_a_1"]), ["I4"]),
-        ("give_back", ("w1", ["j_a_1"]), []),
+        ("return_tasks", ("w1", ["j_a_1"]), []),
         ("cancel", (["j_a_1"],), []),
     ],
 )
 def test_a_task_that_two_hold_at_once_is_noticed(between: str, arguments: tuple[Any, ...], expected: list[str]) -> None:
     found = witness()
-    found.done("w1", "consume", ("w1", ["default"], 1, 0.0), [Delivery(task(), 1)])
+    found.done("w1", "claim", ("w1", ["default"], 1, 0.0), [TaskClaim(task(), 1)])
     found.done("w1", between, arguments, None)
 
-    found.done("w2", "consume", ("w2", ["default"], 1, 0.0), [Delivery(task(), 1)])
+    found.done("w2", "claim", ("w2", ["default"], 1, 0.0), [TaskClaim(task(), 1)])
 
     assert told(found) == expected
 
 
 def test_a_delivery_after_a_loss_is_no_violation() -> None:
     found = witness()
-    found.done("w1", "consume", ("w1", ["default"], 1, 0.0), [Delivery(task(), 1)])
+    found.done("w1", "claim", ("w1", ["default"], 1, 0.0), [TaskClaim(task(), 1)])
 
-    found.done("w2", "consume", ("w2", ["default"], 1, 0.0), [Delivery(task(), 2)])
+    found.done("w2", "claim", ("w2", ["default"], 1, 0.0), [TaskClaim(task(), 2)])
 
     assert told(found) == []
 
@@ -200,35 +200,35 @@ def seats(count: int) -> list[Seat]:
 async def test_a_former_owner_that_reads_on_steals_nothing() -> None:
     former, owner = seats(2)
     await owner.send(0, [Submitted("a"), Submitted("b")])
-    await former.gather(0, 10, 0.0)
-    await owner.gather(0, 1, 0.0)
-    await former.gather(0, 10, 0.0)
+    await former.receive(0, 10, 0.0)
+    await owner.receive(0, 1, 0.0)
+    await former.receive(0, 10, 0.0)
     await owner.acknowledge(0, 1)
     await owner.rewind(0)
 
-    assert list(await owner.gather(0, 10, 0.0)) == [Submitted("b")]
+    assert list(await owner.receive(0, 10, 0.0)) == [Submitted("b")]
 
 
 async def test_a_process_acknowledges_what_it_gathered_and_nothing_else() -> None:
     owner, other = seats(2)
     await owner.send(0, [Submitted("a")])
-    await owner.gather(0, 10, 0.0)
+    await owner.receive(0, 10, 0.0)
     await owner.send(0, [Submitted("b")])
     await owner.acknowledge(0, 5)
 
-    assert list(await other.gather(0, 10, 0.0)) == [Submitted("b")]
+    assert list(await other.receive(0, 10, 0.0)) == [Submitted("b")]
 
 
 async def test_what_was_gathered_before_everything_was_lost_takes_nothing_new_along() -> None:
     server = SharedBroker(VirtualClock())
     owner = Seat(server)
     await owner.send(0, [Submitted("a")])
-    await owner.gather(0, 10, 0.0)
+    await owner.receive(0, 10, 0.0)
     server.lose_everything()
     await owner.send(0, [Submitted("b")])
     await owner.acknowledge(0, 1)
 
-    assert list(await owner.gather(0, 10, 0.0)) == [Submitted("b")]
+    assert list(await owner.receive(0, 10, 0.0)) == [Submitted("b")]
 
 
 def test_a_seat_has_every_call_of_a_broker() -> None:

@@ -11,7 +11,7 @@ from msgspec import Struct
 from windlass.core.changes import Task
 from windlass.core.instants import MICROSECONDS
 from windlass.core.messages import Message, TaskLost
-from windlass.ports.broker import ALL_QUEUES, HELD_SHOWN_MAX, Delivery, HeldTask, QueueSeen, Report, WorkerSeen
+from windlass.ports.broker import ALL_QUEUES, HELD_SHOWN_MAX, HeldTask, QueueInfo, TaskClaim, TaskReport, WorkerInfo
 from windlass.ports.clock import Clock
 
 # What is gathered is complete when so many turns of the loop brought no more: a worker needs two from one report to the
@@ -144,20 +144,20 @@ class MemoryBroker:
             self._queues[queue] = dict(sorted(lines.items(), reverse=True))
         return line
 
-    async def consume(
+    async def claim(
         self, worker_id: str, queues: Sequence[str], limit: int, wait_seconds: float
-    ) -> Sequence[Delivery]:
+    ) -> Sequence[TaskClaim]:
         taken = self._take(worker_id, queues, limit)
         if not taken and wait_seconds > 0:
             await self._work.wait(wait_seconds)
             taken = self._take(worker_id, queues, limit)
         return taken
 
-    def _take(self, worker_id: str, queues: Sequence[str], limit: int) -> list[Delivery]:
+    def _take(self, worker_id: str, queues: Sequence[str], limit: int) -> list[TaskClaim]:
         now = self._seen_at[worker_id] = self._clock.now()
         self._serves[worker_id] = tuple(queues)
         held = self._held.setdefault(worker_id, {})
-        taken: list[Delivery] = []
+        taken: list[TaskClaim] = []
         for queue in self._queues if ALL_QUEUES in queues else queues:
             for line in self._queues.get(queue, {}).values():
                 while line and len(taken) < limit:
@@ -169,7 +169,7 @@ class MemoryBroker:
                     self._depths[queue] -= 1
                     entry.deliveries += 1
                     held[entry.task.task_id] = None
-                    taken.append(Delivery(entry.task, entry.deliveries))
+                    taken.append(TaskClaim(entry.task, entry.deliveries))
         return taken
 
     async def extend(self, worker_id: str, task_ids: Sequence[str]) -> Sequence[str]:
@@ -180,7 +180,7 @@ class MemoryBroker:
                 self._entries[task_id].extended_at = now
         return [task_id for task_id in task_ids if task_id not in held]
 
-    async def finish(self, worker_id: str, reports: Sequence[Report]) -> None:
+    async def finish(self, worker_id: str, reports: Sequence[TaskReport]) -> None:
         self._seen_at[worker_id] = self._clock.now()
         held = self._held.setdefault(worker_id, {})
         shards: set[int] = set()
@@ -197,7 +197,7 @@ class MemoryBroker:
         for shard in shards:
             self._inbox(shard).bell.ring()
 
-    async def give_back(self, worker_id: str, task_ids: Sequence[str]) -> None:
+    async def return_tasks(self, worker_id: str, task_ids: Sequence[str]) -> None:
         held = self._held.setdefault(worker_id, {})
         for task_id in reversed(task_ids):
             if task_id in held:
@@ -248,28 +248,28 @@ class MemoryBroker:
             self._stops.setdefault(entry.worker_id, []).append(task_id)
             self._stopping.ring()
 
-    async def cancelled(self, worker_id: str, wait_seconds: float) -> Sequence[str]:
+    async def receive_cancellations(self, worker_id: str, wait_seconds: float) -> Sequence[str]:
         if worker_id not in self._stops and wait_seconds > 0:
             await self._stopping.wait(wait_seconds)
         return self._stops.pop(worker_id, [])
 
-    async def workers(self) -> Sequence[WorkerSeen]:
+    async def workers(self) -> Sequence[WorkerInfo]:
         return [self._seen(worker_id, seen_at) for worker_id, seen_at in sorted(self._seen_at.items())]
 
-    def _seen(self, worker_id: str, seen_at: int) -> WorkerSeen:
+    def _seen(self, worker_id: str, seen_at: int) -> WorkerInfo:
         held = self._held.get(worker_id, {})
         tasks = nsmallest(HELD_SHOWN_MAX, (HeldTask(self._entries[task_id].taken_at, task_id) for task_id in held))
-        return WorkerSeen(worker_id, self._serves.get(worker_id, ()), len(held), seen_at, tasks)
+        return WorkerInfo(worker_id, self._serves.get(worker_id, ()), len(held), seen_at, tasks)
 
-    async def queues(self) -> Sequence[QueueSeen]:
+    async def queues(self) -> Sequence[QueueInfo]:
         running = Counter(self._entries[task_id].task.queue for held in self._held.values() for task_id in held)
         now = self._clock.now()
-        found: list[QueueSeen] = []
+        found: list[QueueInfo] = []
         for queue in sorted(self._depths.keys() | running.keys()):
             depth = self._depths[queue]
             if depth or running[queue]:
                 waits = (now - self._oldest(queue)) / MICROSECONDS if depth else None
-                found.append(QueueSeen(queue, depth, running[queue], waits))
+                found.append(QueueInfo(queue, depth, running[queue], waits))
         return found
 
     def _oldest(self, queue: str) -> int:
@@ -298,7 +298,7 @@ class MemoryBroker:
         inbox.unread.extend(messages)
         inbox.bell.ring()
 
-    async def gather(self, shard: int, limit: int, wait_seconds: float) -> Sequence[Message]:
+    async def receive(self, shard: int, limit: int, wait_seconds: float) -> Sequence[Message]:
         inbox = self._inbox(shard)
         if not inbox.unread and wait_seconds > 0:
             await inbox.bell.wait(wait_seconds)
@@ -329,9 +329,9 @@ class MemoryBroker:
 
     # What is done
 
-    def tell_done(self, ids: Sequence[str]) -> None:
+    def notify_done(self, ids: Sequence[str]) -> None:
         for hear in self._hearing:
             hear(ids)
 
-    def hear_done(self, hear: Callable[[Sequence[str]], None]) -> None:
+    def subscribe_done(self, hear: Callable[[Sequence[str]], None]) -> None:
         self._hearing.append(hear)

@@ -18,14 +18,14 @@ ALL_QUEUES = "*"
 HELD_SHOWN_MAX = 100
 
 
-class Delivery(Struct, frozen=True, gc=False):
-    """A task in a worker's hands. `number` counts how often this attempt was handed out, from 1."""
+class TaskClaim(Struct, frozen=True, gc=False):
+    """A task in a worker's hands. `delivery_count` counts how often this attempt was handed out, from 1."""
 
     task: Task
-    number: int = 1
+    delivery_count: int = 1
 
 
-class Report(Struct, frozen=True, gc=False):
+class TaskReport(Struct, frozen=True, gc=False):
     """What a worker says at the end of a delivery."""
 
     task_id: str
@@ -36,11 +36,11 @@ class Report(Struct, frozen=True, gc=False):
 class HeldTask(Struct, frozen=True, order=True):
     """A task in a worker's hands, and since when."""
 
-    since: int
+    claimed_at: int
     task_id: str
 
 
-class WorkerSeen(Struct, frozen=True):
+class WorkerInfo(Struct, frozen=True):
     """A worker as the broker knows it: when it last said anything, and how much it holds."""
 
     worker_id: str
@@ -51,7 +51,7 @@ class WorkerSeen(Struct, frozen=True):
     tasks: Sequence[HeldTask] = ()
 
 
-class QueueSeen(Struct, frozen=True):
+class QueueInfo(Struct, frozen=True):
     """A queue with something in it: how much waits, for how long at most, and how much workers have of it."""
 
     queue: str
@@ -72,9 +72,9 @@ class Broker(Protocol):
         """Queue tasks. One that is already queued or held, by its task id, is dropped."""
         ...
 
-    async def consume(
+    async def claim(
         self, worker_id: str, queues: Sequence[str], limit: int, wait_seconds: float
-    ) -> Sequence[Delivery]:
+    ) -> Sequence[TaskClaim]:
         """Take up to `limit` tasks, higher priority first, then oldest; wait at most so long for the first one."""
         ...
 
@@ -82,11 +82,11 @@ class Broker(Protocol):
         """Say that the worker lives and holds these. Returns those it should stop: cancelled, or no longer its own."""
         ...
 
-    async def finish(self, worker_id: str, reports: Sequence[Report]) -> None:
+    async def finish(self, worker_id: str, reports: Sequence[TaskReport]) -> None:
         """Deliver results to their shards and let go of the tasks, in one step each. The core drops a second report."""
         ...
 
-    async def give_back(self, worker_id: str, task_ids: Sequence[str]) -> None:
+    async def return_tasks(self, worker_id: str, task_ids: Sequence[str]) -> None:
         """Return held tasks to the head of their queues, as if never taken: a worker that stops does this."""
         ...
 
@@ -98,15 +98,15 @@ class Broker(Protocol):
         """Drop queued tasks; ask the holders of the others to stop, through `cancelled` and `extend`."""
         ...
 
-    async def cancelled(self, worker_id: str, wait_seconds: float) -> Sequence[str]:
+    async def receive_cancellations(self, worker_id: str, wait_seconds: float) -> Sequence[str]:
         """Tasks held by the worker that it was asked to stop since the last call; waits for the first."""
         ...
 
-    async def workers(self) -> Sequence[WorkerSeen]:
+    async def workers(self) -> Sequence[WorkerInfo]:
         """Every worker that was not found dead, by id."""
         ...
 
-    async def queues(self) -> Sequence[QueueSeen]:
+    async def queues(self) -> Sequence[QueueInfo]:
         """Every queue that has tasks waiting or held, by name. It takes no time that grows with what waits."""
         ...
 
@@ -118,7 +118,7 @@ class Broker(Protocol):
         """Put messages into a shard's inbox."""
         ...
 
-    async def gather(self, shard: int, limit: int, wait_seconds: float) -> Sequence[Message]:
+    async def receive(self, shard: int, limit: int, wait_seconds: float) -> Sequence[Message]:
         """Messages of a shard in order, up to `limit`, waiting for the first. They stay until acknowledged.
 
         One process gathers for tens of shards at a time: they share one connection that waits."""
@@ -132,10 +132,10 @@ class Broker(Protocol):
         """Receive again from the oldest message not acknowledged: a new owner, or one that lost its memory."""
         ...
 
-    def tell_done(self, ids: Sequence[str]) -> None:
+    def notify_done(self, ids: Sequence[str]) -> None:
         """Tell every process that jobs have ended or requests were applied: a hint, sent soon, which may get lost."""
         ...
 
-    def hear_done(self, hear: Callable[[Sequence[str]], None]) -> None:
+    def subscribe_done(self, hear: Callable[[Sequence[str]], None]) -> None:
         """From now on call `hear` with the ids that any process tells of; some are missed, some come twice."""
         ...

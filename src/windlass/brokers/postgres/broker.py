@@ -16,7 +16,7 @@ from windlass.brokers.notifier import Subscription
 from windlass.brokers.postgres.connection import Dial, Link, Notices
 from windlass.core.changes import Task
 from windlass.core.messages import Message, TaskLost
-from windlass.ports.broker import ALL_QUEUES, HELD_SHOWN_MAX, Delivery, HeldTask, QueueSeen, Report, WorkerSeen
+from windlass.ports.broker import ALL_QUEUES, HELD_SHOWN_MAX, HeldTask, QueueInfo, TaskClaim, TaskReport, WorkerInfo
 from windlass.ports.message_codec import decode_message, encode_message
 
 # What one statement handles at most.
@@ -125,17 +125,17 @@ class PostgresBroker:
             )
             self._tell_workers(row[0] for row in rows)
 
-    async def consume(
+    async def claim(
         self, worker_id: str, queues: Sequence[str], limit: int, wait_seconds: float
-    ) -> Sequence[Delivery]:
+    ) -> Sequence[TaskClaim]:
         limit = min(limit, BATCH_MAX)
         if wait_seconds <= 0:
             return await self._take(worker_id, queues, limit)
         ear = self._ear(*(f"work:{queue}" for queue in queues), key=("work", worker_id, *queues))
         return await self._bells.awaited(ear, lambda: self._take(worker_id, queues, limit), limit, wait_seconds)
 
-    async def _take(self, worker_id: str, queues: Sequence[str], limit: int) -> Sequence[Delivery]:
-        asking = asyncio.ensure_future(self._link.fetch("take", worker_id, list(queues), limit))
+    async def _take(self, worker_id: str, queues: Sequence[str], limit: int) -> Sequence[TaskClaim]:
+        asking = asyncio.ensure_future(self._link.fetch("claim", worker_id, list(queues), limit))
         try:
             return _deliveries(await asyncio.shield(asking))
         except asyncio.CancelledError:
@@ -145,13 +145,13 @@ class PostgresBroker:
                 asking.cancel()
             elif not asking.cancelled() and asking.exception() is None:
                 taken = _deliveries(asking.result())
-                await self.give_back(worker_id, [delivery.task.task_id for delivery in taken])
+                await self.return_tasks(worker_id, [delivery.task.task_id for delivery in taken])
             raise
 
     async def extend(self, worker_id: str, task_ids: Sequence[str]) -> Sequence[str]:
         return [row[0] for row in await self._link.fetch("extend", worker_id, list(task_ids))]
 
-    async def finish(self, worker_id: str, reports: Sequence[Report]) -> None:
+    async def finish(self, worker_id: str, reports: Sequence[TaskReport]) -> None:
         for part in _batches([(report, encode_message(report.message)) for report in reports]):
             told = [report for report, _ in part]
             stopped = await self._link.fetch(
@@ -164,9 +164,9 @@ class PostgresBroker:
             self._tell_shards(report.shard for report in told)
             self._tell_holders(row[0] for row in stopped)
 
-    async def give_back(self, worker_id: str, task_ids: Sequence[str]) -> None:
+    async def return_tasks(self, worker_id: str, task_ids: Sequence[str]) -> None:
         if task_ids:
-            rows = await self._link.fetch("give_back", worker_id, list(task_ids))
+            rows = await self._link.fetch("return_tasks", worker_id, list(task_ids))
             self._tell_workers(row[0] for row in rows)
 
     async def reclaim(self, silent_seconds: float) -> int:
@@ -207,7 +207,7 @@ class PostgresBroker:
         for part in _portions(task_ids):
             self._tell_holders([row[0] for row in await self._link.fetch("cancel", part)])
 
-    async def cancelled(self, worker_id: str, wait_seconds: float) -> Sequence[str]:
+    async def receive_cancellations(self, worker_id: str, wait_seconds: float) -> Sequence[str]:
         if wait_seconds <= 0:
             return await self._stops(worker_id)
         ear = self._ear(f"stop:{worker_id}", key=("stop", worker_id))
@@ -216,17 +216,17 @@ class PostgresBroker:
     async def _stops(self, worker_id: str) -> Sequence[str]:
         return [row[0] for row in await self._link.fetch("stops", worker_id, STOPS_MAX)]
 
-    async def workers(self) -> Sequence[WorkerSeen]:
+    async def workers(self) -> Sequence[WorkerInfo]:
         held: dict[str, list[HeldTask]] = {}
         for holder, task_id, since in await self._link.fetch("held", WORKERS_MAX * HELD_SHOWN_MAX, HELD_SHOWN_MAX):
             held.setdefault(holder, []).append(HeldTask(since, task_id))
         return [
-            WorkerSeen(worker_id, tuple(queues), count, seen_at, sorted(held.get(worker_id, ())))
+            WorkerInfo(worker_id, tuple(queues), count, seen_at, sorted(held.get(worker_id, ())))
             for worker_id, queues, seen_at, count in await self._link.fetch("workers", WORKERS_MAX)
         ]
 
-    async def queues(self) -> Sequence[QueueSeen]:
-        return [QueueSeen(*row) for row in await self._link.fetch("queues", COUNTED_MAX)]
+    async def queues(self) -> Sequence[QueueInfo]:
+        return [QueueInfo(*row) for row in await self._link.fetch("queues", COUNTED_MAX)]
 
     async def missing(self, task_ids: Sequence[str]) -> Sequence[str]:
         return [row[0] for part in _portions(task_ids) for row in await self._link.fetch("missing", part)]
@@ -249,7 +249,7 @@ class PostgresBroker:
             # Nothing to say to other processes: whoever waits in this one goes on.
             self._inbox(shard).ear.nudge()
 
-    async def gather(self, shard: int, limit: int, wait_seconds: float) -> Sequence[Message]:
+    async def receive(self, shard: int, limit: int, wait_seconds: float) -> Sequence[Message]:
         inbox = self._inbox(shard)
         limit = min(limit, BATCH_MAX)
         return await self._bells.awaited(inbox.ear, lambda: self._read(shard, inbox, limit), limit, wait_seconds)
@@ -257,7 +257,7 @@ class PostgresBroker:
     async def _read(self, shard: int, inbox: _Inbox, limit: int) -> Sequence[Message]:
         reading, at = inbox.reading, asyncio.get_running_loop().time()
         known = [*inbox.gathered, *inbox.unreadable]
-        rows = await self._link.fetch("gather", shard, inbox.floor, known, limit)
+        rows = await self._link.fetch("receive", shard, inbox.floor, known, limit)
         if reading != inbox.reading:
             inbox.ear.ring()
             return ()
@@ -296,18 +296,18 @@ class PostgresBroker:
 
     # What is done
 
-    def tell_done(self, ids: Sequence[str]) -> None:
-        self._notices.tell_done(ids)
+    def notify_done(self, ids: Sequence[str]) -> None:
+        self._notices.notify_done(ids)
 
-    def hear_done(self, hear: Callable[[Sequence[str]], None]) -> None:
-        self._notices.hear_done(hear)
+    def subscribe_done(self, hear: Callable[[Sequence[str]], None]) -> None:
+        self._notices.subscribe_done(hear)
 
 
-def _deliveries(rows: Sequence[Any]) -> list[Delivery]:
-    deliveries: list[Delivery] = []
+def _deliveries(rows: Sequence[Any]) -> list[TaskClaim]:
+    deliveries: list[TaskClaim] = []
     for body, number in rows:
         try:
-            deliveries.append(Delivery(_tasks.decode(body), number))
+            deliveries.append(TaskClaim(_tasks.decode(body), number))
         except msgspec.DecodeError:
             # Nobody extends it, so it is taken back, dropped, and published again.
             log.warning("a task that cannot be read is left alone: %r", body[:200])

@@ -202,11 +202,11 @@ class Notices:
             self.bells.ring(channel)
         self._tell_soon(channels)
 
-    def tell_done(self, ids: Sequence[str]) -> None:
+    def notify_done(self, ids: Sequence[str]) -> None:
         """Say everywhere that jobs have ended or requests were applied, soon."""
         self._tell_soon([DONE + one for one in ids])
 
-    def hear_done(self, hear: Callable[[Sequence[str]], None]) -> None:
+    def subscribe_done(self, hear: Callable[[Sequence[str]], None]) -> None:
         """From now on call `hear` with the ids of what is said to be done."""
         self._hearing.append(hear)
 

@@ -19,7 +19,7 @@ from windlass.brokers.redis.subscriber import ChannelListener
 from windlass.core.changes import Task
 from windlass.core.instants import MICROSECONDS
 from windlass.core.messages import Message
-from windlass.ports.broker import HELD_SHOWN_MAX, Delivery, HeldTask, QueueSeen, Report, WorkerSeen
+from windlass.ports.broker import HELD_SHOWN_MAX, HeldTask, QueueInfo, TaskClaim, TaskReport, WorkerInfo
 from windlass.ports.message_codec import decode_message, encode_message
 
 PREFIX = "windlass:"
@@ -107,35 +107,35 @@ class RedisBroker:
             parts = ((task.task_id, task.queue, task.priority, _body(task)) for task in tasks)
             await self._run_all("publish", (), _batches(parts))
 
-    async def consume(
+    async def claim(
         self, worker_id: str, queues: Sequence[str], limit: int, wait_seconds: float
-    ) -> Sequence[Delivery]:
+    ) -> Sequence[TaskClaim]:
         if wait_seconds <= 0:
             return await self._take(worker_id, queues, limit)
         ear = self._ear(*(f"work:{queue}" for queue in queues), key=("work", worker_id, *queues))
         limit = min(limit, BATCH_MAX)
         return await self._bells.awaited(ear, lambda: self._take(worker_id, queues, limit), limit, wait_seconds)
 
-    async def _take(self, worker_id: str, queues: Sequence[str], limit: int) -> Sequence[Delivery]:
-        async def give_back(found: Sequence[Any]) -> None:
-            await self.give_back(worker_id, [delivery.task.task_id for delivery in _deliveries(found)])
+    async def _take(self, worker_id: str, queues: Sequence[str], limit: int) -> Sequence[TaskClaim]:
+        async def return_tasks(found: Sequence[Any]) -> None:
+            await self.return_tasks(worker_id, [delivery.task.task_id for delivery in _deliveries(found)])
 
         serves = msgspec.json.encode(queues)
         arguments: list[Argument] = [worker_id, min(limit, BATCH_MAX), serves, *queues]
-        found = await self._link.run(self._scripts["take"], self._prefix, arguments, give_back)
+        found = await self._link.run(self._scripts["claim"], self._prefix, arguments, return_tasks)
         return _deliveries(found)
 
     async def extend(self, worker_id: str, task_ids: Sequence[str]) -> Sequence[str]:
         answers = await self._run_all("extend", [worker_id], _portions(task_ids))
         return [task_id.decode() for answer in answers for task_id in answer]
 
-    async def finish(self, worker_id: str, reports: Sequence[Report]) -> None:
+    async def finish(self, worker_id: str, reports: Sequence[TaskReport]) -> None:
         parts = ((report.task_id, report.shard, encode_message(report.message)) for report in reports)
         await self._run_all("finish", [worker_id], _batches(parts))
 
-    async def give_back(self, worker_id: str, task_ids: Sequence[str]) -> None:
+    async def return_tasks(self, worker_id: str, task_ids: Sequence[str]) -> None:
         for part in _portions(task_ids):
-            await self._run("give_back", [worker_id, *part])
+            await self._run("return_tasks", [worker_id, *part])
 
     async def reclaim(self, silent_seconds: float) -> int:
         count, cursor = 0, b"0"
@@ -149,7 +149,7 @@ class RedisBroker:
         for part in _portions(task_ids):
             await self._run("cancel", part)
 
-    async def cancelled(self, worker_id: str, wait_seconds: float) -> Sequence[str]:
+    async def receive_cancellations(self, worker_id: str, wait_seconds: float) -> Sequence[str]:
         if wait_seconds <= 0:
             return await self._stops(worker_id)
         ear = self._ear(f"stop:{worker_id}", key=("stop", worker_id))
@@ -159,14 +159,14 @@ class RedisBroker:
         found = await self._link.call("LPOP", f"{self._prefix}stops:{worker_id}", STOPS_MAX)
         return [task_id.decode() for task_id in found or ()]
 
-    async def workers(self) -> Sequence[WorkerSeen]:
+    async def workers(self) -> Sequence[WorkerInfo]:
         found = await self._run("workers", [WORKERS_MAX, HELD_SHOWN_MAX])
         return sorted((_seen(*one) for one in found), key=lambda worker: worker.worker_id)
 
-    async def queues(self) -> Sequence[QueueSeen]:
+    async def queues(self) -> Sequence[QueueInfo]:
         found = await self._run("queues", ())
         return [
-            QueueSeen(name.decode(), depth, running, waits / MICROSECONDS if waits >= 0 else None)
+            QueueInfo(name.decode(), depth, running, waits / MICROSECONDS if waits >= 0 else None)
             for name, depth, running, waits in sorted(found)
         ]
 
@@ -190,7 +190,7 @@ class RedisBroker:
             # Nothing to say to other processes: whoever waits in this one goes on.
             self._inbox(shard).ear.nudge()
 
-    async def gather(self, shard: int, limit: int, wait_seconds: float) -> Sequence[Message]:
+    async def receive(self, shard: int, limit: int, wait_seconds: float) -> Sequence[Message]:
         inbox = self._inbox(shard)
         limit = min(limit, BATCH_MAX)
         return await self._bells.awaited(inbox.ear, lambda: self._read(shard, inbox, limit), limit, wait_seconds)
@@ -247,11 +247,11 @@ class RedisBroker:
 
     # What is done
 
-    def tell_done(self, ids: Sequence[str]) -> None:
+    def notify_done(self, ids: Sequence[str]) -> None:
         for part in _portions(ids, BATCH_MAX):
             self._link.hint("PUBLISH", self._prefix + DONE, " ".join(part))
 
-    def hear_done(self, hear: Callable[[Sequence[str]], None]) -> None:
+    def subscribe_done(self, hear: Callable[[Sequence[str]], None]) -> None:
         if not self._hearing:
             self._subscription.listen([DONE], self._hear_done)
         self._hearing.append(hear)
@@ -263,21 +263,21 @@ class RedisBroker:
             hear(ids)
 
 
-def _deliveries(found: Sequence[Any]) -> list[Delivery]:
-    deliveries: list[Delivery] = []
+def _deliveries(found: Sequence[Any]) -> list[TaskClaim]:
+    deliveries: list[TaskClaim] = []
     for body, number in zip(found[::2], found[1::2], strict=True):
         try:
-            deliveries.append(Delivery(_tasks.decode(body[body.index(b"\n") + 1 :]), number))
+            deliveries.append(TaskClaim(_tasks.decode(body[body.index(b"\n") + 1 :]), number))
         except (msgspec.DecodeError, ValueError):
             # Nobody extends it, so it is taken back, and after some losses its shard gives it up.
             log.warning("a task that cannot be read is left alone: %r", body[:200])
     return deliveries
 
 
-def _seen(worker_id: bytes, at: bytes, serves: bytes, held: int, *tasks: bytes) -> WorkerSeen:
+def _seen(worker_id: bytes, at: bytes, serves: bytes, held: int, *tasks: bytes) -> WorkerInfo:
     queues = msgspec.json.decode(serves or b"[]", type=tuple[str, ...])
     named = [HeldTask(int(since), task_id.decode()) for task_id, since in zip(tasks[::2], tasks[1::2], strict=True)]
-    return WorkerSeen(worker_id.decode(), queues, held, int(at), sorted(named))
+    return WorkerInfo(worker_id.decode(), queues, held, int(at), sorted(named))
 
 
 def _body(task: Task) -> bytes:

@@ -10,7 +10,7 @@ select task_id, nextval('broker_numbers'), queue, priority, body
     on conflict (task_id) do nothing
 returning queue;
 
--- name: take
+-- name: claim
 select taken_body, delivery from broker_take($1, $2, $3);
 
 -- name: extend
@@ -43,7 +43,7 @@ with gone as (
 )
 select distinct worker_id from stopped;
 
--- name: give_back
+-- name: return_tasks
 -- The number stays, and with it the place in the queue.
 update broker_tasks set holder = null, extended_at = null
  where task_id = any ($2::text[]) and holder = $1
@@ -125,7 +125,7 @@ select task_id from unnest($1::text[]) as named (task_id)
 insert into broker_inbox (shard, number, message)
 select $1, nextval('broker_numbers'), message from unnest($2::bytea[]) as new (message);
 
--- name: gather
+-- name: receive
 -- Reading takes nothing away. Numbers are given before commits, so one that was late may be below those already read:
 -- what was gathered is therefore left out by name, and only what is old is left out by number.
 select number, message from broker_inbox
