@@ -1,4 +1,4 @@
-"""What a broker carries: tasks a second through publish, consume, finish, gather and acknowledge, and one at a time.
+"""What a broker carries: tasks a second through publish, claim, finish, receive and acknowledge, and one at a time.
 
 From the top folder: `python -m benchmarks.brokers [memory] [redis] [postgres]`. Servers are private ones without fsync.
 """
