@@ -13,7 +13,7 @@ from tests.contracts.brokers import empty_postgres
 from tests.contracts.ends import listening
 from tests.contracts.test_broker import QUEUES, ids, report, task
 from tests.servers import Server, free_port, start_postgres
-from windlass.brokers.postgres import connection
+from windlass.brokers.postgres import connection, notifications
 from windlass.brokers.postgres.broker import PostgresBroker
 from windlass.core.errors import BrokerUnavailable
 from windlass.core.messages import Submitted
@@ -70,7 +70,7 @@ async def test_ends_told_while_the_server_is_away_disturb_nobody(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # How soon the one who listens notices that it was cut off.
-    monkeypatch.setattr(connection, "PULSE_SECONDS", 0.1)
+    monkeypatch.setattr(notifications, "PING_SECONDS", 0.1)
     broker = await PostgresBroker.open(server.url)
     listener = await listening(broker, broker)
     server.process.send_signal(signal.SIGQUIT)
@@ -104,7 +104,7 @@ async def test_those_who_start_together_make_the_tables_once(postgres_url: str) 
 async def test_tables_that_went_away_are_made_again(postgres_url: str) -> None:
     broker = await PostgresBroker.open(postgres_url)
     other = await asyncpg.connect(postgres_url)
-    await other.execute("drop table broker_tasks, broker_inbox, broker_workers, broker_stops")
+    await other.execute("drop table broker_tasks, broker_inbox, broker_workers, broker_cancellations")
     await other.close()
     await broker.publish([task("a")])
 
@@ -153,7 +153,7 @@ async def test_idle_tables_are_empty(broker: PostgresBroker, broker_database: st
         await broker.acknowledge(0, len(await broker.receive(0, 500, 0.0)))
 
     other = await asyncpg.connect(broker_database)
-    tables = ("broker_tasks", "broker_inbox", "broker_stops")
+    tables = ("broker_tasks", "broker_inbox", "broker_cancellations")
     counts = [await other.fetchval(f"select count(*) from {table}") for table in tables]
     await other.close()
     assert counts == [0, 0, 0]

@@ -44,8 +44,8 @@ async def age_redis(url: str, seconds: float) -> None:
         for key in (PREFIX + "workers", *client.scan_iter(f"{PREFIX}tasks:*")):
             for member in client.zrange(key, 0, -1):
                 client.execute_command("ZINCRBY", key, -microseconds, member)
-        for task_id in client.hkeys(PREFIX + "beats"):
-            client.hincrby(PREFIX + "beats", task_id, -microseconds)
+        for task_id in client.hkeys(PREFIX + "heartbeats"):
+            client.hincrby(PREFIX + "heartbeats", task_id, -microseconds)
         for task_id, lease in cast("dict[bytes, bytes]", client.hgetall(PREFIX + "leases")).items():
             number, taken_at, rest = lease.split(b" ", 2)
             aged = b"%s %d %s" % (number, int(taken_at) - microseconds, rest)
@@ -87,7 +87,7 @@ async def empty_postgres(url: str) -> None:
     connection = await asyncpg.connect(url)
     for attempt in range(EMPTIED_MAX):
         try:
-            await connection.execute("truncate broker_tasks, broker_inbox, broker_workers, broker_stops")
+            await connection.execute("truncate broker_tasks, broker_inbox, broker_workers, broker_cancellations")
             break
         except asyncpg.DeadlockDetectedError:
             # It locks one table after the other, and a broker at work may have the next one: either may be the victim.
