@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Raw, Struct
 
-from windlass.core.changes import Event, IterationRow, NodeRow
+from windlass.core.changes import Event, NodeRow
 from windlass.core.plan import Plan
 from windlass.ports.store import Request, StoredJob
+from windlass.stores.memory.records import LoopRecords
 
 
 class Execution(Struct):
@@ -51,15 +52,6 @@ class Sunk(Struct, frozen=True):
 
     identity: str
     output: Raw
-
-
-class LoopRecords(Struct, frozen=True):
-    """What a job's rows tell of its loops and its series of calls, of all generations."""
-
-    iterations: Sequence[IterationRow] = ()
-    # By the node's number and its generation; pages also by index (-1 outside of loops) and call.
-    collections: Mapping[tuple[int, int], Sequence[bytes]] = {}
-    pages: Mapping[tuple[int, int, int, int], Raw] = {}
 
 
 class JobHistory(Struct, frozen=True):

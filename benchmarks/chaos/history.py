@@ -12,11 +12,12 @@ from msgspec import Raw, Struct, field
 
 from benchmarks.chaos.handlers import Begun, Ended
 from simulation.checker import check_job
-from simulation.history import Execution, JobHistory, LoopRecords, Sunk, Violation
+from simulation.history import Execution, JobHistory, Sunk, Violation
 from windlass.core.changes import Event, IterationRow, NodeRow
 from windlass.engine.plan_cache import Plans
 from windlass.factory import compiled
 from windlass.ports.store import Request, Store, StoredJob
+from windlass.stores.memory.records import LoopRecords
 from windlass.stores.postgres.pool import Session, connect
 from windlass.stores.rows import decode_page, event_of, job_of, node_of, task_of
 
