@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 
 from simulation.scenarios import prepare_seed, run_seed
-from simulation.simulator import Report, Simulation
+from simulation.simulator import Simulation, SimulationReport
 
 FAILURES_SHOWN_MAX = 10
 VIOLATIONS_SHOWN_MAX = 5
@@ -21,10 +21,10 @@ def replay_command(seed: int) -> str:
     return f"python -m simulation --seed {seed}"
 
 
-def results(seeds: Sequence[int], processes: int) -> "Iterator[tuple[int, Future[Report]]]":
+def results(seeds: Sequence[int], processes: int) -> "Iterator[tuple[int, Future[SimulationReport]]]":
     """Each seed with its report, or with what it raised, in order."""
     with ProcessPoolExecutor(processes) as pool:
-        waiting: list[tuple[int, Future[Report]]] = []
+        waiting: list[tuple[int, Future[SimulationReport]]] = []
         for seed in seeds:
             waiting.append((seed, pool.submit(run_seed, seed)))
             if len(waiting) >= AHEAD_MAX:
@@ -51,9 +51,9 @@ def run_many(first: int, count: int, processes: int) -> int:
                 print(f"seed {seed}: {len(found)} violations; replay with: {replay_command(seed)}")
                 print("\n".join(f"    {text}" for text in found[:VIOLATIONS_SHOWN_MAX]))
     seconds = time.perf_counter() - began
-    told = ", ".join(f"{value:,} {name}" for name, value in totals.items())
+    describe = ", ".join(f"{value:,} {name}" for name, value in totals.items())
     print(f"{count:,} seeds in {seconds:.1f} s ({1000 * seconds / count:.1f} ms each): {failed} with violations")
-    print(f"  {told}")
+    print(f"  {describe}")
     return failed
 
 
@@ -61,7 +61,7 @@ def run_one(seed: int) -> int:
     """Run one seed and show the timeline of every job that something is wrong with."""
     simulation, scenario = prepare_seed(seed)
     report = simulation.run(scenario.play)
-    print(f"seed {seed}: {simulation.setting}")
+    print(f"seed {seed}: {simulation.config}")
     print(f"  {report.jobs} jobs, {report.events} events, {report.executions} executions, {report.calls} calls, "
           f"{report.restarts} restarts, {report.seconds:.1f} s of virtual time")  # fmt: skip
     for violation in report.violations:

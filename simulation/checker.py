@@ -6,13 +6,13 @@ Each violation names its invariant and the evidence. Nothing here knows where th
 import msgspec
 from msgspec import Raw
 
-from simulation.case import Case, text_of
 from simulation.checks.effects import check_effects
 from simulation.checks.loops import COMPARED, check_bounds, check_loops, check_overlap
 from simulation.checks.templates import check_templates
 from simulation.history import History, JobHistory, Violation
-from simulation.replay.job import Fold
-from simulation.replay.state import UNFINISHED, Folded
+from simulation.job_record import JobRecord, text_of
+from simulation.replay.job import ReplayedJob
+from simulation.replay.state import UNFINISHED, ReplayedUnit
 from windlass.core.changes import NodeRow
 from windlass.core.instants import MICROSECONDS
 from windlass.core.plan import NodeKind
@@ -40,26 +40,26 @@ def check_job(
     history: JobHistory, *, settled: bool = False, clocks_steady: bool = True, undisturbed: bool = False
 ) -> list[Violation]:
     """Every violation in the history of one job."""
-    case = Case(history, clocks_steady=clocks_steady)
-    fold = case.fold
+    record = JobRecord(history, clocks_steady=clocks_steady)
+    fold = record.fold
     _check_job_row(fold, history.job)
     for node in fold.nodes.values():
-        _check_row(fold, node.own, case.rows.get(node.plan.id))
-    check_loops(case)
-    check_effects(case)
-    check_templates(case)
+        _check_row(fold, node.own, record.rows.get(node.plan.id))
+    check_loops(record)
+    check_effects(record)
+    check_templates(record)
     _check_requests(fold, history, settled=settled)
     if undisturbed:
         _check_promptness(fold, history)
-        check_overlap(case)
-        check_bounds(case, PROMPT_MICROSECONDS)
+        check_overlap(record)
+        check_bounds(record, PROMPT_MICROSECONDS)
     if settled and fold.status not in _JOB_ENDED:
         states = {name: node.own.state for name, node in fold.nodes.items() if node.own.state in UNFINISHED}
-        fold.blame("I14", f"the job is {fold.status} and nothing happens any more; unfinished: {states}")
+        fold.report("I14", f"the job is {fold.status} and nothing happens any more; unfinished: {states}")
     return fold.violations
 
 
-def _check_job_row(fold: Fold, job: StoredJob) -> None:
+def _check_job_row(fold: ReplayedJob, job: StoredJob) -> None:
     for name, folded in (
         ("status", fold.status),
         ("round", fold.round),
@@ -68,74 +68,74 @@ def _check_job_row(fold: Fold, job: StoredJob) -> None:
         ("completed_at", fold.completed_at),
     ):
         if getattr(job, name) != folded:
-            fold.blame("I2", f"the row says {name} {getattr(job, name)}, the events say {folded}")
+            fold.report("I2", f"the row says {name} {getattr(job, name)}, the events say {folded}")
     if fold.status == "failed" and _decoded(job.error) != fold.error:
-        fold.blame("I2", f"the row says error {_decoded(job.error)}, the events say {fold.error}")
+        fold.report("I2", f"the row says error {_decoded(job.error)}, the events say {fold.error}")
     timed_out = fold.status == "failed" and fold.error.get("type") == "timeout" and "node_id" not in fold.error
-    if timed_out and fold.notes.clocks_steady and (job.completed_at or 0) < (job.deadline_at or 0):
-        fold.blame("I22", f"the job timed out at {job.completed_at}, its deadline is {job.deadline_at}")
+    if timed_out and fold.findings.clocks_steady and (job.completed_at or 0) < (job.deadline_at or 0):
+        fold.report("I22", f"the job timed out at {job.completed_at}, its deadline is {job.deadline_at}")
     if fold.status == "completed" and job.error is not None:
-        fold.blame("I13", f"the job completed with the error {_decoded(job.error)}")
+        fold.report("I13", f"the job completed with the error {_decoded(job.error)}")
 
 
-def _check_row(fold: Fold, node: Folded, row: NodeRow | None) -> None:
+def _check_row(fold: ReplayedJob, node: ReplayedUnit, row: NodeRow | None) -> None:
     name = node.plan.id
     if row is None:
         if node.state != "pending":
-            fold.blame("I2", f"{name} has no row, the events say {node.state}")
+            fold.report("I2", f"{name} has no row, the events say {node.state}")
         return
     if row.status != node.state:
-        fold.blame("I2", f"the row of {name} says {row.status}, the events say {node.state}")
+        fold.report("I2", f"the row of {name} says {row.status}, the events say {node.state}")
         return
     if node.plan.kind is not NodeKind.TASK:
         return
     for field in COMPARED:
         if getattr(row, field) != getattr(node, field):
-            told = f"{field} {getattr(row, field)}, the events say {getattr(node, field)}"
-            fold.blame("I2", f"the row of {name} ({row.status}) says {told}")
+            describe = f"{field} {getattr(row, field)}, the events say {getattr(node, field)}"
+            fold.report("I2", f"the row of {name} ({row.status}) says {describe}")
     if _decoded(row.error) != node.error:
-        fold.blame("I2", f"the row of {name} says error {_decoded(row.error)}, the events say {node.error}")
+        fold.report("I2", f"the row of {name} says error {_decoded(row.error)}, the events say {node.error}")
     # A failure that is allowed counts as done, with null as its output.
     has_output = row.output is not None and (node.state != "failed" or row.output != _NULL)
     if has_output != (node.state == "completed"):
-        fold.blame("I27", f"{name} is {node.state} and the output of its row is {text_of(row.output)}")
+        fold.report("I27", f"{name} is {node.state} and the output of its row is {text_of(row.output)}")
 
 
-def _check_promptness(fold: Fold, history: JobHistory) -> None:
+def _check_promptness(fold: ReplayedJob, history: JobHistory) -> None:
     """Where nothing went wrong, nothing of a job runs on after its end, and a timeout is kept."""
     job = history.job
     if job.completed_at is None or job.round:
         return
     if job.deadline_at is not None and job.completed_at > job.deadline_at + PROMPT_MICROSECONDS:
         late = (job.completed_at - job.deadline_at) / MICROSECONDS
-        fold.blame("I23", f"the job ended {late:.1f} s after its timeout")
+        fold.report("I23", f"the job ended {late:.1f} s after its timeout")
     allowed_until = job.completed_at + PROMPT_MICROSECONDS
     for run in history.executions:
         if run.started_at > allowed_until or (run.outcome == "succeeded" and (run.finished_at or 0) > allowed_until):
-            fold.blame("I31", f"{run.node_id} attempt {run.attempt} ran on after the job had ended")
+            fold.report("I31", f"{run.node_id} attempt {run.attempt} ran on after the job had ended")
 
 
 # What people asked for
 
 
-def _check_requests(fold: Fold, history: JobHistory, *, settled: bool) -> None:
+def _check_requests(fold: ReplayedJob, history: JobHistory, *, settled: bool) -> None:
     retries = 0
     for request, applied in history.requests:
         if settled and not applied:
-            fold.blame("I14", f"the request {request.request_id} ({request.kind}) was never applied")
+            fold.report("I14", f"the request {request.request_id} ({request.kind}) was never applied")
         if not applied:
             continue
         if request.kind == "retry":
             retries += 1
         elif fold.status not in _JOB_ENDED and not fold.round:
-            fold.blame("I31", f"the cancel {request.request_id} was applied, and the job is {fold.status}")
+            fold.report("I31", f"the cancel {request.request_id} was applied, and the job is {fold.status}")
     if retries and not fold.round:
         left = [n for n, node in fold.nodes.items() if node.own.state == "cancelled" or _failed_hard(node.own)]
         if left:
-            fold.blame("I14", f"a retry was applied, and {left} were not reset")
+            fold.report("I14", f"a retry was applied, and {left} were not reset")
 
 
-def _failed_hard(node: Folded) -> bool:
+def _failed_hard(node: ReplayedUnit) -> bool:
     return node.state == "failed" and not node.plan.allow_failure
 
 
@@ -148,19 +148,19 @@ def _check_submits(history: History) -> list[Violation]:
             first = by_key.setdefault((job.workflow_id, job.idempotency_key), job.job_id)
             if first != job.job_id:
                 found.append(Violation("I25", job.job_id, f"has the idempotency key of {first}"))
-    for told in history.acknowledged:
-        job = jobs.get(told.job_id)
+    for describe in history.acknowledged:
+        job = jobs.get(describe.job_id)
         if job is None:
-            found.append(Violation("I24", told.job_id, "was acknowledged and does not exist"))
+            found.append(Violation("I24", describe.job_id, "was acknowledged and does not exist"))
             continue
-        if told.idempotency_key is not None:
-            known = by_key.get((told.workflow_id, told.idempotency_key))
-            if known != told.job_id:
-                evidence = f"was acknowledged for the key {told.idempotency_key!r}, which belongs to {known}"
-                found.append(Violation("I25", told.job_id, evidence))
-            if job.body_digest != told.body_digest:
-                evidence = f"was given back for another body under the key {told.idempotency_key!r}"
-                found.append(Violation("I25", told.job_id, evidence))
+        if describe.idempotency_key is not None:
+            known = by_key.get((describe.workflow_id, describe.idempotency_key))
+            if known != describe.job_id:
+                evidence = f"was acknowledged for the key {describe.idempotency_key!r}, which belongs to {known}"
+                found.append(Violation("I25", describe.job_id, evidence))
+            if job.body_digest != describe.body_digest:
+                evidence = f"was given back for another body under the key {describe.idempotency_key!r}"
+                found.append(Violation("I25", describe.job_id, evidence))
     return found
 
 

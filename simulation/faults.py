@@ -32,7 +32,7 @@ class Fault(Enum):
     """What becomes of one call to a port."""
 
     FAIL_BEFORE = "the call fails and does nothing"
-    FAIL_AFTER = "the call takes effect, and the caller is told that it failed"
+    FAIL_AFTER = "the call takes effect, and the caller is describe that it failed"
     KILL_BEFORE = "the process dies before the call"
     KILL_AFTER = "the process dies after the call took effect"
     DELAY = "the call takes long"
@@ -41,14 +41,14 @@ class Fault(Enum):
     STOP = "the process is stopped once the call took effect, and goes on long afterwards"
 
 
-class Life:
+class SimulatedProcess:
     """A process of the simulation: everything that runs in it ends with it."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.dead = False
         self.refused = False
-        # Ports and calls that fail whatever the chooser says: a network that is cut, a heartbeat that gets lost.
+        # Ports and calls that fail whatever the fault_plan says: a network that is cut, a heartbeat that gets lost.
         self.cut: set[str] = set()
         self.tasks: list[asyncio.Task[Any]] = []
         self.died = asyncio.Event()
@@ -58,7 +58,7 @@ class Life:
     def spawn(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
         """Run something inside the process; whatever it starts belongs to the process too."""
         context = copy_context()
-        context.run(_LIFE.set, self)
+        context.run(_PROCESS.set, self)
         return asyncio.get_running_loop().create_task(work, context=context)
 
     def kill(self) -> None:
@@ -93,12 +93,12 @@ class Life:
             raise asyncio.CancelledError(f"{self.name} is dead")
 
 
-_LIFE: ContextVar[Life | None] = ContextVar("life", default=None)
+_PROCESS: ContextVar[SimulatedProcess | None] = ContextVar("process", default=None)
 
 
-def current_life() -> Life | None:
+def current_process() -> SimulatedProcess | None:
     """The simulated process that the running code belongs to."""
-    return _LIFE.get()
+    return _PROCESS.get()
 
 
 def adopt_tasks(loop: asyncio.AbstractEventLoop) -> None:
@@ -107,20 +107,20 @@ def adopt_tasks(loop: asyncio.AbstractEventLoop) -> None:
     def make(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> "asyncio.Task[Any]":
         task = asyncio.Task(work, loop=loop, **options)
         context = options.get("context")
-        life = _LIFE.get() if context is None else context.get(_LIFE)
-        if life is not None:
-            life.tasks.append(task)
-            if life.dead:
+        process = _PROCESS.get() if context is None else context.get(_PROCESS)
+        if process is not None:
+            process.tasks.append(task)
+            if process.dead:
                 task.cancel()
         return task
 
     loop.set_task_factory(make)
 
 
-class Chooser(Protocol):
+class FaultPlan(Protocol):
     """Decides what becomes of each call."""
 
-    def choose(self, life: Life, port: str, call: str) -> Fault | None:
+    def choose(self, process: SimulatedProcess, port: str, call: str) -> Fault | None:
         """The fault of the call that is about to be made."""
         ...
 
@@ -141,10 +141,10 @@ class Chooser(Protocol):
         ...
 
 
-class Calm:
+class NoFaults:
     """Nothing goes wrong."""
 
-    def choose(self, life: Life, port: str, call: str) -> Fault | None:
+    def choose(self, process: SimulatedProcess, port: str, call: str) -> Fault | None:
         """No fault."""
         return None
 
@@ -164,7 +164,7 @@ class Calm:
         """The order stays."""
 
 
-class FaultAt(Calm):
+class FaultAtCall(NoFaults):
     """One fault, at the call with the given number; without one it only counts."""
 
     def __init__(self, number: int = -1, fault: Fault | None = None) -> None:
@@ -172,33 +172,33 @@ class FaultAt(Calm):
         self.fault = fault
         self.calls: list[str] = []
         # What else happens just before that call.
-        self.disaster: Callable[[], None] | None = None
+        self.disruption: Callable[[], None] | None = None
 
-    def choose(self, life: Life, port: str, call: str) -> Fault | None:
+    def choose(self, process: SimulatedProcess, port: str, call: str) -> Fault | None:
         """The fault, when its turn has come."""
         self.calls.append(f"{port}.{call}")
         if len(self.calls) - 1 != self.number:
             return None
-        if self.disaster is not None:
-            self.disaster()
+        if self.disruption is not None:
+            self.disruption()
         return self.fault
 
 
 class RandomFaults:
-    """Faults by chance, at rates that differ from seed to seed, until they are stopped."""
+    """Faults by random, at rates that differ from seed to seed, until they are stopped."""
 
-    def __init__(self, chance: Random, rates: Mapping[Fault, float], latency: float) -> None:
+    def __init__(self, random: Random, rates: Mapping[Fault, float], latency: float) -> None:
         self.active = True
-        self._chance = chance
+        self._random = random
         self._rates = [(fault, rate) for fault, rate in rates.items() if rate > 0]
         self._total = sum(rate for _, rate in self._rates)
         self._latency = latency
 
-    def choose(self, life: Life, port: str, call: str) -> Fault | None:
+    def choose(self, process: SimulatedProcess, port: str, call: str) -> Fault | None:
         """A fault, rarely."""
         if not self.active or not self._rates:
             return None
-        roll = self._chance.random()
+        roll = self._random.random()
         if roll >= self._total:
             return None
         for fault, rate in self._rates:
@@ -209,19 +209,19 @@ class RandomFaults:
 
     def seconds(self) -> float:
         """Nothing at all, or a little."""
-        return self._chance.random() * self._latency if self._latency else 0.0
+        return self._random.random() * self._latency if self._latency else 0.0
 
     def delay(self) -> float:
         """Up to the bound."""
-        return self._chance.random() * DELAY_SECONDS_MAX
+        return self._random.random() * DELAY_SECONDS_MAX
 
     def stop(self) -> float:
         """Shorter or longer than a lease."""
-        return self._chance.uniform(*STOP_SECONDS)
+        return self._random.uniform(*STOP_SECONDS)
 
     def shuffle(self, things: list[Any]) -> None:
         """Any order."""
-        self._chance.shuffle(things)
+        self._random.shuffle(things)
 
 
 def can_happen(fault: Fault, call: str) -> bool:
@@ -234,8 +234,8 @@ def can_happen(fault: Fault, call: str) -> bool:
     return not (fault is Fault.FAIL_AFTER and call == "claim")
 
 
-class Watch(Protocol):
-    """Is told of every call."""
+class CallListener(Protocol):
+    """Is describe of every call."""
 
     def begun(self, process: str, call: str, arguments: tuple[Any, ...]) -> None:
         """A process is about to make a call."""
@@ -246,14 +246,19 @@ class Watch(Protocol):
         ...
 
 
-class Wire:
+class FaultyConnection:
     """A port as one simulated process sees it. Attributes are the port's methods, with faults in between."""
 
     def __init__(
-        self, name: str, port: Callable[[], object], life: Life, chooser: Chooser, watch: Watch | None = None
+        self,
+        name: str,
+        port: Callable[[], object],
+        process: SimulatedProcess,
+        fault_plan: FaultPlan,
+        watch: CallListener | None = None,
     ) -> None:
         self.name = name
-        self.life = life
+        self.process = process
         # Calls under way, by name.
         self.active: Counter[str] = Counter()
         # Those of them that have reached the port and wait there.
@@ -262,13 +267,15 @@ class Wire:
         self.failed: set[tuple[str, int | None]] = set()
         self.calls = 0
         self._port = port
-        self._chooser = chooser
-        self._watch = watch
+        self._fault_plan = fault_plan
+        self._listener = watch
         self._delivered: list[Any] = []
 
     def __getattr__(self, call: str) -> Any:
         if call in PARTS:
-            part = Wire(self.name, lambda: getattr(self._port(), call), self.life, self._chooser, self._watch)
+            part = FaultyConnection(
+                self.name, lambda: getattr(self._port(), call), self.process, self._fault_plan, self._listener
+            )
             part.active, part.inside, part.failed = self.active, self.inside, self.failed
             setattr(self, call, part)
             return part
@@ -292,31 +299,31 @@ class Wire:
 
     def _hint(self, call: str, *arguments: Any) -> None:
         # What is lost is as if it had never been said: there is no fault to choose.
-        if not self.life.dead and self.life.cut.isdisjoint((self.name, call)):
+        if not self.process.dead and self.process.cut.isdisjoint((self.name, call)):
             getattr(self._port(), call)(*arguments)
 
     async def _through(self, call: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        if self._watch is not None:
-            self._watch.begun(self.life.name, call, arguments)
-        await self.life.alive()
-        fault = self._chooser.choose(self.life, self.name, call)
-        if fault is Fault.FAIL_BEFORE or not self.life.cut.isdisjoint((self.name, call)):
+        if self._listener is not None:
+            self._listener.begun(self.process.name, call, arguments)
+        await self.process.alive()
+        fault = self._fault_plan.choose(self.process, self.name, call)
+        if fault is Fault.FAIL_BEFORE or not self.process.cut.isdisjoint((self.name, call)):
             raise self._failure(call)
         if fault is Fault.KILL_BEFORE:
             self._kill()
-        seconds = self._chooser.delay() if fault is Fault.DELAY else self._chooser.seconds()
+        seconds = self._fault_plan.delay() if fault is Fault.DELAY else self._fault_plan.seconds()
         if seconds:
             await asyncio.sleep(seconds)
-            await self.life.alive()
-        if call == "take_lease" and self.life.refused:
-            raise AssertionError(f"{self.life.name} takes a lease again that it was told it had lost")
+            await self.process.alive()
+        if call == "take_lease" and self.process.refused:
+            raise AssertionError(f"{self.process.name} takes a lease again that it was describe it had lost")
         self.inside[call] += 1
         try:
             answer = await self._effect(call, arguments, options)
             if fault is Fault.REPEAT:
                 answer = await self._repeat(call, arguments, options, answer)
         except StaleLease:
-            self.life.refused = True
+            self.process.refused = True
             raise
         finally:
             self.inside[call] -= 1
@@ -326,17 +333,17 @@ class Wire:
             self._kill()
         if fault is Fault.SHUFFLE:
             answer = list(answer)
-            self._chooser.shuffle(answer)
+            self._fault_plan.shuffle(answer)
         if fault is Fault.STOP:
-            self.life.pause()
-            asyncio.get_running_loop().call_later(self._chooser.stop(), self.life.resume)
-        await self.life.alive()
+            self.process.pause()
+            asyncio.get_running_loop().call_later(self._fault_plan.stop(), self.process.resume)
+        await self.process.alive()
         return answer
 
     async def _effect(self, call: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
         answer = await getattr(self._port(), call)(*arguments, **options)
-        if self._watch is not None:
-            self._watch.done(self.life.name, call, arguments, answer)
+        if self._listener is not None:
+            self._listener.done(self.process.name, call, arguments, answer)
         return answer
 
     async def _repeat(self, call: str, arguments: tuple[Any, ...], options: dict[str, Any], answer: Any) -> Any:
@@ -349,12 +356,12 @@ class Wire:
         return [*answer, *self._delivered[-1:]]
 
     async def _later(self, call: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
-        await asyncio.sleep(self._chooser.delay())
+        await asyncio.sleep(self._fault_plan.delay())
         await self._effect(call, arguments, options)
 
     def _kill(self) -> None:
-        self.life.kill()
-        raise asyncio.CancelledError(f"{self.life.name} is dead")
+        self.process.kill()
+        raise asyncio.CancelledError(f"{self.process.name} is dead")
 
     def _failure(self, call: str) -> Exception:
         if self.name == "broker":

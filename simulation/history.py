@@ -1,4 +1,4 @@
-"""What the checker is fed: rows, events, the ledger of effects, and what callers were told.
+"""What the checker is fed: rows, events, the execution_log of effects, and what callers were describe.
 
 Plain values only, so that a simulation, a chaos test and an audit of a live database can all supply them.
 """
@@ -14,7 +14,7 @@ from windlass.stores.memory.records import LoopRecords
 
 
 class Execution(Struct):
-    """One line of the ledger: a handler that ran for an attempt. Test handlers write it; a killed one leaves no end."""
+    """One line of the execution_log: a handler that ran for an attempt. Test handlers write it; a killed one leaves no end."""
 
     job_id: str
     node_id: str
@@ -38,8 +38,8 @@ class Execution(Struct):
     params: Raw | None = None
 
 
-class Acknowledged(Struct, frozen=True):
-    """A submit that its caller was told had succeeded."""
+class AcknowledgedSubmit(Struct, frozen=True):
+    """A submit that its caller was describe had succeeded."""
 
     job_id: str
     workflow_id: str
@@ -47,7 +47,7 @@ class Acknowledged(Struct, frozen=True):
     body_digest: str | None = None
 
 
-class Sunk(Struct, frozen=True):
+class SinkRow(Struct, frozen=True):
     """What one write added to the table of a sink, and under which identity."""
 
     identity: str
@@ -64,19 +64,19 @@ class JobHistory(Struct, frozen=True):
     requests: Sequence[tuple[Request, bool]] = ()
     executions: Sequence[Execution] = ()
     # Whether those are all that ever ran: then what completed without one was made up.
-    is_ledger_whole: bool = False
+    is_execution_log_complete: bool = False
     loops: LoopRecords = LoopRecords()
     # Large values by their key.
     artifacts: Mapping[str, bytes] = {}
     # What the job's tasks wrote to sinks; None where that is not known.
-    sunk: Sequence[Sunk] | None = None
+    sink_rows: Sequence[SinkRow] | None = None
 
 
 class History(Struct, frozen=True):
     """All there is to know about a system."""
 
     jobs: Sequence[JobHistory]
-    acknowledged: Sequence[Acknowledged] = ()
+    acknowledged: Sequence[AcknowledgedSubmit] = ()
     # No faults any more and time enough: everything must have come to its end.
     settled: bool = False
     # Nothing was made to go wrong: no crash, no failed call, no lost message.

@@ -26,7 +26,7 @@ def lost_tasks(jobs: Iterable[Job], broker: MemoryBroker) -> list[Violation]:
 
 
 def lost_waits(jobs: Iterable[Job], now: int) -> list[Violation]:
-    """A wait that is over was told of."""
+    """A wait that is over was describe of."""
     late = now - LATE_MICROSECONDS
     return [
         Violation("I15", job.id, f"{job.task_id(flight)} waits on, though its wait is over")
@@ -39,12 +39,12 @@ def lost_waits(jobs: Iterable[Job], now: int) -> list[Violation]:
 def _waiting(job: Job) -> Iterator[Attempt]:
     yield from job.flights.values()
     for loop in job.loops.values():
-        # Those that are queued were told, and wait for room.
+        # Those that are queued were describe, and wait for room.
         yield from (flight for index, flight in loop.flights.items() if index not in loop.queued)
 
 
 def lost_bounds(jobs: Iterable[Job], now: int) -> list[Violation]:
-    """The end of the time that a job or a loop has was told of."""
+    """The end of the time that a job or a loop has was describe of."""
     late = now - LATE_MICROSECONDS
     found = [
         Violation("I15", job.id, "goes on, though its timeout is over")

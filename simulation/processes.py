@@ -8,12 +8,12 @@ from typing import Any
 from msgspec import Struct, structs
 
 from simulation import workflow_drafts
-from simulation.faults import Chooser, Life, Wire
+from simulation.call_observer import CallObserver
+from simulation.execution_log import ExecutionLog
+from simulation.faults import FaultPlan, FaultyConnection, SimulatedProcess
 from simulation.history import Violation
-from simulation.ledger import Ledger
 from simulation.memory_sink import MemorySink
-from simulation.shared_broker import Seat, SharedBroker
-from simulation.witness import Witness
+from simulation.shared_broker import SharedBroker, SharedBrokerClient
 from windlass.brokers.memory import MemoryBroker
 from windlass.core.changes import Task
 from windlass.core.errors import BrokerUnavailable, CommitUnknown, StaleLease, StoreUnavailable
@@ -38,10 +38,10 @@ _SHARING_DUTIES = Duties(silent_seconds=6.0, reap_seconds=2.0, flight_seconds=10
 _HEARTBEAT_SECONDS, _SHARING_HEARTBEAT_SECONDS = 5.0, 2.0
 
 
-class Setting(Struct, frozen=True):
+class SystemConfig(Struct, frozen=True):
     """How the simulated system is built."""
 
-    # The broker lives in the engine's process and dies with it; else it stands apart and survives, as Redis would.
+    # The broker processes in the engine's process and dies with it; else it stands apart and survives, as Redis would.
     embedded: bool = True
     workers: int = 1
     concurrency: int = 16
@@ -59,17 +59,17 @@ class Setting(Struct, frozen=True):
     join_seconds_max: float = 0.0
 
 
-class Post:
+class EngineSlot:
     """A place in which one engine runs after another."""
 
     def __init__(self, *, owns: bool, joins_after: float) -> None:
         self.owns = owns
         self.joins_after = joins_after
-        self.life: Life | None = None
+        self.process: SimulatedProcess | None = None
         # Once it is up.
         self.engine: Engine | None = None
-        self.store: Wire | None = None
-        self.broker: Wire | None = None
+        self.store: FaultyConnection | None = None
+        self.broker: FaultyConnection | None = None
 
 
 class World(Struct, frozen=True):
@@ -79,77 +79,81 @@ class World(Struct, frozen=True):
     store: MemoryStore
     artifacts: MemoryArtifacts
     sink: MemorySink
-    ledger: Ledger
+    execution_log: ExecutionLog
     plans: dict[tuple[str, int], Plan]
     # Besides the scripted one.
     handlers: dict[str, Handler] = {}
 
 
-class Crew:
+class ProcessSupervisor:
     """Keeps the processes of a simulation running, whatever is done to them."""
 
-    def __init__(self, setting: Setting, chooser: Chooser, chance: Random, world: World) -> None:
-        self.posts = _posts(setting, chance)
-        self.workers: list[Worker | None] = [None] * setting.workers
-        self.worker_lives: list[Life | None] = [None] * setting.workers
+    def __init__(self, config: SystemConfig, fault_plan: FaultPlan, random: Random, world: World) -> None:
+        self.engine_slots = _engine_slots(config, random)
+        self.workers: list[Worker | None] = [None] * config.workers
+        self.worker_processes: list[SimulatedProcess | None] = [None] * config.workers
         # Paused processes whose place another one has.
-        self.zombies: list[Life] = []
-        self.wires: list[Wire] = []
+        self.zombies: list[SimulatedProcess] = []
+        self.connections: list[FaultyConnection] = []
         self.restarts = 0
         # Whether the broker that stands apart lost everything once.
         self.is_flushed = False
         self.violations: list[Violation] = []
         self.up = asyncio.Event()
-        self._setting = setting
-        self._chooser = chooser
-        self._chance = chance
+        self._config = config
+        self._fault_plan = fault_plan
+        self._random = random
         self._world = world
-        self._witness = Witness(is_shared=bool(setting.engines), has_one_broker=not setting.embedded)
+        self._observer = CallObserver(is_shared=bool(config.engines), has_one_broker=not config.embedded)
         self._shared = SharedBroker(world.clock)
         self._embedded: MemoryBroker | None = None
         self._engine_port: Callable[[], object] = lambda: None
         self._named = 0
         self._published: list[Task] = []
-        self._registry = {workflow_drafts.HANDLER: world.ledger.handler(), **world.handlers}
+        self._registry = {workflow_drafts.HANDLER: world.execution_log.handler(), **world.handlers}
 
     def found(self) -> list[Violation]:
         """What was noticed so far."""
-        return [*self.violations, *self._witness.violations]
+        return [*self.violations, *self._observer.violations]
 
     @property
     def broker(self) -> MemoryBroker | None:
         """The queues of the moment."""
-        return self._embedded if self._setting.embedded else self._shared.broker
+        return self._embedded if self._config.embedded else self._shared.broker
 
     def keepers(self) -> "list[asyncio.Task[None]]":
         """Start everything; these tasks never end."""
-        keepers = [asyncio.ensure_future(self._keep_engine(post)) for post in self.posts]
-        return keepers + [asyncio.ensure_future(self._keep_worker(slot)) for slot in range(self._setting.workers)]
+        keepers = [asyncio.ensure_future(self._keep_engine(engine_slot)) for engine_slot in self.engine_slots]
+        return keepers + [asyncio.ensure_future(self._keep_worker(slot)) for slot in range(self._config.workers)]
 
     def end(self) -> None:
         """End everything at once."""
-        for life in (*(post.life for post in self.posts), *self.worker_lives, *self.zombies):
-            if life is not None:
-                life.kill()
+        for process in (
+            *(engine_slot.process for engine_slot in self.engine_slots),
+            *self.worker_processes,
+            *self.zombies,
+        ):
+            if process is not None:
+                process.kill()
         for worker in self.workers:
             if worker is not None:
                 worker.abort()
 
-    def _wire(self, name: str, port: Callable[[], object], life: Life) -> Any:
-        wire = Wire(name, port, life, self._chooser, self)
-        self.wires.append(wire)
+    def _wire(self, name: str, port: Callable[[], object], process: SimulatedProcess) -> Any:
+        wire = FaultyConnection(name, port, process, self._fault_plan, self)
+        self.connections.append(wire)
         return wire
 
-    def _new_life(self, kind: str) -> Life:
+    def _new_process(self, kind: str) -> SimulatedProcess:
         self._named += 1
-        return Life(f"{kind}-{self._named}")
+        return SimulatedProcess(f"{kind}-{self._named}")
 
     def _broker_port(self) -> Callable[[], object]:
         """The broker as a new process has it."""
-        if self._setting.embedded:
+        if self._config.embedded:
             own = self._embedded = MemoryBroker(self._world.clock)
             return lambda: own
-        seat = Seat(self._shared)
+        seat = SharedBrokerClient(self._shared)
         return lambda: seat
 
     def _compile(self, stored: StoredWorkflow) -> Plan:
@@ -159,65 +163,65 @@ class Crew:
 
     def begun(self, process: str, call: str, arguments: tuple[Any, ...]) -> None:
         """A process is about to make a call."""
-        self._witness.begun(process, call, arguments)
+        self._observer.begun(process, call, arguments)
 
     def done(self, process: str, call: str, arguments: tuple[Any, ...], answer: Any) -> None:
         """A call took effect."""
-        self._witness.done(process, call, arguments, answer)
+        self._observer.done(process, call, arguments, answer)
         if call == "finish":
             now = asyncio.get_running_loop().time()
             for report in arguments[1]:
-                self._world.ledger.accepted.setdefault(report.task_id, now)
+                self._world.execution_log.accepted.setdefault(report.task_id, now)
         elif call == "publish":
             self._published.extend(arguments[0])
 
     # Engines
 
-    async def _keep_engine(self, post: Post) -> None:
+    async def _keep_engine(self, engine_slot: EngineSlot) -> None:
         """Start an engine, and another one when it dies."""
-        if post.joins_after:
-            await asyncio.sleep(post.joins_after)
+        if engine_slot.joins_after:
+            await asyncio.sleep(engine_slot.joins_after)
         while True:
-            life = post.life = self._new_life("engine")
-            engine = self._new_engine(post, life)
-            starting = life.spawn(engine.start())
-            died = asyncio.ensure_future(life.died.wait())
+            process = engine_slot.process = self._new_process("engine")
+            engine = self._new_engine(engine_slot, process)
+            starting = process.spawn(engine.start())
+            died = asyncio.ensure_future(process.died.wait())
             await asyncio.wait([starting, died], return_when=asyncio.FIRST_COMPLETED)
-            if starting.done() and not life.dead and self._has_started(starting):
-                post.engine = engine
+            if starting.done() and not process.dead and self._has_started(starting):
+                engine_slot.engine = engine
                 self.up.set()
-                lost = None if self._setting.engines else engine.lost
+                lost = None if self._config.engines else engine.lost
                 await asyncio.wait([died] if lost is None else [lost, died], return_when=asyncio.FIRST_COMPLETED)
-                if lost is not None and lost.done() and not life.dead:
+                if lost is not None and lost.done() and not process.dead:
                     self._note_end(lost)
             died.cancel()
-            self._after_engine(post, life)
+            self._after_engine(engine_slot, process)
             self.restarts += 1
-            await asyncio.sleep(self._chance.random() * RESTART_SECONDS_MAX)
+            await asyncio.sleep(self._random.random() * RESTART_SECONDS_MAX)
 
-    def _new_engine(self, post: Post, life: Life) -> Engine:
-        setting = self._setting
+    def _new_engine(self, engine_slot: EngineSlot, process: SimulatedProcess) -> Engine:
+        config = self._config
         self._engine_port = self._broker_port()
-        store = post.store = self._wire("store", lambda: self._world.store, life)
-        broker = post.broker = self._wire("broker", self._engine_port, life)
-        sharing = Sharing(setting.shards, setting.lease_seconds, owns=post.owns) if setting.engines else None
-        duties = _SHARING_DUTIES if setting.engines else Duties()
-        chance = Random(self._chance.random())
+        store = engine_slot.store = self._wire("store", lambda: self._world.store, process)
+        broker = engine_slot.broker = self._wire("broker", self._engine_port, process)
+        sharing = Sharing(config.shards, config.lease_seconds, owns=engine_slot.owns) if config.engines else None
+        duties = _SHARING_DUTIES if config.engines else Duties()
+        random = Random(self._random.random())
         return Engine(
             store,
             broker,
             self._world.clock,
             Plans(store, self._compile),
-            self._wire("artifacts", lambda: self._world.artifacts, life),
-            chance,
-            owner=life.name,
-            duties=structs.replace(duties, sweep_seconds=setting.sweep_seconds),
+            self._wire("artifacts", lambda: self._world.artifacts, process),
+            random,
+            owner=process.name,
+            duties=structs.replace(duties, sweep_seconds=config.sweep_seconds),
             sharing=sharing,
         )
 
     def _has_started(self, starting: "asyncio.Task[Any]") -> bool:
         error = None if starting.cancelled() else starting.exception()
-        if self._setting.engines and isinstance(error, EXPECTED):
+        if self._config.engines and isinstance(error, EXPECTED):
             return False  # it says why, and its supervisor starts it again
         self._note_end(starting)
         return True
@@ -225,83 +229,83 @@ class Crew:
     def _note_end(self, task: "asyncio.Task[Any]") -> None:
         error = None if task.cancelled() else task.exception()
         if error is not None and not (isinstance(error, StaleLease) and self.zombies):
-            told = f"the engine ended by itself: {type(error).__name__}: {error}"
-            self.violations.append(Violation("I5", "-", told))
+            describe = f"the engine ended by itself: {type(error).__name__}: {error}"
+            self.violations.append(Violation("I5", "-", describe))
 
-    def _after_engine(self, post: Post, life: Life) -> None:
-        self._take_down(post)
-        if life not in self.zombies:
-            life.kill()
-        if self._setting.embedded and life not in self.zombies:
+    def _after_engine(self, engine_slot: EngineSlot, process: SimulatedProcess) -> None:
+        self._take_down(engine_slot)
+        if process not in self.zombies:
+            process.kill()
+        if self._config.embedded and process not in self.zombies:
             self.kill_workers()
 
-    def _take_down(self, post: Post) -> None:
-        post.engine = None
-        if not any(other.engine for other in self.posts):
+    def _take_down(self, engine_slot: EngineSlot) -> None:
+        engine_slot.engine = None
+        if not any(other.engine for other in self.engine_slots):
             self.up.clear()
 
-    async def leave(self, post: Post) -> None:
+    async def leave(self, engine_slot: EngineSlot) -> None:
         """Have an engine stop in good order; another comes in its place."""
-        life, engine = post.life, post.engine
-        if life is None or engine is None:
+        process, engine = engine_slot.process, engine_slot.engine
+        if process is None or engine is None:
             return
-        self._take_down(post)
-        stopping = life.spawn(engine.stop())
+        self._take_down(engine_slot)
+        stopping = process.spawn(engine.stop())
         await asyncio.wait([stopping], timeout=LEAVE_SECONDS_MAX)
         if stopping.done() and not stopping.cancelled() and not isinstance(stopping.exception(), EXPECTED):
             self._note_end(stopping)
-        life.kill()
+        process.kill()
 
-    def usurp(self) -> Life | None:
+    def usurp(self) -> SimulatedProcess | None:
         """Pause the embedded process; another one takes its place. The paused one is given back, to be resumed."""
-        [post] = self.posts
-        life = post.life
-        if life is None or life.dead or post.engine is None:
+        [engine_slot] = self.engine_slots
+        process = engine_slot.process
+        if process is None or process.dead or engine_slot.engine is None:
             return None
-        life.pause()
-        self.zombies.append(life)
-        for slot, worker_life in enumerate(self.worker_lives):
-            if worker_life is not None and not worker_life.dead:
-                worker_life.pause()
-                self.zombies.append(worker_life)
+        process.pause()
+        self.zombies.append(process)
+        for slot, worker_process in enumerate(self.worker_processes):
+            if worker_process is not None and not worker_process.dead:
+                worker_process.pause()
+                self.zombies.append(worker_process)
                 self.workers[slot] = None
-                worker_life.died.set()
-        life.died.set()
-        return life
+                worker_process.died.set()
+        process.died.set()
+        return process
 
     # Workers
 
     async def _keep_worker(self, slot: int) -> None:
         """Start a worker, and another one when it dies."""
-        setting, world = self._setting, self._world
-        heartbeat_seconds = _SHARING_HEARTBEAT_SECONDS if setting.engines else _HEARTBEAT_SECONDS
+        config, world = self._config, self._world
+        heartbeat_seconds = _SHARING_HEARTBEAT_SECONDS if config.engines else _HEARTBEAT_SECONDS
         while True:
-            if setting.embedded:
+            if config.embedded:
                 await self.up.wait()
-            life = self.worker_lives[slot] = self._new_life("worker")
-            port = self._engine_port if setting.embedded else self._broker_port()
+            process = self.worker_processes[slot] = self._new_process("worker")
+            port = self._engine_port if config.embedded else self._broker_port()
             worker = self.workers[slot] = Worker(
-                self._wire("broker", port, life),
+                self._wire("broker", port, process),
                 self._registry,
                 world.clock,
-                worker_id=life.name,
-                concurrency=setting.concurrency,
-                random=Random(self._chance.random()),
-                artifacts=self._wire("artifacts", lambda: world.artifacts, life),
-                sinks={workflow_drafts.SINK: self._wire("sink", lambda: world.sink, life)},
+                worker_id=process.name,
+                concurrency=config.concurrency,
+                random=Random(self._random.random()),
+                artifacts=self._wire("artifacts", lambda: world.artifacts, process),
+                sinks={workflow_drafts.SINK: self._wire("sink", lambda: world.sink, process)},
                 heartbeat_seconds=heartbeat_seconds,
             )
-            life.spawn(worker.run())
-            await life.died.wait()
-            if life not in self.zombies:
+            process.spawn(worker.run())
+            await process.died.wait()
+            if process not in self.zombies:
                 worker.abort()
-            await asyncio.sleep(self._chance.random() * RESTART_SECONDS_MAX)
+            await asyncio.sleep(self._random.random() * RESTART_SECONDS_MAX)
 
     def kill_workers(self) -> None:
         """End all workers at once; others come in their places."""
-        for life in self.worker_lives:
-            if life is not None:
-                life.kill()
+        for process in self.worker_processes:
+            if process is not None:
+                process.kill()
 
     # The broker
 
@@ -313,13 +317,13 @@ class Crew:
     def flush_broker(self) -> None:
         """The broker that stands apart loses everything."""
         self._shared.lose_everything()
-        self._witness.lost_everything()
+        self._observer.lost_everything()
         self.is_flushed = True
 
 
-def _posts(setting: Setting, chance: Random) -> list[Post]:
-    first = Post(owns=True, joins_after=0.0)
+def _engine_slots(config: SystemConfig, random: Random) -> list[EngineSlot]:
+    first = EngineSlot(owns=True, joins_after=0.0)
     others = [
-        Post(owns=True, joins_after=chance.random() * setting.join_seconds_max) for _ in range(1, setting.engines)
+        EngineSlot(owns=True, joins_after=random.random() * config.join_seconds_max) for _ in range(1, config.engines)
     ]
-    return [first, *others, *([Post(owns=False, joins_after=0.0)] if setting.has_server else [])]
+    return [first, *others, *([EngineSlot(owns=False, joins_after=0.0)] if config.has_server else [])]

@@ -1,4 +1,4 @@
-"""Workflows that are run the same way each time: to enumerate crash points, and to reach what chance seldom does."""
+"""Workflows that are run the same way each time: to enumerate crash points, and to reach what random seldom does."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
@@ -7,9 +7,9 @@ from random import Random
 import msgspec
 from msgspec import Raw, Struct
 
-from simulation.faults import Fault, FaultAt, Life, can_happen
-from simulation.processes import Setting
-from simulation.simulator import Report, Simulation
+from simulation.faults import Fault, FaultAtCall, SimulatedProcess, can_happen
+from simulation.processes import SystemConfig
+from simulation.simulator import Simulation, SimulationReport
 from simulation.small_bounds import LARGE_BYTES
 from simulation.workflow_drafts import (
     DIES,
@@ -121,7 +121,7 @@ async def _begin_again(simulation: Simulation, job_id: str) -> None:
 
 async def _publish_again(simulation: Simulation, job_id: str) -> None:
     await simulation.settle()
-    await simulation.crew.publish_again()
+    await simulation.supervisor.publish_again()
 
 
 async def _disturb(simulation: Simulation, job_id: str) -> None:
@@ -137,18 +137,20 @@ async def _disturb(simulation: Simulation, job_id: str) -> None:
     await simulation.settle()
 
 
-Disaster = Callable[[Simulation], None]
+Disruption = Callable[[Simulation], None]
 
 
-def run_reference(reference: Reference, chooser: FaultAt, setting: Setting, disaster: Disaster | None = None) -> Report:
+def run_reference(
+    reference: Reference, fault_plan: FaultAtCall, config: SystemConfig, disruption: Disruption | None = None
+) -> SimulationReport:
     """A reference once, with a fault at one call, or with something else that happens just before it."""
-    simulation = Simulation(setting, chooser, Random(1))
+    simulation = Simulation(config, fault_plan, Random(1))
     # Shards that change hands take their time, too.
-    simulation.undisturbed = chooser.fault is None and disaster is None and not setting.engines
+    simulation.undisturbed = fault_plan.fault is None and disruption is None and not config.engines
     # What a process was about to send when it was stopped arrives when it goes on.
-    simulation.results_last &= chooser.fault is not Fault.STOP
-    if disaster is not None:
-        chooser.disaster = lambda: disaster(simulation)
+    simulation.results_are_final &= fault_plan.fault is not Fault.STOP
+    if disruption is not None:
+        fault_plan.disruption = lambda: disruption(simulation)
     plan = reference.plan
 
     async def play() -> None:
@@ -163,62 +165,68 @@ def run_reference(reference: Reference, chooser: FaultAt, setting: Setting, disa
 
 
 # How references are run to enumerate their crash points.
-REFERENCE_SETTINGS = {
-    "the broker dies with the engine": Setting(embedded=True),
-    "the broker survives the engine": Setting(embedded=False, workers=2, concurrency=4, tight=True),
+REFERENCE_CONFIGS = {
+    "the broker dies with the engine": SystemConfig(embedded=True),
+    "the broker survives the engine": SystemConfig(embedded=False, workers=2, concurrency=4, tight=True),
 }
 
 
 # Engines that take over from one another as soon as one does not answer.
-SHARED_SETTING = Setting(
+SHARED_CONFIG = SystemConfig(
     embedded=False, workers=2, engines=2, shards=2, lease_seconds=3.0, sweep_seconds=2.0, tight=True
 )
 
 
-def crash_points(reference: Reference, setting: Setting, fault: Fault) -> Iterator[tuple[str, Report]]:
+def crash_points(reference: Reference, config: SystemConfig, fault: Fault) -> Iterator[tuple[str, SimulationReport]]:
     """The reference once for each call it makes, with the fault at that call; which call, and what came of it."""
-    counter = FaultAt()
-    run_reference(reference, counter, setting)
+    counter = FaultAtCall()
+    run_reference(reference, counter, config)
     for number, call in enumerate(counter.calls):
         if can_happen(fault, call.partition(".")[2]):
-            yield f"call {number} ({call})", run_reference(reference, FaultAt(number, fault), setting)
+            yield f"call {number} ({call})", run_reference(reference, FaultAtCall(number, fault), config)
 
 
-def flush_points(reference: Reference, setting: Setting) -> Iterator[tuple[str, Report]]:
+def flush_points(reference: Reference, config: SystemConfig) -> Iterator[tuple[str, SimulationReport]]:
     """The reference once for each call it makes, with the broker losing everything just before that call."""
-    counter = FaultAt()
-    run_reference(reference, counter, setting)
+    counter = FaultAtCall()
+    run_reference(reference, counter, config)
     for number, call in enumerate(counter.calls):
-        report = run_reference(reference, FaultAt(number), setting, lambda simulation: simulation.crew.flush_broker())
+        report = run_reference(
+            reference, FaultAtCall(number), config, lambda simulation: simulation.supervisor.flush_broker()
+        )
         yield f"call {number} ({call})", report
 
 
-def forgotten_points(reference: Reference, setting: Setting) -> Iterator[tuple[str, Report]]:
+def forgotten_points(reference: Reference, config: SystemConfig) -> Iterator[tuple[str, SimulationReport]]:
     """The reference once for each commit, which fails when all workers die: only the inbox knows the results."""
-    counter = FaultAt()
-    run_reference(reference, counter, setting)
+    counter = FaultAtCall()
+    run_reference(reference, counter, config)
     for number, call in enumerate(counter.calls):
         if call == "store.commit":
-            chooser = FaultAt(number, Fault.FAIL_BEFORE)
-            report = run_reference(reference, chooser, setting, lambda simulation: simulation.crew.kill_workers())
+            fault_plan = FaultAtCall(number, Fault.FAIL_BEFORE)
+            report = run_reference(
+                reference, fault_plan, config, lambda simulation: simulation.supervisor.kill_workers()
+            )
             yield f"call {number} ({call})", report
 
 
-def former_owner_reads_on() -> Report:
+def former_owner_reads_on() -> SimulationReport:
     """An engine is stopped past its lease, and goes on while nobody who could has read the newest result yet."""
     # Nobody looks whose the shard is for a long time.
-    setting = Setting(embedded=False, engines=2, shards=1, sweep_seconds=60.0)
-    simulation = Simulation(setting, FaultAt(), Random(1))
+    config = SystemConfig(embedded=False, engines=2, shards=1, sweep_seconds=60.0)
+    simulation = Simulation(config, FaultAtCall(), Random(1))
     drafts = [
         NodeDraft("a", [], script=Script(work_seconds=8.0)),
         NodeDraft("b", ["a"], script=Script(work_seconds=2.0)),
     ]
     plan = compiled("former_owner", drafts)
 
-    async def owner() -> Life:
+    async def owner() -> SimulatedProcess:
         [lease] = (await simulation.store.ownership()).leases
-        lives = [post.life for post in simulation.crew.posts if post.life is not None]
-        return next(life for life in lives if life.name == lease.owner)
+        processes = [
+            engine_slot.process for engine_slot in simulation.supervisor.engine_slots if engine_slot.process is not None
+        ]
+        return next(process for process in processes if process.name == lease.owner)
 
     async def play() -> None:
         await simulation.deploy(plan)
@@ -231,7 +239,7 @@ def former_owner_reads_on() -> Report:
         (await owner()).kill()
         # The second node has ended, too, and the lease of the dead one lasts. Nobody else remembers the result.
         await asyncio.sleep(1.5)
-        simulation.crew.kill_workers()
+        simulation.supervisor.kill_workers()
         former.resume()
         await simulation.settle()
 

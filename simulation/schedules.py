@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from simulation.faults import Calm, Fault, Life, RandomFaults, adopt_tasks
-from simulation.ledger import Ledger
+from simulation.execution_log import ExecutionLog
+from simulation.faults import Fault, NoFaults, RandomFaults, SimulatedProcess, adopt_tasks
 from simulation.memory_sink import MemorySink
-from simulation.processes import EXPECTED, Crew, Setting, World
-from simulation.simulator import Complaints
+from simulation.processes import EXPECTED, ProcessSupervisor, SystemConfig, World
+from simulation.simulator import ErrorCollector
 from windlass.core.errors import NotFound, RequestRefused
 from windlass.core.instants import MICROSECONDS
 from windlass.core.plan import NodePlan, Plan
@@ -42,29 +42,29 @@ MINUTE = 60_000_000
 UNFINISHED = ("pending", "running")
 
 
-class CrashesAtSlots(Calm):
+class CrashesAtSlots(NoFaults):
     """Engines die within the first moments of a minute, before or after one of the calls that fire its slots."""
 
-    def __init__(self, chance: Random, clock: VirtualClock, rate: float, seconds: float) -> None:
+    def __init__(self, random: Random, clock: VirtualClock, rate: float, seconds: float) -> None:
         self.active = True
         self.crashes = 0
-        self._chance = chance
+        self._random = random
         self._clock = clock
         self._rate = rate
         self._moments = round(seconds * MICROSECONDS)
 
-    def choose(self, life: Life, port: str, call: str) -> Fault | None:
+    def choose(self, process: SimulatedProcess, port: str, call: str) -> Fault | None:
         """A crash, now and then, of an engine that stores or releases something about a slot."""
-        if not self.active or not life.name.startswith("engine") or call not in ("commit", "publish", "acknowledge"):
+        if not self.active or not process.name.startswith("engine") or call not in ("commit", "publish", "acknowledge"):
             return None
-        if self._clock.now() % MINUTE > self._moments or self._chance.random() >= self._rate:
+        if self._clock.now() % MINUTE > self._moments or self._random.random() >= self._rate:
             return None
         self.crashes += 1
-        return self._chance.choice((Fault.KILL_BEFORE, Fault.KILL_AFTER))
+        return self._random.choice((Fault.KILL_BEFORE, Fault.KILL_AFTER))
 
     def seconds(self) -> float:
         """A little, so that things overlap."""
-        return self._chance.random() * 0.002
+        return self._random.random() * 0.002
 
 
 class Outcome(Struct, frozen=True):
@@ -81,7 +81,7 @@ class Outcome(Struct, frozen=True):
     rows: list[RunRow]
 
 
-class RunWorld:
+class RunSimulation:
     """One system with several engines, some workflows that have runs, and a handler that takes a moment."""
 
     def __init__(
@@ -94,8 +94,8 @@ class RunWorld:
         crash_seconds: float = 5.0,
         rates: Mapping[Fault, float] | None = None,
     ) -> None:
-        self.chance = Random(seed)
-        self.loop = virtual_loop(Random(self.chance.random()))
+        self.random = Random(seed)
+        self.loop = virtual_loop(Random(self.random.random()))
         adopt_tasks(self.loop)
         self.clock = VirtualClock(self.loop)
         self.store = MemoryStore(VirtualClock(self.loop))
@@ -103,14 +103,14 @@ class RunWorld:
         self.peaks: Counter[str] = Counter()
         self._live: Counter[str] = Counter()
         self.executions: Counter[str] = Counter()
-        self.crashes = CrashesAtSlots(self.chance, self.clock, crash_rate, crash_seconds)
-        self.faults = None if rates is None else RandomFaults(self.chance, rates, 0.002)
-        setting = Setting(embedded=False, workers=1, concurrency=2_000, engines=engines, shards=shards)
+        self.crashes = CrashesAtSlots(self.random, self.clock, crash_rate, crash_seconds)
+        self.faults = None if rates is None else RandomFaults(self.random, rates, 0.002)
+        config = SystemConfig(embedded=False, workers=1, concurrency=2_000, engines=engines, shards=shards)
         world = World(
-            self.clock, self.store, MemoryArtifacts(), MemorySink(), Ledger(self.store, self.clock), self.plans,
+            self.clock, self.store, MemoryArtifacts(), MemorySink(), ExecutionLog(self.store, self.clock), self.plans,
             {"work": self._handler()},
         )  # fmt: skip
-        self.crew = Crew(setting, self.faults or self.crashes, self.chance, world)
+        self.supervisor = ProcessSupervisor(config, self.faults or self.crashes, self.random, world)
         self.violations: list[str] = []
 
     def _handler(self) -> Handler:
@@ -125,7 +125,7 @@ class RunWorld:
             finally:
                 self._live[name] -= 1
             if fails:
-                raise ValueError("as it was told to")
+                raise ValueError("as it was describe to")
 
         return declared(work)
 
@@ -140,15 +140,17 @@ class RunWorld:
 
     async def submit(self, workflow_id: str, given: dict[str, Any]) -> str:
         """Submit until an engine has acknowledged it; asked again, it is the same job."""
-        key = f"key {self.chance.getrandbits(60):x}"
+        key = f"key {self.random.getrandbits(60):x}"
         wanted = Submit(workflow_id, 1, Raw(msgspec.json.encode(given)), idempotency_key=key, body_digest=key)
         until = self.loop.time() + SUBMIT_SECONDS_MAX
         while self.loop.time() < until:
-            await self.crew.up.wait()
-            post = self.chance.choice([post for post in self.crew.posts if post.engine is not None])
-            assert post.engine is not None
-            assert post.life is not None
-            asking = post.life.spawn(post.engine.submit(wanted))
+            await self.supervisor.up.wait()
+            engine_slot = self.random.choice(
+                [engine_slot for engine_slot in self.supervisor.engine_slots if engine_slot.engine is not None]
+            )
+            assert engine_slot.engine is not None
+            assert engine_slot.process is not None
+            asking = engine_slot.process.spawn(engine_slot.engine.submit(wanted))
             await asyncio.wait([asking], timeout=5.0)
             if asking.done() and not asking.cancelled() and asking.exception() is None:
                 return asking.result().job_id
@@ -157,11 +159,13 @@ class RunWorld:
 
     async def ask(self, call: Callable[[Engine], Coroutine[Any, Any, Any]]) -> None:
         """Ask an engine for something once, whatever becomes of it."""
-        await self.crew.up.wait()
-        post = self.chance.choice([post for post in self.crew.posts if post.engine is not None])
-        assert post.engine is not None
-        assert post.life is not None
-        asking = post.life.spawn(call(post.engine))
+        await self.supervisor.up.wait()
+        engine_slot = self.random.choice(
+            [engine_slot for engine_slot in self.supervisor.engine_slots if engine_slot.engine is not None]
+        )
+        assert engine_slot.engine is not None
+        assert engine_slot.process is not None
+        asking = engine_slot.process.spawn(call(engine_slot.engine))
         await asyncio.wait([asking], timeout=5.0)
         if not asking.done():
             asking.cancel()
@@ -173,9 +177,9 @@ class RunWorld:
         self.crashes.active = False
         if self.faults is not None:
             self.faults.active = False
-            for post in self.crew.posts:
-                if post.life is not None:
-                    post.life.resume()
+            for engine_slot in self.supervisor.engine_slots:
+                if engine_slot.process is not None:
+                    engine_slot.process.resume()
         until = self.loop.time() + SETTLE_SECONDS_MAX
         while left := self._left():
             if self.loop.time() > until:
@@ -192,32 +196,32 @@ class RunWorld:
     def run(self, main: Callable[[], Coroutine[Any, Any, None]]) -> Outcome:
         """Play a scenario to its end, and check what must hold of every run."""
         logger = logging.getLogger("windlass")
-        complaints = Complaints()
+        errors = ErrorCollector()
         before = (logger.propagate, logger.level)
-        logger.addHandler(complaints)
+        logger.addHandler(errors)
         logger.propagate = False
         self.loop.set_exception_handler(lambda loop, context: None)
         try:
             self.loop.run_until_complete(self._play(main))
         finally:
-            logger.removeHandler(complaints)
+            logger.removeHandler(errors)
             logger.propagate = before[0]
-            self.crew.end()
+            self.supervisor.end()
             close(self.loop)
-        self.violations += complaints.found
+        self.violations += errors.found
         rows = list(self.store.runs.all_runs())
-        self.violations += [found.evidence for found in self.crew.found()]
+        self.violations += [found.evidence for found in self.supervisor.found()]
         for row in rows:
             self.violations += self._wrongs(row)
         missed = sum(len(missed_slots(self, key[0])) for key in self.plans)
         slots = len([row for row in rows if row.detail.origin == "schedule" and not is_planned(row)])
-        restarts = self.crew.restarts
+        restarts = self.supervisor.restarts
         return Outcome(
             self.violations, len(rows), slots, missed, self.crashes.crashes, restarts, dict(self.peaks), rows
         )
 
     async def _play(self, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        keepers = self.crew.keepers()
+        keepers = self.supervisor.keepers()
         try:
             looking = asyncio.ensure_future(self._look_at_memory())
             await main()
@@ -231,10 +235,15 @@ class RunWorld:
         """From time to time: what engines know of runs is what the rows tell, as far as nothing is on its way there."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            for post in self.crew.posts:
-                if post.engine is None or post.life is None or post.life.is_paused or post.life.dead:
+            for engine_slot in self.supervisor.engine_slots:
+                if (
+                    engine_slot.engine is None
+                    or engine_slot.process is None
+                    or engine_slot.process.is_paused
+                    or engine_slot.process.dead
+                ):
                     continue
-                for shard in post.engine.held:
+                for shard in engine_slot.engine.held:
                     if shard.ready.is_set() and self.store.owner_epoch(shard.number) == shard.epoch:
                         self._compare(shard)
 
@@ -290,7 +299,7 @@ def is_planned(row: RunRow) -> bool:
     return row.state is RunState.PRE_RUN and row.detail.origin == "schedule"
 
 
-def missed_slots(world: RunWorld, workflow_id: str) -> list[tuple[int, int]]:
+def missed_slots(world: RunSimulation, workflow_id: str) -> list[tuple[int, int]]:
     """The stretches of slots, first and last, of which it is recorded that they were missed."""
     found: list[tuple[int, int]] = []
     for event in world.store.runs.log(f"{workflow_id}:"):
@@ -300,7 +309,7 @@ def missed_slots(world: RunWorld, workflow_id: str) -> list[tuple[int, int]]:
     return found
 
 
-def check_slots(world: RunWorld, workflow_id: str, schedule: Schedule, since: int, until: int) -> list[str]:
+def check_slots(world: RunSimulation, workflow_id: str, schedule: Schedule, since: int, until: int) -> list[str]:
     """Every slot of a stretch has exactly one run, or one recorded reason why it has none."""
     rows = {row.scheduled_at: row for row in world.store.runs.all_runs() if row.workflow_id == workflow_id}
     missed = missed_slots(world, workflow_id)

@@ -50,7 +50,7 @@ class SharedBroker:
         self._inboxes.get(shard, {}).pop(number, None)
 
 
-class Seat:
+class SharedBrokerClient:
     """The Broker contract as one process has it."""
 
     def __init__(self, server: SharedBroker) -> None:

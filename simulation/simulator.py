@@ -15,13 +15,13 @@ from msgspec import Raw, Struct
 
 from simulation.checker import check, check_job
 from simulation.checks.memory import check_memory, check_room
-from simulation.faults import Chooser, adopt_tasks
-from simulation.history import Acknowledged, Execution, History, JobHistory, Violation
-from simulation.ledger import Ledger
+from simulation.execution_log import ExecutionLog
+from simulation.faults import FaultPlan, adopt_tasks
+from simulation.history import AcknowledgedSubmit, Execution, History, JobHistory, Violation
 from simulation.memory_sink import MemorySink
 from simulation.probes import lost_bounds, lost_tasks, lost_waits
-from simulation.processes import EXPECTED, Crew, Post, Setting, World
-from simulation.small_bounds import tightened
+from simulation.processes import EXPECTED, EngineSlot, ProcessSupervisor, SystemConfig, World
+from simulation.small_bounds import small_bounds
 from windlass.core.errors import IdempotencyConflict, JobNotFound, RequestRefused
 from windlass.core.plan import Plan
 from windlass.engine.engine import Engine
@@ -47,7 +47,7 @@ _UNDER_WAY = (
 )  # fmt: skip
 
 
-class Complaints(logging.Handler):
+class ErrorCollector(logging.Handler):
     """Collects exceptions that the code under test logged and that no fault explains."""
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class Complaints(logging.Handler):
             self.found.append(f"{record.getMessage()}: {type(error).__name__}: {error}")
 
 
-class Report(Struct, frozen=True):
+class SimulationReport(Struct, frozen=True):
     """What a simulation came to."""
 
     violations: list[Violation]
@@ -76,11 +76,11 @@ class Report(Struct, frozen=True):
 class Simulation:
     """One system: a store that survives everything, and processes that do not."""
 
-    def __init__(self, setting: Setting, chooser: Chooser, chance: Random) -> None:
-        self.setting = setting
-        self.chooser = chooser
-        self.chance = chance
-        self.loop = virtual_loop(Random(chance.random()) if setting.shuffled else None, self._look)
+    def __init__(self, config: SystemConfig, fault_plan: FaultPlan, random: Random) -> None:
+        self.config = config
+        self.fault_plan = fault_plan
+        self.random = random
+        self.loop = virtual_loop(Random(random.random()) if config.shuffled else None, self._look)
         adopt_tasks(self.loop)
         self.clock = VirtualClock(self.loop)
         # The database's own clock, which nobody sets.
@@ -88,41 +88,41 @@ class Simulation:
         self.artifacts = MemoryArtifacts()
         self.sink = MemorySink()
         self.plans: dict[tuple[str, int], Plan] = {}
-        self.ledger = Ledger(self.store, self.clock)
-        self.acknowledged: list[Acknowledged] = []
+        self.execution_log = ExecutionLog(self.store, self.clock)
+        self.acknowledged: list[AcknowledgedSubmit] = []
         self.violations: list[Violation] = []
-        world = World(self.clock, self.store, self.artifacts, self.sink, self.ledger, self.plans)
-        self.crew = Crew(setting, chooser, chance, world)
+        world = World(self.clock, self.store, self.artifacts, self.sink, self.execution_log, self.plans)
+        self.supervisor = ProcessSupervisor(config, fault_plan, random, world)
         self.clocks_steady = True
         # No fault at all: what takes time anyway is held to stricter bounds.
         self.undisturbed = False
         # Deliveries are never repeated and the broker forgets nothing: a result once accepted is not worked out again.
-        self.results_last = not setting.embedded
+        self.results_are_final = not config.embedded
         self._looks = 0
 
     # Running
 
-    def run(self, main: Callable[[], Coroutine[Any, Any, None]]) -> Report:
+    def run(self, main: Callable[[], Coroutine[Any, Any, None]]) -> SimulationReport:
         """Run a scenario to its end and check everything."""
-        complaints = Complaints()
+        errors = ErrorCollector()
         logger = logging.getLogger("windlass")
         before = (logger.propagate, logger.level)
-        logger.addHandler(complaints)
+        logger.addHandler(errors)
         logger.propagate = False
         self.loop.set_exception_handler(lambda loop, context: None)
         try:
-            with tightened(tight=self.setting.tight):
+            with small_bounds(tight=self.config.tight):
                 self.loop.run_until_complete(self._play(main))
         finally:
-            logger.removeHandler(complaints)
+            logger.removeHandler(errors)
             logger.propagate = before[0]
-            self.crew.end()
+            self.supervisor.end()
             close(self.loop)
-        self.violations += [Violation("unexpected", "-", text) for text in complaints.found]
+        self.violations += [Violation("unexpected", "-", text) for text in errors.found]
         return self._report()
 
     async def _play(self, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        keepers = self.crew.keepers()
+        keepers = self.supervisor.keepers()
         scenario = asyncio.ensure_future(main())
         await asyncio.wait([scenario, *keepers], timeout=RUN_SECONDS_MAX, return_when=asyncio.FIRST_COMPLETED)
         for keeper in keepers:
@@ -133,13 +133,13 @@ class Simulation:
             for keeper in keepers:
                 if not keeper.cancelled():
                     keeper.result()
-            self.blame(
+            self.report(
                 "I14", "-", f"no end after {RUN_SECONDS_MAX:g} s: the engine does not come up, or answers nobody"
             )
             return
         await scenario
 
-    def blame(self, invariant: str, job_id: str, evidence: str) -> None:
+    def report(self, invariant: str, job_id: str, evidence: str) -> None:
         """Note a violation."""
         self.violations.append(Violation(invariant, job_id, evidence))
 
@@ -152,13 +152,13 @@ class Simulation:
 
     async def ask(self, call: Callable[[Engine], Coroutine[Any, Any, Any]]) -> Any:
         """Ask the engine of the moment for something; TimeoutError when the answer cannot be known."""
-        await self.crew.up.wait()
-        posts = [post for post in self.crew.posts if post.engine is not None]
-        post = posts[0] if len(posts) == 1 else self.chance.choice(posts)
-        engine, life = post.engine, post.life
+        await self.supervisor.up.wait()
+        engine_slots = [engine_slot for engine_slot in self.supervisor.engine_slots if engine_slot.engine is not None]
+        engine_slot = engine_slots[0] if len(engine_slots) == 1 else self.random.choice(engine_slots)
+        engine, process = engine_slot.engine, engine_slot.process
         assert engine is not None
-        assert life is not None
-        asking = life.spawn(call(engine))
+        assert process is not None
+        asking = process.spawn(call(engine))
         await asyncio.wait([asking], timeout=ASK_SECONDS_MAX)
         if not asking.done():
             asking.cancel()
@@ -176,8 +176,8 @@ class Simulation:
             except IdempotencyConflict:
                 self._check_conflict(wanted)
                 return None
-            told = Acknowledged(job.job_id, wanted.workflow_id, wanted.idempotency_key, wanted.body_digest)
-            self.acknowledged.append(told)
+            describe = AcknowledgedSubmit(job.job_id, wanted.workflow_id, wanted.idempotency_key, wanted.body_digest)
+            self.acknowledged.append(describe)
             return job.job_id
         return None
 
@@ -185,7 +185,7 @@ class Simulation:
         key = (wanted.workflow_id, wanted.idempotency_key)
         rows = [self.store.rows(job_id).job for job_id in self.store.job_ids()]
         if not any((r.workflow_id, r.idempotency_key) == key and r.body_digest != wanted.body_digest for r in rows):
-            self.blame("I25", "-", f"the key {wanted.idempotency_key!r} was called a conflict without one")
+            self.report("I25", "-", f"the key {wanted.idempotency_key!r} was called a conflict without one")
 
     async def cancel(self, job_id: str) -> None:
         """Ask for a job to stop."""
@@ -210,7 +210,7 @@ class Simulation:
         while (left := await self._left()) and self.loop.time() < give_up_at:
             await self.clock.sleep(1.0)
         if left:
-            self.blame("I33", "-", f"all jobs have ended, and still there is: {left}")
+            self.report("I33", "-", f"all jobs have ended, and still there is: {left}")
 
     def _ended(self) -> bool:
         if any(self.store.rows(job_id).job.status in ("pending", "running") for job_id in self.store.job_ids()):
@@ -218,21 +218,30 @@ class Simulation:
         return all(applied for _, applied in self.store.asked())
 
     async def _left(self) -> list[str]:
-        left = [f"{worker.running} attempts running" for worker in self.crew.workers if worker and worker.running]
-        shards = [shard for post in self.crew.posts if post.engine is not None for shard in post.engine.held]
+        left = [f"{worker.running} attempts running" for worker in self.supervisor.workers if worker and worker.running]
+        shards = [
+            shard
+            for engine_slot in self.supervisor.engine_slots
+            if engine_slot.engine is not None
+            for shard in engine_slot.engine.held
+        ]
         left += [f"jobs {sorted(shard.jobs)} in memory of shard {shard.number}" for shard in shards if shard.jobs]
-        if self.crew.broker is not None:
-            tasks = list(self.ledger.task_ids)
-            left += sorted(set(tasks) - set(await self.crew.broker.missing(tasks)))
-        return left + (await self._misplaced() if self.setting.engines else [])
+        if self.supervisor.broker is not None:
+            tasks = list(self.execution_log.task_ids)
+            left += sorted(set(tasks) - set(await self.supervisor.broker.missing(tasks)))
+        return left + (await self._misplaced() if self.config.engines else [])
 
     async def _misplaced(self) -> list[str]:
         """Shards that no engine has, and engines that have more than their part."""
-        up = {post.life.name for post in self.crew.posts if post.owns and post.engine is not None and post.life}
+        up = {
+            engine_slot.process.name
+            for engine_slot in self.supervisor.engine_slots
+            if engine_slot.owns and engine_slot.engine is not None and engine_slot.process
+        }
         leases = (await self.store.ownership()).leases
         owners = {row.shard: row.owner for row in leases if row.owner in up and not row.expired}
-        left = [f"shard {shard} without an owner" for shard in range(self.setting.shards) if shard not in owners]
-        fair = -(-self.setting.shards // max(1, len(up)))
+        left = [f"shard {shard} without an owner" for shard in range(self.config.shards) if shard not in owners]
+        fair = -(-self.config.shards // max(1, len(up)))
         parts = Counter(owners.values())
         return left + [f"{count} shards at {owner}" for owner, count in parts.items() if count > fair]
 
@@ -241,20 +250,20 @@ class Simulation:
         self._looks += 1
         if self._looks % LOOK_EVERY or self.violations:
             return
-        self.violations += self.crew.found()
-        if any(not zombie.dead for zombie in self.crew.zombies):
+        self.violations += self.supervisor.found()
+        if any(not zombie.dead for zombie in self.supervisor.zombies):
             return  # the rows may be another's for a moment
-        for post in self.crew.posts:
-            if post.engine is not None and post.life is not None and not post.life.is_paused:
-                self._look_at(post, post.engine)
+        for engine_slot in self.supervisor.engine_slots:
+            if engine_slot.engine is not None and engine_slot.process is not None and not engine_slot.process.is_paused:
+                self._look_at(engine_slot, engine_slot.engine)
 
-    def _look_at(self, post: Post, engine: Engine) -> None:
-        store, broker = post.store, post.broker
+    def _look_at(self, engine_slot: EngineSlot, engine: Engine) -> None:
+        store, broker = engine_slot.store, engine_slot.broker
         assert store is not None
         assert broker is not None
         if broker.inside["receive"] < len(engine.held) or any(store.active[c] or broker.active[c] for c in _UNDER_WAY):
             return
-        # After a failure a shard's memory is wrong until it notices; it may have to be told by the end of a wait.
+        # After a failure a shard's memory is wrong until it notices; it may have to be describe by the end of a wait.
         failed = {shard for call, shard in store.failed | broker.failed if call in _UNDER_WAY}
         if None in failed:
             return
@@ -268,15 +277,15 @@ class Simulation:
         for job in jobs:
             self.violations += check_memory(job, self.store.rows(job.id))
             self.violations += check_room(job)
-        if not self.crew.is_flushed:
-            assert self.crew.broker is not None
-            self.violations += lost_tasks(jobs, self.crew.broker)
+        if not self.supervisor.is_flushed:
+            assert self.supervisor.broker is not None
+            self.violations += lost_tasks(jobs, self.supervisor.broker)
             # A clock that was set makes waits longer or shorter.
             if self.clocks_steady:
                 now = self.clock.now()
                 self.violations += [*lost_waits(jobs, now), *lost_bounds(jobs, now)]
         for job_id in shard.quarantined:
-            self.blame("quarantine", job_id, "was set aside")
+            self.report("quarantine", job_id, "was set aside")
         if not self._looks % (LOOK_EVERY * 16):
             for job_id in shard.jobs:
                 self.violations += check_job(self._job_history(job_id), clocks_steady=self.clocks_steady)
@@ -293,36 +302,36 @@ class Simulation:
             events=self.store.log(job_id),
             requests=requests,
             executions=executions or [],
-            is_ledger_whole=executions is not None,
+            is_execution_log_complete=executions is not None,
             loops=self.store.records(job_id),
             artifacts={key: body for key, body in self.artifacts.kept.items() if key.startswith(job_id)},
-            sunk=[one for one in self.sink.table if one.identity.startswith(job_id)],
+            sink_rows=[one for one in self.sink.table if one.identity.startswith(job_id)],
         )
 
     def history(self) -> History:
         """Everything that happened, as the checker wants it."""
         by_job: dict[str, list[Execution]] = {}
-        for execution in self.ledger.executions:
+        for execution in self.execution_log.executions:
             by_job.setdefault(execution.job_id, []).append(execution)
         jobs = [self._job_history(job_id, by_job.get(job_id, [])) for job_id in self.store.job_ids()]
-        undisturbed = self.undisturbed and not self.ledger.has_killed
+        undisturbed = self.undisturbed and not self.execution_log.has_killed
         return History(jobs, self.acknowledged, settled=True, undisturbed=undisturbed, clocks_steady=self.clocks_steady)
 
-    def _report(self) -> Report:
+    def _report(self) -> SimulationReport:
         history = self.history()
-        self.violations += [found for found in self.crew.found() if found not in self.violations]
+        self.violations += [found for found in self.supervisor.found() if found not in self.violations]
         self.violations += check(history)
         for job_id in self.store.rewritten:
-            self.blame("I10", job_id, "a collection was recorded a second time, and differently")
-        if self.results_last and not self.crew.is_flushed:
+            self.report("I10", job_id, "a collection was recorded a second time, and differently")
+        if self.results_are_final and not self.supervisor.is_flushed:
             self.violations += [Violation("I6", "-", f"{task_id} ran again, though its result was accepted")
-                                for task_id in self.ledger.repeated]  # fmt: skip
-        return Report(
+                                for task_id in self.execution_log.repeated]  # fmt: skip
+        return SimulationReport(
             violations=self.violations,
             jobs=len(history.jobs),
             events=sum(len(job.events) for job in history.jobs),
-            executions=len(self.ledger.executions),
-            calls=sum(wire.calls for wire in self.crew.wires),
-            restarts=self.crew.restarts,
+            executions=len(self.execution_log.executions),
+            calls=sum(wire.calls for wire in self.supervisor.connections),
+            restarts=self.supervisor.restarts,
             seconds=self.loop.time(),
         )

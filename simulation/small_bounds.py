@@ -25,7 +25,7 @@ _TIGHT: tuple[tuple[ModuleType, str, int], ...] = (
 
 
 @contextmanager
-def tightened(*, tight: bool) -> Generator[None]:
+def small_bounds(*, tight: bool) -> Generator[None]:
     """Have the bounds small inside the block, if they are to be."""
     chosen = _TIGHT if tight else ()
     before = [(module, name, getattr(module, name)) for module, name, _ in chosen]

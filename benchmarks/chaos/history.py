@@ -12,7 +12,7 @@ from msgspec import Raw, Struct, field
 
 from benchmarks.chaos.handlers import Begun, Ended
 from simulation.checker import check_job
-from simulation.history import Execution, JobHistory, Sunk, Violation
+from simulation.history import Execution, JobHistory, SinkRow, Violation
 from windlass.core.changes import Event, IterationRow, NodeRow
 from windlass.engine.plan_cache import Plans
 from windlass.factory import compiled
@@ -115,7 +115,7 @@ class Ledger:
 
 
 async def histories(
-    url: str, store: Store, ledger: Ledger | None, sinks: Mapping[str, Sequence[Sunk]] | None = None
+    url: str, store: Store, ledger: Ledger | None, sinks: Mapping[str, Sequence[SinkRow]] | None = None
 ) -> AsyncIterator[list[JobHistory]]:
     """All jobs of a database, in batches."""
     plans = Plans(store, compiled)
@@ -134,7 +134,7 @@ async def _batch(
     plans: Plans,
     jobs: Sequence[StoredJob],
     ledger: Ledger | None,
-    sinks: Mapping[str, Sequence[Sunk]] | None,
+    sinks: Mapping[str, Sequence[SinkRow]] | None,
 ) -> list[JobHistory]:
     job_ids = [job.job_id for job in jobs]
     rows = {name: await session.fetch(query, job_ids) for name, query in _OF_JOBS.items()}
@@ -158,9 +158,9 @@ async def _batch(
             events=events.get(job.job_id, []),
             requests=requests.get(job.job_id, []),
             executions=executions.get(job.job_id, []),
-            is_ledger_whole=ledger is not None,
+            is_execution_log_complete=ledger is not None,
             loops=loops.get(job.job_id, LoopRecords()),
-            sunk=None if sinks is None else sinks.get(job.job_id, ()),
+            sink_rows=None if sinks is None else sinks.get(job.job_id, ()),
         )
         for job in jobs
     ]

@@ -51,8 +51,8 @@ def check_room(job: Job) -> list[Violation]:
         waits = loop.plan.mode == "sequential" and any(index not in loop.queued for index in loop.flights)
         bounded = not loop.queued and len(loop.flights) >= loop.plan.window + loop_state.WAITING_MAX
         if (loop.queued or loop.begun < loop.total) and loop.busy < loop.plan.window and not waits and not bounded:
-            told = f"{loop.busy} of {loop.plan.window} in flight, {loop.begun} of {loop.total} begun"
-            found.append(Violation("I17", job.id, f"node {node} has room and work left: {told}"))
+            describe = f"{loop.busy} of {loop.plan.window} in flight, {loop.begun} of {loop.total} begun"
+            found.append(Violation("I17", job.id, f"node {node} has room and work left: {describe}"))
     return found
 
 
@@ -67,7 +67,7 @@ def _view(job: Job) -> dict[str, Any]:
 def _loop_view(loop: Loop, *, is_parked: bool) -> list[tuple[str, Any]]:
     view: list[tuple[str, Any]] = [(name, getattr(loop, name)) for name in _LOOP_STATE]
     view.append(("blocks", loop.collection.blocks))
-    # Those whose wait is over are queued too, in memory; rows have them waiting until they are told again.
+    # Those whose wait is over are queued too, in memory; rows have them waiting until they are describe again.
     view.append(("queued", sorted(index for index in loop.queued if loop.states[index] == NodeStatus.PENDING)))
     # Iterations in flight have these in their flight.
     view.append(("attempts", _landed(loop, loop.attempts)))

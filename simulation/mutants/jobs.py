@@ -325,10 +325,10 @@ def hunt(name: str) -> str | None:
 def _looks(known: int | None, *, is_of_sharing: bool) -> Iterator[tuple[str, Callable[[], Sequence[object]]]]:
     """Simulations that may notice something: a seed that is known to, then all of them, the quickest first."""
     # Not before the mistake is in.
-    from simulation.faults import Fault, FaultAt
+    from simulation.faults import Fault, FaultAtCall
     from simulation.reference_workflows import (
-        REFERENCE_SETTINGS,
-        SHARED_SETTING,
+        REFERENCE_CONFIGS,
+        SHARED_CONFIG,
         a_bounded_job,
         a_task_that_kills,
         crash_points,
@@ -349,23 +349,23 @@ def _looks(known: int | None, *, is_of_sharing: bool) -> Iterator[tuple[str, Cal
         yield "a former owner", lambda: former_owner_reads_on().violations
         for seed in range(SHARING_EVERY - 1, 2 * SEEDS_FIRST, SHARING_EVERY):
             yield f"seed {seed}", lambda seed=seed: run_seed(seed).violations
-        for point, report in crash_points(thirty_nodes(), SHARED_SETTING, Fault.STOP):
+        for point, report in crash_points(thirty_nodes(), SHARED_CONFIG, Fault.STOP):
             yield point, lambda report=report: report.violations
     for reference in (pages_in_a_loop(), loops_of_all_kinds(), a_bounded_job(), a_task_that_kills()):
-        for where, setting in REFERENCE_SETTINGS.items():
-            yield where, lambda r=reference, s=setting: run_reference(r, FaultAt(), s).violations
-    for point, report in forgotten_points(thirty_nodes(), REFERENCE_SETTINGS["the broker survives the engine"]):
+        for where, config in REFERENCE_CONFIGS.items():
+            yield where, lambda r=reference, s=config: run_reference(r, FaultAtCall(), s).violations
+    for point, report in forgotten_points(thirty_nodes(), REFERENCE_CONFIGS["the broker survives the engine"]):
         yield point, lambda report=report: report.violations
     for seed in range(SEEDS_FIRST):
         yield f"seed {seed}", lambda seed=seed: run_seed(seed).violations
-    for setting in REFERENCE_SETTINGS.values():
-        for point, report in crash_points(pages_in_a_loop(), setting, Fault.FAIL_BEFORE):
+    for config in REFERENCE_CONFIGS.values():
+        for point, report in crash_points(pages_in_a_loop(), config, Fault.FAIL_BEFORE):
             yield point, lambda report=report: report.violations
     for seed in range(SEEDS_FIRST, SEEDS_MAX):
         yield f"seed {seed}", lambda seed=seed: run_seed(seed).violations
     for reference in (thirty_nodes(), loops_of_all_kinds()):
-        for setting in REFERENCE_SETTINGS.values():
-            for point, report in crash_points(reference, setting, Fault.FAIL_BEFORE):
+        for config in REFERENCE_CONFIGS.values():
+            for point, report in crash_points(reference, config, Fault.FAIL_BEFORE):
                 yield point, lambda report=report: report.violations
 
 

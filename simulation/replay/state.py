@@ -1,4 +1,4 @@
-"""What the replay of a job's events makes of its nodes, their loops and iterations, and the notes it takes."""
+"""What the replay of a job's events makes of its nodes, their loops and iterations, and the findings it takes."""
 
 from typing import Any
 
@@ -14,10 +14,10 @@ OUT = frozenset({"dispatched", "running"})
 # An attempt of a node: the iteration, or None outside of loops, and its number.
 Attempt = tuple[int | None, int]
 # What an attempt works on: the iteration, the generation of its node, and the number of the call in its series.
-Piece = tuple[int | None, int, int]
+WorkUnit = tuple[int | None, int, int]
 
 
-class Notes:
+class Findings:
     """What was found wrong, and what may be asked of the instants of events."""
 
     def __init__(self, job_id: str, *, clocks_steady: bool) -> None:
@@ -26,17 +26,17 @@ class Notes:
         self.clocks_steady = clocks_steady
         self.violations: list[Violation] = []
 
-    def blame(self, invariant: str, evidence: str) -> None:
+    def report(self, invariant: str, evidence: str) -> None:
         """Note a violation."""
         self.violations.append(Violation(invariant, self.job_id, evidence))
 
     def check_due(self, event: Event, due_at: int | None, what: str) -> None:
         """Note an event that comes before its time."""
         if self.clocks_steady and due_at is not None and event.at < due_at:
-            self.blame("I22", f"{told(event)} comes {due_at - event.at} µs before {what}")
+            self.report("I22", f"{describe(event)} comes {due_at - event.at} µs before {what}")
 
 
-class Folded:
+class ReplayedUnit:
     """A node, or an iteration of one, as its events tell it."""
 
     def __init__(self, plan: NodePlan, index: int | None = None) -> None:
@@ -53,7 +53,7 @@ class Folded:
         self.due_at: int | None = None
         self.worker_id: str | None = None
         self.error: Any = None
-        self.lost_just_now = False
+        self.was_just_lost = False
         self.skip_reason: str | None = None
         # The attempts whose outputs were taken, one for each call of the series so far.
         self.answers: list[int] = []
@@ -78,11 +78,11 @@ class Folded:
         self.losses = 0
         self.first_seq = self.dispatched_at = self.started_at = self.due_at = self.worker_id = None
         self.completed_at = self.error = self.skip_reason = None
-        self.lost_just_now = self.is_gathering = self.is_answered = False
+        self.was_just_lost = self.is_gathering = self.is_answered = False
         self.answers = []
 
 
-class FoldedLoop:
+class ReplayedLoop:
     """A loop of a node, in one generation."""
 
     def __init__(self, plan: LoopPlan, total: int, attempts_before: int) -> None:
@@ -92,9 +92,9 @@ class FoldedLoop:
         self.attempts_before = attempts_before
         # Iterations from 0 to this number were begun.
         self.begun = 0
-        self.iterations: dict[int, Folded] = {}
+        self.iterations: dict[int, ReplayedUnit] = {}
         # The iteration whose failure is the node's.
-        self.doomed_by: Folded | None = None
+        self.failed_by: ReplayedUnit | None = None
         self.is_closed = False
 
     def count(self, *states: str) -> int:
@@ -107,24 +107,24 @@ class FoldedLoop:
         return self.count("completed", "failed", "skipped") == self.total
 
 
-class FoldedNode:
-    """A node with what is told of all its attempts, and of its loop."""
+class ReplayedNode:
+    """A node with what is describe of all its attempts, and of its loop."""
 
     def __init__(self, plan: NodePlan) -> None:
         self.plan = plan
-        self.own = Folded(plan)
+        self.own = ReplayedUnit(plan)
         self.generation = 0
-        self.loop: FoldedLoop | None = None
+        self.loop: ReplayedLoop | None = None
         # The highest attempt of any iteration so far.
         self.attempts_of_iterations = 0
-        self.pieces: dict[Attempt, Piece] = {}
+        self.work_units: dict[Attempt, WorkUnit] = {}
         # The attempt whose answer a further call follows.
         self.follows: dict[Attempt, int] = {}
         # Attempts that ended in an error of the handler's own.
         self.failed: set[Attempt] = set()
 
     @property
-    def parts(self) -> list[Folded]:
+    def parts(self) -> list[ReplayedUnit]:
         """What attempts are made of: the node itself, or the iterations of its loop."""
         if self.plan.loop is None:
             return [self.own]
@@ -136,7 +136,7 @@ def data_of(event: Event) -> dict[str, Any]:
     return {} if event.data is None else msgspec.json.decode(event.data)
 
 
-def told(event: Event) -> str:
+def describe(event: Event) -> str:
     """How evidence names an event."""
     place = "" if event.node_id is None else f" of {event.node_id}"
     return f"event {event.seq} ({event.type}{place}{'' if event.index is None else f'[{event.index}]'})"

@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 import redis
 
-from simulation.shared_broker import Seat, SharedBroker
+from simulation.shared_broker import SharedBroker, SharedBrokerClient
 from tests.servers import Server, new_database, redis_program, start_redis, tell_redis
 from windlass.brokers.memory import MemoryBroker
 from windlass.brokers.postgres.broker import PostgresBroker
@@ -59,7 +59,7 @@ async def memory_broker(request: pytest.FixtureRequest, clock: SetClock) -> Asyn
 
 @asynccontextmanager
 async def shared_broker(request: pytest.FixtureRequest, clock: SetClock) -> AsyncGenerator[Broker]:
-    yield cast("Broker", Seat(SharedBroker(clock)))
+    yield cast("Broker", SharedBrokerClient(SharedBroker(clock)))
 
 
 @asynccontextmanager

@@ -7,14 +7,14 @@ from typing import cast
 
 import pytest
 
-from simulation.shared_broker import Seat, SharedBroker
+from simulation.shared_broker import SharedBroker, SharedBrokerClient
 from tests.engine.harness import CLOCK, ENDS_SECONDS, Process, opened, plan
 from tests.engine.sharing_harness import Deployment, deployed
 from windlass.core.errors import JobNotFound
 from windlass.ports.broker import Broker
 
 
-class NotedSeat(Seat):
+class NotedSeat(SharedBrokerClient):
     """Counts what is said and who listens, and says nothing to others if asked."""
 
     def __init__(self, server: SharedBroker) -> None:

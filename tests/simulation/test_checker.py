@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from simulation.checker import check
 from simulation.checks.memory import check_memory
-from simulation.faults import Calm
-from simulation.history import Acknowledged, History, JobHistory
-from simulation.processes import Setting
+from simulation.faults import NoFaults
+from simulation.history import AcknowledgedSubmit, History, JobHistory
+from simulation.processes import SystemConfig
 from simulation.simulator import Simulation
 from simulation.workflow_drafts import FLAKY, OK, NodeDraft, Script, compiled
 from windlass.core.changes import Event
@@ -40,7 +40,7 @@ def history() -> History:
             NodeDraft("join", ["left", "right", "extra"], reads=["left", "right"]),
         ],
     )
-    simulation = Simulation(Setting(), Calm(), Random(1))
+    simulation = Simulation(SystemConfig(), NoFaults(), Random(1))
 
     async def play() -> None:
         await simulation.deploy(plan)
@@ -161,9 +161,9 @@ def test_idempotency_keys_that_changed_between_attempts_are_found_out(history: H
 
 
 def test_an_acknowledged_job_that_is_gone_is_found_out(history: History) -> None:
-    told = [*history.acknowledged, Acknowledged("gone", "diamond")]
+    describe = [*history.acknowledged, AcknowledgedSubmit("gone", "diamond")]
 
-    assert [found.invariant for found in check(replace(history, acknowledged=told))] == ["I24"]
+    assert [found.invariant for found in check(replace(history, acknowledged=describe))] == ["I24"]
 
 
 def test_two_jobs_under_one_key_are_found_out(history: History) -> None:
@@ -173,9 +173,9 @@ def test_two_jobs_under_one_key_are_found_out(history: History) -> None:
 
 
 def test_a_job_given_back_for_another_body_is_found_out(history: History) -> None:
-    told = [replace(history.acknowledged[0], body_digest="another")]
+    describe = [replace(history.acknowledged[0], body_digest="another")]
 
-    assert [found.invariant for found in check(replace(history, acknowledged=told))] == ["I25"]
+    assert [found.invariant for found in check(replace(history, acknowledged=describe))] == ["I25"]
 
 
 def test_memory_that_differs_from_the_rows_is_found_out(history: History) -> None:

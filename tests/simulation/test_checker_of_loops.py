@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from simulation.checker import check
 from simulation.checks.memory import check_memory, check_room
-from simulation.faults import Calm
-from simulation.history import Execution, History, JobHistory, LoopRecords, Sunk
-from simulation.processes import Setting
+from simulation.faults import NoFaults
+from simulation.history import Execution, History, JobHistory, LoopRecords, SinkRow
+from simulation.processes import SystemConfig
 from simulation.simulator import Simulation
 from simulation.workflow_drafts import ERROR, FATAL, FLAKY, OK, NodeDraft, Script, compiled, loop_over, paging
 from windlass.core.changes import Event
@@ -43,7 +43,7 @@ def history() -> History:
     paged.calls = paging(Collect.COLLECT, delay_seconds=0.2)
     doomed = NodeDraft("doomed", [SERIES], script=Script((ERROR, OK)))
     plan = compiled("loops", [each, chunks, paged, doomed])
-    simulation = Simulation(Setting(), Calm(), Random(1))
+    simulation = Simulation(SystemConfig(), NoFaults(), Random(1))
     simulation.undisturbed = True
 
     async def play() -> None:
@@ -125,8 +125,8 @@ def without_page(records: LoopRecords) -> LoopRecords:
     return replace(records, pages={key: page for key, page in records.pages.items() if key[3] != 2})
 
 
-def with_sunk(change: Callable[[list[Sunk]], list[Sunk]]) -> Tamper:
-    return lambda job: replace(job, sunk=change(list(job.sunk or ())))
+def with_sunk(change: Callable[[list[SinkRow]], list[SinkRow]]) -> Tamper:
+    return lambda job: replace(job, sink_rows=change(list(job.sink_rows or ())))
 
 
 def test_an_honest_history_breaks_nothing(history: History) -> None:
@@ -150,9 +150,9 @@ def test_an_honest_history_breaks_nothing(history: History) -> None:
     ("I7", with_runs(LOOP, lambda run: replace(run, idempotency_key="one for all"))),
     ("I7", with_runs(LOOP, lambda run: replace(run, idempotency_key=f"{run.idempotency_key}{run.attempt}"))),
     ("I7", with_runs(LOOP, lambda run: replace(run, index=9))),
-    ("I7", with_sunk(lambda sunk: sunk[1:])),
-    ("I7", with_sunk(lambda sunk: [*sunk, sunk[0]])),
-    ("I7", with_sunk(lambda sunk: [replace(sunk[0], output=Raw(b"1")), *sunk[1:]])),
+    ("I7", with_sunk(lambda sink_rows: sink_rows[1:])),
+    ("I7", with_sunk(lambda sink_rows: [*sink_rows, sink_rows[0]])),
+    ("I7", with_sunk(lambda sink_rows: [replace(sink_rows[0], output=Raw(b"1")), *sink_rows[1:]])),
     ("I8", with_runs(SERIES, lambda run: replace(run, params=Raw(b'{"query":{"page":1}}')))),
     ("I10", with_data("iterator_started", None, total_iterations=3)),
     ("I10", with_data("iterator_started", None, concurrency=9)),

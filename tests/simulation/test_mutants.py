@@ -19,9 +19,9 @@ async def test_every_mutant_is_caught(mutant: Mutant) -> None:
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "simulation.mutants.jobs", mutant.name, cwd=ROOT, stdout=asyncio.subprocess.PIPE
     )
-    told, _ = await process.communicate()
+    describe, _ = await process.communicate()
 
-    assert process.returncode == 0, told.decode()
+    assert process.returncode == 0, describe.decode()
 
 
 def test_mutants_have_names_of_their_own() -> None:

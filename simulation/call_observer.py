@@ -11,7 +11,7 @@ from windlass.ports.broker import TaskClaim, TaskReport
 from windlass.ports.store import Lease
 
 
-class Witness:
+class CallObserver:
     """What must be true of leases and deliveries at every moment."""
 
     def __init__(self, *, is_shared: bool, has_one_broker: bool) -> None:
@@ -66,16 +66,16 @@ class Witness:
             return
         known = self._epochs.get(shard, 0)
         if lease.epoch <= known:
-            told = f"{process} has shard {shard} under epoch {lease.epoch}, {self._owners[shard]} under {known}"
-            self._blame("-", f"an epoch has one owner: {told}")
+            describe = f"{process} has shard {shard} under epoch {lease.epoch}, {self._owners[shard]} under {known}"
+            self._blame("-", f"an epoch has one owner: {describe}")
         self._epochs[shard] = lease.epoch
         self._owners[shard] = process
 
     def _committed(self, process: str, shard: int, epoch: int) -> None:
         newest, owner = self._epochs.get(shard), self._owners.get(shard)
         if (epoch, process) != (newest, owner):
-            told = f"epoch {newest} of {owner}"
-            self._blame("-", f"{process} stored something under epoch {epoch} of shard {shard}, which is at {told}")
+            describe = f"epoch {newest} of {owner}"
+            self._blame("-", f"{process} stored something under epoch {epoch} of shard {shard}, which is at {describe}")
         if self._given_back.get(shard) == epoch:
             self._blame("-", f"{process} stored something in shard {shard} after it had given it back")
 
@@ -84,8 +84,8 @@ class Witness:
         holder, number = self._held.get(task_id, ("", 0))
         # A higher number is a delivery after a loss.
         if delivery.delivery_count <= number:
-            told = f"{task_id} is handed to {worker} while {holder} holds it"
-            self.violations.append(Violation("I4", delivery.task.job_id, told))
+            describe = f"{task_id} is handed to {worker} while {holder} holds it"
+            self.violations.append(Violation("I4", delivery.task.job_id, describe))
         self._held[task_id] = (worker, delivery.delivery_count)
 
     def _let_go(self, task_ids: list[str]) -> None:

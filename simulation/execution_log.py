@@ -1,4 +1,4 @@
-"""The handler that simulations run, and the ledger in which it writes down every execution."""
+"""The handler that simulations run, and the execution_log in which it writes down every execution."""
 
 import asyncio
 from typing import Any
@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Raw
 
 from simulation import workflow_drafts
-from simulation.faults import current_life
+from simulation.faults import current_process
 from simulation.history import Execution
 from simulation.workflow_drafts import Script
 from windlass.core.errors import FatalError, RetryableError
@@ -31,7 +31,7 @@ class ProcessDied(RetryableError):
     type = "worker_lost"
 
 
-class Ledger:
+class ExecutionLog:
     """All executions of a simulation."""
 
     def __init__(self, store: MemoryStore, clock: VirtualClock) -> None:
@@ -70,8 +70,8 @@ class Ledger:
             execution.outcome = "failed"
             execution.finished_at = self._clock.now()
             raise
-        life = current_life()
-        if life is not None and life.dead:
+        process = current_process()
+        if process is not None and process.dead:
             raise asyncio.CancelledError
         output = None if act == workflow_drafts.NULL else _output(script, execution, number, element, query)
         execution.outcome = execution.outcome or "succeeded"
@@ -143,10 +143,10 @@ class Ledger:
         return act
 
     def _kill_worker(self) -> None:
-        life = current_life()
-        if life is not None:
+        process = current_process()
+        if process is not None:
             self.has_killed = True
-            life.kill()
+            process.kill()
         raise asyncio.CancelledError("the worker is dead")
 
 

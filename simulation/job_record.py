@@ -8,8 +8,8 @@ import msgspec
 from msgspec import Raw
 
 from simulation.history import Execution, JobHistory
-from simulation.replay.job import Fold
-from simulation.replay.state import Folded, FoldedNode
+from simulation.replay.job import ReplayedJob
+from simulation.replay.state import ReplayedNode, ReplayedUnit
 from windlass.core.artifacts import is_reference, read_reference
 from windlass.core.changes import IterationRow, NodeRow
 from windlass.core.job import Job
@@ -18,40 +18,40 @@ from windlass.engine.recovery import rebuild
 from windlass.ports.store import Restored
 
 
-class Case:
+class JobRecord:
     """What is known of one job."""
 
     def __init__(self, history: JobHistory, *, clocks_steady: bool) -> None:
         self.history = history
         self.plan = history.plan
-        self.fold = Fold(history, clocks_steady=clocks_steady)
+        self.fold = ReplayedJob(history, clocks_steady=clocks_steady)
         self.rows = {row.node_id: row for row in history.nodes}
         self._iterations = {(row.number, row.generation, row.index): row for row in history.loops.iterations}
         self.runs: dict[str, list[Execution]] = {}
         for execution in history.executions:
             self.runs.setdefault(execution.node_id, []).append(execution)
 
-    def blame(self, invariant: str, evidence: str) -> None:
+    def report(self, invariant: str, evidence: str) -> None:
         """Note a violation."""
-        self.fold.blame(invariant, evidence)
+        self.fold.report(invariant, evidence)
 
-    def number(self, node: FoldedNode) -> int:
+    def number(self, node: ReplayedNode) -> int:
         """The node's place in the plan."""
         return self.plan.index[node.plan.id]
 
-    def name(self, node: FoldedNode, index: int | None) -> str:
+    def name(self, node: ReplayedNode, index: int | None) -> str:
         """How evidence names a node or an iteration."""
         return node.plan.id if index is None else f"{node.plan.id}[{index}]"
 
-    def row_of(self, node: FoldedNode, unit: Folded) -> NodeRow | IterationRow | None:
+    def row_of(self, node: ReplayedNode, unit: ReplayedUnit) -> NodeRow | IterationRow | None:
         """The row of a node, or of an iteration in the node's present generation."""
         return self.rows.get(node.plan.id) if unit.index is None else self.iteration_row(node, unit.index)
 
-    def iteration_row(self, node: FoldedNode, index: int) -> IterationRow | None:
+    def iteration_row(self, node: ReplayedNode, index: int) -> IterationRow | None:
         """The row of an iteration in the node's present generation."""
         return self._iterations.get((self.number(node), node.generation, index))
 
-    def succeeded(self, node: FoldedNode, index: int | None, attempt: int) -> list[Execution]:
+    def succeeded(self, node: ReplayedNode, index: int | None, attempt: int) -> list[Execution]:
         """The executions of an attempt that came to a good end."""
         runs = self.runs.get(node.plan.id, ())
         return [r for r in runs if (r.index, r.attempt, r.outcome) == (index, attempt, "succeeded")]
@@ -67,12 +67,12 @@ class Case:
         body = self.body(output)
         return None if body is None else msgspec.json.decode(body)
 
-    def elements(self, node: FoldedNode, generation: int) -> Sequence[Any]:
+    def elements(self, node: ReplayedNode, generation: int) -> Sequence[Any]:
         """The collection that was recorded for a loop."""
         blocks = self.history.loops.collections.get((self.number(node), generation), ())
         return [element for block in blocks for element in msgspec.json.decode(block)]
 
-    def element(self, node: FoldedNode, generation: int, index: int) -> Any:
+    def element(self, node: ReplayedNode, generation: int, index: int) -> Any:
         """What an iteration is about."""
         elements, size = self.elements(node, generation), node.plan.loop and node.plan.loop.chunk_size
         if size is not None:
