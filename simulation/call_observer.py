@@ -1,6 +1,6 @@
-"""Watches every call that reaches a simulated store or broker: who owns what, who may write, who holds which task.
+"""Checks every call that reaches a simulated store or broker: who owns a shard, who may write, who holds a task.
 
-It keeps books of its own, so that it notices when those of the store or the broker are wrong.
+It keeps its own records, so that it notices errors in those of the store and the broker.
 """
 
 from typing import Any
@@ -12,85 +12,87 @@ from windlass.ports.store import Lease
 
 
 class CallObserver:
-    """What must be true of leases and deliveries at every moment."""
+    """The rules for leases and claims that hold at every moment."""
 
     def __init__(self, *, is_shared: bool, has_one_broker: bool) -> None:
         self.violations: list[Violation] = []
         self._is_shared = is_shared
-        # A broker that dies with its engine takes its deliveries along.
+        # False if each engine has its own broker, whose claims are lost with the engine.
         self._has_one_broker = has_one_broker
-        # The newest epoch of each shard, who has it, and whether it was given back.
+        # The newest epoch of each shard, its owner, and the epoch that was released.
         self._epochs: dict[int, int] = {}
         self._owners: dict[int, str] = {}
-        self._given_back: dict[int, int] = {}
-        # Who holds a task, and the number of that delivery.
+        self._released: dict[int, int] = {}
+        # The holder of a task and its delivery count.
         self._held: dict[str, tuple[str, int]] = {}
 
-    def begun(self, process: str, call: str, arguments: tuple[Any, ...]) -> None:
-        """A process is about to make a call."""
+    def call_started(self, process: str, call: str, arguments: tuple[Any, ...]) -> None:
+        """Check a call before it is made."""
         if call == "publish" and self._is_shared:
             tasks: list[Task] = arguments[0]
             for task in tasks:
                 owner = self._owners.get(task.shard)
                 if owner != process:
-                    self._blame(task.job_id, f"{task.task_id} is released by {process}, its shard is {owner}'s")
+                    self._report(
+                        task.job_id, f"{task.task_id} is published by {process}, its shard is owned by {owner}"
+                    )
 
-    def done(self, process: str, call: str, arguments: tuple[Any, ...], answer: Any) -> None:
-        """A call took effect."""
+    def call_finished(self, process: str, call: str, arguments: tuple[Any, ...], answer: Any) -> None:
+        """Check a call that took effect."""
         match call:
             case "take_lease" | "claim_lease":
                 self._leased(process, arguments[0], answer)
             case "release_lease":
-                self._given_back[arguments[0]] = arguments[1]
+                self._released[arguments[0]] = arguments[1]
             case "commit":
                 self._committed(process, *arguments[:2])
             case "claim" if self._has_one_broker:
-                for delivery in answer:
-                    self._delivered(process, delivery)
+                for claim in answer:
+                    self._claimed(process, claim)
             case "finish":
                 reports: list[TaskReport] = arguments[1]
-                self._let_go([report.task_id for report in reports])
+                self._forget([report.task_id for report in reports])
             case "return_tasks":
-                self._let_go(arguments[1])
+                self._forget(arguments[1])
             case "cancel":
-                self._let_go(arguments[0])
+                self._forget(arguments[0])
             case _:
                 pass
 
-    def lost_everything(self) -> None:
-        """The broker knows of no delivery any more."""
+    def broker_flushed(self) -> None:
+        """Forget all claims: the broker has lost them."""
         self._held.clear()
 
     def _leased(self, process: str, shard: int, lease: Lease | None) -> None:
         if lease is None:
             return
-        known = self._epochs.get(shard, 0)
-        if lease.epoch <= known:
-            describe = f"{process} has shard {shard} under epoch {lease.epoch}, {self._owners[shard]} under {known}"
-            self._blame("-", f"an epoch has one owner: {describe}")
+        newest = self._epochs.get(shard, 0)
+        if lease.epoch <= newest:
+            other = f"{self._owners[shard]} has epoch {newest}"
+            self._report("-", f"two owners of an epoch: {process} got shard {shard} with epoch {lease.epoch}, {other}")
         self._epochs[shard] = lease.epoch
         self._owners[shard] = process
 
     def _committed(self, process: str, shard: int, epoch: int) -> None:
         newest, owner = self._epochs.get(shard), self._owners.get(shard)
         if (epoch, process) != (newest, owner):
-            describe = f"epoch {newest} of {owner}"
-            self._blame("-", f"{process} stored something under epoch {epoch} of shard {shard}, which is at {describe}")
-        if self._given_back.get(shard) == epoch:
-            self._blame("-", f"{process} stored something in shard {shard} after it had given it back")
+            current = f"epoch {newest} of {owner}"
+            self._report("-", f"{process} committed with epoch {epoch} to shard {shard}, which is at {current}")
+        if self._released.get(shard) == epoch:
+            self._report("-", f"{process} committed to shard {shard} after it released the lease")
 
-    def _delivered(self, worker: str, delivery: TaskClaim) -> None:
-        task_id = delivery.task.task_id
-        holder, number = self._held.get(task_id, ("", 0))
-        # A higher number is a delivery after a loss.
-        if delivery.delivery_count <= number:
-            describe = f"{task_id} is handed to {worker} while {holder} holds it"
-            self.violations.append(Violation("I4", delivery.task.job_id, describe))
-        self._held[task_id] = (worker, delivery.delivery_count)
+    def _claimed(self, worker: str, claim: TaskClaim) -> None:
+        task_id = claim.task.task_id
+        holder, count = self._held.get(task_id, ("", 0))
+        # A higher count is a delivery after a loss.
+        if claim.delivery_count <= count:
+            evidence = f"{task_id} is claimed by {worker} while {holder} holds it"
+            self.violations.append(Violation("I4", claim.task.job_id, evidence))
+        self._held[task_id] = (worker, claim.delivery_count)
 
-    def _let_go(self, task_ids: list[str]) -> None:
+    def _forget(self, task_ids: list[str]) -> None:
         for task_id in task_ids:
             self._held.pop(task_id, None)
 
-    def _blame(self, job_id: str, evidence: str) -> None:
+    def _report(self, job_id: str, evidence: str) -> None:
         self.violations.append(Violation("I5", job_id, evidence))

@@ -1,13 +1,13 @@
-"""The invariants: what must be true of any history, whatever crashed.
+"""The invariants: what must hold for any history, with any faults.
 
-Each violation names its invariant and the evidence. Nothing here knows where the history came from.
+Each violation names its invariant and the evidence. The source of the history does not matter.
 """
 
-import msgspec
 from msgspec import Raw
 
 from simulation.checks.effects import check_effects
-from simulation.checks.loops import COMPARED, check_bounds, check_loops, check_overlap
+from simulation.checks.loops import check_loops, check_overlap, check_timeouts
+from simulation.checks.rows import check_row, decoded_json
 from simulation.checks.templates import check_templates
 from simulation.history import History, JobHistory, Violation
 from simulation.job_record import JobRecord, text_of
@@ -18,7 +18,7 @@ from windlass.core.instants import MICROSECONDS
 from windlass.core.plan import NodeKind
 from windlass.ports.store import StoredJob
 
-# How soon the end of a job reaches everybody when nothing is in the way.
+# How soon the end of a job takes effect everywhere if there are no faults.
 PROMPT_MICROSECONDS = MICROSECONDS
 
 _NULL = Raw(b"null")
@@ -26,12 +26,13 @@ _JOB_ENDED = frozenset({"completed", "failed", "cancelled"})
 
 
 def check(history: History) -> list[Violation]:
-    """Every violation in a history."""
+    """Return every violation in a history."""
     found: list[Violation] = []
     for job in history.jobs:
         found += check_job(
             job, settled=history.settled, clocks_steady=history.clocks_steady, undisturbed=history.undisturbed
         )
+    found += _check_keys(history)
     found += _check_submits(history)
     return found
 
@@ -39,130 +40,136 @@ def check(history: History) -> list[Violation]:
 def check_job(
     history: JobHistory, *, settled: bool = False, clocks_steady: bool = True, undisturbed: bool = False
 ) -> list[Violation]:
-    """Every violation in the history of one job."""
+    """Return every violation in the history of one job."""
     record = JobRecord(history, clocks_steady=clocks_steady)
-    fold = record.fold
-    _check_job_row(fold, history.job)
-    for node in fold.nodes.values():
-        _check_row(fold, node.own, record.rows.get(node.plan.id))
+    replay = record.replay
+    _check_job_row(replay, history.job)
+    for node in replay.nodes.values():
+        _check_node_row(replay, node.own, record.rows.get(node.plan.id))
     check_loops(record)
     check_effects(record)
     check_templates(record)
-    _check_requests(fold, history, settled=settled)
+    _check_requests(replay, history, settled=settled)
     if undisturbed:
-        _check_promptness(fold, history)
+        _check_promptness(replay, history)
         check_overlap(record)
-        check_bounds(record, PROMPT_MICROSECONDS)
-    if settled and fold.status not in _JOB_ENDED:
-        states = {name: node.own.state for name, node in fold.nodes.items() if node.own.state in UNFINISHED}
-        fold.report("I14", f"the job is {fold.status} and nothing happens any more; unfinished: {states}")
-    return fold.violations
+        check_timeouts(record, PROMPT_MICROSECONDS)
+    if settled and replay.status not in _JOB_ENDED:
+        states = {name: node.own.state for name, node in replay.nodes.items() if node.own.state in UNFINISHED}
+        replay.report("I14", f"the job stays {replay.status}; unfinished: {states}")
+    return replay.violations
 
 
-def _check_job_row(fold: ReplayedJob, job: StoredJob) -> None:
-    for name, folded in (
-        ("status", fold.status),
-        ("round", fold.round),
-        ("seq", fold.seq),
-        ("started_at", fold.started_at),
-        ("completed_at", fold.completed_at),
-    ):
-        if getattr(job, name) != folded:
-            fold.report("I2", f"the row says {name} {getattr(job, name)}, the events say {folded}")
-    if fold.status == "failed" and _decoded(job.error) != fold.error:
-        fold.report("I2", f"the row says error {_decoded(job.error)}, the events say {fold.error}")
-    timed_out = fold.status == "failed" and fold.error.get("type") == "timeout" and "node_id" not in fold.error
-    if timed_out and fold.findings.clocks_steady and (job.completed_at or 0) < (job.deadline_at or 0):
-        fold.report("I22", f"the job timed out at {job.completed_at}, its deadline is {job.deadline_at}")
-    if fold.status == "completed" and job.error is not None:
-        fold.report("I13", f"the job completed with the error {_decoded(job.error)}")
+def _check_job_row(replay: ReplayedJob, job: StoredJob) -> None:
+    for name in ("status", "round", "seq", "started_at", "completed_at"):
+        stored, expected = getattr(job, name), getattr(replay, name)
+        if stored != expected:
+            replay.report("I2", f"the row says {name} {stored}, the events say {expected}")
+    error = decoded_json(job.error)
+    if replay.status == "failed":
+        if error != replay.error:
+            replay.report("I2", f"the row says error {error}, the events say {replay.error}")
+        _check_timeout(replay, job)
+    if replay.status == "completed" and job.error is not None:
+        replay.report("I13", f"the job completed with the error {error}")
 
 
-def _check_row(fold: ReplayedJob, node: ReplayedUnit, row: NodeRow | None) -> None:
+def _check_timeout(replay: ReplayedJob, job: StoredJob) -> None:
+    """Check that a job did not time out before its deadline."""
+    is_timeout = replay.error.get("type") == "timeout" and "node_id" not in replay.error
+    if not is_timeout or not replay.findings.clocks_steady:
+        return
+    if (job.completed_at or 0) < (job.deadline_at or 0):
+        replay.report("I22", f"the job timed out at {job.completed_at}, its deadline is {job.deadline_at}")
+
+
+def _check_node_row(replay: ReplayedJob, node: ReplayedUnit, row: NodeRow | None) -> None:
     name = node.plan.id
     if row is None:
         if node.state != "pending":
-            fold.report("I2", f"{name} has no row, the events say {node.state}")
+            replay.report("I2", f"{name} has no row, the events say {node.state}")
         return
     if row.status != node.state:
-        fold.report("I2", f"the row of {name} says {row.status}, the events say {node.state}")
+        replay.report("I2", f"the row of {name} says {row.status}, the events say {node.state}")
         return
     if node.plan.kind is not NodeKind.TASK:
         return
-    for field in COMPARED:
-        if getattr(row, field) != getattr(node, field):
-            describe = f"{field} {getattr(row, field)}, the events say {getattr(node, field)}"
-            fold.report("I2", f"the row of {name} ({row.status}) says {describe}")
-    if _decoded(row.error) != node.error:
-        fold.report("I2", f"the row of {name} says error {_decoded(row.error)}, the events say {node.error}")
-    # A failure that is allowed counts as done, with null as its output.
+    check_row(replay, name, node, row)
+    # An allowed failure counts as met, with null as its output.
     has_output = row.output is not None and (node.state != "failed" or row.output != _NULL)
     if has_output != (node.state == "completed"):
-        fold.report("I27", f"{name} is {node.state} and the output of its row is {text_of(row.output)}")
+        replay.report("I27", f"{name} is {node.state} and the output of its row is {text_of(row.output)}")
 
 
-def _check_promptness(fold: ReplayedJob, history: JobHistory) -> None:
-    """Where nothing went wrong, nothing of a job runs on after its end, and a timeout is kept."""
+def _check_promptness(replay: ReplayedJob, history: JobHistory) -> None:
+    """Check that, without faults, a timeout is kept and nothing runs long after the end of the job."""
     job = history.job
     if job.completed_at is None or job.round:
         return
     if job.deadline_at is not None and job.completed_at > job.deadline_at + PROMPT_MICROSECONDS:
         late = (job.completed_at - job.deadline_at) / MICROSECONDS
-        fold.report("I23", f"the job ended {late:.1f} s after its timeout")
+        replay.report("I23", f"the job ended {late:.1f} s after its timeout")
     allowed_until = job.completed_at + PROMPT_MICROSECONDS
-    for run in history.executions:
-        if run.started_at > allowed_until or (run.outcome == "succeeded" and (run.finished_at or 0) > allowed_until):
-            fold.report("I31", f"{run.node_id} attempt {run.attempt} ran on after the job had ended")
+    for execution in history.executions:
+        ended_late = execution.outcome == "succeeded" and (execution.finished_at or 0) > allowed_until
+        if execution.started_at > allowed_until or ended_late:
+            replay.report("I31", f"{execution.node_id} attempt {execution.attempt} ran after the end of the job")
 
 
-# What people asked for
+# Requests
 
 
-def _check_requests(fold: ReplayedJob, history: JobHistory, *, settled: bool) -> None:
-    retries = 0
+def _check_requests(replay: ReplayedJob, history: JobHistory, *, settled: bool) -> None:
+    has_retry = False
     for request, applied in history.requests:
-        if settled and not applied:
-            fold.report("I14", f"the request {request.request_id} ({request.kind}) was never applied")
         if not applied:
-            continue
-        if request.kind == "retry":
-            retries += 1
-        elif fold.status not in _JOB_ENDED and not fold.round:
-            fold.report("I31", f"the cancel {request.request_id} was applied, and the job is {fold.status}")
-    if retries and not fold.round:
-        left = [n for n, node in fold.nodes.items() if node.own.state == "cancelled" or _failed_hard(node.own)]
+            if settled:
+                replay.report("I14", f"the request {request.request_id} ({request.kind}) was never applied")
+        elif request.kind == "retry":
+            has_retry = True
+        elif replay.status not in _JOB_ENDED and not replay.round:
+            replay.report("I31", f"the cancel {request.request_id} was applied, but the job is {replay.status}")
+    if has_retry and not replay.round:
+        left = [name for name, node in replay.nodes.items() if _needs_retry(node.own)]
         if left:
-            fold.report("I14", f"a retry was applied, and {left} were not reset")
+            replay.report("I14", f"a retry was applied, but {left} were not reset")
 
 
-def _failed_hard(node: ReplayedUnit) -> bool:
-    return node.state == "failed" and not node.plan.allow_failure
+def _needs_retry(node: ReplayedUnit) -> bool:
+    if node.state == "failed":
+        return not node.plan.allow_failure
+    return node.state == "cancelled"
 
 
-def _check_submits(history: History) -> list[Violation]:
+def _check_keys(history: History) -> list[Violation]:
+    """Check that no two jobs have the same idempotency key."""
     found: list[Violation] = []
-    jobs = {job.job.job_id: job.job for job in history.jobs}
-    by_key: dict[tuple[str, str], str] = {}
-    for job in jobs.values():
-        if job.idempotency_key is not None:
-            first = by_key.setdefault((job.workflow_id, job.idempotency_key), job.job_id)
-            if first != job.job_id:
-                found.append(Violation("I25", job.job_id, f"has the idempotency key of {first}"))
-    for describe in history.acknowledged:
-        job = jobs.get(describe.job_id)
-        if job is None:
-            found.append(Violation("I24", describe.job_id, "was acknowledged and does not exist"))
+    first_with: dict[tuple[str, str], str] = {}
+    for job_history in history.jobs:
+        job = job_history.job
+        if job.idempotency_key is None:
             continue
-        if describe.idempotency_key is not None:
-            known = by_key.get((describe.workflow_id, describe.idempotency_key))
-            if known != describe.job_id:
-                evidence = f"was acknowledged for the key {describe.idempotency_key!r}, which belongs to {known}"
-                found.append(Violation("I25", describe.job_id, evidence))
-            if job.body_digest != describe.body_digest:
-                evidence = f"was given back for another body under the key {describe.idempotency_key!r}"
-                found.append(Violation("I25", describe.job_id, evidence))
+        first = first_with.setdefault((job.workflow_id, job.idempotency_key), job.job_id)
+        if first != job.job_id:
+            found.append(Violation("I25", job.job_id, f"has the idempotency key of {first}"))
     return found
 
 
-def _decoded(raw: Raw | None) -> object:
-    return None if raw is None else msgspec.json.decode(raw)
+def _check_submits(history: History) -> list[Violation]:
+    """Check that every acknowledged job exists and belongs to the key it was acknowledged for."""
+    found: list[Violation] = []
+    jobs = {job.job.job_id: job.job for job in history.jobs}
+    for submit in history.acknowledged:
+        job = jobs.get(submit.job_id)
+        if job is None:
+            found.append(Violation("I24", submit.job_id, "was acknowledged but does not exist"))
+            continue
+        if submit.idempotency_key is None:
+            continue
+        if (job.workflow_id, job.idempotency_key) != (submit.workflow_id, submit.idempotency_key):
+            evidence = f"was acknowledged for the key {submit.idempotency_key!r}, but has {job.idempotency_key!r}"
+            found.append(Violation("I25", submit.job_id, evidence))
+        if job.body_digest != submit.body_digest:
+            evidence = f"was acknowledged for another body under the key {submit.idempotency_key!r}"
+            found.append(Violation("I25", submit.job_id, evidence))
+    return found

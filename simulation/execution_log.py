@@ -1,4 +1,4 @@
-"""The handler that simulations run, and the execution_log in which it writes down every execution."""
+"""The handler that simulations run, and the log of its executions."""
 
 import asyncio
 from typing import Any
@@ -9,16 +9,16 @@ from msgspec import Raw
 from simulation import workflow_drafts
 from simulation.faults import current_process
 from simulation.history import Execution
-from simulation.workflow_drafts import Script
+from simulation.workflow_drafts import HandlerScript
 from windlass.core.errors import FatalError, RetryableError
 from windlass.core.loop_state import Progress, decode_progress
 from windlass.ports.handler import Context, Handler, Mode
 from windlass.stores.memory.store import MemoryStore
 from windlass.testing.virtual_time import VirtualClock
 
-# A second delivery that was on its way when the first one's result came may still begin within this time.
+# A second delivery that was under way when the result of the first was accepted may start within this time.
 REPEATED_SECONDS_MAX = 0.5
-# Polling has its answer by this attempt.
+# Polling ends with this attempt.
 POLLS_MAX = 4
 
 _decode_params = msgspec.json.Decoder(dict[str, Any]).decode
@@ -26,7 +26,7 @@ _NO_ELEMENT = object()
 
 
 class ProcessDied(RetryableError):
-    """The process under a handler died: what an isolated handler's worker reports."""
+    """The process of an isolated handler died."""
 
     type = "worker_lost"
 
@@ -36,7 +36,7 @@ class ExecutionLog:
 
     def __init__(self, store: MemoryStore, clock: VirtualClock) -> None:
         self.executions: list[Execution] = []
-        # When the broker accepted the result of a task, in the loop's time, and tasks that ran again after that.
+        # When the broker accepted the result of a task (loop time), and the tasks that ran again after that.
         self.accepted: dict[str, float] = {}
         self.repeated: list[str] = []
         self.task_ids: dict[str, None] = {}
@@ -46,22 +46,18 @@ class ExecutionLog:
         self._clock = clock
 
     def handler(self) -> Handler:
-        """The scripted handler."""
+        """Return the scripted handler."""
         return Handler(workflow_drafts.HANDLER, self._handle, Mode.ASYNC, _params, takes_context=True)
 
-    async def _handle(
-        self,
-        ctx: Context,
-        params: dict[str, Any],
-    ) -> object:
-        script = msgspec.convert(params["script"], Script)
+    async def _handle(self, ctx: Context, params: dict[str, Any]) -> object:
+        script = msgspec.convert(params["script"], HandlerScript)
         element, query = params.get("element", _NO_ELEMENT), params.get("query")
         execution = self._begin(ctx, params["reads"], element, params.get("index"))
         number = len(self.executions)
         if query is not None:
             execution.params = Raw(msgspec.json.encode(params))
         try:
-            act = await self._act(script, ctx, execution)
+            action = await self._act(script, ctx, execution)
         except asyncio.CancelledError:
             execution.outcome = "stopped"
             execution.finished_at = execution.finished_at or self._clock.now()
@@ -71,9 +67,11 @@ class ExecutionLog:
             execution.finished_at = self._clock.now()
             raise
         process = current_process()
-        if process is not None and process.dead:
+        if process is not None and process.is_dead:
             raise asyncio.CancelledError
-        output = None if act == workflow_drafts.NULL else _output(script, execution, number, element, query)
+        output = None
+        if action != workflow_drafts.NULL:
+            output = _output(script, execution, number, element, query)
         execution.outcome = execution.outcome or "succeeded"
         execution.finished_at = execution.finished_at or self._clock.now()
         execution.output = Raw(msgspec.json.encode(output))
@@ -81,12 +79,12 @@ class ExecutionLog:
 
     def _begin(self, ctx: Context, reads: dict[str, Any], element: object, index: int | None) -> Execution:
         execution = Execution(
-            ctx.job_id,
-            ctx.node_id,
-            ctx.attempt,
-            ctx.worker_id,
-            ctx.idempotency_key,
-            self._clock.now(),
+            job_id=ctx.job_id,
+            node_id=ctx.node_id,
+            attempt=ctx.attempt,
+            worker_id=ctx.worker_id,
+            idempotency_key=ctx.idempotency_key,
+            started_at=self._clock.now(),
             reads={name: Raw(msgspec.json.encode(value)) for name, value in reads.items()},
             dispatch_was_durable=self._is_dispatched(ctx, index),
             index=index,
@@ -100,57 +98,58 @@ class ExecutionLog:
         return execution
 
     def _is_dispatched(self, ctx: Context, index: int | None) -> bool:
-        """Whether the rows tell of this attempt's dispatch."""
+        """Return whether the dispatch of this attempt is stored."""
         row = self._store.node_row(ctx.job_id, ctx.node_id)
         if row is None or index is None:
             return row is not None and row.attempt >= ctx.attempt
         progress = Progress() if row.progress is None else decode_progress(row.progress)
         if ctx.attempt <= progress.attempts:
-            return True  # of an earlier generation
+            # An attempt of an earlier generation.
+            return True
         known = self._store.iteration_row(ctx.job_id, row.number, progress.generation, index)
         if known is not None:
             return known.attempt >= ctx.attempt
-        # Of a loop that completed, all iterations have rows; one that is begun without a row is out the first time.
+        # The iterations of a completed loop have rows; one that began and has no row is in its first attempt.
         return index < progress.begun and ctx.attempt <= progress.attempts + 1
 
-    async def _act(self, script: Script, ctx: Context, execution: Execution) -> str:
-        act = script.act(ctx.attempt, execution.index)
+    async def _act(self, script: HandlerScript, ctx: Context, execution: Execution) -> str:
+        action = script.action(ctx.attempt, execution.index)
         seconds = script.work_seconds
-        if act in (workflow_drafts.SLOW, workflow_drafts.STUBBORN):
+        if action in (workflow_drafts.SLOW, workflow_drafts.STUBBORN):
             seconds = ctx.timeout_seconds * 3
         try:
             await asyncio.sleep(seconds)
         except asyncio.CancelledError:
-            if act != workflow_drafts.STUBBORN:
+            if action != workflow_drafts.STUBBORN:
                 raise
             execution.outcome, execution.finished_at = "stopped", self._clock.now()
             await asyncio.sleep(seconds * 4)
-        match act:
+        match action:
             case workflow_drafts.ERROR:
                 raise ValueError("scripted error")
             case workflow_drafts.FLAKY:
-                raise RetryableError("scripted flake")
+                raise RetryableError("scripted temporary error")
             case workflow_drafts.LATER:
-                raise RetryableError("scripted wait", retry_after=0.7)
+                raise RetryableError("scripted retry_after", retry_after=0.7)
             case workflow_drafts.FATAL:
-                raise FatalError("scripted end")
+                raise FatalError("scripted fatal error")
             case workflow_drafts.DIES:
                 raise ProcessDied("scripted death")
             case workflow_drafts.KILLS:
                 self._kill_worker()
             case _:
                 pass
-        return act
+        return action
 
     def _kill_worker(self) -> None:
         process = current_process()
         if process is not None:
             self.has_killed = True
             process.kill()
-        raise asyncio.CancelledError("the worker is dead")
+        raise asyncio.CancelledError("the worker was killed")
 
 
-def _output(script: Script, run: Execution, number: int, element: Any, query: dict[str, Any] | None) -> object:
+def _output(script: HandlerScript, run: Execution, number: int, element: Any, query: dict[str, Any] | None) -> object:
     output: dict[str, Any] = {"node": run.node_id, "attempt": run.attempt, "run": number, "flag": script.flag}
     if script.width:
         output["list"] = [number * 10 + place for place in range(script.width)]

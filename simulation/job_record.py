@@ -1,4 +1,4 @@
-"""One job's history together with its replay: where all checks look things up."""
+"""The history of one job together with its replay: the lookups that all checks share."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -19,79 +19,104 @@ from windlass.ports.store import Restored
 
 
 class JobRecord:
-    """What is known of one job."""
+    """Everything known about one job."""
 
     def __init__(self, history: JobHistory, *, clocks_steady: bool) -> None:
         self.history = history
         self.plan = history.plan
-        self.fold = ReplayedJob(history, clocks_steady=clocks_steady)
+        self.replay = ReplayedJob(history, clocks_steady=clocks_steady)
         self.rows = {row.node_id: row for row in history.nodes}
         self._iterations = {(row.number, row.generation, row.index): row for row in history.loops.iterations}
-        self.runs: dict[str, list[Execution]] = {}
+        # By node id.
+        self.executions: dict[str, list[Execution]] = {}
         for execution in history.executions:
-            self.runs.setdefault(execution.node_id, []).append(execution)
+            self.executions.setdefault(execution.node_id, []).append(execution)
 
     def report(self, invariant: str, evidence: str) -> None:
-        """Note a violation."""
-        self.fold.report(invariant, evidence)
+        """Add a violation."""
+        self.replay.report(invariant, evidence)
 
     def number(self, node: ReplayedNode) -> int:
-        """The node's place in the plan."""
+        """Return the node's position in the plan."""
         return self.plan.index[node.plan.id]
 
     def name(self, node: ReplayedNode, index: int | None) -> str:
-        """How evidence names a node or an iteration."""
-        return node.plan.id if index is None else f"{node.plan.id}[{index}]"
+        """Return the name of a node or an iteration for evidence."""
+        if index is None:
+            return node.plan.id
+        return f"{node.plan.id}[{index}]"
 
     def row_of(self, node: ReplayedNode, unit: ReplayedUnit) -> NodeRow | IterationRow | None:
-        """The row of a node, or of an iteration in the node's present generation."""
-        return self.rows.get(node.plan.id) if unit.index is None else self.iteration_row(node, unit.index)
+        """Return the row of a node, or of an iteration in the node's present generation."""
+        if unit.index is None:
+            return self.rows.get(node.plan.id)
+        return self.iteration_row(node, unit.index)
 
     def iteration_row(self, node: ReplayedNode, index: int) -> IterationRow | None:
-        """The row of an iteration in the node's present generation."""
+        """Return the row of an iteration in the node's present generation."""
         return self._iterations.get((self.number(node), node.generation, index))
 
+    def executions_of(self, node: ReplayedNode, index: int | None, attempt: int) -> list[Execution]:
+        """Return the executions of an attempt."""
+        executions = self.executions.get(node.plan.id, ())
+        return [execution for execution in executions if (execution.index, execution.attempt) == (index, attempt)]
+
     def succeeded(self, node: ReplayedNode, index: int | None, attempt: int) -> list[Execution]:
-        """The executions of an attempt that came to a good end."""
-        runs = self.runs.get(node.plan.id, ())
-        return [r for r in runs if (r.index, r.attempt, r.outcome) == (index, attempt, "succeeded")]
+        """Return the successful executions of an attempt."""
+        executions = self.executions_of(node, index, attempt)
+        return [execution for execution in executions if execution.outcome == "succeeded"]
 
     def body(self, output: Raw | None) -> bytes | None:
-        """An output's JSON, wherever it lies."""
+        """Return the JSON of an output, from its artifact if it is large."""
         if output is None:
             return None
-        return self.history.artifacts.get(read_reference(output).key) if is_reference(output) else bytes(output)
+        if is_reference(output):
+            return self.history.artifacts.get(read_reference(output).key)
+        return bytes(output)
 
     def decoded(self, output: Raw | None) -> Any:
-        """An output's value."""
+        """Return the value of an output."""
         body = self.body(output)
-        return None if body is None else msgspec.json.decode(body)
+        if body is None:
+            return None
+        return msgspec.json.decode(body)
 
     def elements(self, node: ReplayedNode, generation: int) -> Sequence[Any]:
-        """The collection that was recorded for a loop."""
+        """Return the recorded collection of a loop."""
         blocks = self.history.loops.collections.get((self.number(node), generation), ())
         return [element for block in blocks for element in msgspec.json.decode(block)]
 
     def element(self, node: ReplayedNode, generation: int, index: int) -> Any:
-        """What an iteration is about."""
-        elements, size = self.elements(node, generation), node.plan.loop and node.plan.loop.chunk_size
-        if size is not None:
-            return elements[index * size : (index + 1) * size]
-        return elements[index] if index < len(elements) else None
+        """Return the element or the chunk of an iteration."""
+        elements = self.elements(node, generation)
+        chunk_size = None if node.plan.loop is None else node.plan.loop.chunk_size
+        if chunk_size is not None:
+            return elements[index * chunk_size : (index + 1) * chunk_size]
+        if index >= len(elements):
+            return None
+        return elements[index]
+
+    def iteration_names(self, node: ReplayedNode, generation: int, index: int | None) -> dict[str, object]:
+        """Return the names that templates of an iteration can use; none outside of loops."""
+        if index is None or node.plan.loop is None:
+            return {}
+        return {node.plan.loop.element: self.element(node, generation, index), "index": index}
 
     @cached_property
     def _job(self) -> Job:
-        # Scopes need no loops, and a node without its progress is rebuilt without one.
+        # Template scopes need no loops, and a node without progress is rebuilt without one.
         rows = [msgspec.structs.replace(row, progress=None) for row in self.history.nodes]
         job = rebuild(self.plan, Restored(self.history.job, rows))
         job.values.update({key: msgspec.json.decode(body) for key, body in self.history.artifacts.items()})
         return job
 
     def value(self, template: Template, **names: object) -> object:
-        """A template's value by what is recorded now; TemplateFailed."""
+        """Return the value of a template by the recorded outputs. Raises TemplateFailed."""
         return template.value(self._job.scope(template, **names))
 
 
 def text_of(output: Raw | bytes | None) -> str:
-    """An output as evidence shows it."""
-    return "nothing" if output is None else bytes(output).decode()[:200]
+    """Return an output as text for evidence."""
+    if output is None:
+        return "nothing"
+    return bytes(output).decode()[:200]

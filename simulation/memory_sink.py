@@ -1,4 +1,4 @@
-"""A sink in a plain list that takes effect once for each identity, as the sinks of databases do."""
+"""A sink in memory that writes once for each identity, as database sinks do."""
 
 from msgspec import Raw
 
@@ -8,7 +8,7 @@ from windlass.ports.sink import SinkReceipt
 
 
 class MemorySink:
-    """The Sink contract in the memory of one process: rows and identity in one step."""
+    """The Sink contract in memory: a row and its identity are written atomically."""
 
     def __init__(self) -> None:
         self.table: list[SinkRow] = []
@@ -22,4 +22,4 @@ class MemorySink:
         return SinkReceipt(1)
 
     async def aclose(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing: there are no connections."""

@@ -1,4 +1,4 @@
-"""Scenarios for the simulator: what a seed makes of itself."""
+"""Scenarios for the simulator: what happens in the run of a seed."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -18,17 +18,17 @@ from windlass.ports.control import Submit
 FAULT_SECONDS_MAX = 12.0
 JOBS_MAX = 6
 CLOCK_JUMP_SECONDS_MAX = 90.0
-# Of so many seeds, one has several engines that share shards under leases.
+# One in so many seeds has several engines that share shards under leases.
 SHARING_EVERY = 4
-# How long an engine is stopped or cut off, in processes of its lease; a worker, in seconds.
+# How long an engine is stopped or unreachable, in multiples of its lease; a worker, in seconds.
 AWAY_LEASES = (0.3, 3.0)
 WORKER_AWAY_SECONDS = (2.0, 15.0)
-# What gets lost on its way: all that goes to one of the ports, or the heartbeats alone.
+# What fails while an engine is cut off: all calls to a port, or the heartbeats only.
 CUTS = ("store", "broker", "beat", "beat")
 
 
 class FaultProfile(Struct, frozen=True):
-    """How much goes wrong under a seed."""
+    """The faults of a seed."""
 
     rates: dict[Fault, float]
     latency: float
@@ -37,31 +37,33 @@ class FaultProfile(Struct, frozen=True):
     pauses: int
     flushes: int
     jumps: int
-    # Only where engines share: those that stop in good order, ports or heartbeats that do not get through for a while.
-    leaves: int = 0
+    # Only for engines that share: graceful stops, and times when a port or the heartbeats are unreachable.
+    stops: int = 0
     cuts: int = 0
     worker_pauses: int = 0
 
     @property
-    def none(self) -> bool:
-        """Whether nothing goes wrong at all."""
+    def is_empty(self) -> bool:
+        """Whether there are no faults."""
         counts = (self.kills, self.worker_kills, self.pauses, self.flushes, self.jumps)
         return not any(self.rates.values()) and not any(counts)
 
     @property
     def is_late(self) -> bool:
-        """Whether something that was sent may arrive after its sender has lost its shard."""
-        return bool(self.pauses or self.cuts or self.worker_pauses or self.rates.keys() & {Fault.DELAY, Fault.STOP})
+        """Whether a call may arrive after its sender has lost its shard."""
+        if self.pauses or self.cuts or self.worker_pauses:
+            return True
+        return Fault.DELAY in self.rates or Fault.STOP in self.rates
 
 
 def run_seed(seed: int) -> SimulationReport:
-    """Play the scenario that a seed stands for."""
+    """Run the scenario of a seed."""
     simulation, scenario = prepare_seed(seed)
-    return simulation.run(scenario.play)
+    return simulation.run(scenario.run)
 
 
 def prepare_seed(seed: int) -> "tuple[Simulation, Scenario]":
-    """All that a seed decides, before it is played."""
+    """Return the simulation and the scenario of a seed, ready to run."""
     random = Random(seed)
     if seed % SHARING_EVERY == SHARING_EVERY - 1:
         config, profile = _sharing(random, tight=seed % 3 == 0), shared_fault_profile(random)
@@ -78,15 +80,15 @@ def prepare_seed(seed: int) -> "tuple[Simulation, Scenario]":
         profile = random_fault_profile(random, embedded=embedded)
     faults = RandomFaults(Random(random.random()), profile.rates, profile.latency)
     simulation = Simulation(config, faults, Random(random.random()))
-    # Shards that change hands take their time, too.
-    simulation.undisturbed = profile.none and not config.engines
+    # Moving shards between engines takes time too.
+    simulation.undisturbed = profile.is_empty and not config.engines
     if Fault.REPEAT in profile.rates or (config.engines and profile.is_late):
         simulation.results_are_final = False
     return simulation, Scenario(simulation, faults, profile, Random(random.random()))
 
 
 def _sharing(random: Random, *, tight: bool) -> SystemConfig:
-    """Two or three engines that share a few shards, all at once or one after the other."""
+    """Return a system of two or three engines that share a few shards."""
     return SystemConfig(
         tight=tight,
         embedded=False,
@@ -103,11 +105,11 @@ def _sharing(random: Random, *, tight: bool) -> SystemConfig:
 
 
 def shared_fault_profile(random: Random) -> FaultProfile:
-    """What happens to engines that share; from engines that come and go to all of it at once."""
+    """Return faults for engines that share: from crashes only to all kinds at once."""
     if random.random() < 0.3:
-        # Engines that die or leave, and nothing else: then what a broker accepted must not even be worked out again.
-        kills, leaves = random.choice([0, 1, 3]), random.choice([0, 1, 2])
-        return FaultProfile({}, random.choice([0.0, 0.01, 0.1]), kills, 0, 0, 0, 0, leaves)
+        # Only crashes and graceful stops: accepted results are final.
+        kills, stops = random.choice([0, 1, 3]), random.choice([0, 1, 2])
+        return _fault_profile(latency=random.choice([0.0, 0.01, 0.1]), kills=kills, stops=stops)
     scale = random.choice([0.0, 0.003, 0.01, 0.03])
     wanted = [fault for fault in Fault if random.random() < 0.6]
     weights = {Fault.KILL_BEFORE: 0.2, Fault.KILL_AFTER: 0.2, Fault.SHUFFLE: 4.0, Fault.REPEAT: 3.0}
@@ -119,22 +121,22 @@ def shared_fault_profile(random: Random) -> FaultProfile:
         pauses=random.choice([0, 1, 2, 3]),
         flushes=random.choice([0, 0, 0, 1]),
         jumps=random.choice([0, 0, 0, 0, 1, 2]),
-        leaves=random.choice([0, 0, 1]),
+        stops=random.choice([0, 0, 1]),
         cuts=random.choice([0, 1, 2]),
         worker_pauses=random.choice([0, 0, 1]),
     )
 
 
 def random_fault_profile(random: Random, *, embedded: bool) -> FaultProfile:
-    """From none at all to a very bad day."""
+    """Return faults for a system with one engine, from none to many."""
     if random.random() < 0.15:
-        return FaultProfile({}, random.choice([0.0, 0.01]), 0, 0, 0, 0, 0)
+        return _fault_profile(latency=random.choice([0.0, 0.01]))
     if random.random() < 0.25:
-        # Crashes and nothing else: then what a broker accepted must not even be worked out again.
+        # Only crashes: accepted results are final.
         rates = {Fault.KILL_BEFORE: 0.01, Fault.KILL_AFTER: 0.01}
-        return FaultProfile(rates, random.choice([0.0, 0.01, 0.1]), 2, 0, 0, 0, 0)
+        return _fault_profile(rates, latency=random.choice([0.0, 0.01, 0.1]), kills=2)
     scale = random.choice([0.0, 0.003, 0.01, 0.03])
-    # Where nobody else can take over, a process that is stopped is only late.
+    # Without another engine to take over, a stopped process is only late.
     wanted = [fault for fault in Fault if fault is not Fault.STOP and random.random() < 0.6]
     weights = {Fault.KILL_BEFORE: 0.3, Fault.KILL_AFTER: 0.3, Fault.SHUFFLE: 4.0, Fault.REPEAT: 3.0}
     return FaultProfile(
@@ -148,8 +150,24 @@ def random_fault_profile(random: Random, *, embedded: bool) -> FaultProfile:
     )
 
 
+def _fault_profile(
+    rates: dict[Fault, float] | None = None, *, latency: float, kills: int = 0, stops: int = 0
+) -> FaultProfile:
+    """Return a profile with few kinds of faults."""
+    return FaultProfile(
+        rates=rates or {},
+        latency=latency,
+        kills=kills,
+        worker_kills=0,
+        pauses=0,
+        flushes=0,
+        jumps=0,
+        stops=stops,
+    )
+
+
 class Scenario:
-    """Submits, cancels and retries by random while faults happen; then calm, and the end."""
+    """Submits, cancels and retries jobs at random times while faults happen; then waits for the end."""
 
     def __init__(self, simulation: Simulation, faults: RandomFaults, profile: FaultProfile, random: Random) -> None:
         self._simulation = simulation
@@ -159,18 +177,18 @@ class Scenario:
         self._plans: list[Plan] = []
         self._job_ids: list[str] = []
 
-    async def play(self) -> None:
-        """The whole course of events."""
+    async def run(self) -> None:
+        """Run the scenario."""
         random, simulation = self._random, self._simulation
         for number in range(random.randint(1, 3)):
             plan = random_plan(f"flow{number}", random, LARGE_BYTES if simulation.config.tight else 0)
             self._plans.append(plan)
             await simulation.deploy(plan)
-        acts = [self._submit() for _ in range(random.randint(1, JOBS_MAX))]
-        acts += [self._cancel() for _ in range(random.choice([0, 0, 1, 2]))]
-        acts += [self._retry() for _ in range(random.choice([0, 0, 1, 3]))]
-        acts += self._disasters()
-        await asyncio.gather(*acts)
+        actions = [self._submit() for _ in range(random.randint(1, JOBS_MAX))]
+        actions += [self._cancel() for _ in range(random.choice([0, 0, 1, 2]))]
+        actions += [self._retry() for _ in range(random.choice([0, 0, 1, 3]))]
+        actions += self._disruptions()
+        await asyncio.gather(*actions)
         self._faults.active = False
         for zombie in simulation.supervisor.zombies:
             zombie.kill()
@@ -179,33 +197,34 @@ class Scenario:
             await asyncio.gather(*(self._retry(0.5) for _ in range(3)))
             await simulation.settle()
 
-    def _disasters(self) -> list[asyncio.Future[None]]:
+    def _disruptions(self) -> list[asyncio.Task[None]]:
         profile = self._profile
         planned: list[tuple[int, Callable[[], None]]] = [
             (profile.kills, self._kill_engine),
             (profile.worker_kills, self._kill_worker),
             (profile.flushes, self._simulation.supervisor.flush_broker),
-            (profile.jumps, self._jump),
+            (profile.jumps, self._set_clock),
         ]
-        acts = [asyncio.ensure_future(self._later(act)) for count, act in planned for _ in range(count)]
+        tasks = [asyncio.ensure_future(self._later(action)) for count, action in planned for _ in range(count)]
         longer: list[tuple[int, Callable[[], Coroutine[Any, Any, None]]]] = [
-            (profile.pauses, self._stop_engine if self._simulation.config.engines else self._pause),
-            (profile.leaves, self._leave),
-            (profile.cuts, self._cut),
-            (profile.worker_pauses, self._stop_worker),
+            (profile.pauses, self._pause_engine if self._simulation.config.engines else self._replace_engine),
+            (profile.stops, self._stop_engine),
+            (profile.cuts, self._cut_off_engine),
+            (profile.worker_pauses, self._pause_worker),
         ]
-        return [*acts, *(asyncio.ensure_future(act()) for count, act in longer for _ in range(count))]
+        tasks += [asyncio.ensure_future(action()) for count, action in longer for _ in range(count)]
+        return tasks
 
-    async def _later(self, act: Callable[[], None]) -> None:
+    async def _later(self, action: Callable[[], None]) -> None:
         await asyncio.sleep(self._random.random() * FAULT_SECONDS_MAX)
-        act()
+        action()
 
     async def _submit(self) -> None:
         random = self._random
         await asyncio.sleep(random.random() * FAULT_SECONDS_MAX / 2)
         plan = random.choice(self._plans)
         key = f"key{random.randint(0, 3)}" if random.random() < 0.4 else None
-        wanted = Submit(
+        submit = Submit(
             workflow_id=plan.workflow_id,
             version=plan.version,
             input=random_input(random),
@@ -213,7 +232,7 @@ class Scenario:
             idempotency_key=key,
             body_digest=None if key is None else f"body{random.randint(0, 1)}",
         )
-        job_id = await self._simulation.submit(wanted)
+        job_id = await self._simulation.submit(submit)
         if job_id is not None:
             self._job_ids.append(job_id)
 
@@ -234,11 +253,11 @@ class Scenario:
         await self._simulation.retry(job_id, from_node)
 
     def _kill_engine(self) -> None:
-        process = self._engine_slot().process
+        process = self._random_engine_slot().process
         if process is not None:
             process.kill()
 
-    def _engine_slot(self) -> EngineSlot:
+    def _random_engine_slot(self) -> EngineSlot:
         engine_slots = self._simulation.supervisor.engine_slots
         return engine_slots[0] if len(engine_slots) == 1 else self._random.choice(engine_slots)
 
@@ -247,33 +266,34 @@ class Scenario:
         if process is not None:
             process.kill()
 
-    def _jump(self) -> None:
+    def _set_clock(self) -> None:
         self._simulation.clocks_steady = False
         self._simulation.clock.jump(self._random.uniform(-CLOCK_JUMP_SECONDS_MAX, CLOCK_JUMP_SECONDS_MAX))
 
-    async def _pause(self) -> None:
+    async def _replace_engine(self) -> None:
+        """Pause the embedded process, start another one in its place, and resume the paused one later."""
         await asyncio.sleep(self._random.random() * FAULT_SECONDS_MAX)
-        process = self._simulation.supervisor.usurp()
+        process = self._simulation.supervisor.pause_and_replace()
         await asyncio.sleep(self._random.random() * FAULT_SECONDS_MAX)
         if process is not None:
             for zombie in self._simulation.supervisor.zombies:
                 zombie.resume()
 
-    async def _away(self) -> None:
+    async def _wait_around_lease(self) -> None:
         leases = self._random.uniform(*AWAY_LEASES)
         await asyncio.sleep(leases * self._simulation.config.lease_seconds)
 
-    async def _stop_engine(self) -> None:
-        """Stop an engine in its tracks, perhaps beyond its lease; then it goes on, unaware."""
+    async def _pause_engine(self) -> None:
+        """Pause an engine, maybe longer than its lease."""
         await asyncio.sleep(self._random.random() * FAULT_SECONDS_MAX)
-        process = self._engine_slot().process
+        process = self._random_engine_slot().process
         if process is not None:
             process.pause()
-            await self._away()
+            await self._wait_around_lease()
             process.resume()
 
-    async def _stop_worker(self) -> None:
-        """The same with a worker; perhaps its tasks are another's when it goes on."""
+    async def _pause_worker(self) -> None:
+        """Pause a worker, maybe until its tasks are reclaimed."""
         await asyncio.sleep(self._random.random() * FAULT_SECONDS_MAX)
         process = self._random.choice(self._simulation.supervisor.worker_processes)
         if process is not None:
@@ -281,15 +301,16 @@ class Scenario:
             await asyncio.sleep(self._random.uniform(*WORKER_AWAY_SECONDS))
             process.resume()
 
-    async def _cut(self) -> None:
-        """Cut an engine off from the store or the broker, or lose its heartbeats, for a while."""
+    async def _cut_off_engine(self) -> None:
+        """Make the store, the broker or the heartbeats of an engine fail for a while."""
         await asyncio.sleep(self._random.random() * FAULT_SECONDS_MAX)
-        process, what = self._engine_slot().process, self._random.choice(CUTS)
+        process, what = self._random_engine_slot().process, self._random.choice(CUTS)
         if process is not None:
-            process.cut.add(what)
-            await self._away()
-            process.cut.discard(what)
+            process.unreachable.add(what)
+            await self._wait_around_lease()
+            process.unreachable.discard(what)
 
-    async def _leave(self) -> None:
+    async def _stop_engine(self) -> None:
+        """Stop an engine gracefully."""
         await asyncio.sleep(self._random.random() * FAULT_SECONDS_MAX)
-        await self._simulation.supervisor.leave(self._engine_slot())
+        await self._simulation.supervisor.stop_engine(self._random_engine_slot())

@@ -1,4 +1,4 @@
-"""Random work for simulations: workflows of every shape, with loops, series of calls and sinks among their nodes."""
+"""Random workflows for simulations, with loops, series of calls and sinks."""
 
 from random import Random
 
@@ -17,8 +17,8 @@ from simulation.workflow_drafts import (
     OK,
     SLOW,
     STUBBORN,
+    HandlerScript,
     NodeDraft,
-    Script,
     compiled,
     loop_over,
     paging,
@@ -31,23 +31,23 @@ ITERATIONS_MAX = 7
 
 
 class WorkloadProfile(Struct, frozen=True):
-    """What the nodes of one workflow are like."""
+    """The character of the nodes of one workflow."""
 
-    # Little goes wrong in handlers.
-    calm: bool
-    # The share of nodes with loops, with series of calls, and with sinks.
+    # Whether handlers rarely fail.
+    reliable: bool
+    # The shares of nodes with loops, with series of calls, and with sinks.
     loops: float
     calls: float
     sinks: float
-    # The size from which outputs are large here, or 0 when none are to be.
+    # The size of large outputs, or 0 for none.
     large_bytes: int = 0
 
 
 def random_plan(workflow_id: str, random: Random, large_bytes: int = 0) -> Plan:
-    """A workflow of a random shape whose nodes have random rules and scripts."""
+    """Return a workflow of a random shape whose nodes have random rules and scripts."""
     looping = random.random() < 0.6
     profile = WorkloadProfile(
-        calm=random.random() < 0.4,
+        reliable=random.random() < 0.4,
         loops=random.choice([0.15, 0.4]) if looping else 0.0,
         calls=random.choice([0.0, 0.2, 0.4]) if looping else 0.0,
         sinks=random.choice([0.0, 0.4]),
@@ -65,7 +65,7 @@ def random_plan(workflow_id: str, random: Random, large_bytes: int = 0) -> Plan:
 
 
 def _framed(drafts: list[NodeDraft]) -> list[NodeDraft]:
-    """With a START before and an END after everything."""
+    """Add a START before and an END after all nodes."""
     inner = {parent for draft in drafts for parent in draft.parents}
     for draft in drafts:
         if not draft.parents:
@@ -83,7 +83,7 @@ def _shape(random: Random, nodes_max: int) -> dict[str, list[str]]:
     names = [f"n{number}" for number in range(count)]
     match random.choice(["chain", "fan", "diamond", "random", "random", "random"]):
         case "chain":
-            return {name: names[at - 1 : at] if at else [] for at, name in enumerate(names)}
+            return {name: names[:at][-1:] for at, name in enumerate(names)}
         case "fan" if count > 2:
             return {names[0]: [], **{name: [names[0]] for name in names[1:-1]}, names[-1]: names[1:-1]}
         case "diamond":
@@ -99,12 +99,12 @@ def _shape(random: Random, nodes_max: int) -> dict[str, list[str]]:
 def _draft(
     name: str, parents: list[str], random: Random, profile: WorkloadProfile, known: dict[str, NodeDraft]
 ) -> NodeDraft:
-    calm = profile.calm
+    reliable = profile.reliable
     draft = NodeDraft(name, list(parents))
     draft.reads = [parent for parent in parents if random.random() < 0.6]
-    draft.glances = [parent for parent in parents if random.random() < 0.3]
-    script = Script(
-        acts=_acts(random, calm=calm),
+    draft.partial_reads = [parent for parent in parents if random.random() < 0.3]
+    script = HandlerScript(
+        actions=_actions(random, reliable=reliable),
         work_seconds=random.choice([0.0, 0.0, 0.01, 0.1, 0.4, 2.0]),
         flag=random.random() < 0.7,
         width=random.choice([0, 1, 3, 5]),
@@ -115,30 +115,33 @@ def _draft(
         draft.when = _condition(parents, random, known)
     draft.allow_failure = random.random() < 0.15
     draft.run_if_skipped = random.random() < 0.2
-    draft.bad_template = not calm and random.random() < 0.02
-    if random.random() < (0.3 if calm else 0.6):
+    draft.bad_template = not reliable and random.random() < 0.02
+    if random.random() < (0.3 if reliable else 0.6):
         draft.on_error = _rule(random)
     if random.random() < profile.loops:
         draft.loop = _loop(parents, random, known)
         draft.when = _condition_of_iterations(random) if random.random() < 0.3 else draft.when
-        others = tuple(_acts(random, calm=calm) for _ in range(random.randint(1, 4)))
-        script = msgspec.structs.replace(script, others=others, work_seconds=min(script.work_seconds, 0.4))
+        iteration_actions = tuple(_actions(random, reliable=reliable) for _ in range(random.randint(1, 4)))
+        script = msgspec.structs.replace(
+            script, iteration_actions=iteration_actions, work_seconds=min(script.work_seconds, 0.4)
+        )
     if random.random() < profile.calls:
         draft.calls = _calls(random, chunked=draft.loop is not None and draft.loop.chunk_size is not None)
         script = msgspec.structs.replace(script, pages=random.choice([0, 1, 2, 3, 4]))
     draft.redeliveries_max = random.choice([0, 1, 2, 5])
     draft.sinks = random.random() < profile.sinks
     draft.script = script
-    if not {SLOW, STUBBORN}.isdisjoint(act for acts in (script.acts, *script.others) for act in acts):
+    all_actions = {action for actions in (script.actions, *script.iteration_actions) for action in actions}
+    if SLOW in all_actions or STUBBORN in all_actions:
         draft.timeout_seconds = random.choice([0.2, 1.0, 3.0])
     return draft
 
 
-def _acts(random: Random, *, calm: bool) -> tuple[str, ...]:
-    if random.random() < (0.9 if calm else 0.6):
+def _actions(random: Random, *, reliable: bool) -> tuple[str, ...]:
+    if random.random() < (0.9 if reliable else 0.6):
         return (NULL,) if random.random() < 0.05 else (OK,)
     bad = [ERROR, ERROR, FLAKY, FLAKY, LATER, FATAL, SLOW, STUBBORN, DIES]
-    if not calm and random.random() < 0.1:
+    if not reliable and random.random() < 0.1:
         bad = [KILLS]
     failures = tuple(random.choice(bad) for _ in range(random.randint(1, 3)))
     if random.random() < 0.3:
@@ -148,7 +151,7 @@ def _acts(random: Random, *, calm: bool) -> tuple[str, ...]:
 
 def _condition(parents: list[str], random: Random, known: dict[str, NodeDraft]) -> str:
     if parents and random.random() < 0.5:
-        # A parent that was skipped or failed has no output, and then the condition fails: that is a case too.
+        # A condition on the output of a skipped or failed parent fails, which must be handled too.
         parent = random.choice(parents)
         if _brings_list(known[parent]):
             return f"{{{{ {parent}.output | length > 1 }}}}"
@@ -197,14 +200,14 @@ def _collection(parents: list[str], random: Random, known: dict[str, NodeDraft])
     if roll < 0.8:
         return "{{ input.n }}"
     if roll < 0.9 and known:
-        # What other branches have come to differs from one moment to the next, and must be asked once.
+        # The states of other branches change over time, so they must be read once.
         return [f"{{{{ nodes.{name}.status }}}}" for name in known]
     return [*range(random.randint(0, ITERATIONS_MAX)), "{{ input.n }}"]
 
 
 def _calls(random: Random, *, chunked: bool) -> RetryOnSuccess:
     make = random.choice([paging, paging, polling])
-    # What a chunk returns must be a list.
+    # The output of a chunk must be a list.
     collect = random.choice([Collect.APPEND, Collect.COLLECT] if chunked else list(Collect))
     return make(collect, calls_max=random.choice([1, 2, 3, 10]), delay_seconds=random.choice([0.0, 0.0, 0.05, 0.7]))
 
@@ -221,6 +224,6 @@ def _rule(random: Random) -> RetryOnError:
 
 
 def random_input(random: Random) -> Raw:
-    """A job's input."""
+    """Return a random input of a job."""
     items = [random.randint(0, 9) for _ in range(random.randint(0, ITERATIONS_MAX))]
     return Raw(msgspec.json.encode({"flag": random.random() < 0.7, "n": random.randint(0, 9), "items": items}))

@@ -1,4 +1,4 @@
-"""The replay's rules for loops: iterations in their window and their order, each ended once, and the end of all."""
+"""The replay's rules for loops: iterations start in order, stay within the window and end once."""
 
 from simulation.replay import attempts
 from simulation.replay.state import (
@@ -13,8 +13,9 @@ from simulation.replay.state import (
 )
 from windlass.core.changes import Event
 from windlass.core.instants import MICROSECONDS
+from windlass.core.plan import LoopPlan
 
-# event -> the states that its iteration may leave, and the one it enters
+# event -> the states that its iteration may leave, and the state it enters
 _MOVES = {
     "iteration_dispatched": (frozenset({"pending", "waiting"}), "dispatched"),
     "iteration_started": (frozenset({"dispatched"}), "running"),
@@ -26,41 +27,47 @@ _MOVES = {
     "retry_sequence_completed": (frozenset({"running"}), "waiting"),
     "worker_lost": (OUT, ""),
 }
-# What a loop fails of besides its iterations: before it began, and when its outputs are put together.
+# Errors of a loop itself: before it began, and while its outputs are merged.
 _BEFORE = frozenset({"template_failed", "collection_invalid"})
-_AFTERWARDS = frozenset({"output_too_large", "artifact_not_found", "chunk_invalid"})
+_WHILE_MERGING = frozenset({"output_too_large", "artifact_not_found", "chunk_invalid"})
 
 
 def begin(findings: Findings, node: ReplayedNode, event: Event) -> None:
-    """A collection was recorded, or what was left of it is taken up again."""
+    """Record the collection of a loop, or resume a loop after a retry."""
     plan, data = node.plan.loop, data_of(event)
     if plan is None or node.own.state != "dispatched":
-        findings.report("I1", f"{describe(event)} although the node is {node.own.state} and its loop is {plan}")
+        findings.report("I1", f"{describe(event)} in state {node.own.state} with the loop {plan}")
         return
     declared = (plan.element, plan.mode, plan.window, plan.chunk_size)
-    said = tuple(data.get(name) for name in ("iterator_name", "mode", "concurrency", "chunk_size"))
-    if said != declared:
-        findings.report("I10", f"{describe(event)} says {said}, declared is {declared}")
+    recorded = tuple(data.get(name) for name in ("iterator_name", "mode", "concurrency", "chunk_size"))
+    if recorded != declared:
+        findings.report("I10", f"{describe(event)} says {recorded}, declared: {declared}")
     count, total = data.get("collection_size", -1), data.get("total_iterations", -1)
-    if total != (count if plan.chunk_size is None else -(-count // plan.chunk_size)):
-        findings.report(
-            "I10", f"{describe(event)} makes {total} tasks of {count} elements in chunks of {plan.chunk_size}"
-        )
+    if total != iteration_count(plan, count):
+        chunks = f"chunks of {plan.chunk_size}"
+        findings.report("I10", f"{describe(event)} makes {total} iterations of {count} elements in {chunks}")
     if node.loop is None:
         node.loop = ReplayedLoop(plan, total, node.attempts_of_iterations)
         return
     left = total - node.loop.count("completed", "skipped")
     if (total, left) != (node.loop.total, data.get("left")):
-        was = f"{node.loop.total} iterations, {left} are left"
-        findings.report("I10", f"{describe(event)} takes up {total}, {data.get('left')} left, of a loop that had {was}")
+        expected = f"{left} of {node.loop.total}"
+        findings.report("I10", f"{describe(event)} resumes {data.get('left')} of {total} iterations, not {expected}")
+
+
+def iteration_count(plan: LoopPlan, elements: int) -> int:
+    """Return the number of iterations of a loop over so many elements."""
+    if plan.chunk_size is None:
+        return elements
+    return -(-elements // plan.chunk_size)
 
 
 def apply(findings: Findings, node: ReplayedNode, event: Event) -> None:
-    """Something happened to an iteration."""
+    """Apply an event of an iteration."""
     loop, index = node.loop, event.index
     if loop is None or index is None or not 0 <= index < loop.total or node.own.state not in OUT:
         total = "no" if loop is None else loop.total
-        findings.report("I10", f"{describe(event)}, and the node is {node.own.state} with {total} iterations")
+        findings.report("I10", f"{describe(event)} in state {node.own.state} with {total} iterations")
         return
     unit = loop.iterations.get(index)
     if unit is None:
@@ -74,52 +81,53 @@ def apply(findings: Findings, node: ReplayedNode, event: Event) -> None:
 
 
 def _move(findings: Findings, node: ReplayedNode, loop: ReplayedLoop, unit: ReplayedUnit, event: Event) -> None:
-    sources, target = _MOVES[event.type]
     was_lost = event.type == "iteration_dispatched" and unit.was_just_lost and unit.state in OUT
-    if unit.state not in sources and not was_lost:
-        findings.report("I1", f"{describe(event)} although the iteration is {unit.state}")
-    if loop.failed_by is not None and event.type != "iteration_cancelled":
-        findings.report(
-            "I13", f"{describe(event)} although iteration {loop.failed_by.index} failed, which ends the loop"
-        )
+    _check_move(findings, loop, unit, event, was_lost=was_lost)
     if event.type == "worker_lost":
         attempts.lose(findings, unit, event)
         return
+    before = unit.state
+    _, unit.state = _MOVES[event.type]
     unit.was_just_lost = False
-    before, unit.state = unit.state, target
     match event.type:
         case "iteration_dispatched":
-            _dispatch(findings, node, loop, unit, event, was_lost=was_lost)
+            attempts.end_wait(findings, unit, event, was_lost=was_lost)
+            _dispatch(findings, node, loop, unit, event)
         case "iteration_started":
             attempts.start(findings, unit, event)
             unit.first_seq = unit.first_seq or event.seq
         case "iteration_retrying":
-            attempts.end_or_retry(findings, node, unit, event)
+            attempts.retry_or_call_again(findings, node, unit, event)
         case "retry_sequence_completed":
             attempts.end_series(findings, unit, event)
         case "iteration_completed":
-            if before == "waiting" and not unit.is_gathering:
-                findings.report("I1", f"{describe(event)} although the iteration waits for its next attempt")
+            if before == "waiting" and not unit.is_merging:
+                findings.report("I1", f"{describe(event)} while the iteration waits for its next attempt")
             attempts.complete(findings, unit, event)
         case "iteration_failed":
             attempts.fail(findings, node, unit, event)
             if not loop.plan.tolerant:
                 loop.failed_by = unit
         case _:
-            unit.error, unit.is_gathering = None, False
+            unit.error, unit.is_merging = None, False
     if event.type in ("iteration_dispatched", "iteration_skipped"):
         _check_order(findings, loop, unit, event)
-    if target not in UNFINISHED:
-        unit.completed_at, unit.due_at = event.at, None
+    if unit.state not in UNFINISHED:
+        unit.finish(event)
 
 
-def _dispatch(
-    findings: Findings, node: ReplayedNode, loop: ReplayedLoop, unit: ReplayedUnit, event: Event, *, was_lost: bool
-) -> None:
-    attempts.leave(findings, unit, event, was_lost=was_lost)
+def _check_move(findings: Findings, loop: ReplayedLoop, unit: ReplayedUnit, event: Event, *, was_lost: bool) -> None:
+    sources, _ = _MOVES[event.type]
+    if unit.state not in sources and not was_lost:
+        findings.report("I1", f"{describe(event)} in state {unit.state}")
+    if loop.failed_by is not None and event.type != "iteration_cancelled":
+        findings.report("I13", f"{describe(event)} after iteration {loop.failed_by.index} failed the loop")
+
+
+def _dispatch(findings: Findings, node: ReplayedNode, loop: ReplayedLoop, unit: ReplayedUnit, event: Event) -> None:
     attempts.dispatch(findings, node, unit, event)
     if unit.attempt == loop.attempts_before + 1:
-        # The first dispatch has no row of its own: it counts as made with the loop's.
+        # The first dispatch has no row of its own; it has the time of the loop's dispatch.
         unit.dispatched_at = node.own.dispatched_at
     out = loop.count(*OUT)
     if out > loop.plan.window:
@@ -127,67 +135,73 @@ def _dispatch(
 
 
 def _check_order(findings: Findings, loop: ReplayedLoop, unit: ReplayedUnit, event: Event) -> None:
+    """Check that an iteration of a sequential loop does not start before an earlier one has ended."""
     if loop.plan.mode != "sequential":
         return
-    earlier = [one.index for one in loop.iterations.values() if (one.index or 0) < (unit.index or 0)]
-    open_still = [index for index in earlier if loop.iterations[index or 0].state in UNFINISHED]
-    if open_still:
-        findings.report("I10", f"{describe(event)} overtakes {open_still} of a loop in order")
+    assert unit.index is not None
+    unfinished = [
+        index for index, earlier in loop.iterations.items() if index < unit.index and earlier.state in UNFINISHED
+    ]
+    if unfinished:
+        findings.report("I10", f"{describe(event)} before {unfinished} of a sequential loop")
 
 
 def close(findings: Findings, node: ReplayedNode, event: Event) -> None:
-    """All iterations have ended."""
+    """Record that all iterations have ended."""
     loop, data = node.loop, data_of(event)
     if loop is None or not loop.is_over or loop.failed_by is not None or node.own.state not in OUT:
-        findings.report(
-            "I10", f"{describe(event)} although the node is {node.own.state} and not all its iterations ended"
-        )
+        findings.report("I10", f"{describe(event)} in state {node.own.state} before all iterations ended")
         return
     succeeded = loop.count("completed")
-    counted = {
+    expected = {
         "total_iterations": loop.total,
         "successful": succeeded,
         "failed": loop.count("failed"),
         "skipped": loop.count("skipped"),
         "success_rate": succeeded / loop.total if loop.total else 1.0,
     }
-    if data != counted:
-        findings.report("I10", f"{describe(event)} says {data}, it was {counted}")
+    if data != expected:
+        findings.report("I10", f"{describe(event)} says {data}, counted: {expected}")
     loop.is_closed = True
 
 
 def check_end(findings: Findings, node: ReplayedNode, event: Event) -> None:
-    """A node with a loop ends with all its iterations, and fails for a reason that loops have."""
+    """Check that a node with a loop ends after its iterations."""
     loop = node.loop
     if event.type == "node_completed" and (loop is None or not loop.is_closed):
         findings.report("I10", f"{describe(event)} before its loop was over")
     if loop is not None and loop.count(*OUT, "waiting"):
-        findings.report("I13", f"{describe(event)} while iterations of it have not ended")
-    if event.type != "node_failed":
-        return
-    error = node.own.error
-    kind = error.get("type")
+        findings.report("I13", f"{describe(event)} while some of its iterations have not ended")
+    if event.type == "node_failed":
+        _check_failure(findings, node, event)
+
+
+def _check_failure(findings: Findings, node: ReplayedNode, event: Event) -> None:
+    """Check that the error of a loop has a cause."""
+    loop, kind = node.loop, node.own.error.get("type")
     if kind == "upstream_failed":
         return
-    if loop is not None and loop.failed_by is not None:
+    if loop is None:
+        if kind not in _BEFORE:
+            findings.report("I13", f"{describe(event)} with {kind} before the loop began")
+        return
+    if loop.failed_by is not None:
         if kind != loop.failed_by.error.get("type"):
-            findings.report(
-                "I13", f"{describe(event)} with {kind}, iteration {loop.failed_by.index} failed with another error"
-            )
-    elif loop is not None and kind == "timeout" and loop.plan.timeout_seconds is not None:
+            findings.report("I13", f"{describe(event)} with {kind}, unlike iteration {loop.failed_by.index}")
+    elif kind == "timeout" and loop.plan.timeout_seconds is not None:
         due_at = (node.own.dispatched_at or 0) + round(loop.plan.timeout_seconds * MICROSECONDS)
         findings.check_due(event, due_at, "the loop's timeout")
-    elif not (kind in _AFTERWARDS and loop is not None and loop.is_over) and kind not in _BEFORE:
-        findings.report("I13", f"{describe(event)} with {kind}, though none of its iterations failed")
+    elif kind not in _BEFORE and not (kind in _WHILE_MERGING and loop.is_over):
+        findings.report("I13", f"{describe(event)} with {kind}, although no iteration failed")
 
 
-def reset(node: ReplayedNode, *, is_anew: bool) -> None:
-    """An operator's retry: a loop that did not complete runs what is missing, any other runs anew."""
+def reset(node: ReplayedNode, *, is_new: bool) -> None:
+    """Apply an operator's retry: an incomplete loop runs what is missing, anything else runs from the start."""
     own = node.own
-    if own.state == "completed" or (is_anew and (own.attempt > 0 or node.loop is not None)):
+    if own.state == "completed" or (is_new and (own.attempt > 0 or node.loop is not None)):
         node.generation += 1
         if node.loop is not None and node.loop.begun:
-            # Iterations that were begun and skipped count too.
+            # Iterations that began and were skipped count too.
             node.attempts_of_iterations = max(node.attempts_of_iterations, node.loop.attempts_before + 1)
         node.loop = None
     elif node.loop is not None:

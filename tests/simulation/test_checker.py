@@ -15,7 +15,7 @@ from simulation.faults import NoFaults
 from simulation.history import AcknowledgedSubmit, History, JobHistory
 from simulation.processes import SystemConfig
 from simulation.simulator import Simulation
-from simulation.workflow_drafts import FLAKY, OK, NodeDraft, Script, compiled
+from simulation.workflow_drafts import FLAKY, OK, HandlerScript, NodeDraft, compiled
 from windlass.core.changes import Event
 from windlass.core.plan import RetryOnError
 from windlass.engine.recovery import rebuild
@@ -33,7 +33,7 @@ def history() -> History:
         [
             NodeDraft("top", []),
             NodeDraft(
-                "left", ["top"], script=Script((FLAKY, OK)), on_error=RetryOnError(attempts_max=2), reads=["top"]
+                "left", ["top"], script=HandlerScript((FLAKY, OK)), on_error=RetryOnError(attempts_max=2), reads=["top"]
             ),
             NodeDraft("right", ["top"], reads=["top"]),
             NodeDraft("extra", ["top"], when="{{ not top.output.flag }}"),

@@ -11,12 +11,12 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from simulation.checker import check
-from simulation.checks.memory import check_memory, check_room
+from simulation.checks.memory import check_memory, check_window
 from simulation.faults import NoFaults
 from simulation.history import Execution, History, JobHistory, LoopRecords, SinkRow
 from simulation.processes import SystemConfig
 from simulation.simulator import Simulation
-from simulation.workflow_drafts import ERROR, FATAL, FLAKY, OK, NodeDraft, Script, compiled, loop_over, paging
+from simulation.workflow_drafts import ERROR, FATAL, FLAKY, OK, HandlerScript, NodeDraft, compiled, loop_over, paging
 from windlass.core.changes import Event
 from windlass.core.loop_state import LoopRows
 from windlass.core.plan import Collect, RetryOnError
@@ -34,14 +34,14 @@ def history() -> History:
     """A tolerant loop in order that pages by itself, then a loop in chunks, then a series of its own, with sinks."""
     quick = RetryOnError(attempts_max=2, initial_delay_seconds=0.5, jitter=0.0)
     each = NodeDraft(LOOP, [], on_error=quick, sinks=True, when="{{ index != 3 }}")
-    each.script = Script(work_seconds=0.1, pages=2, others=((OK,), (FLAKY, OK), (FATAL,)))
+    each.script = HandlerScript(work_seconds=0.1, pages=2, iteration_actions=((OK,), (FLAKY, OK), (FATAL,)))
     each.loop = loop_over("{{ input.items }}", mode="sequential", tolerant=True, timeout_seconds=60.0)
     each.calls = paging(Collect.APPEND, calls_max=3)
-    chunks = NodeDraft("chunks", [LOOP], reads=[LOOP], script=Script(work_seconds=0.1))
+    chunks = NodeDraft("chunks", [LOOP], reads=[LOOP], script=HandlerScript(work_seconds=0.1))
     chunks.loop = loop_over([1, 2, 3], window=2, chunk_size=2)
-    paged = NodeDraft(SERIES, ["chunks"], script=Script(pages=3), sinks=True)
+    paged = NodeDraft(SERIES, ["chunks"], script=HandlerScript(pages=3), sinks=True)
     paged.calls = paging(Collect.COLLECT, delay_seconds=0.2)
-    doomed = NodeDraft("doomed", [SERIES], script=Script((ERROR, OK)))
+    doomed = NodeDraft("doomed", [SERIES], script=HandlerScript((ERROR, OK)))
     plan = compiled("loops", [each, chunks, paged, doomed])
     simulation = Simulation(SystemConfig(), NoFaults(), Random(1))
     simulation.undisturbed = True
@@ -211,8 +211,8 @@ def test_a_loop_in_memory_that_differs_from_its_rows_is_found_out(history: Histo
 def test_a_loop_with_room_and_work_left_is_found_out(history: History) -> None:
     rows = rows_of(history)
     memory = rebuild(history.jobs[0].plan, rows)
-    assert check_room(memory) == []
+    assert check_window(memory) == []
 
     memory.loops[0].begun -= 1
 
-    assert [found.invariant for found in check_room(memory)] == ["I17"]
+    assert [found.invariant for found in check_window(memory)] == ["I17"]

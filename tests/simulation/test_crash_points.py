@@ -9,13 +9,13 @@ from simulation.processes import SystemConfig
 from simulation.reference_workflows import (
     REFERENCE_CONFIGS,
     SHARED_CONFIG,
-    Reference,
+    ReferenceWorkflow,
     a_bounded_job,
     a_task_that_kills,
     crash_points,
     flush_points,
-    forgotten_points,
     loops_of_all_kinds,
+    lost_commit_points,
     pages_in_a_loop,
     run_reference,
     thirty_nodes,
@@ -40,7 +40,7 @@ def test_the_reference_workflow_has_thirty_nodes() -> None:
     "make", [*REFERENCES.values(), loops_of_all_kinds, a_bounded_job, a_task_that_kills], ids=lambda make: make.__name__
 )
 @pytest.mark.parametrize("config", REFERENCE_CONFIGS)
-def test_the_reference_run_breaks_nothing_without_faults(config: str, make: Callable[[], Reference]) -> None:
+def test_the_reference_run_breaks_nothing_without_faults(config: str, make: Callable[[], ReferenceWorkflow]) -> None:
     assert run_reference(make(), FaultAtCall(), REFERENCE_CONFIGS[config]).violations == []
 
 
@@ -64,7 +64,7 @@ def test_a_broker_may_lose_everything_at_any_call(reference: str) -> None:
 
 @pytest.mark.parametrize("config", [REFERENCE_CONFIGS["the broker survives the engine"], SHARED_CONFIG])
 def test_results_that_only_the_inbox_knows_are_not_lost(config: SystemConfig) -> None:
-    points = list(forgotten_points(thirty_nodes(), config))
+    points = list(lost_commit_points(thirty_nodes(), config))
 
     assert [f"{call}: {report.violations[0]}" for call, report in points if report.violations] == []
     assert len(points) > COMMITS_MIN

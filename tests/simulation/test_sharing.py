@@ -10,7 +10,7 @@ from msgspec import Raw
 from simulation.call_observer import CallObserver
 from simulation.faults import Fault, FaultAtCall
 from simulation.processes import SystemConfig
-from simulation.reference_workflows import SHARED_CONFIG, former_owner_reads_on
+from simulation.reference_workflows import SHARED_CONFIG, former_owner_resumes
 from simulation.scenarios import SHARING_EVERY, prepare_seed
 from simulation.shared_broker import SharedBroker, SharedBrokerClient
 from simulation.simulator import Simulation
@@ -68,7 +68,7 @@ def test_a_stopped_engines_shards_are_taken_by_another() -> None:
 
 
 def test_a_former_owner_acknowledges_nothing_that_is_not_its_own() -> None:
-    report = former_owner_reads_on()
+    report = former_owner_resumes()
 
     assert (report.violations, report.executions) == ([], 2)
 
@@ -76,7 +76,7 @@ def test_a_former_owner_acknowledges_nothing_that_is_not_its_own() -> None:
 def test_seeds_have_engines_that_share_and_take_over() -> None:
     prepared = [prepare_seed(seed) for seed in SEEDS]
     for simulation, scenario in prepared:
-        simulation.run(scenario.play)
+        simulation.run(scenario.run)
 
     assert {simulation.config.engines for simulation, _ in prepared} == {2, 3}
     taken = [simulation.store.owner_epoch(0) for simulation, _ in prepared]
@@ -88,7 +88,7 @@ def test_seeds_have_engines_that_share_and_take_over() -> None:
 
 def witness() -> CallObserver:
     found = CallObserver(is_shared=True, has_one_broker=True)
-    found.done("one", "claim_lease", (0, "one", 3.0), Lease(1, abandoned=False))
+    found.call_finished("one", "claim_lease", (0, "one", 3.0), Lease(1, abandoned=False))
     return found
 
 
@@ -104,17 +104,17 @@ def task(task_id: str = "j_a_1") -> Task:
 def test_an_owner_may_store_and_release() -> None:
     found = witness()
 
-    found.done("one", "commit", (0, 1, None), None)
-    found.begun("one", "publish", ([task()],))
+    found.call_finished("one", "commit", (0, 1, None), None)
+    found.call_started("one", "publish", ([task()],))
 
     assert describe(found) == []
 
 
 def test_a_commit_under_an_epoch_that_is_over_is_noticed() -> None:
     found = witness()
-    found.done("two", "claim_lease", (0, "two", 3.0), Lease(2, abandoned=True))
+    found.call_finished("two", "claim_lease", (0, "two", 3.0), Lease(2, abandoned=True))
 
-    found.done("one", "commit", (0, 1, None), None)
+    found.call_finished("one", "commit", (0, 1, None), None)
 
     assert describe(found) == ["I5"]
 
@@ -122,16 +122,16 @@ def test_a_commit_under_an_epoch_that_is_over_is_noticed() -> None:
 def test_a_commit_under_the_epoch_of_another_is_noticed() -> None:
     found = witness()
 
-    found.done("two", "commit", (0, 1, None), None)
+    found.call_finished("two", "commit", (0, 1, None), None)
 
     assert describe(found) == ["I5"]
 
 
 def test_a_commit_after_the_shard_was_given_back_is_noticed() -> None:
     found = witness()
-    found.done("one", "release_lease", (0, 1), None)
+    found.call_finished("one", "release_lease", (0, 1), None)
 
-    found.done("one", "commit", (0, 1, None), None)
+    found.call_finished("one", "commit", (0, 1, None), None)
 
     assert describe(found) == ["I5"]
 
@@ -139,7 +139,7 @@ def test_a_commit_after_the_shard_was_given_back_is_noticed() -> None:
 def test_an_epoch_with_two_owners_is_noticed() -> None:
     found = witness()
 
-    found.done("two", "claim_lease", (0, "two", 3.0), Lease(1, abandoned=True))
+    found.call_finished("two", "claim_lease", (0, "two", 3.0), Lease(1, abandoned=True))
 
     assert describe(found) == ["I5"]
 
@@ -147,17 +147,17 @@ def test_an_epoch_with_two_owners_is_noticed() -> None:
 def test_a_refused_claim_changes_nothing() -> None:
     found = witness()
 
-    found.done("two", "claim_lease", (0, "two", 3.0), None)
-    found.done("one", "commit", (0, 1, None), None)
+    found.call_finished("two", "claim_lease", (0, "two", 3.0), None)
+    found.call_finished("one", "commit", (0, 1, None), None)
 
     assert describe(found) == []
 
 
 def test_a_release_by_a_former_owner_is_noticed() -> None:
     found = witness()
-    found.done("two", "claim_lease", (0, "two", 3.0), Lease(2, abandoned=True))
+    found.call_finished("two", "claim_lease", (0, "two", 3.0), Lease(2, abandoned=True))
 
-    found.begun("one", "publish", ([task()],))
+    found.call_started("one", "publish", ([task()],))
 
     assert describe(found) == ["I5"]
 
@@ -172,19 +172,19 @@ def test_a_release_by_a_former_owner_is_noticed() -> None:
 )
 def test_a_task_that_two_hold_at_once_is_noticed(between: str, arguments: tuple[Any, ...], expected: list[str]) -> None:
     found = witness()
-    found.done("w1", "claim", ("w1", ["default"], 1, 0.0), [TaskClaim(task(), 1)])
-    found.done("w1", between, arguments, None)
+    found.call_finished("w1", "claim", ("w1", ["default"], 1, 0.0), [TaskClaim(task(), 1)])
+    found.call_finished("w1", between, arguments, None)
 
-    found.done("w2", "claim", ("w2", ["default"], 1, 0.0), [TaskClaim(task(), 1)])
+    found.call_finished("w2", "claim", ("w2", ["default"], 1, 0.0), [TaskClaim(task(), 1)])
 
     assert describe(found) == expected
 
 
 def test_a_delivery_after_a_loss_is_no_violation() -> None:
     found = witness()
-    found.done("w1", "claim", ("w1", ["default"], 1, 0.0), [TaskClaim(task(), 1)])
+    found.call_finished("w1", "claim", ("w1", ["default"], 1, 0.0), [TaskClaim(task(), 1)])
 
-    found.done("w2", "claim", ("w2", ["default"], 1, 0.0), [TaskClaim(task(), 2)])
+    found.call_finished("w2", "claim", ("w2", ["default"], 1, 0.0), [TaskClaim(task(), 2)])
 
     assert describe(found) == []
 
