@@ -5,12 +5,12 @@ Each violation names its invariant and the evidence. The source of the history d
 
 from msgspec import Raw
 
+from simulation.checked_job import CheckedJob, text_of
 from simulation.checks.effects import check_effects
 from simulation.checks.loops import check_loops, check_overlap, check_timeouts
 from simulation.checks.rows import check_row, decoded_json
 from simulation.checks.templates import check_templates
 from simulation.history import History, JobHistory, Violation
-from simulation.job_record import JobRecord, text_of
 from simulation.replay.job import ReplayedJob
 from simulation.replay.state import UNFINISHED, ReplayedUnit
 from windlass.core.changes import NodeRow
@@ -41,7 +41,7 @@ def check_job(
     history: JobHistory, *, settled: bool = False, clocks_steady: bool = True, undisturbed: bool = False
 ) -> list[Violation]:
     """Return every violation in the history of one job."""
-    record = JobRecord(history, clocks_steady=clocks_steady)
+    record = CheckedJob(history, clocks_steady=clocks_steady)
     replay = record.replay
     _check_job_row(replay, history.job)
     for node in replay.nodes.values():

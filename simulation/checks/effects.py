@@ -4,15 +4,15 @@ from typing import Any, cast
 
 import msgspec
 
+from simulation.checked_job import CheckedJob, text_of
 from simulation.history import Execution
-from simulation.job_record import JobRecord, text_of
 from simulation.replay.state import AttemptKey, ReplayedNode, ReplayedUnit, WorkUnit
 from windlass.core.errors import TemplateFailed
 from windlass.core.plan import Collect, NodeKind, RetryOnSuccess
 from windlass.core.templates.template import Template, is_true
 
 
-def check_effects(record: JobRecord) -> None:
+def check_effects(record: CheckedJob) -> None:
     """Check a job against the log of executions."""
     for name, executions in record.executions.items():
         node = record.replay.nodes.get(name)
@@ -35,7 +35,7 @@ def check_effects(record: JobRecord) -> None:
                 _check_result(record, node, unit)
 
 
-def _check_dispatch(record: JobRecord, node: ReplayedNode | None, execution: Execution) -> None:
+def _check_dispatch(record: CheckedJob, node: ReplayedNode | None, execution: Execution) -> None:
     """Check that an attempt was dispatched, durably, before it ran."""
     what = f"{execution.node_id}[{execution.index}] attempt {execution.attempt} on {execution.worker_id}"
     if node is None or (execution.index, execution.attempt) not in node.work_units:
@@ -44,7 +44,7 @@ def _check_dispatch(record: JobRecord, node: ReplayedNode | None, execution: Exe
         record.report("I7", f"{what} started before its dispatch was stored")
 
 
-def _check_failures(record: JobRecord, node: ReplayedNode) -> None:
+def _check_failures(record: CheckedJob, node: ReplayedNode) -> None:
     """Check that a failure in the events is a failure of a handler."""
     for index, attempt in sorted(node.failed, key=str):
         outcomes = {execution.outcome for execution in record.executions_of(node, index, attempt)}
@@ -53,7 +53,7 @@ def _check_failures(record: JobRecord, node: ReplayedNode) -> None:
             record.report("I6", f"{what} failed by the events, but not in any handler")
 
 
-def _check_identities(record: JobRecord, node: ReplayedNode) -> None:
+def _check_identities(record: CheckedJob, node: ReplayedNode) -> None:
     """Check that each unit of work has one idempotency key over all its attempts, different from all others."""
     key_of: dict[WorkUnit, str] = {}
     work_unit_of: dict[str, WorkUnit] = {}
@@ -70,7 +70,7 @@ def _check_identities(record: JobRecord, node: ReplayedNode) -> None:
             record.report("I7", f"{node.plan.id} {work_unit} and {first} have the same idempotency key: {key}")
 
 
-def _check_elements(record: JobRecord, node: ReplayedNode) -> None:
+def _check_elements(record: CheckedJob, node: ReplayedNode) -> None:
     """Check that iterations got the recorded elements."""
     for execution in record.executions[node.plan.id]:
         work_unit = node.work_units.get((execution.index, execution.attempt))
@@ -85,7 +85,7 @@ def _check_elements(record: JobRecord, node: ReplayedNode) -> None:
 # Series of calls
 
 
-def _check_further_calls(record: JobRecord, node: ReplayedNode) -> None:
+def _check_further_calls(record: CheckedJob, node: ReplayedNode) -> None:
     """Check that a further call has the params of the previous one, updated by the rule."""
     rule = node.plan.on_success
     if rule is None:
@@ -102,7 +102,7 @@ def _check_further_calls(record: JobRecord, node: ReplayedNode) -> None:
             record.report("I8", evidence[:600])
 
 
-def _next_params(record: JobRecord, node: ReplayedNode, rule: RetryOnSuccess, answered: Execution) -> Any:
+def _next_params(record: CheckedJob, node: ReplayedNode, rule: RetryOnSuccess, answered: Execution) -> Any:
     params = msgspec.json.decode(answered.params or b"null")
     if rule.next_call is None:
         return params
@@ -113,7 +113,7 @@ def _next_params(record: JobRecord, node: ReplayedNode, rule: RetryOnSuccess, an
         return None
 
 
-def _names(record: JobRecord, node: ReplayedNode, answered: Execution) -> dict[str, object]:
+def _names(record: CheckedJob, node: ReplayedNode, answered: Execution) -> dict[str, object]:
     index, generation, call = node.work_units[answered.index, answered.attempt]
     names = record.iteration_names(node, generation, index)
     return {**names, "response": record.decoded(answered.output), "attempt": call}
@@ -128,7 +128,7 @@ def _merged(base: Any, update: Any) -> Any:
     return merged
 
 
-def _check_answers(record: JobRecord, node: ReplayedNode, unit: ReplayedUnit) -> None:
+def _check_answers(record: CheckedJob, node: ReplayedNode, unit: ReplayedUnit) -> None:
     """Check that a series continues exactly while its condition holds and calls are left."""
     rule = node.plan.on_success
     if rule is None:
@@ -147,7 +147,7 @@ def _check_answers(record: JobRecord, node: ReplayedNode, unit: ReplayedUnit) ->
             record.report("I11", f"{name} continued after call {call}, although its condition is {shown}")
 
 
-def _holds(record: JobRecord, condition: Template, names: dict[str, object]) -> bool | None:
+def _holds(record: CheckedJob, condition: Template, names: dict[str, object]) -> bool | None:
     try:
         return is_true(record.value(condition, **names))
     except TemplateFailed:
@@ -157,7 +157,7 @@ def _holds(record: JobRecord, condition: Template, names: dict[str, object]) -> 
 # Results
 
 
-def _check_result(record: JobRecord, node: ReplayedNode, unit: ReplayedUnit) -> None:
+def _check_result(record: CheckedJob, node: ReplayedNode, unit: ReplayedUnit) -> None:
     """Check that the output comes from the accepted attempts, and that these read the recorded outputs."""
     row, name = record.row_of(node, unit), record.name(node, unit.index)
     for attempt in unit.accepted:
@@ -182,7 +182,7 @@ def _check_result(record: JobRecord, node: ReplayedNode, unit: ReplayedUnit) -> 
         record.report("I6", f"{stored}, attempts {unit.accepted} made {possible!r}"[:600])
 
 
-def _check_reads(record: JobRecord, name: str, execution: Execution) -> None:
+def _check_reads(record: CheckedJob, name: str, execution: Execution) -> None:
     """Check that a handler got the recorded outputs of other nodes."""
     for read, given in (execution.reads or {}).items():
         row = record.rows.get(read)
@@ -192,7 +192,7 @@ def _check_reads(record: JobRecord, name: str, execution: Execution) -> None:
             record.report("I8", f"{what}, recorded is {str(recorded)[:200]}")
 
 
-def _possible_outputs(record: JobRecord, node: ReplayedNode, rule: RetryOnSuccess, unit: ReplayedUnit) -> list[Any]:
+def _possible_outputs(record: CheckedJob, node: ReplayedNode, rule: RetryOnSuccess, unit: ReplayedUnit) -> list[Any]:
     """Return the outputs that the answers of a series may be merged into."""
     if len(unit.answers) == 1:
         executions = record.succeeded(node, unit.index, unit.answers[0])
@@ -227,7 +227,7 @@ def _collected(rule: RetryOnSuccess, parts: list[Any]) -> Any:
 # Sinks
 
 
-def _check_sink(record: JobRecord, node: ReplayedNode) -> None:
+def _check_sink(record: CheckedJob, node: ReplayedNode) -> None:
     """Check that accepted outputs were written once, and that nothing else was written."""
     sink_rows = record.history.sink_rows
     if node.plan.sink is None or sink_rows is None:
@@ -246,7 +246,7 @@ def _check_sink(record: JobRecord, node: ReplayedNode) -> None:
             _check_written_once(record, node, (unit.index, node.generation, call), attempt)
 
 
-def _check_written_once(record: JobRecord, node: ReplayedNode, work_unit: WorkUnit, attempt: int) -> None:
+def _check_written_once(record: CheckedJob, node: ReplayedNode, work_unit: WorkUnit, attempt: int) -> None:
     executions: list[Execution] = []
     for execution in record.executions[node.plan.id]:
         is_of_unit = node.work_units.get((execution.index, execution.attempt)) == work_unit

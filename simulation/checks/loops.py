@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from simulation.checked_job import CheckedJob, text_of
 from simulation.checks.rows import check_row
 from simulation.checks.templates import is_per_iteration
-from simulation.job_record import JobRecord, text_of
 from simulation.replay.loops import iteration_count
 from simulation.replay.state import OUT, ReplayedLoop, ReplayedNode, ReplayedUnit
 from windlass.core.errors import TemplateFailed
@@ -18,7 +18,7 @@ from windlass.core.plan import Plan
 from windlass.core.templates.template import Template, is_true
 
 
-def check_loops(record: JobRecord) -> None:
+def check_loops(record: CheckedJob) -> None:
     """Check the loops of a job."""
     for node in record.replay.nodes.values():
         _check_progress(record, node)
@@ -39,7 +39,7 @@ def _progress(raw: Raw | None) -> Progress:
     return decode_progress(raw)
 
 
-def _check_progress(record: JobRecord, node: ReplayedNode) -> None:
+def _check_progress(record: CheckedJob, node: ReplayedNode) -> None:
     """Check the progress in the row of a node."""
     row, own, loop = record.rows.get(node.plan.id), node.own, node.loop
     if row is None or row.status != own.state:
@@ -66,7 +66,7 @@ def _due_at(own: ReplayedUnit, loop: ReplayedLoop) -> int | None:
     return (own.dispatched_at or 0) + round(loop.plan.timeout_seconds * MICROSECONDS)
 
 
-def _check_calls(record: JobRecord, node: ReplayedNode, unit: ReplayedUnit, progress: Progress) -> None:
+def _check_calls(record: CheckedJob, node: ReplayedNode, unit: ReplayedUnit, progress: Progress) -> None:
     """Check the number of calls of a series in a row."""
     if unit.state not in (*OUT, "waiting"):
         return
@@ -76,7 +76,7 @@ def _check_calls(record: JobRecord, node: ReplayedNode, unit: ReplayedUnit, prog
         record.report("I2", f"{stored}, the events say {made}")
 
 
-def _check_iteration(record: JobRecord, node: ReplayedNode, loop: ReplayedLoop, index: int) -> None:
+def _check_iteration(record: CheckedJob, node: ReplayedNode, loop: ReplayedLoop, index: int) -> None:
     """Check the row of an iteration."""
     row, unit = record.iteration_row(node, index), loop.iterations.get(index)
     name = record.name(node, index)
@@ -104,7 +104,7 @@ def _is_in_first_attempt(loop: ReplayedLoop, unit: ReplayedUnit) -> bool:
     return unit.attempt == loop.attempts_before + 1
 
 
-def _check_collection(record: JobRecord, node: ReplayedNode, loop: ReplayedLoop) -> None:
+def _check_collection(record: CheckedJob, node: ReplayedNode, loop: ReplayedLoop) -> None:
     """Check the recorded collection against the events and the template."""
     elements = record.elements(node, node.generation)
     if loop.total != iteration_count(loop.plan, len(elements)):
@@ -142,7 +142,7 @@ def _upstream(plan: Plan, node_id: str) -> set[str]:
     return found
 
 
-def _check_conditions(record: JobRecord, node: ReplayedNode, loop: ReplayedLoop) -> None:
+def _check_conditions(record: CheckedJob, node: ReplayedNode, loop: ReplayedLoop) -> None:
     """Check that exactly the iterations with a false condition were skipped."""
     when = node.plan.when
     if when is None or not is_per_iteration(node.plan, when):
@@ -162,7 +162,7 @@ def _check_conditions(record: JobRecord, node: ReplayedNode, loop: ReplayedLoop)
             record.report("I11", f"{record.name(node, index)} is {unit.state}, although its condition is {holds}")
 
 
-def _check_output(record: JobRecord, node: ReplayedNode, loop: ReplayedLoop) -> None:
+def _check_output(record: CheckedJob, node: ReplayedNode, loop: ReplayedLoop) -> None:
     """Check that the output of a loop is that of its iterations in order, and that its meta counts them."""
     row = record.rows.get(node.plan.id)
     if row is None:
@@ -184,7 +184,7 @@ def _check_output(record: JobRecord, node: ReplayedNode, loop: ReplayedLoop) -> 
         record.report("I10", f"the meta of {node.plan.id} is {text_of(row.meta)}, counted: {counts}")
 
 
-def _merged_output(record: JobRecord, node: ReplayedNode, loop: ReplayedLoop) -> Sequence[Any]:
+def _merged_output(record: CheckedJob, node: ReplayedNode, loop: ReplayedLoop) -> Sequence[Any]:
     outputs: list[Any] = []
     for index in range(loop.total):
         row = record.iteration_row(node, index)
@@ -196,7 +196,7 @@ def _merged_output(record: JobRecord, node: ReplayedNode, loop: ReplayedLoop) ->
     return outputs
 
 
-def check_overlap(record: JobRecord) -> None:
+def check_overlap(record: CheckedJob) -> None:
     """Check that, without faults, no more handlers of a loop ran at the same time than its window allows."""
     for name, executions in record.executions.items():
         loop = record.replay.nodes[name].plan.loop
@@ -215,7 +215,7 @@ def check_overlap(record: JobRecord) -> None:
                 break
 
 
-def check_timeouts(record: JobRecord, slack_microseconds: int) -> None:
+def check_timeouts(record: CheckedJob, slack_microseconds: int) -> None:
     """Check that, without faults, no loop runs after its timeout."""
     for name, node in record.replay.nodes.items():
         loop, own = node.loop, node.own

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from simulation.job_record import JobRecord
+from simulation.checked_job import CheckedJob
 from simulation.replay.state import UNFINISHED, ReplayedNode, ReplayedUnit
 from windlass.core.errors import TemplateFailed
 from windlass.core.plan import NodePlan
@@ -12,7 +12,7 @@ from windlass.core.templates.template import Template, is_true
 _CALL_RULE = "retry.on_success"
 
 
-def check_templates(record: JobRecord) -> None:
+def check_templates(record: CheckedJob) -> None:
     """Check the templates of a job against the recorded outputs."""
     for node in record.replay.nodes.values():
         _check_condition(record, node)
@@ -22,7 +22,7 @@ def check_templates(record: JobRecord) -> None:
                 _check_failure(record, node, unit, str(error.get("message")).partition(":")[0])
 
 
-def _check_condition(record: JobRecord, node: ReplayedNode) -> None:
+def _check_condition(record: CheckedJob, node: ReplayedNode) -> None:
     """Check that a condition is true for a node that ran and false for a node that it skipped."""
     own, when = node.own, node.plan.when
     if when is None or own.state in UNFINISHED or is_per_iteration(node.plan, when):
@@ -46,7 +46,7 @@ def is_per_iteration(plan: NodePlan, when: Template) -> bool:
     return any(reference.name in (plan.loop.element, "index") for reference in when.references)
 
 
-def _check_failure(record: JobRecord, node: ReplayedNode, unit: ReplayedUnit, field: str) -> None:
+def _check_failure(record: CheckedJob, node: ReplayedNode, unit: ReplayedUnit, field: str) -> None:
     """Check that a template that failed still fails."""
     names = record.iteration_names(node, node.generation, unit.index)
     if field == _CALL_RULE:
@@ -70,7 +70,7 @@ def _templates(plan: NodePlan) -> dict[str, list[Template]]:
     return {field: [one for one in templates if one is not None] for field, templates in named.items()}
 
 
-def _call_rule_fails(record: JobRecord, node: ReplayedNode, unit: ReplayedUnit, names: dict[str, object]) -> bool:
+def _call_rule_fails(record: CheckedJob, node: ReplayedNode, unit: ReplayedUnit, names: dict[str, object]) -> bool:
     rule = node.plan.on_success
     executions = record.succeeded(node, unit.index, unit.attempt)
     if rule is None or not executions:
@@ -84,7 +84,7 @@ def _call_rule_fails(record: JobRecord, node: ReplayedNode, unit: ReplayedUnit, 
     return False
 
 
-def _fails(record: JobRecord, template: Template, names: dict[str, object]) -> bool:
+def _fails(record: CheckedJob, template: Template, names: dict[str, object]) -> bool:
     try:
         record.value(template, **names)
     except TemplateFailed:

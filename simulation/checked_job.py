@@ -18,7 +18,7 @@ from windlass.engine.recovery import rebuild
 from windlass.ports.store import Restored
 
 
-class JobRecord:
+class CheckedJob:
     """Everything known about one job."""
 
     def __init__(self, history: JobHistory, *, clocks_steady: bool) -> None:
