@@ -16,8 +16,8 @@ from windlass import __version__
 from windlass.clock import SystemClock
 from windlass.connections.named import Connections
 from windlass.connections.secrets import Secrets
-from windlass.core.changes import Event
 from windlass.core.errors import StoreUnavailable
+from windlass.core.events import Event
 from windlass.core.plan import Plan
 from windlass.core.states import JOB_FINAL, JOB_STATES
 from windlass.engine.engine import Duties, Engine, Sharing
