@@ -35,10 +35,10 @@ select job_id, workflow_id, version, shard, status, input, round, priority, crea
 """
 _OF_JOBS = {
     "nodes": "select * from node_list where job_id = any ($1::text[])",
-    "tasks": "select * from tasks where job_id = any ($1::text[])",
-    "pages": 'select job_id, number, generation, "index", call, output from pages where job_id = any ($1::text[])',
-    "collections": "select job_id, number, generation, body from collections where job_id = any ($1::text[]) "
-    "order by job_id, number, generation, block",
+    "iterations": "select * from iterations where job_id = any ($1::text[])",
+    "call_outputs": 'select job_id, number, generation, "index", call, output from call_outputs where job_id = any ($1::text[])',
+    "chunks": "select job_id, number, generation, body from collection_chunks where job_id = any ($1::text[]) "
+    "order by job_id, number, generation, chunk",
     "events": "select job_id, body from event_pages where job_id = any ($1::text[]) order by job_id, first_seq",
     "requests": "select job_id, request_id, kind, created_at, reason, from_node, applied from requests "
     "where job_id = any ($1::text[])",
@@ -170,11 +170,11 @@ def _loops(rows: Mapping[str, Sequence[Any]]) -> dict[str, LoopRecords]:
     tasks: dict[str, list[IterationRow]] = {}
     collections: dict[str, dict[tuple[int, int], list[bytes]]] = {}
     pages: dict[str, dict[tuple[int, int, int, int], Raw]] = {}
-    for row in rows["tasks"]:
+    for row in rows["iterations"]:
         tasks.setdefault(row["job_id"], []).append(task_of(tuple(row)))
-    for job_id, number, generation, body in rows["collections"]:
+    for job_id, number, generation, body in rows["chunks"]:
         collections.setdefault(job_id, {}).setdefault((number, generation), []).append(body.encode())
-    for job_id, number, generation, index, call, output in rows["pages"]:
+    for job_id, number, generation, index, call, output in rows["call_outputs"]:
         pages.setdefault(job_id, {})[number, generation, index, call] = Raw(output.encode())
     return {
         job_id: LoopRecords(tasks.get(job_id, []), collections.get(job_id, {}), pages.get(job_id, {}))

@@ -242,7 +242,7 @@ async def test_every_table_of_an_embedded_database_is_known_to_the_copy(source: 
     tables = {row[0] for row in apsw.Connection(path).execute("select name from sqlite_schema where type = 'table'")}
 
     # Ownership and the schema's own history are each database's own.
-    assert tables - {"shards", "engines", "schema_version", "sqlite_sequence", "run_beats"} == set(TABLES)
+    assert tables - {"shards", "engines", "schema_version", "sqlite_sequence", "run_heartbeats"} == set(TABLES)
 
 
 @pytest.mark.parametrize("table", TABLES)

@@ -94,7 +94,7 @@ class CollectionChunkRow(Struct, frozen=True, array_like=True, gc=False):
     job_id: str
     number: int
     generation: int
-    block: int
+    chunk: int
     body: bytes
 
 

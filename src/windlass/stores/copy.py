@@ -38,13 +38,13 @@ TABLES = {
         "job_id", "node_id", "status", "attempt", "attempts_before", "losses", "first_seq", "dispatched_at",
         "started_at", "completed_at", "due_at", "worker_id", "output", "error", "meta", "number", "progress",
     ),
-    "tasks": (
+    "iterations": (
         "job_id", "number", "generation", "index", "status", "attempt", "attempts_before", "losses", "first_seq",
         "dispatched_at", "started_at", "completed_at", "due_at", "worker_id", "output", "error", "meta", "progress",
     ),
-    "pages": ("job_id", "number", "generation", "index", "call", "output"),
-    "collections": ("job_id", "number", "generation", "block", "body"),
-    "events": ("job_id", "first_seq", "last_seq", "body", "departed"),
+    "call_outputs": ("job_id", "number", "generation", "index", "call", "output"),
+    "collection_chunks": ("job_id", "number", "generation", "chunk", "body"),
+    "events": ("job_id", "first_seq", "last_seq", "body", "in_flight"),
     "requests": ("request_id", "job_id", "shard", "kind", "created_at", "reason", "from_node", "applied"),
     "results": ("task_id", "job_id", "shard", "message", "created_at", "applied"),
     "logs": ("log_id", "job_id", "node_id", "index", "attempt", "at", "level", "message"),

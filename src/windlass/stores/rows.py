@@ -101,7 +101,7 @@ def page_values(row: CallOutputRow) -> tuple[Any, ...]:
 
 
 def block_values(row: CollectionChunkRow) -> tuple[Any, ...]:
-    return (row.job_id, row.number, row.generation, row.block, row.body.decode())
+    return (row.job_id, row.number, row.generation, row.chunk, row.body.decode())
 
 
 def task_of(row: tuple[Any, ...]) -> IterationRow:

@@ -309,9 +309,9 @@ class MemoryStore:
             self._kept(page.job_id).pages[page.number, page.generation, page.index, page.call] = page.output
         for block in changes.blocks:
             known = self._kept(block.job_id).blocks
-            if known.setdefault((block.number, block.generation, block.block), block.body) != block.body:
+            if known.setdefault((block.number, block.generation, block.chunk), block.body) != block.body:
                 self.rewritten.append(block.job_id)
-                known[block.number, block.generation, block.block] = block.body
+                known[block.number, block.generation, block.chunk] = block.body
 
     async def prune(self, finished_before: int, limit: int) -> Sequence[str]:
         self._check_open()

@@ -108,7 +108,7 @@ def storable(text: str | None) -> str | None:
 def restored_of(text: str, nodes: Mapping[str, Sequence[NodeRow]]) -> Restored:
     """A job that came as one JSON object, and its nodes out of those of many."""
     row = _decode_job(text)
-    departed = departed_of(row.pop("departed"))
+    departed = departed_of(row.pop("in_flight"))
     return Restored(job_of(row), nodes.get(row["job_id"], []), departed=departed)
 
 

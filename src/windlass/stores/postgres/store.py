@@ -329,10 +329,10 @@ class PostgresStore:
 
     async def _loop(self, session: Session, job_id: str, number: int, generation: int) -> LoopRows:
         key = (job_id, number, generation)
-        blocks = await session.fetch(self._sql["blocks_of_loop"], *key)
+        blocks = await session.fetch(self._sql["chunks_of_loop"], *key)
         completed = await session.fetchval(self._sql["completed_of_loop"], *key)
         return loop_of_rows(
-            number, generation, blocks, completed, await session.fetch(self._sql["tasks_of_loop"], *key)
+            number, generation, blocks, completed, await session.fetch(self._sql["iterations_to_restore"], *key)
         )
 
     async def iteration_outputs(self, wanted: MergeOutputs, start: int, stop: int) -> Sequence[Raw | None]:

@@ -77,7 +77,7 @@ READERS_MAX = 2
 SMALL_VALUES = 100
 # Every table that has rows of a job, the job's own last.
 PRUNED = (
-    "delete_events", "delete_tasks", "delete_pages", "delete_collections", "delete_nodes", "delete_requests",
+    "delete_events", "delete_iterations", "delete_call_outputs", "delete_chunks", "delete_nodes", "delete_requests",
     "delete_results", "delete_logs", "delete_deliveries", "delete_jobs",
 )  # fmt: skip
 
@@ -107,9 +107,9 @@ class SqliteStore:
         self.runs = SqliteRuns(self._sql, self._read, self._write, self._now)
         self.overview = SqliteOverview(self._sql, self._read)
         self._put_nodes = BulkStatement(self._sql["put_nodes"])
-        self._put_tasks = BulkStatement(self._sql["put_tasks"])
-        self._put_pages = BulkStatement(self._sql["put_pages"])
-        self._put_blocks = BulkStatement(self._sql["put_blocks"])
+        self._put_tasks = BulkStatement(self._sql["put_iterations"])
+        self._put_pages = BulkStatement(self._sql["put_call_outputs"])
+        self._put_blocks = BulkStatement(self._sql["put_chunks"])
         self._insert_logs = BulkStatement(self._sql["insert_logs"])
         self._update_jobs = BulkStatement(self._sql["update_jobs"])
         self._readers = ThreadPoolExecutor(READERS_MAX, thread_name_prefix="windlass-sqlite-reader")
@@ -376,7 +376,7 @@ class SqliteStore:
                 if row is None:
                     raise no_job(job_id)
                 nodes = [node_of(r) for r in connection.execute(self._sql["nodes_of_job"], (job_id,))]
-                newest = connection.execute(self._sql["departed_of_job"], (job_id,)).fetchone()
+                newest = connection.execute(self._sql["in_flight_of_job"], (job_id,)).fetchone()
                 found = loops_to_restore(nodes) if with_loops else ()
                 loops = [self._loop(connection, job_id, *at) for at in found]
                 return Restored(job_of(row), nodes, loops, departed_of(newest[0] if newest else None))
@@ -387,8 +387,8 @@ class SqliteStore:
 
     def _loop(self, connection: Connection, job_id: str, number: int, generation: int) -> LoopRows:
         key = (job_id, number, generation)
-        blocks = list(connection.execute(self._sql["blocks_of_loop"], key))
-        return loop_of(number, generation, blocks, connection.execute(self._sql["tasks_of_loop"], key))
+        blocks = list(connection.execute(self._sql["chunks_of_loop"], key))
+        return loop_of(number, generation, blocks, connection.execute(self._sql["iterations_to_restore"], key))
 
     async def iteration_outputs(self, wanted: MergeOutputs, start: int, stop: int) -> Sequence[Raw | None]:
         values = (wanted.job_id, wanted.number, wanted.generation, start, stop)

@@ -79,6 +79,6 @@ select count(*) from (select from jobs where not is_ended limit $1) as found;
 select job_id, node_id, status, attempt, started_at, completed_at from node_list
  where job_id = any ($1::text[]) limit $2;
 
--- name: some_blocks_of_loop
-select body from collections
- where job_id = $1 and number = $2 and generation = $3 and block >= $4 and block <= $5 order by block;
+-- name: chunks_between
+select body from collection_chunks
+ where job_id = $1 and number = $2 and generation = $3 and chunk >= $4 and chunk <= $5 order by chunk;
