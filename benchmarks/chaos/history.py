@@ -15,9 +15,10 @@ from simulation.checker import check_job
 from simulation.history import Execution, JobHistory, LoopRecords, Sunk, Violation
 from windlass.core.changes import IterationRow, NodeRow
 from windlass.core.events import Event
+from windlass.core.jobs import JobRecord
 from windlass.engine.plan_cache import Plans
 from windlass.factory import compiled
-from windlass.ports.store import Request, Store, StoredJob
+from windlass.ports.store import Request, Store
 from windlass.stores.postgres.pool import Session, connect
 from windlass.stores.rows import decode_page, event_of, job_of, node_of, task_of
 
@@ -28,7 +29,7 @@ VIOLATIONS_MAX = 1_000
 
 _JOBS = """
 select job_id, workflow_id, version, shard, status, input, round, priority, created_at, started_at, completed_at,
-       deadline_at, error, idempotency_key, body_digest, scheduled_at,
+       deadline_at, error, idempotency_key, request_digest, scheduled_at,
        coalesce((select last_seq from events
                   where events.job_id = jobs.job_id order by first_seq desc limit 1), 1) as seq
   from jobs where job_id > $1 order by job_id limit $2
@@ -123,7 +124,7 @@ async def histories(
     after = ""
     try:
         while jobs := [job_of(dict(row)) for row in await session.fetch(_JOBS, after, BATCH_JOBS)]:
-            after = jobs[-1].job_id
+            after = jobs[-1].spec.job_id
             yield await _batch(session, plans, jobs, ledger, sinks)
     finally:
         await session.close()
@@ -132,11 +133,11 @@ async def histories(
 async def _batch(
     session: Session,
     plans: Plans,
-    jobs: Sequence[StoredJob],
+    jobs: Sequence[JobRecord],
     ledger: Ledger | None,
     sinks: Mapping[str, Sequence[Sunk]] | None,
 ) -> list[JobHistory]:
-    job_ids = [job.job_id for job in jobs]
+    job_ids = [job.spec.job_id for job in jobs]
     rows = {name: await session.fetch(query, job_ids) for name, query in _OF_JOBS.items()}
     executions = {} if ledger is None else ledger.executions(job_ids)
     nodes: dict[str, list[NodeRow]] = {}
@@ -153,14 +154,14 @@ async def _batch(
     return [
         JobHistory(
             job=job,
-            plan=await plans.get(job.workflow_id, job.version),
-            nodes=nodes.get(job.job_id, []),
-            events=events.get(job.job_id, []),
-            requests=requests.get(job.job_id, []),
-            executions=executions.get(job.job_id, []),
+            plan=await plans.get(job.spec.workflow_id, job.spec.version),
+            nodes=nodes.get(job.spec.job_id, []),
+            events=events.get(job.spec.job_id, []),
+            requests=requests.get(job.spec.job_id, []),
+            executions=executions.get(job.spec.job_id, []),
             is_ledger_whole=ledger is not None,
-            loops=loops.get(job.job_id, LoopRecords()),
-            sunk=None if sinks is None else sinks.get(job.job_id, ()),
+            loops=loops.get(job.spec.job_id, LoopRecords()),
+            sunk=None if sinks is None else sinks.get(job.spec.job_id, ()),
         )
         for job in jobs
     ]
@@ -185,12 +186,12 @@ def _loops(rows: Mapping[str, Sequence[Any]]) -> dict[str, LoopRecords]:
 def inspect(batch: Iterable[JobHistory], findings: Findings, *, settled: bool) -> None:
     """Check a batch, and count what it holds."""
     for history in batch:
-        findings.jobs[history.job.status] += 1
+        findings.jobs[history.job.state.status] += 1
         findings.nodes.update(row.status for row in history.nodes)
         findings.nodes.update(row.status for row in history.loops.iterations)
         findings.events += len(history.events)
         findings.executions += len(history.executions)
         findings.losses += sum(event.type == "worker_lost" for event in history.events)
-        findings.rounds += history.job.round
+        findings.rounds += history.job.state.round
         if len(findings.violations) < VIOLATIONS_MAX:
             findings.violations += check_job(history, settled=settled)

@@ -32,7 +32,7 @@ TABLES = {
     "aliases": ("workflow_id", "alias", "targets", "updated_at"),
     "jobs": (
         "job_id", "workflow_id", "version", "shard", "status", "input", "round", "priority", "created_at", "started_at",
-        "completed_at", "deadline_at", "error", "idempotency_key", "body_digest", "scheduled_at",
+        "completed_at", "deadline_at", "error", "idempotency_key", "request_digest", "scheduled_at",
     ),
     "nodes": (
         "job_id", "node_id", "status", "attempt", "attempts_before", "losses", "first_seq", "dispatched_at",

@@ -37,12 +37,12 @@ with names as (
        and ($3::bigint is null or (created_at, job_id) < ($3, $4::text))
 )
 select job_id, workflow_id, version, shard, status, input, round, priority, created_at, started_at, completed_at,
-       deadline_at, error, idempotency_key, body_digest, scheduled_at, 0 as seq
+       deadline_at, error, idempotency_key, request_digest, scheduled_at, 0 as seq
   from jobs join found using (job_id) order by created_at desc, job_id desc limit $5;
 
 -- name: jobs_newest_of_workflow
 select job_id, workflow_id, version, shard, status, input, round, priority, created_at, started_at, completed_at,
-       deadline_at, error, idempotency_key, body_digest, scheduled_at, 0 as seq
+       deadline_at, error, idempotency_key, request_digest, scheduled_at, 0 as seq
   from jobs
  where workflow_id = $1
    and ($2::text is null or status = $2)

@@ -25,12 +25,12 @@ with given as (
     select * from unnest(windlass_texts($1), windlass_texts($2), $3::text::integer[], windlass_texts($4),
                          $5::text::bigint[], $6::text::integer[], $7::text::integer[], windlass_texts($8),
                          windlass_texts($9), $10::text::bigint[]) with ordinality
-        as given (job_id, workflow_id, version, input, created_at, shard, priority, idempotency_key, body_digest,
+        as given (job_id, workflow_id, version, input, created_at, shard, priority, idempotency_key, request_digest,
                   scheduled_at, place)
 )
-insert into jobs (job_id, workflow_id, version, input, created_at, shard, priority, idempotency_key, body_digest,
+insert into jobs (job_id, workflow_id, version, input, created_at, shard, priority, idempotency_key, request_digest,
                   scheduled_at, status, round)
-select job_id, workflow_id, version, input, created_at, shard, priority, idempotency_key, body_digest,
+select job_id, workflow_id, version, input, created_at, shard, priority, idempotency_key, request_digest,
        scheduled_at, 'pending', 0
   from given order by workflow_id, idempotency_key, place
     on conflict (workflow_id, idempotency_key) where idempotency_key is not null do nothing
@@ -38,7 +38,7 @@ returning job_id;
 
 -- name: jobs_by_idempotency_keys
 select job_id, workflow_id, version, shard, status, input, round, priority, created_at, started_at, completed_at,
-       deadline_at, error, idempotency_key, body_digest, scheduled_at
+       deadline_at, error, idempotency_key, request_digest, scheduled_at
   from unnest($1::text[], $2::text[]) as wanted (workflow_id, idempotency_key)
   join jobs using (workflow_id, idempotency_key);
 
@@ -89,7 +89,7 @@ select place, job_id
 -- The last sequence number is read from the events: keeping it in the row would mean a write of it in every commit. The
 -- first event, that the job was made, is the row itself.
 select job_id, workflow_id, version, shard, status, input, round, priority, created_at, started_at, completed_at,
-       deadline_at, error, idempotency_key, body_digest, scheduled_at,
+       deadline_at, error, idempotency_key, request_digest, scheduled_at,
        coalesce((select last_seq from events
                   where events.job_id = jobs.job_id order by first_seq desc limit 1), 1) as seq
   from jobs where job_id = $1;
@@ -102,7 +102,7 @@ select job_id,
 
 -- name: jobs_newest
 select job_id, workflow_id, version, shard, status, input, round, priority, created_at, started_at, completed_at,
-       deadline_at, error, idempotency_key, body_digest, scheduled_at, 0 as seq
+       deadline_at, error, idempotency_key, request_digest, scheduled_at, 0 as seq
   from jobs
  where ($1::text is null or workflow_id = $1)
    and ($2::text is null or status = $2)
@@ -119,7 +119,7 @@ union all
 select to_json(found)::text, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null,
        null, null
   from (select job_id, workflow_id, version, shard, status, input, round, priority, created_at, started_at,
-               completed_at, deadline_at, error, idempotency_key, body_digest, scheduled_at,
+               completed_at, deadline_at, error, idempotency_key, request_digest, scheduled_at,
                coalesce(newest.last_seq, 1) as seq, newest.in_flight
           from jobs
           left join lateral (
@@ -132,7 +132,7 @@ select to_json(found)::text, null, null, null, null, null, null, null, null, nul
 -- Those to which nothing has happened yet, so that there are no rows of nodes: what a batch of submits asks for. A
 -- question for each of them, not a join: that one might read all events there ever were.
 select job_id, workflow_id, version, shard, status, input, round, priority, created_at, started_at, completed_at,
-       deadline_at, error, idempotency_key, body_digest, scheduled_at, 1 as seq
+       deadline_at, error, idempotency_key, request_digest, scheduled_at, 1 as seq
   from jobs
  where job_id = any ($1::text[])
    and (select true from events where events.job_id = jobs.job_id and first_seq > 1 limit 1) is null;

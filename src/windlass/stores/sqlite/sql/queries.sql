@@ -19,7 +19,7 @@ insert into workflows (workflow_id, version, digest, definition, created_at) val
 select * from jobs where workflow_id = ? and idempotency_key = ?;
 
 -- name: insert_jobs
-insert into jobs (job_id, workflow_id, version, input, created_at, shard, priority, idempotency_key, body_digest,
+insert into jobs (job_id, workflow_id, version, input, created_at, shard, priority, idempotency_key, request_digest,
                   scheduled_at, status, round)
 values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', 0);
 
