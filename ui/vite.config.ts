@@ -22,7 +22,7 @@ export default defineConfig({
       output: {
         codeSplitting: {
           groups: [
-            { name: "jobs", test: /src\/(jobs|parts|api)\/|react-virtual|virtual-core/ },
+            { name: "jobs", test: /src\/(jobs|components|lib|api)\/|react-virtual|virtual-core/ },
             { name: "places", test: /src\/(workflows|schedules|runs)\// },
           ],
         },

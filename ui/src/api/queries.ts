@@ -2,7 +2,7 @@
 
 import { keepPreviousData, QueryClient, queryOptions } from "@tanstack/react-query";
 import { at, get, Problem, type Query, text } from "./client";
-import type { Health, Job, Node, Page, Workflow } from "./shapes";
+import type { Health, Job, Node, Page, Workflow } from "./types";
 
 /** Pages that show what goes on ask again so often while somebody looks; never in a tab that is hidden. */
 export const LIVE_MS = 2_000;

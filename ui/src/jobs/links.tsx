@@ -1,7 +1,7 @@
 // Jobs, workflows and nodes by name, and the way to their pages.
 
 import { Link } from "@tanstack/react-router";
-import { CopyButton } from "../parts/copy";
+import { CopyButton } from "../components/copy_button";
 
 // Ids begin with their time; so much of one tells jobs apart and finds them again.
 const SHORT_ID_LENGTH = 12;

@@ -1,5 +1,5 @@
 import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
-import { rootRoute } from "../root";
+import { rootRoute } from "../app_frame";
 import { filtersOf } from "./list/filters";
 import { compareSearchOf, jobSearchOf } from "./search";
 

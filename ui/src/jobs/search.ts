@@ -1,6 +1,6 @@
 // What the addresses of the pages about one job and about two of them say.
 
-import { wordOf } from "../parts/address";
+import { wordOf } from "../lib/search_params";
 
 export const JOB_TABS = ["graph", "timeline", "events", "logs", "result"] as const;
 export type JobTab = (typeof JOB_TABS)[number];

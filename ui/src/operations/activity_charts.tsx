@@ -3,14 +3,14 @@
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { lazy, Suspense, useMemo } from "react";
-import { Choice, Panel } from "../parts/controls";
-import { count, duration, moment } from "../parts/format";
-import { Loaded, ProblemBox } from "../parts/problem";
-import { Cell, RowHead, Table } from "../parts/table";
-import { type Columns, latencyOf, throughputOf, totalsOf } from "./columns";
+import { Choice, Panel } from "../components/controls";
+import { Loaded, ProblemBox } from "../components/query_result";
+import { Cell, RowHead, Table } from "../components/table";
+import { count, duration, moment } from "../lib/format";
+import { type Columns, latencyOf, throughputOf, totalsOf } from "./chart_data";
 import { activityQuery } from "./queries";
 import { operationsSearchOf, SPAN_USUAL, SPANS, spanInWords } from "./search";
-import type { Activity } from "./shapes";
+import type { Activity } from "./types";
 
 const Chart = lazy(() => import("./chart"));
 

@@ -3,7 +3,7 @@
 import { useEffect, useRef } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import type { Columns } from "./columns";
+import type { Columns } from "./chart_data";
 
 const HEIGHT = 190;
 const FONT = "11px ui-sans-serif, system-ui, sans-serif";

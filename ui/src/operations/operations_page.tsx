@@ -3,15 +3,15 @@
 import { useQuery } from "@tanstack/react-query";
 import { API } from "../api/client";
 import { healthQuery } from "../api/queries";
-import type { Health } from "../api/shapes";
-import { PageHead, textLink } from "../parts/controls";
-import { Figure } from "../parts/facts";
-import { count } from "../parts/format";
-import { Loaded, ProblemBox } from "../parts/problem";
-import { Status } from "../parts/status";
+import type { Health } from "../api/types";
+import { PageHead, textLink } from "../components/controls";
+import { Figure } from "../components/details";
+import { Loaded, ProblemBox } from "../components/query_result";
+import { Status } from "../components/status";
+import { count } from "../lib/format";
 import { ActivityCharts } from "./activity_charts";
-import { Queues, Shards, Workers } from "./machinery";
 import { AGAIN_MS } from "./queries";
+import { Queues, Shards, Workers } from "./workers_panel";
 
 export function OperationsPage() {
   const health = useQuery({ ...healthQuery(), refetchInterval: AGAIN_MS });

@@ -2,7 +2,7 @@
 
 import { keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { at, get } from "../api/client";
-import type { Activity, Queue } from "./shapes";
+import type { Activity, Queue } from "./types";
 
 export const AGAIN_MS = 5_000;
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { Delivery, Run } from "../api/shapes";
+import type { Delivery, Run } from "../api/types";
 import { deliveriesOf } from "./deliveries";
 
 const RUN = {

@@ -1,6 +1,6 @@
 // Which deliveries belong to a run.
 
-import type { Delivery, Run } from "../api/shapes";
+import type { Delivery, Run } from "../api/types";
 
 // Attempts of a last webhook may go on for so long after the run.
 const AFTER_MS = 60_000;

@@ -3,12 +3,12 @@
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { at, get } from "../api/client";
-import type { Delivery } from "../api/shapes";
-import { Button, Choice, Code, Empty, More, PageHead, Panel, textLink } from "../parts/controls";
-import { usePaged } from "../parts/paged";
-import { Loaded, ProblemBox } from "../parts/problem";
+import type { Delivery } from "../api/types";
+import { Button, Choice, Code, Empty, More, PageHead, Panel, textLink } from "../components/controls";
+import { Loaded, ProblemBox } from "../components/query_result";
+import { usePaged } from "../lib/use_paged_query";
 import { DeliveryDialog, DeliveryTable } from "./delivery_table";
-import { Places } from "./places";
+import { Places } from "./runs_tabs";
 import { DELIVERY_OUTCOMES, deliveriesSearchOf } from "./search";
 import { WorkflowFilter } from "./workflow_filter";
 

@@ -1,16 +1,16 @@
 // Deliveries of webhooks, every attempt a row; one of them whole in a dialog.
 
 import type { ReactNode } from "react";
-import type { Delivery } from "../api/shapes";
+import type { Delivery } from "../api/types";
+import { Button } from "../components/controls";
+import { Fact, Facts } from "../components/details";
+import { Dialog } from "../components/dialog";
+import { Status } from "../components/status";
+import { Cell, type Column, Table } from "../components/table";
+import { Moment } from "../components/time";
 import { JobLink, WorkflowLink } from "../jobs/links";
-import { Button } from "../parts/controls";
-import { Dialog } from "../parts/dialog";
-import { Fact, Facts } from "../parts/facts";
-import { duration } from "../parts/format";
-import { Status } from "../parts/status";
-import { Cell, type Column, Table } from "../parts/table";
-import { Moment } from "../parts/time";
-import { Redeliver } from "./redeliver";
+import { duration } from "../lib/format";
+import { Redeliver } from "./redeliver_button";
 
 const COLUMNS: Column[] = [
   { name: "Outcome" },

@@ -1,6 +1,6 @@
 // A run's life as steps, a row for each attempt: what it went through, for how long, and what it did not reach.
 
-import type { Run } from "../api/shapes";
+import type { Run } from "../api/types";
 import { RUN_STATES } from "./search";
 
 export interface Step {

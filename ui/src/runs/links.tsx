@@ -2,7 +2,7 @@
 
 import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
-import type { Run } from "../api/shapes";
+import type { Run } from "../api/types";
 
 /** A run that was skipped is completed, but not as the others are. */
 export function runStatus(run: Pick<Run, "state" | "skipped">): string {

@@ -1,18 +1,18 @@
 // All runs, newest slot first.
 
 import { getRouteApi, Link } from "@tanstack/react-router";
-import type { Run } from "../api/shapes";
+import type { Run } from "../api/types";
+import { Button, Choice, Code, Empty, More, PageHead, Panel, textLink } from "../components/controls";
+import { Loaded, ProblemBox } from "../components/query_result";
+import { Status } from "../components/status";
+import { Cell, type Column, Table } from "../components/table";
+import { Moment, Took } from "../components/time";
 import { JobLink, WorkflowLink } from "../jobs/links";
-import { Button, Choice, Code, Empty, More, PageHead, Panel, textLink } from "../parts/controls";
-import { plural } from "../parts/format";
-import { usePaged } from "../parts/paged";
-import { Loaded, ProblemBox } from "../parts/problem";
-import { Status } from "../parts/status";
-import { Cell, type Column, Table } from "../parts/table";
-import { Moment, Took } from "../parts/time";
+import { plural } from "../lib/format";
+import { usePaged } from "../lib/use_paged_query";
 import { isFinal } from "./lifecycle";
 import { RunLink, runStatus } from "./links";
-import { Places } from "./places";
+import { Places } from "./runs_tabs";
 import { RUN_STATES, type RunsSearch, runsSearchOf } from "./search";
 import { WorkflowFilter } from "./workflow_filter";
 

@@ -4,9 +4,9 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { at, get } from "../api/client";
-import type { Delivery, Page, Run } from "../api/shapes";
-import { Panel, textLink } from "../parts/controls";
-import { Loaded } from "../parts/problem";
+import type { Delivery, Page, Run } from "../api/types";
+import { Panel, textLink } from "../components/controls";
+import { Loaded } from "../components/query_result";
 import { deliveriesOf } from "./deliveries";
 import { DeliveryDialog, DeliveryTable } from "./delivery_table";
 

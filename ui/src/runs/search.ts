@@ -1,6 +1,6 @@
 // What the addresses of the lists of runs and deliveries say.
 
-import { isId, wordOf } from "../parts/address";
+import { isId, wordOf } from "../lib/search_params";
 
 export const RUN_STATES = [
   "pre_run",

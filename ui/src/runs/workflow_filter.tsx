@@ -2,7 +2,7 @@
 
 import { useQuery } from "@tanstack/react-query";
 import { workflowsQuery } from "../api/queries";
-import { Choice } from "../parts/controls";
+import { Choice } from "../components/controls";
 
 const LISTED_MAX = 1_000;
 

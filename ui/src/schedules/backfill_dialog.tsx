@@ -4,11 +4,11 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { type FormEvent, useState } from "react";
 import { at, send } from "../api/client";
-import type { Schedule, Schemas } from "../api/shapes";
-import { Button, Field, textLink } from "../parts/controls";
-import { Dialog } from "../parts/dialog";
-import { count, plural } from "../parts/format";
-import { ProblemBox } from "../parts/problem";
+import type { Schedule, Schemas } from "../api/types";
+import { Button, Field, textLink } from "../components/controls";
+import { Dialog } from "../components/dialog";
+import { ProblemBox } from "../components/query_result";
+import { count, plural } from "../lib/format";
 import { dayOf, timeOf } from "./calendar";
 
 const SLOTS_SHOWN_MAX = 200;

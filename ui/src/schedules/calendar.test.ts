@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { Run } from "../api/shapes";
+import type { Run } from "../api/types";
 import {
   asLookedFor,
   besideClock,

@@ -1,6 +1,6 @@
 // Slots of a schedule laid out on the days of a month, on the schedule's own clock.
 
-import type { Run } from "../api/shapes";
+import type { Run } from "../api/types";
 
 export type Outcome = "completed" | "skipped" | "failed" | "cancelled" | "running" | "coming";
 

@@ -1,6 +1,6 @@
 // How long it is until an instant, as a clock counts down.
 
-import { duration } from "../parts/format";
+import { duration } from "../lib/format";
 
 /** 9 s, 4 m 09 s, 3 h 05 m, 12 d 4 h; "now" once it has come. */
 export function countdown(instant: string, now: number): string {

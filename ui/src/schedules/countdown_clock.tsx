@@ -1,6 +1,6 @@
 // Counts down to an instant.
 
-import { useNow } from "../parts/time";
+import { useNow } from "../components/time";
 import { countdown, countdownEveryMs } from "./countdown";
 
 export function CountdownClock({ at }: { at: string }) {

@@ -1,11 +1,11 @@
 // The slots of one day, each with its run and job.
 
 import { useState } from "react";
+import { Button, textLink } from "../components/controls";
+import { Status, StatusIcon } from "../components/status";
+import { Cell, RowHead, Table } from "../components/table";
 import { JobLink } from "../jobs/links";
-import { Button, textLink } from "../parts/controls";
-import { count, plural } from "../parts/format";
-import { Status, StatusIcon } from "../parts/status";
-import { Cell, RowHead, Table } from "../parts/table";
+import { count, plural } from "../lib/format";
 import { RunLink, runStatus } from "../runs/links";
 import { asLookedFor, type Slot, timeOf } from "./calendar";
 

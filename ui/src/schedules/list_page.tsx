@@ -2,18 +2,18 @@
 
 import { useQueries, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import type { Run, Schedule } from "../api/shapes";
-import { Code, Empty, More, PageHead, Panel } from "../parts/controls";
-import { usePaged } from "../parts/paged";
-import { Loaded, ProblemBox } from "../parts/problem";
-import { Status, StatusIcon } from "../parts/status";
-import { Cell, type Column, RowHead, Table } from "../parts/table";
-import { Moment } from "../parts/time";
+import type { Run, Schedule } from "../api/types";
+import { Code, Empty, More, PageHead, Panel } from "../components/controls";
+import { Loaded, ProblemBox } from "../components/query_result";
+import { Status, StatusIcon } from "../components/status";
+import { Cell, type Column, RowHead, Table } from "../components/table";
+import { Moment } from "../components/time";
+import { usePaged } from "../lib/use_paged_query";
 import { RunLink, runStatus } from "../runs/links";
 import { CountdownClock } from "./countdown_clock";
-import { rhythmInWords } from "./cron_words";
+import { rhythmInWords } from "./describe_schedule";
 import { runsOf } from "./queries";
-import { Steering } from "./steering";
+import { Steering } from "./schedule_actions";
 
 const RUNS_READ = 100;
 // Schedules whose last run is further back are asked for one by one, so many and so seldom.

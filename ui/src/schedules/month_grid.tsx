@@ -1,7 +1,7 @@
 // A month of slots: each day with its slots, or with how many there were of each outcome when they are many.
 
-import { count } from "../parts/format";
-import { StatusIcon, TEXT, toneOf } from "../parts/status";
+import { StatusIcon, TEXT, toneOf } from "../components/status";
+import { count } from "../lib/format";
 import { type Day, type Outcome, outcomeCounts, type Slot, weeksOf } from "./calendar";
 
 // More slots than this are told by a bar and numbers.

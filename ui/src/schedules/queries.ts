@@ -3,8 +3,8 @@
 import { type QueryClient, queryOptions } from "@tanstack/react-query";
 import { at, get } from "../api/client";
 import { queries } from "../api/queries";
-import type { Page, Run, Schedule, Schemas } from "../api/shapes";
-import { type Gathered, withNewest, withOlder } from "./gathered";
+import type { Page, Run, Schedule, Schemas } from "../api/types";
+import { type Gathered, withNewest, withOlder } from "./run_history";
 
 export type NextTimes = Schemas["NextTimes"];
 

@@ -1,5 +1,5 @@
 import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
-import { rootRoute } from "../root";
+import { rootRoute } from "../app_frame";
 import { scheduleSearchOf } from "./search";
 
 const listRoute = createRoute({

@@ -2,21 +2,21 @@
 
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
-import type { Schedule } from "../api/shapes";
-import { Code, PageHead, Panel, textLink } from "../parts/controls";
-import { Fact, Facts } from "../parts/facts";
-import { duration } from "../parts/format";
-import { JsonTree } from "../parts/json_tree";
-import { Loaded } from "../parts/problem";
-import { Cell, Table } from "../parts/table";
-import { Ago } from "../parts/time";
+import type { Schedule } from "../api/types";
+import { Code, PageHead, Panel, textLink } from "../components/controls";
+import { Fact, Facts } from "../components/details";
+import { JsonTree } from "../components/json_tree";
+import { Loaded } from "../components/query_result";
+import { Cell, Table } from "../components/table";
+import { Ago } from "../components/time";
+import { duration } from "../lib/format";
 import { besideClock, clockInWords, localClock } from "./calendar";
 import { CalendarPanel } from "./calendar_panel";
 import { CountdownClock } from "./countdown_clock";
-import { rhythmInWords } from "./cron_words";
+import { rhythmInWords } from "./describe_schedule";
 import { NextSlot } from "./list_page";
 import { type NextTimes, nextTimesQuery, scheduleQuery } from "./queries";
-import { Steering } from "./steering";
+import { Steering } from "./schedule_actions";
 
 const SEEN_AGAIN_MS = 5_000;
 const NEXT_AGAIN_MS = 10_000;

@@ -4,11 +4,11 @@ import { useMutation } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { type FormEvent, useId, useState } from "react";
 import { at, send } from "../api/client";
-import type { Schedule } from "../api/shapes";
-import { Button } from "../parts/controls";
-import { Dialog } from "../parts/dialog";
-import { objectOf } from "../parts/json_object";
-import { ProblemBox } from "../parts/problem";
+import type { Schedule } from "../api/types";
+import { Button } from "../components/controls";
+import { Dialog } from "../components/dialog";
+import { ProblemBox } from "../components/query_result";
+import { objectOf } from "../lib/json_object";
 
 export function TriggerDialog({ schedule, onClose }: { schedule: Schedule; onClose(): void }) {
   const { workflow_id: workflowId } = schedule;

@@ -3,12 +3,12 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
 import { at, send } from "../api/client";
-import type { Workflow } from "../api/shapes";
-import { Button, Choice, Field } from "../parts/controls";
-import { Dialog } from "../parts/dialog";
-import { ProblemBox } from "../parts/problem";
+import type { Workflow } from "../api/types";
+import { Button, Choice, Field } from "../components/controls";
+import { Dialog } from "../components/dialog";
+import { ProblemBox } from "../components/query_result";
 import { versionsQuery } from "./queries";
-import type { AliasTarget } from "./shapes";
+import type { AliasTarget } from "./types";
 
 // What the server takes.
 const TARGETS_MAX = 16;

@@ -3,13 +3,13 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { at, send } from "../api/client";
-import type { Workflow } from "../api/shapes";
-import { Button, Panel } from "../parts/controls";
-import { Dialog } from "../parts/dialog";
-import { ProblemBox } from "../parts/problem";
-import { Cell, RowHead, Table } from "../parts/table";
+import type { Workflow } from "../api/types";
+import { Button, Panel } from "../components/controls";
+import { Dialog } from "../components/dialog";
+import { ProblemBox } from "../components/query_result";
+import { Cell, RowHead, Table } from "../components/table";
 import { AliasDialog } from "./alias_dialog";
-import type { AliasTarget } from "./shapes";
+import type { AliasTarget } from "./types";
 
 const LATEST = "latest";
 

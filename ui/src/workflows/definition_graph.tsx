@@ -1,7 +1,7 @@
 // The graph of a definition, without any job in it.
 
 import { lazy, Suspense } from "react";
-import type { Definition } from "../api/shapes";
+import type { Definition } from "../api/types";
 import { useGraph } from "../jobs/graph/use_graph";
 
 // Loaded with the first graph: most tabs have none.

@@ -1,10 +1,10 @@
 // A difference of two texts: side by side where there is room, one below the other where there is not.
 
 import { Fragment, useMemo, useState } from "react";
-import { Button } from "../parts/controls";
-import { count, plural } from "../parts/format";
-import { useMedia } from "../parts/media";
-import { ScrollBox } from "../parts/scroll_box";
+import { Button } from "../components/controls";
+import { ScrollBox } from "../components/scroll_box";
+import { count, plural } from "../lib/format";
+import { useMedia } from "../lib/use_media_query";
 import { type Block, folded, type Line, type Pair, sideBySide } from "./diff";
 
 // What is unfolded, and what is shown of long changes, comes in steps that a browser draws at once.

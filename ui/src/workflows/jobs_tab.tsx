@@ -3,14 +3,14 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { jobsQuery, LIVE_MS } from "../api/queries";
-import type { Job, Workflow } from "../api/shapes";
-import { hasEnded } from "../jobs/job_states";
+import type { Job, Workflow } from "../api/types";
+import { Empty, Panel, textLink } from "../components/controls";
+import { Loaded } from "../components/query_result";
+import { Status } from "../components/status";
+import { Cell, Table } from "../components/table";
+import { Ago, Took } from "../components/time";
+import { hasEnded } from "../jobs/job_status";
 import { JobLink } from "../jobs/links";
-import { Empty, Panel, textLink } from "../parts/controls";
-import { Loaded } from "../parts/problem";
-import { Status } from "../parts/status";
-import { Cell, Table } from "../parts/table";
-import { Ago, Took } from "../parts/time";
 
 const SHOWN = 25;
 const IDLE_MS = 10_000;

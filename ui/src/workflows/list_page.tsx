@@ -2,16 +2,16 @@
 
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useEffect } from "react";
-import { ButtonLink } from "../parts/button_link";
-import { Code, Empty, More, PageHead, Panel } from "../parts/controls";
-import { usePaged } from "../parts/paged";
-import { Loaded, ProblemBox } from "../parts/problem";
-import { SearchField } from "../parts/search_field";
-import { Cell, type Column, RowHead, Table } from "../parts/table";
-import { Ago, useNow } from "../parts/time";
-import { outcomesOf } from "./recent";
-import type { ListedWorkflow } from "./shapes";
-import { SparkGrid } from "./spark_grid";
+import { ButtonLink } from "../components/button_link";
+import { Code, Empty, More, PageHead, Panel } from "../components/controls";
+import { Loaded, ProblemBox } from "../components/query_result";
+import { SearchField } from "../components/search_field";
+import { Cell, type Column, RowHead, Table } from "../components/table";
+import { Ago, useNow } from "../components/time";
+import { usePaged } from "../lib/use_paged_query";
+import { outcomesOf } from "./recent_jobs";
+import { SparkGrid } from "./recent_jobs_chart";
+import type { ListedWorkflow } from "./types";
 
 const PAGE_SIZE = 100;
 const RECENT = 20;

@@ -3,17 +3,17 @@
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { versionQuery } from "../api/queries";
-import type { Json, Workflow } from "../api/shapes";
-import { Button, Code, Panel, textLink } from "../parts/controls";
-import { Fact, Facts } from "../parts/facts";
-import { plural } from "../parts/format";
-import { JsonTree } from "../parts/json_tree";
-import { Loaded } from "../parts/problem";
-import { Ago } from "../parts/time";
+import type { Json, Workflow } from "../api/types";
+import { Button, Code, Panel, textLink } from "../components/controls";
+import { Fact, Facts } from "../components/details";
+import { JsonTree } from "../components/json_tree";
+import { Loaded } from "../components/query_result";
+import { Ago } from "../components/time";
+import { plural } from "../lib/format";
 import { DefinitionGraph } from "./definition_graph";
-import { DeleteFold } from "./delete_fold";
+import { DeleteFold } from "./delete_section";
 import { workflowSearchOf } from "./search";
-import { numberOf, VersionChoice } from "./version_choice";
+import { numberOf, VersionChoice } from "./version_select";
 
 const route = getRouteApi("/workflows/$workflowId");
 

@@ -2,8 +2,8 @@
 
 import { queryOptions } from "@tanstack/react-query";
 import { at, get } from "../api/client";
-import type { Page, Workflow } from "../api/shapes";
-import type { Statistics } from "./shapes";
+import type { Page, Workflow } from "../api/types";
+import type { Statistics } from "./types";
 
 export const workflowQuery = (workflowId: string) =>
   queryOptions({

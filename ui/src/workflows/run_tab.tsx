@@ -5,16 +5,16 @@ import { getRouteApi } from "@tanstack/react-router";
 import { type FormEvent, useRef, useState } from "react";
 import { at, Problem, send } from "../api/client";
 import { versionQuery } from "../api/queries";
-import type { Json, Workflow } from "../api/shapes";
-import { Button, Panel } from "../parts/controls";
-import { objectOf } from "../parts/json_object";
-import { Loaded, ProblemBox } from "../parts/problem";
-import { AdvancedFold } from "./form/advanced_fold";
+import type { Json, Workflow } from "../api/types";
+import { Button, Panel } from "../components/controls";
+import { Loaded, ProblemBox } from "../components/query_result";
+import { objectOf } from "../lib/json_object";
+import { AdvancedFold } from "./form/advanced_options";
 import { Group } from "./form/fields";
 import { byField, type Draft, draftOf, initial, jsonOf, type Wrong } from "./form/form_values";
 import { formOf, type GroupField } from "./form/schema_form";
 import { NO_EXTRAS, submissionOf, wrongExtras } from "./form/submission";
-import { numberOf, VersionChoice } from "./version_choice";
+import { numberOf, VersionChoice } from "./version_select";
 
 const route = getRouteApi("/workflows/$workflowId");
 

@@ -1,6 +1,6 @@
 // What the addresses of the pages about workflows say.
 
-import { isId, wordOf } from "../parts/address";
+import { isId, wordOf } from "../lib/search_params";
 
 export const TABS = ["overview", "run", "versions", "aliases", "jobs", "statistics"] as const;
 export type Tab = (typeof TABS)[number];

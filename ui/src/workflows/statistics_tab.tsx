@@ -3,16 +3,16 @@
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { useState } from "react";
-import type { Workflow } from "../api/shapes";
-import { Choice, Empty, Panel } from "../parts/controls";
-import { Figure } from "../parts/facts";
-import { count, duration, plural } from "../parts/format";
-import { Loaded } from "../parts/problem";
-import { StatusIcon } from "../parts/status";
-import { Cell, RowHead, Table } from "../parts/table";
+import type { Workflow } from "../api/types";
+import { Choice, Empty, Panel } from "../components/controls";
+import { Figure } from "../components/details";
+import { Loaded } from "../components/query_result";
+import { StatusIcon } from "../components/status";
+import { Cell, RowHead, Table } from "../components/table";
+import { count, duration, plural } from "../lib/format";
 import { statisticsQuery, versionsQuery } from "./queries";
 import { workflowSearchOf } from "./search";
-import type { NodeStatistics, Statistics } from "./shapes";
+import type { NodeStatistics, Statistics } from "./types";
 
 const SAMPLES = [20, 50, 100, 200] as const;
 const SAMPLE_USUAL = 50;

@@ -3,10 +3,10 @@
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { type ComponentType, lazy, Suspense } from "react";
-import type { Workflow } from "../api/shapes";
-import { ButtonLink } from "../parts/button_link";
-import { PageHead, Tabs } from "../parts/controls";
-import { Loaded } from "../parts/problem";
+import type { Workflow } from "../api/types";
+import { ButtonLink } from "../components/button_link";
+import { PageHead, Tabs } from "../components/controls";
+import { Loaded } from "../components/query_result";
 import { OverviewTab } from "./overview_tab";
 import { workflowQuery } from "./queries";
 import { TABS, type Tab, workflowSearchOf } from "./search";

@@ -4,10 +4,10 @@ import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { jobQuery } from "../../api/queries";
-import { Button, Empty, PageHead } from "../../parts/controls";
-import { Loaded } from "../../parts/problem";
-import { ChooseOther } from "./choose_other";
-import { Compared } from "./compared";
+import { Button, Empty, PageHead } from "../../components/controls";
+import { Loaded } from "../../components/query_result";
+import { Compared } from "./comparison_view";
+import { ChooseOther } from "./job_picker";
 
 const route = getRouteApi("/compare");
 

@@ -1,7 +1,7 @@
 // Differences in a table, the first cell of each row as its head.
 
 import type { ReactNode } from "react";
-import { ScrollBox } from "../../parts/scroll_box";
+import { ScrollBox } from "../../components/scroll_box";
 
 interface TableProps {
   label: string;

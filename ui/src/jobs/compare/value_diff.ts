@@ -1,6 +1,6 @@
 // Where two JSON values differ, path by path.
 
-import type { Json } from "../../api/shapes";
+import type { Json } from "../../api/types";
 
 export interface ValueDifference {
   path: string;

@@ -1,14 +1,14 @@
 // The units in sight as cards.
 
-import { useNow } from "../../parts/time";
+import { useNow } from "../../components/time";
 import type { Graph } from "../model/graph";
 import type { Drawn } from "../model/groups";
 import type { JobState, NodeState } from "../model/state";
-import { nameOf } from "./names";
-import { countsOf, groupTone, TONES } from "./picture";
+import type { InSight } from "./card_layer";
 import { boxOf, type Scene } from "./scene";
-import type { InSight } from "./sight";
+import { countsOf, groupTone, TONES } from "./tones";
 import { GroupCard, GroupFrame, NodeCard } from "./unit_card";
+import { nameOf } from "./unit_names";
 
 interface CardsProps {
   graph: Graph;

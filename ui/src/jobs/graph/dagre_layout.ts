@@ -1,7 +1,7 @@
 // The layout of a small graph, by dagre: short edges, few crossings, and ways for edges that pass other nodes.
 
 import { Graph, layout } from "@dagrejs/dagre";
-import type { Layout, LayoutRequest } from "./layout_shapes";
+import type { Layout, LayoutRequest } from "./layout_types";
 
 const NODE_GAP = 22;
 const EDGE_GAP = 14;

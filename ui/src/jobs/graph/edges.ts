@@ -1,8 +1,8 @@
 // The lines between units: from side to side in the direction of the graph, around what lies between.
 
-import type { Box } from "./camera";
-import type { Layout } from "./layout_shapes";
-import { CARD_HEIGHT, CARD_WIDTH } from "./sizes";
+import type { Layout } from "./layout_types";
+import { CARD_HEIGHT, CARD_WIDTH } from "./unit_sizes";
+import type { Box } from "./viewport";
 
 /** What a line is drawn on: a canvas or a path. */
 export interface Pen {

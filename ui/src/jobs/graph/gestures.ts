@@ -1,6 +1,6 @@
 // Moves and zooms a stage by mouse, pen and fingers.
 
-import type { Stage } from "./stage";
+import type { Stage } from "./graph_renderer";
 
 /** A press that moves less is a click. */
 const CLICK_PIXELS = 4;

@@ -4,15 +4,15 @@ import { useRef } from "react";
 import type { Graph } from "../model/graph";
 import type { JobState } from "../model/state";
 import { Cards } from "./cards";
-import { GraphControls } from "./controls";
+import { GraphControls } from "./graph_controls";
+import { Spoken } from "./live_summary";
 import { Minimap } from "./minimap";
-import { Spoken } from "./spoken";
+import { useView } from "./use_camera_focus";
 import { useGroups } from "./use_groups";
 import { useLayout } from "./use_layout";
-import { usePicking } from "./use_picking";
+import { useStage } from "./use_renderer";
 import { unitOf, useScene } from "./use_scene";
-import { useStage } from "./use_stage";
-import { useView } from "./use_view";
+import { usePicking } from "./use_selection";
 
 interface GraphViewProps {
   graph: Graph;

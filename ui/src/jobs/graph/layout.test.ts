@@ -1,12 +1,12 @@
 import { describe, expect, it } from "vitest";
-import type { Definition } from "../../api/shapes";
+import type { Definition } from "../../api/types";
 import { graphOf } from "../model/graph";
+import { definition, fan, mesh, quickest } from "../model/graph.fixture";
 import { drawnOf, groupsOf } from "../model/groups";
-import { definition, fan, mesh, quickest } from "../model/shapes.fixture";
 import { layoutOf } from "./layout";
-import { type Direction, keyOf, type Layout, type LayoutRequest } from "./layout_shapes";
-import { settled } from "./settle";
-import { requestOf, withMembers } from "./sizes";
+import { type Direction, keyOf, type Layout, type LayoutRequest } from "./layout_types";
+import { settled } from "./remove_overlaps";
+import { requestOf, withMembers } from "./unit_sizes";
 
 function requested(written: Definition, direction: Direction = "right"): LayoutRequest {
   const graph = graphOf(written);

@@ -1,8 +1,8 @@
 // Chooses how a graph is laid out. Runs in the worker.
 
 import { dagreLayout } from "./dagre_layout";
-import { layeredLayout } from "./layered";
-import { type Layout, type LayoutRequest, unitCount } from "./layout_shapes";
+import { layeredLayout } from "./layered_layout";
+import { type Layout, type LayoutRequest, unitCount } from "./layout_types";
 
 // Beyond these dagre takes seconds.
 const DAGRE_UNITS_MAX = 250;

@@ -1,7 +1,7 @@
 // Lays graphs out beside the page, which stays free meanwhile.
 
 import { layoutOf } from "./layout";
-import type { Layout, LayoutRequest } from "./layout_shapes";
+import type { Layout, LayoutRequest } from "./layout_types";
 
 export interface Asked {
   key: string;

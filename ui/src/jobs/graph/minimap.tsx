@@ -1,10 +1,10 @@
 // The whole graph in small, with the part in sight; dragged to look elsewhere.
 
 import { type PointerEvent, useEffect, useRef } from "react";
-import { seen } from "./camera";
-import { PLAIN, TONES } from "./picture";
+import type { Stage } from "./graph_renderer";
 import type { Scene } from "./scene";
-import type { Stage } from "./stage";
+import { PLAIN, TONES } from "./tones";
+import { seen } from "./viewport";
 
 const WIDTH = 184;
 const HEIGHT = 112;

@@ -1,11 +1,11 @@
 // Paints a scene on a canvas, step by step: a large one is painted over several frames.
 
-import { type Camera, type Size, seen } from "./camera";
+import { markOf } from "./canvas_icons";
 import { edgeCount, mayTouch, traceArrow, traceEdge } from "./edges";
-import { markOf } from "./marks";
-import { type EdgeLook, PLAIN, TONES } from "./picture";
 import { boxOf, isIn, lookOf, type Scene } from "./scene";
-import { CARD_HEIGHT } from "./sizes";
+import { type EdgeLook, PLAIN, TONES } from "./tones";
+import { CARD_HEIGHT } from "./unit_sizes";
+import { type Camera, type Size, seen } from "./viewport";
 
 export type Brush = CanvasRenderingContext2D;
 

@@ -1,10 +1,10 @@
 // Everything that a drawing of the graph depends on, but where one looks from.
 
-import type { Box } from "./camera";
-import type { Colours } from "./colours";
 import { edgeCount } from "./edges";
-import type { Layout } from "./layout_shapes";
-import { edgeLook } from "./picture";
+import type { Layout } from "./layout_types";
+import { edgeLook } from "./tones";
+import type { Colours } from "./use_colors";
+import type { Box } from "./viewport";
 
 export interface Scene {
   layout: Layout;

@@ -1,15 +1,15 @@
 // One unit of the graph as an element of the page: a node, a loop, or a group of many.
 
 import { memo, type ReactNode } from "react";
-import { ago, count, duration } from "../../parts/format";
-import { StatusIcon, type Tone, toneOf } from "../../parts/status";
+import { StatusIcon, type Tone, toneOf } from "../../components/status";
+import { ago, count, duration } from "../../lib/format";
 import type { GraphNode } from "../model/graph";
-import { milliseconds } from "../model/instants";
 import type { LoopCounts, NodeState } from "../model/state";
-import { breakable } from "./names";
-import { TONES, toldCounts } from "./picture";
-import { Ring } from "./ring";
-import { FRAME_HEAD } from "./sizes";
+import { milliseconds } from "../model/timestamps";
+import { Ring } from "./progress_ring";
+import { TONES, toldCounts } from "./tones";
+import { breakable } from "./unit_names";
+import { FRAME_HEAD } from "./unit_sizes";
 
 interface Place {
   x: number;

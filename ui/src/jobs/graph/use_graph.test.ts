@@ -1,7 +1,7 @@
 import { createElement } from "react";
 import { renderToStaticMarkup } from "react-dom/server";
 import { expect, test } from "vitest";
-import { definition } from "../model/shapes.fixture";
+import { definition } from "../model/graph.fixture";
 import { useGraph } from "./use_graph";
 
 function Probe() {

@@ -1,7 +1,7 @@
 // The graph of a definition. It and all that is drawn of it first are worked out piece by piece: the page stays free.
 
 import { useDeferredValue, useMemo } from "react";
-import type { Definition } from "../../api/shapes";
+import type { Definition } from "../../api/types";
 import { type Graph, graphOf } from "../model/graph";
 
 /** Null until the graph of this very definition is there. */

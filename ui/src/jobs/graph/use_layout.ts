@@ -3,9 +3,9 @@
 import { useEffect, useMemo, useState } from "react";
 import type { Graph } from "../model/graph";
 import type { Drawn } from "../model/groups";
-import { type Direction, keyOf, type Layout, type LayoutRequest, unitCount } from "./layout_shapes";
+import { type Direction, keyOf, type Layout, type LayoutRequest, unitCount } from "./layout_types";
 import type { Answered, Asked } from "./layout_worker";
-import { requestOf, withMembers } from "./sizes";
+import { requestOf, withMembers } from "./unit_sizes";
 
 const KEPT_MAX = 24;
 const SESSION_UNITS_MAX = 250;

@@ -4,11 +4,11 @@ import { useMemo } from "react";
 import type { Graph } from "../model/graph";
 import type { Drawn } from "../model/groups";
 import type { JobState } from "../model/state";
-import { useColours } from "./colours";
-import type { Layout } from "./layout_shapes";
-import { nameOf } from "./names";
-import { tonesOf } from "./picture";
+import type { Layout } from "./layout_types";
 import { flowingEdges, ownEdges, type Scene } from "./scene";
+import { tonesOf } from "./tones";
+import { nameOf } from "./unit_names";
+import { useColours } from "./use_colors";
 
 interface Shown {
   graph: Graph;

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { Event } from "../../api/shapes";
+import type { Event } from "../../api/types";
 import { eventTest, summaryOf } from "./event_filter";
 
 const NONE = { type: "", node: "", text: "" };

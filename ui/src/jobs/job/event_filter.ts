@@ -1,6 +1,6 @@
 // Which events of a job are looked for.
 
-import type { Event } from "../../api/shapes";
+import type { Event } from "../../api/types";
 
 export interface EventFilter {
   type: string;

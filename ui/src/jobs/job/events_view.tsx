@@ -1,17 +1,17 @@
 // The log of a job's events: all of them, or those that are looked for, as they come.
 
 import { useMemo, useRef, useState } from "react";
-import type { Event, Json } from "../../api/shapes";
-import { clock } from "../../parts/clock";
-import { Button, Choice, Empty } from "../../parts/controls";
-import { plural } from "../../parts/format";
-import { GrowingList } from "../../parts/growing_list";
-import { JsonTree } from "../../parts/json_tree";
-import { SearchField } from "../../parts/search_field";
+import type { Event, Json } from "../../api/types";
+import { Button, Choice, Empty } from "../../components/controls";
+import { JsonTree } from "../../components/json_tree";
+import { SearchField } from "../../components/search_field";
+import { GrowingList } from "../../components/virtual_list";
+import { clock } from "../../lib/clock";
+import { plural } from "../../lib/format";
 import { eventTest, summaryOf } from "./event_filter";
-import { ItemsButton } from "./items_button";
-import type { Shown } from "./shown";
-import { Sieve } from "./sieve";
+import { Sieve } from "./incremental_filter";
+import type { Shown } from "./job_view_props";
+import { ItemsButton } from "./load_iterations_button";
 
 const ROW_PX = 29;
 

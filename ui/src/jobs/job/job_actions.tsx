@@ -4,13 +4,13 @@ import { useMutation } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useId, useState } from "react";
 import { at, send } from "../../api/client";
-import type { Job, Json } from "../../api/shapes";
-import { ButtonLink } from "../../parts/button_link";
-import { Button, Field } from "../../parts/controls";
-import { Dialog } from "../../parts/dialog";
-import { objectOf } from "../../parts/json_object";
-import { ProblemBox } from "../../parts/problem";
-import { hasEnded, isRetryable } from "../job_states";
+import type { Job, Json } from "../../api/types";
+import { ButtonLink } from "../../components/button_link";
+import { Button, Field } from "../../components/controls";
+import { Dialog } from "../../components/dialog";
+import { ProblemBox } from "../../components/query_result";
+import { objectOf } from "../../lib/json_object";
+import { hasEnded, isRetryable } from "../job_status";
 
 export function JobActions({ job, status, goOn }: { job: Job; status: string; goOn(): void }) {
   const [open, setOpen] = useState<"cancel" | "again" | null>(null);

@@ -2,20 +2,20 @@
 
 import { getRouteApi } from "@tanstack/react-router";
 import { useCallback } from "react";
-import type { Job } from "../../api/shapes";
-import { PageHead, Tabs } from "../../parts/controls";
-import { Loaded, ProblemBox } from "../../parts/problem";
+import type { Job } from "../../api/types";
+import { PageHead, Tabs } from "../../components/controls";
+import { Loaded, ProblemBox } from "../../components/query_result";
 import { GraphView } from "../graph/graph_view";
-import { hasEnded } from "../job_states";
+import { hasEnded } from "../job_status";
 import { NodePanel } from "../node/node_panel";
 import { JOB_TABS, type JobSearch, type JobTab } from "../search";
 import { EventsView } from "./events_view";
-import { JobHead } from "./job_head";
+import { JobHead } from "./job_header";
+import type { Shown } from "./job_view_props";
 import type { LiveJob } from "./live_job";
 import { LogsView } from "./logs_view";
-import { useMoment } from "./moment";
 import { ResultView } from "./result_view";
-import type { Shown } from "./shown";
+import { useMoment } from "./time_position";
 import { TimeTravel } from "./time_travel";
 import { Timeline } from "./timeline";
 import { useJob, useVersion } from "./use_job";

@@ -1,5 +1,5 @@
 import { beforeEach, expect, test, vi } from "vitest";
-import type { Event } from "../../api/shapes";
+import type { Event } from "../../api/types";
 import { graphOf } from "../model/graph";
 import { LiveJob } from "./live_job";
 

@@ -1,14 +1,14 @@
 // One job as it goes on: its stored events, then those that come, and the counts of its loops.
 
 import { at, get, Problem } from "../../api/client";
-import { type Connection, follow } from "../../api/follow";
-import type { Event, Job, Node, Page } from "../../api/shapes";
-import { count } from "../../parts/format";
-import { hasEnded } from "../job_states";
+import { type Connection, follow } from "../../api/event_stream";
+import type { Event, Job, Node, Page } from "../../api/types";
+import { count } from "../../lib/format";
+import { hasEnded } from "../job_status";
 import type { Graph } from "../model/graph";
 import { History } from "../model/history";
-import { Batched } from "./batched";
-import { dueLoops } from "./loop_counts";
+import { Batched } from "./frame_notifier";
+import { dueLoops } from "./loop_polling";
 
 // Reading more of them at once would hold the page up.
 const PAGE_EVENTS = 2_500;

@@ -1,5 +1,5 @@
 import { beforeAll, expect, test } from "vitest";
-import type { Log } from "../../api/shapes";
+import type { Log } from "../../api/types";
 import { LINES_MAX, LogStore } from "./log_store";
 
 beforeAll(() => {

@@ -1,9 +1,9 @@
 // The lines that a job's attempts write, as they come.
 
 import { at } from "../../api/client";
-import { follow } from "../../api/follow";
-import type { Log } from "../../api/shapes";
-import { Batched } from "./batched";
+import { follow } from "../../api/event_stream";
+import type { Log } from "../../api/types";
+import { Batched } from "./frame_notifier";
 
 /** More lines than this are not held; the first ones are given up. */
 export const LINES_MAX = 50_000;

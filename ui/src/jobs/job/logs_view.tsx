@@ -1,16 +1,16 @@
 // The lines that a job wrote, of all its nodes or of one, found by their words.
 
 import { useEffect, useMemo, useState, useSyncExternalStore } from "react";
-import type { Log } from "../../api/shapes";
-import { plainText } from "../../parts/ansi";
-import { Empty } from "../../parts/controls";
-import { CopyButton } from "../../parts/copy";
-import { count, plural } from "../../parts/format";
-import { LogLines } from "../../parts/log_lines";
-import { ProblemBox } from "../../parts/problem";
-import { SearchField } from "../../parts/search_field";
+import type { Log } from "../../api/types";
+import { Empty } from "../../components/controls";
+import { CopyButton } from "../../components/copy_button";
+import { LogLines } from "../../components/log_lines";
+import { ProblemBox } from "../../components/query_result";
+import { SearchField } from "../../components/search_field";
+import { plainText } from "../../lib/ansi";
+import { count, plural } from "../../lib/format";
+import { Sieve } from "./incremental_filter";
 import { LogStore } from "./log_store";
-import { Sieve } from "./sieve";
 
 interface LogsProps {
   jobId: string;

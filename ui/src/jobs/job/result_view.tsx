@@ -1,10 +1,10 @@
 // What went into a job and what came out of it.
 
-import type { Job, Json } from "../../api/shapes";
-import { Empty, Panel } from "../../parts/controls";
-import { CopyButton } from "../../parts/copy";
-import { JsonTree } from "../../parts/json_tree";
-import { hasEnded } from "../job_states";
+import type { Job, Json } from "../../api/types";
+import { Empty, Panel } from "../../components/controls";
+import { CopyButton } from "../../components/copy_button";
+import { JsonTree } from "../../components/json_tree";
+import { hasEnded } from "../job_status";
 
 export function ResultView({ job }: { job: Job }) {
   return (

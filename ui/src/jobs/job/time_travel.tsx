@@ -1,13 +1,13 @@
 // The slider over a job's events: back to any moment, step by step, played again, or live.
 
 import { useCallback, useEffect, useState } from "react";
-import { clock } from "../../parts/clock";
-import { Button, Choice } from "../../parts/controls";
-import { count, plural } from "../../parts/format";
-import { ItemsButton } from "./items_button";
+import { Button, Choice } from "../../components/controls";
+import { clock } from "../../lib/clock";
+import { count, plural } from "../../lib/format";
+import type { Shown } from "./job_view_props";
 import type { LiveJob } from "./live_job";
-import { playedUntil } from "./moment";
-import type { Shown } from "./shown";
+import { ItemsButton } from "./load_iterations_button";
+import { playedUntil } from "./time_position";
 
 const FRAME_MS = 60;
 const SPEEDS = [

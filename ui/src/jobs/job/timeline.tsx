@@ -2,15 +2,15 @@
 
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type KeyboardEvent, useMemo, useRef, useState } from "react";
-import { Button } from "../../parts/controls";
-import { duration } from "../../parts/format";
-import { FILLS, StatusIcon, toneOf } from "../../parts/status";
-import { useNow } from "../../parts/time";
-import { useWidth } from "../../parts/width";
-import { hasEnded } from "../job_states";
+import { Button } from "../../components/controls";
+import { FILLS, StatusIcon, toneOf } from "../../components/status";
+import { useNow } from "../../components/time";
+import { duration } from "../../lib/format";
+import { useWidth } from "../../lib/use_width";
+import { hasEnded } from "../job_status";
 import { type Bar, type Gantt, type GanttRow, ganttOf } from "../model/gantt";
-import type { Shown } from "./shown";
-import { type Tick, ticks } from "./timeline_scale";
+import type { Shown } from "./job_view_props";
+import { type Tick, ticks } from "./timeline_ticks";
 
 const ROW_PX = 28;
 const AXIS_PX = 26;

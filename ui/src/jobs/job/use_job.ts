@@ -3,9 +3,9 @@
 import { type UseQueryResult, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useMemo, useRef, useSyncExternalStore } from "react";
 import { jobQuery, versionQuery } from "../../api/queries";
-import type { Job, Workflow } from "../../api/shapes";
+import type { Job, Workflow } from "../../api/types";
 import { useGraph } from "../graph/use_graph";
-import { hasEnded } from "../job_states";
+import { hasEnded } from "../job_status";
 import { LiveJob } from "./live_job";
 
 export interface UsedJob {

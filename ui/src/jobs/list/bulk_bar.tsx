@@ -3,12 +3,12 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { at, send } from "../../api/client";
-import type { Job } from "../../api/shapes";
-import { Button } from "../../parts/controls";
-import { plural } from "../../parts/format";
-import { hasEnded, isRetryable } from "../job_states";
+import type { Job } from "../../api/types";
+import { Button } from "../../components/controls";
+import { plural } from "../../lib/format";
+import { hasEnded, isRetryable } from "../job_status";
 import { shortId } from "../links";
-import { each, type Refused } from "./bulk";
+import { each, type Refused } from "./bulk_requests";
 
 interface Work {
   doing: string;

@@ -1,8 +1,8 @@
 // Which jobs the list shows, as its address says.
 
 import type { Query } from "../../api/client";
-import type { JobStatus } from "../../api/shapes";
-import { isId, wordOf } from "../../parts/address";
+import type { JobStatus } from "../../api/types";
+import { isId, wordOf } from "../../lib/search_params";
 
 export interface JobFilters {
   status?: JobStatus;

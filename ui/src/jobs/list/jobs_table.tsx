@@ -1,11 +1,11 @@
 // Jobs in a table: how they stand, what they are, and how long each took beside the others.
 
-import type { Job, Json } from "../../api/shapes";
-import { between } from "../../parts/format";
-import { ScrollBox } from "../../parts/scroll_box";
-import { FILLS, Status, StatusIcon, toneOf } from "../../parts/status";
-import { Ago, Took, useNow } from "../../parts/time";
-import { hasEnded } from "../job_states";
+import type { Job, Json } from "../../api/types";
+import { ScrollBox } from "../../components/scroll_box";
+import { FILLS, Status, StatusIcon, toneOf } from "../../components/status";
+import { Ago, Took, useNow } from "../../components/time";
+import { between } from "../../lib/format";
+import { hasEnded } from "../job_status";
 import { JobLink, WorkflowLink } from "../links";
 
 const PREVIEW_LENGTH = 80;

@@ -4,16 +4,16 @@ import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { workflowsQuery } from "../../api/queries";
-import type { Job } from "../../api/shapes";
-import { Button, Choice, Empty, More, PageHead, Panel } from "../../parts/controls";
-import { usePaged } from "../../parts/paged";
-import { Loaded, ProblemBox } from "../../parts/problem";
-import { SearchField } from "../../parts/search_field";
+import type { Job } from "../../api/types";
+import { Button, Choice, Empty, More, PageHead, Panel } from "../../components/controls";
+import { Loaded, ProblemBox } from "../../components/query_result";
+import { SearchField } from "../../components/search_field";
+import { usePaged } from "../../lib/use_paged_query";
 import { BulkBar } from "./bulk_bar";
+import { WatchedJob } from "./featured_job_panel";
 import { canFind, filtersOf, hasFilters, JOB_STATUSES, type JobFilters, queryOf, SEARCH_MAX } from "./filters";
 import { JobsTable } from "./jobs_table";
-import { RunDialog, RunList } from "./run_list";
-import { WatchedJob } from "./watched_job";
+import { RunDialog, RunList } from "./run_workflow_list";
 
 const PAGE_SIZE = 50;
 

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import type { Json, Node } from "../../api/shapes";
+import type { Json, Node } from "../../api/types";
 import { firstDifference, same } from "./compare";
 import { type Graph, graphOf } from "./graph";
-import { definition } from "./shapes.fixture";
+import { definition } from "./graph.fixture";
 import { fresh, type JobState, type NodeState } from "./state";
 
 const line = graphOf(definition({ one: [], two: ["one"], three: ["two"] }));

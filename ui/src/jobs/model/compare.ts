@@ -1,9 +1,9 @@
 // Where two jobs part: their nodes in the order in which they run, and what differs.
 
-import type { Json, Node } from "../../api/shapes";
+import type { Json, Node } from "../../api/types";
 import type { Graph } from "./graph";
-import { milliseconds } from "./instants";
 import type { JobState, NodeState } from "./state";
+import { milliseconds } from "./timestamps";
 
 export type DifferenceKind = "status" | "error" | "attempts" | "output" | "only_left" | "only_right" | "duration";
 

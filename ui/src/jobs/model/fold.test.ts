@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
-import type { Definition, Event, Job } from "../../api/shapes";
+import type { Definition, Event, Job } from "../../api/types";
 import { fold, fresh } from "./fold";
 import { graphOf } from "./graph";
+import { quickest } from "./graph.fixture";
 import { History } from "./history";
-import { quickest } from "./shapes.fixture";
 import type { JobState, NodeState } from "./state";
 
 interface Recorded {

@@ -1,7 +1,7 @@
 // The state of a job as a fold of its events. Types that are not known here change nothing.
 
-import type { Event, EventData, NodeError } from "../../api/shapes";
-import { foldIteration, isOfIteration } from "./fold_loop";
+import type { Event, EventData, NodeError } from "../../api/types";
+import { foldIteration, isOfIteration } from "./fold_iteration";
 import type { Attempt, JobState, LoopCounts, NodeState, Outcome } from "./state";
 
 export type { Attempt, JobState, LoopCounts, NodeState, Outcome } from "./state";

@@ -1,13 +1,13 @@
 import { describe, expect, it } from "vitest";
-import type { Definition, Event, Job } from "../../api/shapes";
+import type { Definition, Event, Job } from "../../api/types";
 import failing from "./fixtures/failing.json";
 import flaky from "./fixtures/flaky.json";
 import { ganttOf } from "./gantt";
 import { graphOf } from "./graph";
+import { mesh } from "./graph.fixture";
 import { History } from "./history";
-import { milliseconds } from "./instants";
-import { mesh } from "./shapes.fixture";
 import { fresh } from "./state";
+import { milliseconds } from "./timestamps";
 
 function historyOf(recorded: { definition: unknown; job: unknown; events: unknown }): History {
   const history = new History(graphOf(recorded.definition as Definition), recorded.job as Job);

@@ -1,9 +1,9 @@
 // The rows and bars of a job's timeline: for each attempt its wait for a worker, its run, and the wait for the next.
 
-import type { NodeStatus } from "../../api/shapes";
+import type { NodeStatus } from "../../api/types";
 import type { Graph } from "./graph";
-import { milliseconds } from "./instants";
 import type { Attempt, JobState, NodeState, Outcome } from "./state";
+import { milliseconds } from "./timestamps";
 
 export type BarKind = "queued" | "running" | "retry_wait";
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { graphOf } from "./graph";
+import { definition, fan, mesh, quickest } from "./graph.fixture";
 import { drawnOf, groupsOf } from "./groups";
-import { definition, fan, mesh, quickest } from "./shapes.fixture";
 
 describe("a graph of a definition", () => {
   it("numbers nodes so that every one comes after those that it waits for", () => {

@@ -1,6 +1,6 @@
 // A definition as a graph of numbered nodes, in an order in which they may run.
 
-import type { Definition, NodeDefinition } from "../../api/shapes";
+import type { Definition, NodeDefinition } from "../../api/types";
 
 export type NodeKind = "task" | "start" | "end";
 

@@ -1,6 +1,6 @@
 // The events of a job in order, and its state after any of them.
 
-import type { Event, Job } from "../../api/shapes";
+import type { Event, Job } from "../../api/types";
 import { fold } from "./fold";
 import type { Graph } from "./graph";
 import { copied, fresh, type JobState, type LoopCounts, tellLoop } from "./state";

@@ -1,6 +1,6 @@
 // The state of a job and of its nodes at one moment, as the pages show it.
 
-import type { Job, JobStatus, Loop, NodeError, NodeStatus } from "../../api/shapes";
+import type { Job, JobStatus, Loop, NodeError, NodeStatus } from "../../api/types";
 import type { Graph } from "./graph";
 
 export type LoopCounts = Required<Loop>;

@@ -3,13 +3,13 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { at, get } from "../../api/client";
 import { nodeQuery } from "../../api/queries";
-import type { Json } from "../../api/shapes";
-import { textLink } from "../../parts/controls";
-import { CopyButton } from "../../parts/copy";
-import { bytes } from "../../parts/format";
-import { JsonTree } from "../../parts/json_tree";
-import { Loaded } from "../../parts/problem";
-import { ScrollBox } from "../../parts/scroll_box";
+import type { Json } from "../../api/types";
+import { textLink } from "../../components/controls";
+import { CopyButton } from "../../components/copy_button";
+import { JsonTree } from "../../components/json_tree";
+import { Loaded } from "../../components/query_result";
+import { ScrollBox } from "../../components/scroll_box";
+import { bytes } from "../../lib/format";
 import type { NodeState } from "../model/state";
 import { Section } from "./section";
 

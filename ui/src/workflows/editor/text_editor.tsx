@@ -1,9 +1,9 @@
 // A text field for documents: line numbers, colours and marks behind it, and keys that know about indentation.
 
 import { type KeyboardEvent, memo, type Ref, useEffect, useImperativeHandle, useMemo, useRef } from "react";
+import { byLine, lengthOf, type Mark } from "./diagnostics";
 import { highlighted, type Piece, type Word } from "./highlight";
 import { indent, newLine, outdent, placeOf, type TextEdit } from "./indent";
-import { byLine, lengthOf, type Mark } from "./marks";
 
 // Longer ones are shown in one colour: every key press would take too long.
 const COLOURED_LENGTH_MAX = 200_000;

@@ -1,7 +1,7 @@
 // The fields of a form as they are seen: labels, what each takes, and what is wrong with it.
 
 import { type ReactNode, useId } from "react";
-import { Button } from "../../parts/controls";
+import { Button } from "../../components/controls";
 import { boundsInWords, type Draft, type Entry, entry, initial } from "./form_values";
 import type { ChoiceField, Field, GroupField, ListField } from "./schema_form";
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { Json } from "../../api/shapes";
+import type { Json } from "../../api/types";
 import { boundsInWords, byField, type Draft, draftOf, entry, initial, jsonOf } from "./form_values";
 import { type Field, formOf, type GroupField } from "./schema_form";
 

@@ -1,6 +1,6 @@
 // What is typed into the fields of a form as JSON, and what is plainly wrong with it.
 
-import type { Json } from "../../api/shapes";
+import type { Json } from "../../api/types";
 import { type Field, type GroupField, isObject, type ListField, type NumberField, type TextField } from "./schema_form";
 
 /** What stands in the fields: text as typed, the number of an option, a list with lasting keys, a group by name. */

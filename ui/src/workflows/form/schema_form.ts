@@ -1,6 +1,6 @@
 // A JSON Schema as the fields of a form.
 
-import type { Json } from "../../api/shapes";
+import type { Json } from "../../api/types";
 
 type Schema = { [key: string]: Json };
 

@@ -1,6 +1,6 @@
 // A job to be started, as the form has it, and as the server wants it.
 
-import type { Json } from "../../api/shapes";
+import type { Json } from "../../api/types";
 import type { Wrong } from "./form_values";
 
 export interface Extras {
