@@ -1,15 +1,15 @@
-// The frame around every page: where to go, how the server is, and the keys.
+// The frame around every page: navigation, server health and keyboard shortcuts.
 
 import { useQuery } from "@tanstack/react-query";
 import { createRootRoute, Link, Outlet, useNavigate } from "@tanstack/react-router";
 import { useEffect, useRef, useState } from "react";
 import { healthQuery } from "./api/queries";
-import { Button, Empty } from "./components/controls";
+import { Button, EmptyState } from "./components/controls";
 import { Dialog } from "./components/dialog";
-import { ProblemBox } from "./components/query_result";
+import { ErrorAlert } from "./components/query_result";
 import { useTheme } from "./lib/use_theme";
 
-const PLACES = [
+const PAGES = [
   { to: "/", name: "Jobs", key: "j" },
   { to: "/workflows", name: "Workflows", key: "w" },
   { to: "/schedules", name: "Schedules", key: "s" },
@@ -17,40 +17,40 @@ const PLACES = [
   { to: "/operations", name: "Operations", key: "o" },
 ] as const;
 
-const KEYS: [string, string][] = [
-  ["/", "Search on this page"],
-  ...PLACES.map(({ key, name }): [string, string] => [`g ${key}`, `Go to ${name}`]),
-  ["[ and ]", "One event back or on, on a job's page"],
-  ["t", "Light or dark"],
-  ["?", "These keys"],
-  ["Esc", "Close a panel or dialog"],
+const SHORTCUTS: [string, string][] = [
+  ["/", "Search"],
+  ...PAGES.map(({ key, name }): [string, string] => [`g ${key}`, `Go to ${name.toLowerCase()}`]),
+  ["[ and ]", "Previous or next event of a job"],
+  ["t", "Toggle theme"],
+  ["?", "Show shortcuts"],
+  ["Esc", "Close panel or dialog"],
 ];
 
 export const rootRoute = createRootRoute({
-  component: Frame,
-  notFoundComponent: () => <Empty title="There is no such page">The places are in the bar above.</Empty>,
-  errorComponent: ({ error }) => <ProblemBox error={error} title="This page broke" />,
+  component: AppFrame,
+  notFoundComponent: () => <EmptyState title="Page not found">Choose a page in the navigation bar.</EmptyState>,
+  errorComponent: ({ error }) => <ErrorAlert error={error} title="Page failed" />,
 });
 
-function Frame() {
-  const [theme, turnTheme] = useTheme();
-  const [keysShown, setKeysShown] = useState(false);
-  useKeys(turnTheme, () => setKeysShown(true));
+function AppFrame() {
+  const [theme, toggleTheme] = useTheme();
+  const [isHelpOpen, setHelpOpen] = useState(false);
+  useShortcuts(toggleTheme, () => setHelpOpen(true));
   return (
     <div className="flex min-h-full flex-col">
       <a
         href="#page"
         className="sr-only focus:not-sr-only focus:absolute focus:left-2 focus:top-2 focus:z-50 focus:rounded focus:bg-surface focus:p-2"
       >
-        Skip to the page
+        Skip to content
       </a>
       <header className="sticky top-0 z-30 flex h-12 items-center gap-2 border-b border-line bg-surface px-3 sm:px-5">
         <Link to="/" className="mr-2 flex items-center gap-2 font-semibold tracking-tight" aria-label="Windlass: jobs">
           <img src="/icon.svg" alt="" width="22" height="22" />
           <span className="hidden md:inline">Windlass</span>
         </Link>
-        <nav aria-label="Places" className="flex flex-1 gap-0.5 overflow-x-auto">
-          {PLACES.map(({ to, name }) => (
+        <nav aria-label="Main" className="flex flex-1 gap-0.5 overflow-x-auto">
+          {PAGES.map(({ to, name }) => (
             <Link
               key={to}
               to={to}
@@ -62,75 +62,84 @@ function Frame() {
             </Link>
           ))}
         </nav>
-        <Server />
-        <Button look="quiet" aria-label={theme === "dark" ? "Switch to light" : "Switch to dark"} onClick={turnTheme}>
+        <ServerHealth />
+        <Button variant="ghost" aria-label={theme === "dark" ? "Light theme" : "Dark theme"} onClick={toggleTheme}>
           {theme === "dark" ? "☀" : "☾"}
         </Button>
-        <Button look="quiet" className="hidden sm:inline-flex" aria-label="Keys" onClick={() => setKeysShown(true)}>
+        <Button
+          variant="ghost"
+          className="hidden sm:inline-flex"
+          aria-label="Keyboard shortcuts"
+          onClick={() => setHelpOpen(true)}
+        >
           ?
         </Button>
       </header>
       <main id="page" tabIndex={-1} className="mx-auto w-full max-w-[110rem] flex-1 p-3 outline-none sm:p-5">
         <Outlet />
       </main>
-      {keysShown && (
-        <Dialog title="Keys" onClose={() => setKeysShown(false)}>
-          <dl className="grid grid-cols-[6rem_1fr] gap-y-2">
-            {KEYS.map(([key, does]) => (
-              <div key={key} className="contents">
-                <dt>
-                  <kbd className="rounded border border-line bg-sunken px-1.5 py-0.5 font-mono text-xs">{key}</kbd>
-                </dt>
-                <dd>{does}</dd>
-              </div>
-            ))}
-          </dl>
-        </Dialog>
-      )}
+      {isHelpOpen && <ShortcutsDialog onClose={() => setHelpOpen(false)} />}
     </div>
   );
 }
 
-/** Whether the server answers and is well. */
-function Server() {
+function ShortcutsDialog({ onClose }: { onClose(): void }) {
+  return (
+    <Dialog title="Keyboard shortcuts" onClose={onClose}>
+      <dl className="grid grid-cols-[6rem_1fr] gap-y-2">
+        {SHORTCUTS.map(([key, action]) => (
+          <div key={key} className="contents">
+            <dt>
+              <kbd className="rounded border border-line bg-sunken px-1.5 py-0.5 font-mono text-xs">{key}</kbd>
+            </dt>
+            <dd>{action}</dd>
+          </div>
+        ))}
+      </dl>
+    </Dialog>
+  );
+}
+
+function ServerHealth() {
   const health = useQuery({ ...healthQuery(), refetchInterval: 10_000, retry: false });
-  const [word, tone] = health.isError
-    ? ["does not answer", "bg-failed"]
-    : health.data?.status === "degraded"
-      ? ["degraded", "bg-waiting"]
-      : ["well", "bg-completed"];
+  let [text, tone] = ["Healthy", "bg-completed"];
+  if (health.isError) {
+    [text, tone] = ["Unreachable", "bg-failed"];
+  } else if (health.data?.status === "degraded") {
+    [text, tone] = ["Degraded", "bg-waiting"];
+  }
   return (
     <Link to="/operations" className="hidden items-center gap-1.5 px-2 text-xs text-muted hover:text-ink sm:flex">
       <span className={`size-2 rounded-full ${tone}`} aria-hidden="true" />
-      <span>Server {word}</span>
+      <span>{text}</span>
     </Link>
   );
 }
 
-/** `g j` and the like; nothing while somebody types into a field. */
-function useKeys(turnTheme: () => void, showKeys: () => void): void {
+/** Handle shortcuts such as `g j`, except while the user types into a field. */
+function useShortcuts(toggleTheme: () => void, showHelp: () => void): void {
   const navigate = useNavigate();
-  const isGoing = useRef(false);
+  const isGoTo = useRef(false);
   useEffect(() => {
-    const pressed = (event: KeyboardEvent) => {
+    const onKeyDown = (event: KeyboardEvent) => {
       const target = event.target as HTMLElement;
       if (event.ctrlKey || event.metaKey || event.altKey || target.closest("input, textarea, select, dialog")) {
         return;
       }
-      const place = isGoing.current ? PLACES.find(({ key }) => key === event.key) : undefined;
-      isGoing.current = event.key === "g" && !isGoing.current;
-      if (place) {
-        void navigate({ to: place.to });
+      const page = isGoTo.current ? PAGES.find(({ key }) => key === event.key) : undefined;
+      isGoTo.current = event.key === "g" && !isGoTo.current;
+      if (page) {
+        void navigate({ to: page.to });
       } else if (event.key === "t") {
-        turnTheme();
+        toggleTheme();
       } else if (event.key === "?") {
-        showKeys();
+        showHelp();
       } else if (event.key === "/") {
         event.preventDefault();
         document.querySelector<HTMLInputElement>("[data-search]")?.focus();
       }
     };
-    addEventListener("keydown", pressed);
-    return () => removeEventListener("keydown", pressed);
-  }, [navigate, turnTheme, showKeys]);
+    addEventListener("keydown", onKeyDown);
+    return () => removeEventListener("keydown", onKeyDown);
+  }, [navigate, toggleTheme, showHelp]);
 }

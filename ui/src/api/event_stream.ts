@@ -1,141 +1,141 @@
-// Follows a stream of server-sent events, and takes it up again after whatever was seen last when it breaks.
+// Reads a stream of server-sent events and reconnects after the last message received.
 
-import { address, problemOf, type Query } from "./client";
+import { type Query, toApiError, withQuery } from "./client";
 
-export type Connection = "connecting" | "live" | "lost" | "ended";
+export type ConnectionState = "connecting" | "live" | "lost" | "ended";
 
-interface Following<T> {
+interface StreamOptions<T> {
   after: number;
   query?: Query;
-  /** Called with all messages of a moment at once, so that a burst is drawn once. */
+  /** Receives messages in batches, so that a burst causes one render. */
   onMessages(messages: T[], lastId: number): void;
-  onConnection?(connection: Connection): void;
+  onConnection?(connection: ConnectionState): void;
   signal: AbortSignal;
 }
 
-const WAIT_FIRST_MS = 500;
-const WAIT_MAX_MS = 5_000;
-const GATHER_MS = 80;
-// The server says something at least every 15 seconds.
-const SILENCE_MAX_MS = 40_000;
+const RETRY_FIRST_MS = 500;
+const RETRY_MAX_MS = 5_000;
+const BATCH_MS = 80;
+// The server sends a message or a comment at least every 15 seconds.
+const IDLE_TIMEOUT_MS = 40_000;
 
-/** Returns once the stream has told everything or the signal came; a Problem when the server refuses for good. */
-export async function follow<T>(path: string, following: Following<T>): Promise<void> {
-  const { signal, onConnection } = following;
-  let after = following.after;
-  let wait = WAIT_FIRST_MS;
-  const seen = (id: number) => {
+/** Read the stream until it ends or the signal is aborted. Throws an ApiError if the server rejects the request. */
+export async function followStream<T>(path: string, options: StreamOptions<T>): Promise<void> {
+  const { signal, onConnection } = options;
+  let after = options.after;
+  let retryMs = RETRY_FIRST_MS;
+  const onReceived = (id: number) => {
     after = id;
-    wait = WAIT_FIRST_MS;
+    retryMs = RETRY_FIRST_MS;
   };
   while (!signal.aborted) {
     onConnection?.("connecting");
     const before = after;
-    const end = await once(address(path, { ...following.query, after }), following, seen);
-    if (end === "told" || signal.aborted) {
+    const result = await readOnce(withQuery(path, { ...options.query, after }), options, onReceived);
+    if (result === "complete" || signal.aborted) {
       onConnection?.("ended");
       return;
     }
-    // The server closes a stream after the last event, and when it stops: the next connection tells which.
-    if (end === "closed" && after > before) {
+    // The server closes the stream after the last event and when it stops: the next connection shows which it was.
+    if (result === "closed" && after > before) {
       continue;
     }
     onConnection?.("lost");
-    await pause(wait, signal);
-    wait = Math.min(wait * 2, WAIT_MAX_MS);
+    await sleep(retryMs, signal);
+    retryMs = Math.min(retryMs * 2, RETRY_MAX_MS);
   }
 }
 
-/** One connection, and how it ended: with nothing left to tell, by the server, or by an accident. */
-async function once<T>(
+/** Read one connection; "complete" means that there are no further messages. */
+async function readOnce<T>(
   url: string,
-  following: Following<T>,
-  seen: (id: number) => void,
-): Promise<"told" | "closed" | "broken"> {
-  const silence = new AbortController();
-  const stop = () => silence.abort();
-  following.signal.addEventListener("abort", stop, { once: true });
-  let timer = setTimeout(stop, SILENCE_MAX_MS);
-  const gathered = new Gathered(following, seen);
+  options: StreamOptions<T>,
+  onReceived: (id: number) => void,
+): Promise<"complete" | "closed" | "failed"> {
+  const controller = new AbortController();
+  const abort = () => controller.abort();
+  options.signal.addEventListener("abort", abort, { once: true });
+  let timer = setTimeout(abort, IDLE_TIMEOUT_MS);
+  const batch = new MessageBatch(options, onReceived);
   try {
-    const response = await fetch(url, { signal: silence.signal, headers: { accept: "text/event-stream" } });
+    const response = await fetch(url, { signal: controller.signal, headers: { accept: "text/event-stream" } });
     if (response.status === 204) {
-      return "told";
+      return "complete";
     }
     if (!response.ok || !response.body) {
-      const problem = await problemOf(response);
+      const error = await toApiError(response);
       if (response.status >= 500 || response.status === 429) {
-        return "broken";
+        return "failed";
       }
-      throw problem;
+      throw error;
     }
-    following.onConnection?.("live");
+    options.onConnection?.("live");
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-    const parse = parser<T>((message, id) => gathered.add(message, id));
+    const parse = createParser<T>((message, id) => batch.add(message, id));
     while (true) {
       const { done, value } = await reader.read();
       clearTimeout(timer);
       if (done) {
         return "closed";
       }
-      timer = setTimeout(stop, SILENCE_MAX_MS);
+      timer = setTimeout(abort, IDLE_TIMEOUT_MS);
       parse(value);
     }
   } catch (error) {
-    if (error instanceof Error && error.name === "Problem") {
+    if (error instanceof Error && error.name === "ApiError") {
       throw error;
     }
-    return "broken";
+    return "failed";
   } finally {
-    // Before the next connection, which begins after what was seen.
-    gathered.flush();
+    // Before the next connection, which starts after the last message received.
+    batch.flush();
     clearTimeout(timer);
-    following.signal.removeEventListener("abort", stop);
+    options.signal.removeEventListener("abort", abort);
   }
 }
 
-/** Messages of a short while, told together. */
-class Gathered<T> {
+/** Collects messages for a short time and delivers them together. */
+class MessageBatch<T> {
   private messages: T[] = [];
   private lastId = 0;
   private timer: ReturnType<typeof setTimeout> | undefined;
-  private readonly following: Following<T>;
-  private readonly seen: (id: number) => void;
+  private readonly options: StreamOptions<T>;
+  private readonly onReceived: (id: number) => void;
 
-  constructor(following: Following<T>, seen: (id: number) => void) {
-    this.following = following;
-    this.seen = seen;
+  constructor(options: StreamOptions<T>, onReceived: (id: number) => void) {
+    this.options = options;
+    this.onReceived = onReceived;
   }
 
-  /** Without a message it is a number that the stream has passed by. */
+  /** Add a message; null for an id without a message, which only moves the position. */
   add(message: T | null, id: number): void {
     if (message !== null) {
       this.messages.push(message);
     }
     this.lastId = id;
-    this.timer ??= setTimeout(() => this.flush(), GATHER_MS);
+    this.timer ??= setTimeout(() => this.flush(), BATCH_MS);
   }
 
   flush(): void {
     clearTimeout(this.timer);
     this.timer = undefined;
-    if (this.lastId === 0 || this.following.signal.aborted) {
+    if (this.lastId === 0 || this.options.signal.aborted) {
       return;
     }
     const messages = this.messages;
     this.messages = [];
-    this.seen(this.lastId);
+    this.onReceived(this.lastId);
     if (messages.length > 0) {
-      this.following.onMessages(messages, this.lastId);
+      this.options.onMessages(messages, this.lastId);
     }
   }
 }
 
-/** Takes the text of a stream in pieces, however it was cut, and tells each message with its id, or an id alone. */
-export function parser<T>(tell: (message: T | null, id: number) => void): (piece: string) => void {
+/** Return a function that takes the stream's text in chunks of any size and emits each message with its id. */
+export function createParser<T>(emit: (message: T | null, id: number) => void): (chunk: string) => void {
   let rest = "";
-  return (piece) => {
-    const blocks = (rest + piece).split("\n\n");
+  return (chunk) => {
+    const blocks = (rest + chunk).split("\n\n");
     rest = blocks.pop() ?? "";
     for (const block of blocks) {
       let id = 0;
@@ -148,13 +148,13 @@ export function parser<T>(tell: (message: T | null, id: number) => void): (piece
         }
       }
       if (id > 0) {
-        tell(data ? (JSON.parse(data) as T) : null, id);
+        emit(data ? (JSON.parse(data) as T) : null, id);
       }
     }
   };
 }
 
-function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
+function sleep(milliseconds: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     setTimeout(resolve, milliseconds);
     signal.addEventListener("abort", () => resolve(), { once: true });

@@ -1,10 +1,11 @@
-// The shapes of the API by their short names, made from its description.
+// Types of the API, based on the generated schema.
 
+import type { EventType } from "./event_types";
 import type { components } from "./schema";
 
 export type Schemas = components["schemas"];
 
-/** Any JSON. */
+/** Any JSON value. */
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 
 export interface Page<T> {
@@ -24,7 +25,10 @@ export type Job = With<
   Required<Schemas["Job"]>,
   { status: JobStatus; input_data: Json; result_data: Json; error: NodeError | null; nodes: Node[] | null }
 >;
-export type Event = With<Required<Schemas["Event"]>, { data: EventData; meta: Json; context: Json }>;
+export type Event = With<
+  Required<Schemas["Event"]>,
+  { event_type: EventType; data: EventData; meta: Json; context: Json }
+>;
 export type Workflow = With<Required<Schemas["Workflow"]>, { definition: Definition }>;
 export type Validation = Required<Schemas["Validation"]>;
 export type Schedule = Required<Schemas["Schedule"]>;
@@ -45,7 +49,7 @@ export type NodeStatus =
   | "skipped"
   | "cancelled";
 
-/** How something failed; handlers add what they know. */
+/** An error of a job, node or iteration. Handlers may add fields. */
 export interface NodeError {
   type?: string;
   message?: string;
@@ -58,7 +62,7 @@ export interface NodeError {
   [more: string]: Json | undefined;
 }
 
-/** What an event says of itself; which fields there are depends on its type. */
+/** Data of an event. The fields depend on its type. */
 export interface EventData {
   attempt_number?: number;
   next_attempt?: number;
@@ -71,7 +75,7 @@ export interface EventData {
   [more: string]: Json | NodeError | undefined;
 }
 
-/** A workflow as it was read: nodes in a list, each with what it waits for. */
+/** A parsed workflow: a list of nodes with their dependencies. */
 export interface Definition {
   workflow_id: string;
   description?: string;

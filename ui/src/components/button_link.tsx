@@ -1,11 +1,11 @@
-// A way to another page that looks like a button.
+// A link that looks like a button.
 
 import { createLink } from "@tanstack/react-router";
 import type { ComponentProps } from "react";
-import { buttonLook, type Look } from "./controls";
+import { type ButtonVariant, buttonClass } from "./controls";
 
-function Anchor({ look = "plain", className = "", ...rest }: ComponentProps<"a"> & { look?: Look }) {
-  return <a className={`${buttonLook(look)} ${className}`} {...rest} />;
+function Anchor({ variant = "default", className = "", ...rest }: ComponentProps<"a"> & { variant?: ButtonVariant }) {
+  return <a className={`${buttonClass(variant)} ${className}`} {...rest} />;
 }
 
 export const ButtonLink = createLink(Anchor);

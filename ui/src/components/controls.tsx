@@ -1,60 +1,63 @@
-// Buttons, fields and panels: the few that every page is made of.
+// Buttons, form fields, panels and other basic components.
 
-import { Link } from "@tanstack/react-router";
 import { type ComponentProps, type ReactNode, useId } from "react";
 
-export type Look = "plain" | "main" | "danger" | "quiet";
+export type ButtonVariant = "default" | "primary" | "danger" | "ghost";
 
-const LOOKS: Record<Look, string> = {
-  plain: "border-line bg-surface hover:bg-sunken",
-  main: "border-transparent bg-accent text-on-accent hover:brightness-110",
+const VARIANTS: Record<ButtonVariant, string> = {
+  default: "border-line bg-surface hover:bg-sunken",
+  primary: "border-transparent bg-accent text-on-accent hover:brightness-110",
   danger: "border-failed/50 bg-surface text-failed hover:bg-failed/10",
-  quiet: "border-transparent hover:bg-sunken",
+  ghost: "border-transparent hover:bg-sunken",
 };
 
-/** How a button looks, and what leads elsewhere like one. */
-export function buttonLook(look: Look): string {
-  return `inline-flex h-8 items-center justify-center gap-1.5 whitespace-nowrap rounded-md border px-3 text-sm font-medium transition-colors ${LOOKS[look]}`;
+/** Classes of a button or of a link that looks like one. */
+export function buttonClass(variant: ButtonVariant): string {
+  return `inline-flex h-8 items-center justify-center gap-1.5 whitespace-nowrap rounded-md border px-3 text-sm font-medium transition-colors ${VARIANTS[variant]}`;
 }
 
-export function Button({ look = "plain", className = "", ...rest }: ComponentProps<"button"> & { look?: Look }) {
-  return <button type="button" className={`${buttonLook(look)} disabled:opacity-50 ${className}`} {...rest} />;
-}
-
-const FIELD = "h-8 rounded-md border border-line bg-surface px-2.5 text-sm";
-
-/** A field with a label that may be seen by readers of the screen only. */
-export function Field({
-  label,
-  hidden = false,
+export function Button({
+  variant = "default",
   className = "",
   ...rest
-}: ComponentProps<"input"> & { label: string; hidden?: boolean }) {
+}: ComponentProps<"button"> & { variant?: ButtonVariant }) {
+  return <button type="button" className={`${buttonClass(variant)} disabled:opacity-50 ${className}`} {...rest} />;
+}
+
+const FIELD_CLASS = "h-8 rounded-md border border-line bg-surface px-2.5 text-sm";
+
+/** An input with a label; `hideLabel` shows the label to screen readers only. */
+export function Field({
+  label,
+  hideLabel = false,
+  className = "",
+  ...rest
+}: ComponentProps<"input"> & { label: string; hideLabel?: boolean }) {
   const id = useId();
   return (
     <span className="inline-flex flex-col gap-1">
-      <label htmlFor={id} className={hidden ? "sr-only" : "text-xs text-muted"}>
+      <label htmlFor={id} className={hideLabel ? "sr-only" : "text-xs text-muted"}>
         {label}
       </label>
-      <input id={id} className={`${FIELD} ${className}`} {...rest} />
+      <input id={id} className={`${FIELD_CLASS} ${className}`} {...rest} />
     </span>
   );
 }
 
-export function Choice({
+export function Select({
   label,
-  hidden = false,
+  hideLabel = false,
   options,
   className = "",
   ...rest
-}: ComponentProps<"select"> & { label: string; hidden?: boolean; options: readonly (readonly [string, string])[] }) {
+}: ComponentProps<"select"> & { label: string; hideLabel?: boolean; options: readonly (readonly [string, string])[] }) {
   const id = useId();
   return (
     <span className="inline-flex flex-col gap-1">
-      <label htmlFor={id} className={hidden ? "sr-only" : "text-xs text-muted"}>
+      <label htmlFor={id} className={hideLabel ? "sr-only" : "text-xs text-muted"}>
         {label}
       </label>
-      <select id={id} className={`${FIELD} ${className}`} {...rest}>
+      <select id={id} className={`${FIELD_CLASS} ${className}`} {...rest}>
         {options.map(([value, text]) => (
           <option key={value} value={value}>
             {text}
@@ -89,21 +92,29 @@ export function Panel({
   );
 }
 
-/** The head of a page: its title, what it is about in a line, and its actions. */
-export function PageHead({ title, about, actions }: { title: ReactNode; about?: ReactNode; actions?: ReactNode }) {
+/** The title, subtitle and actions of a page. */
+export function PageHeader({
+  title,
+  subtitle,
+  actions,
+}: {
+  title: ReactNode;
+  subtitle?: ReactNode;
+  actions?: ReactNode;
+}) {
   return (
     <header className="mb-4 flex flex-wrap items-start justify-between gap-3">
       <div className="min-w-0">
         <h1 className="break-words text-xl font-semibold tracking-tight">{title}</h1>
-        {about && <div className="mt-0.5 text-muted">{about}</div>}
+        {subtitle && <div className="mt-0.5 text-muted">{subtitle}</div>}
       </div>
       {actions && <div className="flex flex-wrap items-center gap-2">{actions}</div>}
     </header>
   );
 }
 
-/** What stands where nothing is yet: what would be here, and how to get it. */
-export function Empty({ title, children }: { title: string; children?: ReactNode }) {
+/** The placeholder of an empty list, with the next step. */
+export function EmptyState({ title, children }: { title: string; children?: ReactNode }) {
   return (
     <div className="px-6 py-12 text-center">
       <p className="font-medium">{title}</p>
@@ -112,13 +123,13 @@ export function Empty({ title, children }: { title: string; children?: ReactNode
   );
 }
 
-/** Tabs that live in the address. */
+/** A tab bar; the caller keeps the current tab in the URL. */
 export function Tabs({
   label,
   tabs,
 }: {
   label: string;
-  tabs: { key: string; name: string; current: boolean; onPick(): void }[];
+  tabs: { key: string; name: string; isCurrent: boolean; onSelect(): void }[];
 }) {
   return (
     <div role="tablist" aria-label={label} className="flex gap-1 overflow-x-auto border-b border-line">
@@ -127,10 +138,10 @@ export function Tabs({
           key={tab.key}
           type="button"
           role="tab"
-          aria-selected={tab.current}
-          onClick={tab.onPick}
+          aria-selected={tab.isCurrent}
+          onClick={tab.onSelect}
           className={`-mb-px whitespace-nowrap border-b-2 px-3 py-2 text-sm font-medium ${
-            tab.current ? "border-accent text-ink" : "border-transparent text-muted hover:text-ink"
+            tab.isCurrent ? "border-accent text-ink" : "border-transparent text-muted hover:text-ink"
           }`}
         >
           {tab.name}
@@ -144,17 +155,15 @@ export function Code({ children }: { children: ReactNode }) {
   return <code className="rounded bg-sunken px-1.5 py-0.5 font-mono text-[0.9em]">{children}</code>;
 }
 
-export const textLink = "text-accent underline-offset-2 hover:underline";
+export const linkClass = "text-accent underline-offset-2 hover:underline";
 
-/** The end of a list that has more. */
-export function More({ onClick, busy }: { onClick(): void; busy: boolean }) {
+/** The button below a list that has more pages. */
+export function LoadMore({ onClick, isBusy }: { onClick(): void; isBusy: boolean }) {
   return (
     <div className="p-3 text-center">
-      <Button onClick={onClick} disabled={busy}>
-        {busy ? "Loading…" : "Show more"}
+      <Button onClick={onClick} disabled={isBusy}>
+        {isBusy ? "Loading…" : "Load more"}
       </Button>
     </div>
   );
 }
-
-export { Link };

@@ -1,9 +1,9 @@
-// Puts a text on the clipboard and says so for a moment.
+// A button that copies text to the clipboard.
 
 import { useEffect, useState } from "react";
 import { Button } from "./controls";
 
-const SAID_MS = 1_500;
+const CONFIRMATION_MS = 1_500;
 
 export function CopyButton({
   text,
@@ -21,10 +21,10 @@ export function CopyButton({
     if (!copied) {
       return;
     }
-    const timer = setTimeout(() => setCopied(false), SAID_MS);
+    const timer = setTimeout(() => setCopied(false), CONFIRMATION_MS);
     return () => clearTimeout(timer);
   }, [copied]);
-  // Browsers give the clipboard to secure pages only; localhost is one.
+  // Browsers provide the clipboard to secure origins only; localhost is one.
   if (!navigator.clipboard) {
     return null;
   }
@@ -34,7 +34,7 @@ export function CopyButton({
   };
   return (
     <Button
-      look="quiet"
+      variant="ghost"
       aria-label={label}
       className={`!h-6 !px-1.5 text-xs text-muted ${className}`}
       onClick={() => void copy()}

@@ -1,12 +1,12 @@
-// Names and what they are, beside each other.
+// Lists of names and values.
 
 import type { ReactNode } from "react";
 
-export function Facts({ children }: { children: ReactNode }) {
+export function DetailList({ children }: { children: ReactNode }) {
   return <dl className="grid grid-cols-[max-content_minmax(0,1fr)] gap-x-4 gap-y-2 px-4 py-3">{children}</dl>;
 }
 
-export function Fact({ name, children }: { name: string; children: ReactNode }) {
+export function Detail({ name, children }: { name: string; children: ReactNode }) {
   return (
     <div className="contents">
       <dt className="text-muted">{name}</dt>
@@ -15,8 +15,8 @@ export function Fact({ name, children }: { name: string; children: ReactNode }) 
   );
 }
 
-/** A number that stands out, with what it counts. */
-export function Figure({ name, children }: { name: string; children: ReactNode }) {
+/** A prominent number with its label. */
+export function Stat({ name, children }: { name: string; children: ReactNode }) {
   return (
     <div className="rounded-lg border border-line bg-surface px-4 py-3">
       <dt className="text-xs text-muted">{name}</dt>

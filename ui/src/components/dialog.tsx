@@ -1,17 +1,17 @@
-// A dialog over the page: the browser's own, which keeps the focus and closes with Escape.
+// A modal dialog. The native element traps the focus and closes on Escape.
 
 import { type ReactNode, useEffect, useId, useRef } from "react";
 import { Button } from "./controls";
 
 export function Dialog({ title, onClose, children }: { title: string; onClose(): void; children: ReactNode }) {
-  const place = useRef<HTMLDialogElement>(null);
+  const dialog = useRef<HTMLDialogElement>(null);
   const id = useId();
   useEffect(() => {
-    place.current?.showModal();
+    dialog.current?.showModal();
   }, []);
   return (
     <dialog
-      ref={place}
+      ref={dialog}
       aria-labelledby={id}
       onClose={onClose}
       className="m-auto max-h-[85dvh] w-[min(44rem,calc(100vw-2rem))] overflow-auto rounded-xl border border-line bg-surface p-0 text-ink shadow-2xl backdrop:bg-black/40"
@@ -20,7 +20,7 @@ export function Dialog({ title, onClose, children }: { title: string; onClose():
         <h2 id={id} className="text-lg font-semibold">
           {title}
         </h2>
-        <Button look="quiet" aria-label="Close" onClick={() => place.current?.close()}>
+        <Button variant="ghost" aria-label="Close" onClick={() => dialog.current?.close()}>
           ✕
         </Button>
       </div>

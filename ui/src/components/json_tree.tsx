@@ -1,11 +1,11 @@
-// Any JSON as a tree that opens level by level; large lists show their beginning first.
+// A JSON value as a collapsible tree. Large lists show their first entries.
 
 import { useState } from "react";
 import type { Json } from "../api/types";
-import { count } from "../lib/format";
+import { formatCount } from "../lib/format";
 import { Button } from "./controls";
 
-const SHOWN_FIRST = 50;
+const PAGE_SIZE = 50;
 const OPEN_DEPTH = 2;
 
 export function JsonTree({ value, name }: { value: Json; name?: string }) {
@@ -37,11 +37,11 @@ function Branch({ value, name, depth }: { value: Json; name: string | undefined;
     );
   }
   return (
-    <details open={depth < OPEN_DEPTH && entries.length <= SHOWN_FIRST} className="pl-4">
+    <details open={depth < OPEN_DEPTH && entries.length <= PAGE_SIZE} className="pl-4">
       <summary className="-ml-4 list-inside marker:text-muted">
         <Name name={name} />
         <span className="text-muted">
-          {open} {count(entries.length)} {close}
+          {open} {formatCount(entries.length)} {close}
         </span>
       </summary>
       <Entries entries={entries} depth={depth + 1} />
@@ -50,15 +50,15 @@ function Branch({ value, name, depth }: { value: Json; name: string | undefined;
 }
 
 function Entries({ entries, depth }: { entries: [string, Json][]; depth: number }) {
-  const [shown, setShown] = useState(SHOWN_FIRST);
+  const [visibleCount, setVisibleCount] = useState(PAGE_SIZE);
   return (
     <>
-      {entries.slice(0, shown).map(([key, value]) => (
+      {entries.slice(0, visibleCount).map(([key, value]) => (
         <Branch key={key} name={key} value={value} depth={depth} />
       ))}
-      {entries.length > shown && (
-        <Button look="quiet" className="ml-3" onClick={() => setShown(shown + 10 * SHOWN_FIRST)}>
-          {count(entries.length - shown)} more
+      {entries.length > visibleCount && (
+        <Button variant="ghost" className="ml-3" onClick={() => setVisibleCount(visibleCount + 10 * PAGE_SIZE)}>
+          {formatCount(entries.length - visibleCount)} more
         </Button>
       )}
     </>

@@ -1,12 +1,12 @@
-// Lines of a log in their colours, as many as there are, kept at the end while they come.
+// Log lines with ANSI colors.
 
 import type { Log } from "../api/types";
-import { ansiPieces } from "../lib/ansi";
-import { clock } from "../lib/clock";
-import { GrowingList } from "./virtual_list";
+import { ansiSpans } from "../lib/ansi";
+import { formatClock } from "../lib/clock";
+import { VirtualList } from "./virtual_list";
 
 const LINE_PX = 20;
-const LEVELS: Record<string, string> = {
+const LEVEL_CLASSES: Record<string, string> = {
   error: "text-failed",
   critical: "text-failed",
   warning: "text-waiting",
@@ -16,13 +16,13 @@ const LEVELS: Record<string, string> = {
 interface LogLinesProps {
   lines: readonly Log[];
   isLive: boolean;
-  /** Whether each line says whose it is. */
-  withNode: boolean;
+  /** Whether to show the node of each line. */
+  showNode: boolean;
 }
 
-export function LogLines({ lines, isLive, withNode }: LogLinesProps) {
+export function LogLines({ lines, isLive, showNode }: LogLinesProps) {
   return (
-    <GrowingList
+    <VirtualList
       label="Log lines"
       items={lines}
       keyOf={(line) => line.log_id}
@@ -31,35 +31,35 @@ export function LogLines({ lines, isLive, withNode }: LogLinesProps) {
       listClass="font-mono text-xs leading-5"
       rowClass="flex gap-3 px-3 hover:bg-sunken/60"
     >
-      {(line) => <Line line={line} withNode={withNode} />}
-    </GrowingList>
+      {(line) => <Line line={line} showNode={showNode} />}
+    </VirtualList>
   );
 }
 
-function Line({ line, withNode }: { line: Log; withNode: boolean }) {
+function Line({ line, showNode }: { line: Log; showNode: boolean }) {
   return (
     <>
       <time dateTime={line.timestamp} title={line.timestamp} className="hidden shrink-0 text-muted sm:inline">
-        {clock(line.timestamp)}
+        {formatClock(line.timestamp)}
       </time>
-      <span className={`w-8 shrink-0 truncate ${LEVELS[line.level] ?? "text-muted"}`} title={line.level}>
+      <span className={`w-8 shrink-0 truncate ${LEVEL_CLASSES[line.level] ?? "text-muted"}`} title={line.level}>
         {line.level.slice(0, 4)}
       </span>
-      {withNode && (
+      {showNode && (
         <span className="w-24 shrink-0 truncate text-muted" title={`${line.node_id}, attempt ${line.attempt}`}>
           {line.node_id}
           {line.index > 0 && `[${line.index}]`}
         </span>
       )}
       <span className="min-w-0 flex-1 whitespace-pre-wrap break-words">
-        {ansiPieces(line.message).map((piece, place) => (
+        {ansiSpans(line.message).map((span, index) => (
           <span
-            // biome-ignore lint/suspicious/noArrayIndexKey: the pieces of a line never change their places
-            key={place}
-            className={piece.style?.className}
-            style={piece.style ? { color: piece.style.color, background: piece.style.background } : undefined}
+            // biome-ignore lint/suspicious/noArrayIndexKey: the spans of a line never change
+            key={index}
+            className={span.style?.className}
+            style={span.style ? { color: span.style.color, background: span.style.background } : undefined}
           >
-            {piece.text}
+            {span.text}
           </span>
         ))}
       </span>

@@ -1,21 +1,21 @@
-// Refusals with the server's own words, and loading that does not flicker.
+// The result of a query: its data, an error, or a loading message.
 
 import type { ReactNode } from "react";
-import { Problem } from "../api/client";
+import { ApiError } from "../api/client";
 
-export function ProblemBox({ error, title }: { error: unknown; title?: string }) {
-  const problem = error instanceof Error ? error : new Error(String(error));
-  const items = problem instanceof Problem ? problem.errors : [];
+export function ErrorAlert({ error, title = "Request failed" }: { error: unknown; title?: string }) {
+  const message = error instanceof Error ? error.message : String(error);
+  const details = error instanceof ApiError ? error.errors : [];
   return (
     <div role="alert" className="rounded-md border border-failed/40 bg-failed/5 px-4 py-3">
-      <p className="font-medium text-failed">{title ?? "That did not work"}</p>
-      <p className="mt-0.5 break-words">{problem.message}</p>
-      {items.length > 0 && (
+      <p className="font-medium text-failed">{title}</p>
+      <p className="mt-0.5 break-words">{message}</p>
+      {details.length > 0 && (
         <ul className="mt-2 list-disc space-y-1 pl-5">
-          {items.map((item) => (
-            <li key={`${item.path} ${item.message}`} className="break-words">
-              {item.path && <code className="font-mono">{item.path}</code>} {item.message}
-              {item.hint && <span className="text-muted"> ({item.hint})</span>}
+          {details.map((detail) => (
+            <li key={`${detail.path} ${detail.message}`} className="break-words">
+              {detail.path && <code className="font-mono">{detail.path}</code>} {detail.message}
+              {detail.hint && <span className="text-muted"> ({detail.hint})</span>}
             </li>
           ))}
         </ul>
@@ -24,16 +24,16 @@ export function ProblemBox({ error, title }: { error: unknown; title?: string })
   );
 }
 
-interface Asked<T> {
+interface Query<T> {
   data: T | undefined;
   error: unknown;
   isPending: boolean;
 }
 
-/** What a query found, or why there is nothing to show yet. */
-export function Loaded<T>({ query, children }: { query: Asked<T>; children(data: T): ReactNode }) {
+/** Render the data of a query, also while it is refetched or after a refetch failed. */
+export function QueryResult<T>({ query, children }: { query: Query<T>; children(data: T): ReactNode }) {
   if (query.data !== undefined) {
     return children(query.data);
   }
-  return query.error ? <ProblemBox error={query.error} /> : <p className="p-6 text-muted">Loading…</p>;
+  return query.error ? <ErrorAlert error={query.error} /> : <p className="p-6 text-muted">Loading…</p>;
 }

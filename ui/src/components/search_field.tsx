@@ -1,9 +1,9 @@
-// A search field that asks once the typing rests, and follows the address when that changes by itself.
+// A debounced search field that follows its value when the URL changes.
 
 import { useEffect, useRef, useState } from "react";
 import { Field } from "./controls";
 
-const TYPING_MS = 250;
+const DEBOUNCE_MS = 250;
 
 export function SearchField({
   label,
@@ -20,36 +20,36 @@ export function SearchField({
   maxLength?: number;
   className?: string;
 }) {
-  const [typed, setTyped] = useState(value);
-  const asked = useRef(value);
+  const [text, setText] = useState(value);
+  const submitted = useRef(value);
   useEffect(() => {
-    // What was asked for here comes back as the value; meanwhile more may have been typed.
-    if (value !== asked.current) {
-      asked.current = value;
-      setTyped(value);
+    // The submitted text returns as the value; the user may have typed more since.
+    if (value !== submitted.current) {
+      submitted.current = value;
+      setText(value);
     }
   }, [value]);
   useEffect(() => {
-    if (typed.trim() === asked.current) {
+    if (text.trim() === submitted.current) {
       return;
     }
     const timer = setTimeout(() => {
-      asked.current = typed.trim();
-      onSearch(asked.current);
-    }, TYPING_MS);
+      submitted.current = text.trim();
+      onSearch(submitted.current);
+    }, DEBOUNCE_MS);
     return () => clearTimeout(timer);
-  }, [typed, onSearch]);
+  }, [text, onSearch]);
   return (
     <Field
       label={label}
-      hidden
+      hideLabel
       type="search"
       data-search
       className={className}
       maxLength={maxLength}
       placeholder={placeholder}
-      value={typed}
-      onChange={(event) => setTyped(event.target.value)}
+      value={text}
+      onChange={(event) => setText(event.target.value)}
     />
   );
 }

@@ -1,10 +1,10 @@
-// Every state has a word, a colour and a shape: none of them is told by colour alone.
+// Status icons and labels. Each status has a text and a shape, so that color is never the only difference.
 
 import type { ReactNode } from "react";
 
 export type Tone = "pending" | "ready" | "running" | "waiting" | "completed" | "failed" | "skipped" | "cancelled";
 
-/** The tone of any state of a job, node, run, delivery or worker. */
+/** The color tone of a status of a job, node, run, delivery or worker. */
 export function toneOf(status: string): Tone {
   return TONES[status] ?? "pending";
 }
@@ -35,7 +35,7 @@ const TONES: Record<string, Tone> = {
   cancelled: "cancelled",
 };
 
-export const TEXT: Record<Tone, string> = {
+export const TEXT_CLASSES: Record<Tone, string> = {
   pending: "text-pending",
   ready: "text-ready",
   running: "text-running",
@@ -46,7 +46,7 @@ export const TEXT: Record<Tone, string> = {
   cancelled: "text-cancelled",
 };
 
-export const FILLS: Record<Tone, string> = {
+export const FILL_CLASSES: Record<Tone, string> = {
   pending: "bg-pending",
   ready: "bg-ready",
   running: "bg-running",
@@ -90,7 +90,7 @@ export function StatusIcon({ status, size = 16 }: { status: string; size?: numbe
       viewBox="0 0 16 16"
       width={size}
       height={size}
-      className={`${TEXT[tone]} shrink-0`}
+      className={`${TEXT_CLASSES[tone]} shrink-0`}
       fill="none"
       stroke="currentColor"
       strokeWidth="1.6"
@@ -103,12 +103,20 @@ export function StatusIcon({ status, size = 16 }: { status: string; size?: numbe
   );
 }
 
-/** A state with its shape and word. */
+/** "Container creating" for container_creating. */
+export function statusText(status: string): string {
+  const text = STATUS_TEXTS[status] ?? status.replaceAll("_", " ");
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+const STATUS_TEXTS: Record<string, string> = { ok: "Healthy", alive: "Healthy" };
+
+/** A status with its icon and text. */
 export function Status({ status }: { status: string }) {
   return (
-    <span className={`inline-flex items-center gap-1.5 whitespace-nowrap font-medium ${TEXT[toneOf(status)]}`}>
+    <span className={`inline-flex items-center gap-1.5 whitespace-nowrap font-medium ${TEXT_CLASSES[toneOf(status)]}`}>
       <StatusIcon status={status} />
-      {status.replaceAll("_", " ")}
+      {statusText(status)}
     </span>
   );
 }

@@ -1,12 +1,12 @@
-// A table in a box of its own, which scrolls sideways where the screen is narrow.
+// A table that scrolls horizontally on narrow screens.
 
 import type { ReactNode } from "react";
 import { ScrollBox } from "./scroll_box";
 
 export interface Column {
   name: string;
-  /** Its heading is for readers of the screen only. */
-  hidden?: boolean;
+  /** Show the heading to screen readers only. */
+  isHidden?: boolean;
   right?: boolean;
   className?: string;
 }
@@ -21,7 +21,7 @@ export function Table({
   children: ReactNode;
 }) {
   return (
-    // Its own frame: headings that are hidden stand within it, not within the page.
+    // Positioned, so that visually hidden headings do not widen the page.
     <ScrollBox label={label} className="relative overflow-x-auto">
       <table className="w-full text-left text-sm">
         <thead className="border-b border-line text-xs text-muted">
@@ -32,7 +32,7 @@ export function Table({
                 scope="col"
                 className={`whitespace-nowrap px-3 py-2 font-medium first:pl-4 last:pr-4 ${column.right ? "text-right" : ""} ${column.className ?? ""}`}
               >
-                {column.hidden ? <span className="sr-only">{column.name}</span> : column.name}
+                {column.isHidden ? <span className="sr-only">{column.name}</span> : column.name}
               </th>
             ))}
           </tr>
@@ -61,8 +61,8 @@ export function Cell({
   );
 }
 
-/** The cell that names its row. */
-export function RowHead({ children, className = "" }: { children: ReactNode; className?: string }) {
+/** The heading cell of a row. */
+export function RowHeader({ children, className = "" }: { children: ReactNode; className?: string }) {
   return (
     <th scope="row" className={`px-3 py-2 text-left align-middle font-medium first:pl-4 ${className}`}>
       {children}

@@ -1,43 +1,43 @@
-// Instants and durations that keep up with the clock.
+// Timestamps and durations that update themselves.
 
 import { useEffect, useState } from "react";
-import { ago, between, duration, moment } from "../lib/format";
+import { formatDuration, formatRelativeTime, formatTimestamp, secondsBetween } from "../lib/format";
 
-/** The time of day, renewed so often; null stops the clock. */
-export function useNow(everyMs: number | null): number {
+/** The current time, updated at an interval; null stops the updates. */
+export function useNow(intervalMs: number | null): number {
   const [now, setNow] = useState(Date.now);
   useEffect(() => {
-    if (everyMs === null) {
+    if (intervalMs === null) {
       return;
     }
-    const timer = setInterval(() => setNow(Date.now()), everyMs);
+    const timer = setInterval(() => setNow(Date.now()), intervalMs);
     return () => clearInterval(timer);
-  }, [everyMs]);
+  }, [intervalMs]);
   return now;
 }
 
-export function Moment({ at }: { at: string | null }) {
+export function Timestamp({ at }: { at: string | null }) {
   return at === null ? (
     <span className="text-muted">–</span>
   ) : (
     <time dateTime={at} title={at} className="whitespace-nowrap tabular-nums">
-      {moment(at)}
+      {formatTimestamp(at)}
     </time>
   );
 }
 
-export function Ago({ at }: { at: string }) {
+export function RelativeTime({ at }: { at: string }) {
   const now = useNow(5_000);
   return (
     <time dateTime={at} title={at} className="whitespace-nowrap">
-      {ago(at, now)}
+      {formatRelativeTime(at, now)}
     </time>
   );
 }
 
-/** How long something took, or takes so far. */
-export function Took({ start, end }: { start: string | null; end: string | null }) {
+/** A duration, or the time since the start without an end. */
+export function Duration({ start, end }: { start: string | null; end: string | null }) {
   const now = useNow(start !== null && end === null ? 500 : null);
-  const seconds = between(start, end, now);
-  return <span className="whitespace-nowrap tabular-nums">{seconds === null ? "–" : duration(seconds)}</span>;
+  const seconds = secondsBetween(start, end, now);
+  return <span className="whitespace-nowrap tabular-nums">{seconds === null ? "–" : formatDuration(seconds)}</span>;
 }

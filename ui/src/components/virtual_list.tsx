@@ -1,36 +1,36 @@
-// A list that grows at its end, however long it is: only what is in sight is drawn, and the end is followed on demand.
+// A growing list of any length: renders the visible rows only and can follow the end.
 
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type ReactNode, useRef } from "react";
-import { useFollowing } from "../lib/use_follow_tail";
+import { useFollowTail } from "../lib/use_follow_tail";
 import { ScrollBox } from "./scroll_box";
 
 const OVERSCAN = 20;
 
-interface GrowingListProps<T> {
+interface VirtualListProps<T> {
   label: string;
   items: readonly T[];
   keyOf(item: T): number;
-  /** How high most rows are. */
+  /** Estimated row height. */
   rowPx: number;
-  /** Whether the end is followed from the beginning. */
+  /** Whether to follow the end initially. */
   isLive: boolean;
   listClass?: string;
   rowClass?: string;
   children(item: T, stopFollowing: () => void): ReactNode;
 }
 
-export function GrowingList<T>(props: GrowingListProps<T>) {
+export function VirtualList<T>(props: VirtualListProps<T>) {
   const { label, items, keyOf, rowPx, isLive, listClass = "", rowClass = "", children } = props;
   const box = useRef<HTMLElement>(null);
   const rows = useVirtualizer({
     count: items.length,
     getScrollElement: () => box.current,
     estimateSize: () => rowPx,
-    getItemKey: (place) => (place < items.length ? keyOf(items[place] as T) : place),
+    getItemKey: (index) => (index < items.length ? keyOf(items[index] as T) : index),
     overscan: OVERSCAN,
   });
-  const [isFollowing, setFollowing] = useFollowing(box, rows, items.length, isLive);
+  const [isFollowing, setFollowing] = useFollowTail(box, rows, items.length, isLive);
   const stopFollowing = () => setFollowing(false);
   return (
     <>
@@ -59,7 +59,7 @@ export function GrowingList<T>(props: GrowingListProps<T>) {
           checked={isFollowing}
           onChange={(event) => setFollowing(event.target.checked)}
         />
-        Follow the newest
+        Follow newest
       </label>
     </>
   );

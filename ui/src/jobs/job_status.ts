@@ -1,13 +1,13 @@
-// What follows from the state of a job.
+// Predicates on the status of a job.
 
-const ENDED = new Set(["completed", "failed", "cancelled"]);
+const FINISHED = new Set(["completed", "failed", "cancelled"]);
 const RETRYABLE = new Set(["failed", "cancelled"]);
 
-export function hasEnded(status: string): boolean {
-  return ENDED.has(status);
+export function isFinished(status: string): boolean {
+  return FINISHED.has(status);
 }
 
-/** Whether a retry has something to run again. */
+/** Whether a retry has nodes to run again. */
 export function isRetryable(status: string): boolean {
   return RETRYABLE.has(status);
 }

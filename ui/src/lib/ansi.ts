@@ -1,27 +1,27 @@
-// Reads the colours that programs write into their lines (ANSI SGR). Gives pieces of text, never markup.
+// Parses ANSI colors (SGR sequences) in log lines into styled spans of text, never into markup.
 
 export interface AnsiStyle {
-  /** A class for the sixteen named colours, which both themes can show. */
+  /** A class for the sixteen named colors, which work in both themes. */
   className: string;
-  /** Any other colour, mixed with the page's own so that it stays readable in both themes. */
+  /** Any other color, mixed with the theme so that it stays readable. */
   color?: string;
   background?: string;
 }
 
-export interface AnsiPiece {
+export interface AnsiSpan {
   text: string;
   style: AnsiStyle | null;
 }
 
-interface Pen {
-  fore: string | null;
-  back: string | null;
+interface SgrState {
+  foreground: string | null;
+  background: string | null;
   flags: Set<Flag>;
 }
 
 type Flag = "bold" | "dim" | "italic" | "underline" | "strike" | "inverse";
 
-// black, red, green, yellow, blue, magenta, cyan, white: the tones of the page have the contrast that is needed.
+// black, red, green, yellow, blue, magenta, cyan, white: as theme colors, which have enough contrast.
 const NAMED = ["muted", "failed", "completed", "waiting", "running", "cancelled", "ready", "ink"] as const;
 const TEXT_CLASSES = {
   muted: "text-muted",
@@ -51,101 +51,101 @@ const OFF: Record<number, Flag[]> = {
 };
 const CUBE = [0, 95, 135, 175, 215, 255];
 
-// Escape sequences: those of a form (CSI), those with a text (OSC), and two-character ones.
+// Escape sequences: CSI, OSC, and two-character ones.
 const SEQUENCE =
   // biome-ignore lint/suspicious/noControlCharactersInRegex: escape sequences are made of control characters
   /\x1b\[([0-9;:]*)([@-~])|\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]?/g;
-// biome-ignore lint/suspicious/noControlCharactersInRegex: what would move a cursor is not shown
-const UNSHOWN = /[\x00-\x08\x0b-\x1f\x7f]/g;
+// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are removed
+const CONTROL_CHARACTERS = /[\x00-\x08\x0b-\x1f\x7f]/g;
 
-/** A line as pieces, each in one style; null is the plain one. What is no colour is left out. */
-export function ansiPieces(written: string): AnsiPiece[] {
-  const line = unescaped(written);
+/** Split a line into spans of one style each; null is the default style. Other escape sequences are removed. */
+export function ansiSpans(text: string): AnsiSpan[] {
+  const line = unescapeSequences(text);
   if (!line.includes("\x1b")) {
-    return [{ text: line.replace(UNSHOWN, ""), style: null }];
+    return [{ text: line.replace(CONTROL_CHARACTERS, ""), style: null }];
   }
-  const pen: Pen = { fore: null, back: null, flags: new Set() };
-  const pieces: AnsiPiece[] = [];
+  const state: SgrState = { foreground: null, background: null, flags: new Set() };
+  const spans: AnsiSpan[] = [];
   let from = 0;
   const add = (until: number) => {
-    const text = line.slice(from, until).replace(UNSHOWN, "");
+    const text = line.slice(from, until).replace(CONTROL_CHARACTERS, "");
     if (text) {
-      pieces.push({ text, style: styleOf(pen) });
+      spans.push({ text, style: toStyle(state) });
     }
   };
-  for (const found of line.matchAll(SEQUENCE)) {
-    add(found.index);
-    from = found.index + found[0].length;
-    if (found[2] === "m") {
-      draw(pen, codesOf(found[1] ?? ""));
+  for (const match of line.matchAll(SEQUENCE)) {
+    add(match.index);
+    from = match.index + match[0].length;
+    if (match[2] === "m") {
+      applyCodes(state, parseCodes(match[1] ?? ""));
     }
   }
   add(line.length);
-  return pieces;
+  return spans;
 }
 
-// Workers write control characters as \\x1b, so that no line can play tricks on a terminal.
-function unescaped(line: string): string {
+// Workers escape control characters as \\x1b, so that log lines cannot control a terminal.
+function unescapeSequences(line: string): string {
   return line.includes("\\x1b")
     ? line.replaceAll(/\\x(1b|07)/g, (_, code: string) => (code === "1b" ? "\x1b" : "\x07"))
     : line;
 }
 
-/** The words of a line without its colours. */
+/** The text of a line without escape sequences. */
 export function plainText(line: string): string {
-  return ansiPieces(line)
-    .map((piece) => piece.text)
+  return ansiSpans(line)
+    .map((span) => span.text)
     .join("");
 }
 
-function codesOf(written: string): number[] {
-  return written.split(/[;:]/).map((code) => Number(code || "0"));
+function parseCodes(text: string): number[] {
+  return text.split(/[;:]/).map((code) => Number(code || "0"));
 }
 
-function draw(pen: Pen, codes: number[]): void {
-  for (let place = 0; place < codes.length; place++) {
-    const code = codes[place] ?? 0;
+function applyCodes(state: SgrState, codes: number[]): void {
+  for (let index = 0; index < codes.length; index++) {
+    const code = codes[index] ?? 0;
     const on = ON[code];
     if (code === 0) {
-      pen.fore = pen.back = null;
-      pen.flags.clear();
+      state.foreground = state.background = null;
+      state.flags.clear();
     } else if (on) {
-      pen.flags.add(on);
+      state.flags.add(on);
     } else if (OFF[code]) {
       for (const flag of OFF[code]) {
-        pen.flags.delete(flag);
+        state.flags.delete(flag);
       }
     } else if (code === 38 || code === 48) {
-      const [colour, length] = extended(codes.slice(place + 1));
-      place += length;
+      const [color, length] = extendedColor(codes.slice(index + 1));
+      index += length;
       if (code === 38) {
-        pen.fore = colour;
+        state.foreground = color;
       } else {
-        pen.back = colour;
+        state.background = color;
       }
     } else {
-      drawNamed(pen, code);
+      applyNamedColor(state, code);
     }
   }
 }
 
-function drawNamed(pen: Pen, code: number): void {
+function applyNamedColor(state: SgrState, code: number): void {
   const name = NAMED[code % 10] ?? null;
   if ((code >= 30 && code <= 37) || (code >= 90 && code <= 97)) {
-    pen.fore = name;
+    state.foreground = name;
   } else if ((code >= 40 && code <= 47) || (code >= 100 && code <= 107)) {
-    pen.back = name;
+    state.background = name;
   } else if (code === 39) {
-    pen.fore = null;
+    state.foreground = null;
   } else if (code === 49) {
-    pen.back = null;
+    state.background = null;
   }
 }
 
-/** A colour of the 256, or a true one, and how many codes told it. */
-function extended(codes: number[]): [string | null, number] {
+/** Return a 256-color or true color, and the number of codes it takes. */
+function extendedColor(codes: number[]): [string | null, number] {
   if (codes[0] === 5 && codes.length >= 2) {
-    return [indexed(codes[1] ?? 0), 2];
+    return [indexedColor(codes[1] ?? 0), 2];
   }
   if (codes[0] === 2 && codes.length >= 4) {
     return [rgb(codes[1] ?? 0, codes[2] ?? 0, codes[3] ?? 0), 4];
@@ -153,35 +153,35 @@ function extended(codes: number[]): [string | null, number] {
   return [null, codes.length];
 }
 
-function indexed(number: number): string | null {
+function indexedColor(number: number): string | null {
   if (number < 16) {
     return NAMED[number % 8] ?? null;
   }
   if (number < 232) {
-    const place = number - 16;
-    return rgb(CUBE[Math.floor(place / 36)] ?? 0, CUBE[Math.floor(place / 6) % 6] ?? 0, CUBE[place % 6] ?? 0);
+    const index = number - 16;
+    return rgb(CUBE[Math.floor(index / 36)] ?? 0, CUBE[Math.floor(index / 6) % 6] ?? 0, CUBE[index % 6] ?? 0);
   }
-  const grey = 8 + (number - 232) * 10;
-  return number < 256 ? rgb(grey, grey, grey) : null;
+  const gray = 8 + (number - 232) * 10;
+  return number < 256 ? rgb(gray, gray, gray) : null;
 }
 
-function rgb(...parts: number[]): string {
-  return `rgb(${parts.map((part) => Math.min(255, part)).join(" ")})`;
+function rgb(...channels: number[]): string {
+  return `rgb(${channels.map((channel) => Math.min(255, channel)).join(" ")})`;
 }
 
-function styleOf(pen: Pen): AnsiStyle | null {
-  if (pen.fore === null && pen.back === null && pen.flags.size === 0) {
+function toStyle(state: SgrState): AnsiStyle | null {
+  if (state.foreground === null && state.background === null && state.flags.size === 0) {
     return null;
   }
-  const named = TEXT_CLASSES[pen.fore as keyof typeof TEXT_CLASSES];
-  const classes = [...pen.flags].map((flag) => FLAG_CLASSES[flag]);
+  const named = TEXT_CLASSES[state.foreground as keyof typeof TEXT_CLASSES];
+  const classes = [...state.flags].map((flag) => FLAG_CLASSES[flag]);
   const style: AnsiStyle = { className: [named, ...classes].filter(Boolean).join(" ") };
-  if (pen.fore !== null && !named) {
-    style.color = `color-mix(in srgb, ${pen.fore} 55%, var(--ink))`;
+  if (state.foreground !== null && !named) {
+    style.color = `color-mix(in srgb, ${state.foreground} 55%, var(--ink))`;
   }
-  if (pen.back !== null) {
-    const colour = pen.back in TEXT_CLASSES ? `var(--${pen.back})` : pen.back;
-    style.background = `color-mix(in srgb, ${colour} 18%, var(--surface))`;
+  if (state.background !== null) {
+    const color = state.background in TEXT_CLASSES ? `var(--${state.background})` : state.background;
+    style.background = `color-mix(in srgb, ${color} 18%, var(--surface))`;
   }
   return style;
 }

@@ -1,8 +1,8 @@
-// Instants where milliseconds matter.
+// Times of day with milliseconds.
 
-/** 14:03:22.123 on the reader's clock. */
-export function clock(instant: string): string {
-  const at = new Date(instant);
+/** 14:03:22.123 in local time. */
+export function formatClock(timestamp: string): string {
+  const at = new Date(timestamp);
   const [hours, minutes, seconds] = [at.getHours(), at.getMinutes(), at.getSeconds()].map((part) =>
     String(part).padStart(2, "0"),
   );

@@ -1,7 +1,15 @@
 import { describe, expect, it } from "vitest";
-import { ago, between, bytes, count, duration, moment, plural } from "./format";
+import {
+  formatBytes,
+  formatCount,
+  formatDuration,
+  formatRelativeTime,
+  formatTimestamp,
+  pluralize,
+  secondsBetween,
+} from "./format";
 
-describe("duration", () => {
+describe("formatDuration", () => {
   it.each([
     [0.0004, "0.4 ms"],
     [0.012, "12 ms"],
@@ -13,36 +21,36 @@ describe("duration", () => {
     [3_599.9, "1 h 00 m"],
     [11_520, "3 h 12 m"],
     [352_800, "4 d 2 h"],
-  ])("tells %s seconds as %s", (seconds, told) => {
-    expect(duration(seconds)).toBe(told);
+  ])("formats %s seconds as %s", (seconds, text) => {
+    expect(formatDuration(seconds)).toBe(text);
   });
 });
 
-describe("between", () => {
+describe("secondsBetween", () => {
   it("counts to now while there is no end", () => {
-    expect(between("2026-01-01T00:00:00Z", null, Date.parse("2026-01-01T00:00:05Z"))).toBe(5);
+    expect(secondsBetween("2026-01-01T00:00:00Z", null, Date.parse("2026-01-01T00:00:05Z"))).toBe(5);
   });
 
-  it("is nothing before the start", () => {
-    expect(between(null, null)).toBeNull();
+  it("is null before the start", () => {
+    expect(secondsBetween(null, null)).toBeNull();
   });
 
-  it("is never negative, whatever two clocks say", () => {
-    expect(between("2026-01-01T00:00:05Z", "2026-01-01T00:00:04Z")).toBe(0);
+  it("is never negative when clocks differ", () => {
+    expect(secondsBetween("2026-01-01T00:00:05Z", "2026-01-01T00:00:04Z")).toBe(0);
   });
 });
 
-describe("moment", () => {
+describe("formatTimestamp", () => {
   const now = new Date(2026, 10, 16, 12, 0, 0);
 
-  it("leaves out what is as today", () => {
-    expect(moment(new Date(2026, 10, 16, 9, 5, 7).toISOString(), now)).toBe("09:05:07");
-    expect(moment(new Date(2026, 2, 3, 9, 5, 7).toISOString(), now)).toBe("3 Mar 09:05");
-    expect(moment(new Date(2025, 2, 3, 9, 5, 7).toISOString(), now)).toBe("2025-03-03 09:05");
+  it("omits the parts that equal today", () => {
+    expect(formatTimestamp(new Date(2026, 10, 16, 9, 5, 7).toISOString(), now)).toBe("09:05:07");
+    expect(formatTimestamp(new Date(2026, 2, 3, 9, 5, 7).toISOString(), now)).toBe("3 Mar 09:05");
+    expect(formatTimestamp(new Date(2025, 2, 3, 9, 5, 7).toISOString(), now)).toBe("2025-03-03 09:05");
   });
 });
 
-describe("ago", () => {
+describe("formatRelativeTime", () => {
   const now = Date.parse("2026-01-01T12:00:00Z");
 
   it.each([
@@ -51,13 +59,13 @@ describe("ago", () => {
     ["2026-01-01T11:01:00Z", "59 m ago"],
     ["2025-12-30T12:00:00Z", "2 d ago"],
     ["2026-01-01T15:00:00Z", "in 3 h"],
-  ])("tells %s as %s", (instant, told) => {
-    expect(ago(instant, now)).toBe(told);
+  ])("formats %s as %s", (timestamp, text) => {
+    expect(formatRelativeTime(timestamp, now)).toBe(text);
   });
 });
 
-it("groups the digits of a number", () => {
-  expect([0, 999, 1_000, 10_000, 1_234_567, -999, -12_000].map(count)).toEqual([
+it("formatCount groups digits", () => {
+  expect([0, 999, 1_000, 10_000, 1_234_567, -999, -12_000].map(formatCount)).toEqual([
     "0",
     "999",
     "1,000",
@@ -68,8 +76,8 @@ it("groups the digits of a number", () => {
   ]);
 });
 
-it("counts things in words", () => {
-  expect(plural(1, "job")).toBe("1 job");
-  expect(plural(12_000, "entry", "entries")).toBe("12,000 entries");
-  expect(bytes(1_572_864)).toBe("1.5 MiB");
+it("pluralizes nouns and formats sizes", () => {
+  expect(pluralize(1, "job")).toBe("1 job");
+  expect(pluralize(12_000, "entry", "entries")).toBe("12,000 entries");
+  expect(formatBytes(1_572_864)).toBe("1.5 MiB");
 });

@@ -1,7 +1,7 @@
-// Instants, durations and numbers as people read them.
+// Formats timestamps, durations and numbers for display.
 
 /** 0.4 ms, 12 ms, 3.20 s, 2 m 05 s, 3 h 12 m, 4 d 2 h. */
-export function duration(seconds: number): string {
+export function formatDuration(seconds: number): string {
   if (seconds < 0.0095) {
     return `${(seconds * 1000).toFixed(1)} ms`;
   }
@@ -21,17 +21,17 @@ export function duration(seconds: number): string {
   return `${Math.floor(whole / 86_400)} d ${Math.floor((whole % 86_400) / 3600)} h`;
 }
 
-/** Seconds between two instants; to now when there is no second one yet. */
-export function between(start: string | null, end: string | null, now = Date.now()): number | null {
+/** Seconds between two timestamps, or until now without an end. */
+export function secondsBetween(start: string | null, end: string | null, now = Date.now()): number | null {
   if (start === null) {
     return null;
   }
   return Math.max(0, ((end === null ? now : Date.parse(end)) - Date.parse(start)) / 1000);
 }
 
-/** 14:03:22 today, 12 Nov 14:03 in this year, 2025-11-12 14:03 before it; on the reader's clock. */
-export function moment(instant: string, now = new Date()): string {
-  const at = new Date(instant);
+/** 14:03:22 today, 12 Nov 14:03 this year, 2025-11-12 14:03 before; in local time. */
+export function formatTimestamp(timestamp: string, now = new Date()): string {
+  const at = new Date(timestamp);
   const time = `${pad(at.getHours())}:${pad(at.getMinutes())}`;
   if (at.toDateString() === now.toDateString()) {
     return `${time}:${pad(at.getSeconds())}`;
@@ -43,27 +43,27 @@ export function moment(instant: string, now = new Date()): string {
 }
 
 /** just now, 40 s ago, 5 m ago, in 3 h. */
-export function ago(instant: string, now = Date.now()): string {
-  const seconds = (now - Date.parse(instant)) / 1000;
+export function formatRelativeTime(timestamp: string, now = Date.now()): string {
+  const seconds = (now - Date.parse(timestamp)) / 1000;
   const size = Math.abs(seconds);
   if (size < 5) {
     return "just now";
   }
   const [step, unit] = STEPS.find(([step]) => size >= step) ?? [1, "s"];
-  const told = `${Math.floor(size / step)} ${unit}`;
-  return seconds > 0 ? `${told} ago` : `in ${told}`;
+  const text = `${Math.floor(size / step)} ${unit}`;
+  return seconds > 0 ? `${text} ago` : `in ${text}`;
 }
 
-/** 12,000. By hand: the browser's own way loads the rules of all languages first, which holds a page up. */
-export function count(number: number): string {
+/** 12,000. Not toLocaleString: its first call loads all locale data and blocks the page. */
+export function formatCount(number: number): string {
   return String(number).replaceAll(THOUSANDS, ",");
 }
 
-export function plural(number: number, one: string, many = `${one}s`): string {
-  return `${count(number)} ${number === 1 ? one : many}`;
+export function pluralize(number: number, singular: string, plural = `${singular}s`): string {
+  return `${formatCount(number)} ${number === 1 ? singular : plural}`;
 }
 
-export function bytes(size: number): string {
+export function formatBytes(size: number): string {
   if (size < 1024) {
     return `${size} B`;
   }

@@ -1,18 +1,18 @@
 import { expect, test } from "vitest";
-import { objectOf } from "./json_object";
+import { parseJsonObject } from "./json_object";
 
-test("an object is read", () => {
-  expect(objectOf('{"name": "Ada"}')).toEqual({ value: { name: "Ada" } });
+test("an object is parsed", () => {
+  expect(parseJsonObject('{"name": "Ada"}')).toEqual({ value: { name: "Ada" } });
 });
 
-test("nothing is the empty object", () => {
-  expect(objectOf("  \n")).toEqual({ value: {} });
+test("blank text is the empty object", () => {
+  expect(parseJsonObject("  \n")).toEqual({ value: {} });
 });
 
-test.each(["[1]", "3", "null"])("%s is refused and says what is wanted", (text) => {
-  expect(objectOf(text)).toEqual({ problem: expect.stringContaining("object") });
+test.each(["[1]", "3", "null"])("%s is rejected", (text) => {
+  expect(parseJsonObject(text)).toEqual({ error: expect.stringContaining("object") });
 });
 
-test("what is not JSON says so", () => {
-  expect(objectOf("{name: 1}")).toEqual({ problem: expect.stringContaining("not JSON") });
+test("invalid JSON is rejected", () => {
+  expect(parseJsonObject("{name: 1}")).toEqual({ error: expect.stringContaining("Invalid JSON") });
 });

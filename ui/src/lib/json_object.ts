@@ -1,16 +1,16 @@
-// A JSON object as somebody writes it: the input of a job.
+// Parses JSON typed by a user.
 
 import type { Json } from "../api/types";
 
-/** A JSON object from text; what is wrong with it otherwise. */
-export function objectOf(text: string): { value: { [key: string]: Json } } | { problem: string } {
+/** Parse a JSON object, or return what is wrong with the text. */
+export function parseJsonObject(text: string): { value: { [key: string]: Json } } | { error: string } {
   try {
     const value = JSON.parse(text.trim() || "{}") as Json;
     if (typeof value === "object" && value !== null && !Array.isArray(value)) {
       return { value };
     }
-    return { problem: "An input is a JSON object, as in {}." };
+    return { error: "Input must be a JSON object, such as {}." };
   } catch (error) {
-    return { problem: `This is not JSON: ${(error as Error).message}` };
+    return { error: `Invalid JSON: ${(error as Error).message}` };
   }
 }

@@ -1,18 +1,18 @@
-// Keeps a list that grows at its end, until its reader goes up.
+// Keeps a growing list scrolled to its end until the user scrolls up.
 
 import type { Virtualizer } from "@tanstack/react-virtual";
 import { type RefObject, useEffect, useState } from "react";
 
 const UP_KEYS = new Set(["ArrowUp", "PageUp", "Home"]);
 
-/** Whether the end is followed, and the switch for it. */
-export function useFollowing<B extends HTMLElement>(
+/** Return whether the end is followed, and a setter. */
+export function useFollowTail<B extends HTMLElement>(
   box: RefObject<B | null>,
   rows: Virtualizer<B, Element>,
   length: number,
-  fromTheBeginning: boolean,
+  initial: boolean,
 ): [boolean, (isFollowing: boolean) => void] {
-  const [isFollowing, setFollowing] = useState(fromTheBeginning);
+  const [isFollowing, setFollowing] = useState(initial);
   useEffect(() => {
     if (isFollowing && length > 0) {
       rows.scrollToIndex(length - 1, { align: "end" });
@@ -20,16 +20,16 @@ export function useFollowing<B extends HTMLElement>(
   }, [isFollowing, length, rows]);
   useEffect(() => {
     const element = box.current;
-    const wheeled = (event: WheelEvent) => event.deltaY < 0 && setFollowing(false);
-    const pressed = (event: KeyboardEvent) => UP_KEYS.has(event.key) && setFollowing(false);
-    const dragged = () => setFollowing(false);
-    element?.addEventListener("wheel", wheeled, { passive: true });
-    element?.addEventListener("keydown", pressed);
-    element?.addEventListener("touchmove", dragged, { passive: true });
+    const onWheel = (event: WheelEvent) => event.deltaY < 0 && setFollowing(false);
+    const onKeyDown = (event: KeyboardEvent) => UP_KEYS.has(event.key) && setFollowing(false);
+    const onTouchMove = () => setFollowing(false);
+    element?.addEventListener("wheel", onWheel, { passive: true });
+    element?.addEventListener("keydown", onKeyDown);
+    element?.addEventListener("touchmove", onTouchMove, { passive: true });
     return () => {
-      element?.removeEventListener("wheel", wheeled);
-      element?.removeEventListener("keydown", pressed);
-      element?.removeEventListener("touchmove", dragged);
+      element?.removeEventListener("wheel", onWheel);
+      element?.removeEventListener("keydown", onKeyDown);
+      element?.removeEventListener("touchmove", onTouchMove);
     };
   }, [box]);
   return [isFollowing, setFollowing];

@@ -1,9 +1,9 @@
-// Whether the screen is so, as long as somebody looks.
+// Whether a media query matches, updated on change.
 
 import { useCallback, useSyncExternalStore } from "react";
 
-export function useMedia(query: string): boolean {
-  const listen = useCallback(
+export function useMediaQuery(query: string): boolean {
+  const subscribe = useCallback(
     (onChange: () => void) => {
       const media = matchMedia(query);
       media.addEventListener("change", onChange);
@@ -11,5 +11,5 @@ export function useMedia(query: string): boolean {
     },
     [query],
   );
-  return useSyncExternalStore(listen, () => matchMedia(query).matches);
+  return useSyncExternalStore(subscribe, () => matchMedia(query).matches);
 }

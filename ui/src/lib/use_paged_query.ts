@@ -1,26 +1,26 @@
-// A list of the API, page after page, that keeps up with what goes on in it.
+// A paginated list of the API that refreshes itself.
 
-import { useInfiniteQuery } from "@tanstack/react-query";
-import { at, get, type Query } from "../api/client";
-import { LIVE_MS } from "../api/queries";
+import { keepPreviousData, useInfiniteQuery } from "@tanstack/react-query";
+import { apiPath, get, type Query } from "../api/client";
+import { LIVE_INTERVAL_MS } from "../api/queries";
 import type { Page } from "../api/types";
 
-const IDLE_MS = 10_000;
-// Every page that is shown is one request.
-const PAGE_MS = 700;
+const IDLE_INTERVAL_MS = 10_000;
+// A refresh sends one request per loaded page.
+const MS_PER_PAGE = 700;
 
-/** `isLive` says of the items whether they are worth asking again soon. */
-export function usePaged<T>(path: string[], query: Query, isLive: (items: T[]) => boolean, enabled = true) {
+/** `isLive` decides whether the items need a short refresh interval. */
+export function usePagedQuery<T>(path: string[], query: Query, isLive: (items: T[]) => boolean, enabled = true) {
   const list = useInfiniteQuery({
     queryKey: [...path, "list", query],
-    queryFn: ({ pageParam, signal }) => get<Page<T>>(at(...path), { ...query, cursor: pageParam }, signal),
+    queryFn: ({ pageParam, signal }) => get<Page<T>>(apiPath(...path), { ...query, cursor: pageParam }, signal),
     initialPageParam: null as string | null,
     getNextPageParam: (page) => page.next_cursor,
-    placeholderData: (before) => before,
+    placeholderData: keepPreviousData,
     refetchInterval: ({ state }) => {
       const pages = state.data?.pages ?? [];
-      const often = isLive(pages.flatMap((page) => page.items));
-      return Math.max(often ? LIVE_MS : IDLE_MS, pages.length * PAGE_MS);
+      const isBusy = isLive(pages.flatMap((page) => page.items));
+      return Math.max(isBusy ? LIVE_INTERVAL_MS : IDLE_INTERVAL_MS, pages.length * MS_PER_PAGE);
     },
     enabled,
   });

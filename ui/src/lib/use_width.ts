@@ -1,11 +1,11 @@
-// How wide an element is, now and after it was resized.
+// The width of an element, updated on resize.
 
 import { type RefObject, useLayoutEffect, useState } from "react";
 
-export function useWidth(place: RefObject<HTMLElement | null>): number {
+export function useWidth(ref: RefObject<HTMLElement | null>): number {
   const [width, setWidth] = useState(0);
   useLayoutEffect(() => {
-    const element = place.current;
+    const element = ref.current;
     if (!element) {
       return;
     }
@@ -13,6 +13,6 @@ export function useWidth(place: RefObject<HTMLElement | null>): number {
     const observer = new ResizeObserver(() => setWidth(element.clientWidth));
     observer.observe(element);
     return () => observer.disconnect();
-  }, [place]);
+  }, [ref]);
   return width;
 }

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { latencyOf, throughputOf, totalsOf } from "./chart_data";
-import { operationsSearchOf } from "./search";
+import { durationData, sumBuckets, throughputData } from "./chart_data";
+import { parseOperationsSearch } from "./search";
 import type { Activity, Bucket } from "./types";
 
 function bucket(second: number, numbers: Partial<Bucket>): Bucket {
@@ -18,31 +18,31 @@ const ACTIVITY: Activity = {
   ],
 };
 
-test("throughput is told by the minute, whatever the stretches are", () => {
-  const { at, lines } = throughputOf(ACTIVITY);
-  expect(at).toEqual([600, 630]);
-  expect(lines.find((line) => line.name === "Completed")?.values).toEqual([6, 0]);
-  expect(lines.find((line) => line.name === "Failed")?.values).toEqual([0, 4]);
+test("throughput is per minute for any bucket size", () => {
+  const { times, series } = throughputData(ACTIVITY);
+  expect(times).toEqual([600, 630]);
+  expect(series.find(({ name }) => name === "Completed")?.values).toEqual([6, 0]);
+  expect(series.find(({ name }) => name === "Failed")?.values).toEqual([0, 4]);
 });
 
-test("a stretch in which no job ended has no latency", () => {
-  expect(latencyOf(ACTIVITY).lines.map((line) => line.values)).toEqual([
+test("a bucket without finished jobs has no duration", () => {
+  expect(durationData(ACTIVITY).series.map(({ values }) => values)).toEqual([
     [0.5, null],
     [2, null],
   ]);
 });
 
-test("lines of a chart differ by more than their colour", () => {
-  for (const { lines } of [throughputOf(ACTIVITY), latencyOf(ACTIVITY)]) {
-    expect(new Set(lines.map((line) => line.dash.join())).size).toBe(lines.length);
+test("series of a chart differ by more than color", () => {
+  for (const { series } of [throughputData(ACTIVITY), durationData(ACTIVITY)]) {
+    expect(new Set(series.map(({ dash }) => dash.join())).size).toBe(series.length);
   }
 });
 
-test("all stretches are added up", () => {
-  expect(totalsOf(ACTIVITY)).toEqual({ submitted: 5, completed: 3, failed: 2, cancelled: 0 });
+test("all buckets are summed", () => {
+  expect(sumBuckets(ACTIVITY)).toEqual({ submitted: 5, completed: 3, failed: 2, cancelled: 0 });
 });
 
-test("an address names one of the spans there are", () => {
-  expect(operationsSearchOf({ minutes: "15" })).toEqual({ minutes: 15 });
-  expect(operationsSearchOf({ minutes: 17 })).toEqual({});
+test("only offered time ranges are accepted", () => {
+  expect(parseOperationsSearch({ minutes: "15" })).toEqual({ minutes: 15 });
+  expect(parseOperationsSearch({ minutes: 17 })).toEqual({});
 });

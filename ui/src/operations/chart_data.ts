@@ -1,44 +1,44 @@
-// What happened in each stretch of time, as the columns that a chart draws.
+// Converts activity buckets into the data of charts.
 
 import type { Activity, Bucket } from "./types";
 
-export interface Line {
+export interface Series {
   name: string;
-  /** The token of its colour. */
-  tone: string;
-  /** Lines differ by their dashes too. */
+  /** The CSS variable of its color. */
+  color: string;
+  /** Series differ by dashes too, not by color alone. */
   dash: number[];
   values: (number | null)[];
 }
 
-export interface Columns {
-  /** Seconds since 1970, as charts count. */
-  at: number[];
-  lines: Line[];
+export interface ChartData {
+  /** Seconds since the epoch. */
+  times: number[];
+  series: Series[];
 }
 
-/** Jobs a minute. */
-export function throughputOf(activity: Activity): Columns {
-  const rate = (pick: (bucket: Bucket) => number) =>
-    activity.buckets.map((bucket) => (pick(bucket) * 60) / activity.bucket_seconds);
+/** Jobs per minute. */
+export function throughputData(activity: Activity): ChartData {
+  const rate = (count: (bucket: Bucket) => number) =>
+    activity.buckets.map((bucket) => (count(bucket) * 60) / activity.bucket_seconds);
   return {
-    at: instantsOf(activity),
-    lines: [
-      { name: "Submitted", tone: "--pending", dash: [2, 3], values: rate((bucket) => bucket.submitted) },
-      { name: "Completed", tone: "--completed", dash: [], values: rate((bucket) => bucket.completed) },
-      { name: "Failed", tone: "--failed", dash: [6, 3], values: rate((bucket) => bucket.failed) },
-      { name: "Cancelled", tone: "--cancelled", dash: [8, 3, 2, 3], values: rate((bucket) => bucket.cancelled) },
+    times: timesOf(activity),
+    series: [
+      { name: "Submitted", color: "--pending", dash: [2, 3], values: rate((bucket) => bucket.submitted) },
+      { name: "Completed", color: "--completed", dash: [], values: rate((bucket) => bucket.completed) },
+      { name: "Failed", color: "--failed", dash: [6, 3], values: rate((bucket) => bucket.failed) },
+      { name: "Cancelled", color: "--cancelled", dash: [8, 3, 2, 3], values: rate((bucket) => bucket.cancelled) },
     ],
   };
 }
 
-/** Seconds that jobs took. */
-export function latencyOf(activity: Activity): Columns {
+/** Durations of jobs in seconds. */
+export function durationData(activity: Activity): ChartData {
   return {
-    at: instantsOf(activity),
-    lines: [
-      { name: "p50", tone: "--running", dash: [], values: activity.buckets.map((bucket) => bucket.p50_seconds) },
-      { name: "p95", tone: "--waiting", dash: [6, 3], values: activity.buckets.map((bucket) => bucket.p95_seconds) },
+    times: timesOf(activity),
+    series: [
+      { name: "p50", color: "--running", dash: [], values: activity.buckets.map((bucket) => bucket.p50_seconds) },
+      { name: "p95", color: "--waiting", dash: [6, 3], values: activity.buckets.map((bucket) => bucket.p95_seconds) },
     ],
   };
 }
@@ -50,7 +50,7 @@ export interface Totals {
   cancelled: number;
 }
 
-export function totalsOf(activity: Activity): Totals {
+export function sumBuckets(activity: Activity): Totals {
   const totals: Totals = { submitted: 0, completed: 0, failed: 0, cancelled: 0 };
   for (const bucket of activity.buckets) {
     totals.submitted += bucket.submitted;
@@ -61,6 +61,6 @@ export function totalsOf(activity: Activity): Totals {
   return totals;
 }
 
-function instantsOf(activity: Activity): number[] {
+function timesOf(activity: Activity): number[] {
   return activity.buckets.map((bucket) => Date.parse(bucket.at) / 1000);
 }

@@ -1,8 +1,8 @@
-// The shapes of what the server tells about its own work.
+// Types of the operations page.
 
 import type { Schemas } from "../api/types";
 
-export type TaskHeld = Required<Schemas["WorkerTask"]>;
+export type WorkerTask = Required<Schemas["WorkerTask"]>;
 export type Worker = Required<Schemas["WorkerSeen"]>;
 export type Shard = Required<Schemas["ShardSeen"]>;
 export type Queue = Required<Schemas["QueueSeen"]>;

@@ -1,36 +1,40 @@
-// Makes a delivery once more, by a job of its own.
+// Repeats a delivery with a new job.
 
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { at, send } from "../api/client";
-import { Button, textLink } from "../components/controls";
+import { apiPath, send } from "../api/client";
+import { Button, linkClass } from "../components/controls";
 import { Dialog } from "../components/dialog";
-import { ProblemBox } from "../components/query_result";
+import { ErrorAlert } from "../components/query_result";
 
-export function Redeliver({ deliveryId }: { deliveryId: string }) {
-  const queries = useQueryClient();
-  const again = useMutation({
-    mutationFn: () => send<{ job_id: string }>("POST", at("deliveries", deliveryId, "redeliver")),
-    onSuccess: () => queries.invalidateQueries({ queryKey: ["deliveries"] }),
+export function RedeliverButton({ deliveryId }: { deliveryId: string }) {
+  const queryClient = useQueryClient();
+  const redeliver = useMutation({
+    mutationFn: () => send<{ job_id: string }>("POST", apiPath("deliveries", deliveryId, "redeliver")),
+    onSuccess: () => queryClient.invalidateQueries({ queryKey: ["deliveries"] }),
   });
-  if (again.data) {
+  if (redeliver.data) {
     return (
       <span role="status" className="whitespace-nowrap">
-        Sent again by{" "}
-        <Link to="/jobs/$jobId" params={{ jobId: again.data.job_id }} className={textLink}>
-          a job
+        Sent by{" "}
+        <Link to="/jobs/$jobId" params={{ jobId: redeliver.data.job_id }} className={linkClass}>
+          job
         </Link>
       </span>
     );
   }
   return (
     <>
-      <Button disabled={again.isPending} aria-label={`Redeliver ${deliveryId}`} onClick={() => again.mutate()}>
-        Redeliver
+      <Button
+        disabled={redeliver.isPending}
+        aria-label={`RedeliverButton ${deliveryId}`}
+        onClick={() => redeliver.mutate()}
+      >
+        RedeliverButton
       </Button>
-      {again.error && (
-        <Dialog title="It was not sent again" onClose={() => again.reset()}>
-          <ProblemBox error={again.error} />
+      {redeliver.error && (
+        <Dialog title="Redelivery failed" onClose={() => redeliver.reset()}>
+          <ErrorAlert error={redeliver.error} />
         </Dialog>
       )}
     </>

@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
-import { figuresOf } from "./run_metrics";
+import { runMetrics } from "./run_metrics";
 
-test("a run that has not ended has no figures", () => {
-  expect(figuresOf({})).toEqual([]);
+test("an active run has no metrics", () => {
+  expect(runMetrics({})).toEqual([]);
 });
 
-test("what took no time is left out, and what matters always is not", () => {
+test("zero values are omitted, except those that are always shown", () => {
   const metrics = {
     total_seconds: 12.5,
     execution_seconds: 12,
@@ -18,11 +18,11 @@ test("what took no time is left out, and what matters always is not", () => {
     max_retries: 2,
     exit_code: null,
   };
-  expect(figuresOf(metrics)).toEqual([
-    ["In all", "12.5 s"],
-    ["Running", "12.0 s"],
+  expect(runMetrics(metrics)).toEqual([
+    ["Total", "12.5 s"],
+    ["Execution", "12.0 s"],
     ["Constraints checked", "2"],
     ["Actions executed", "0"],
-    ["Retries", "1 of at most 2"],
+    ["Retries", "1 of 2"],
   ]);
 });

@@ -1,47 +1,47 @@
-// The figures of a run as people read them.
+// Names and formats the metrics of a run.
 
-import { count, duration } from "../lib/format";
+import { formatCount, formatDuration } from "../lib/format";
 
 const SECONDS: [string, string][] = [
-  ["total_seconds", "In all"],
-  ["pre_run_seconds", "Before its slot"],
-  ["constraint_check_seconds", "Checking constraints"],
-  ["action_seconds", "Actions on a violation"],
-  ["container_creation_seconds", "Until the first task"],
-  ["execution_seconds", "Running"],
-  ["termination_seconds", "Ending"],
-  ["retry_wait_seconds", "Waiting to retry"],
-  ["pod_start_seconds", "Slowest container start"],
+  ["total_seconds", "Total"],
+  ["pre_run_seconds", "Before slot"],
+  ["constraint_check_seconds", "Constraint checks"],
+  ["action_seconds", "Actions"],
+  ["container_creation_seconds", "Start of first task"],
+  ["execution_seconds", "Execution"],
+  ["termination_seconds", "Termination"],
+  ["retry_wait_seconds", "Retry wait"],
+  ["pod_start_seconds", "Slowest pod start"],
 ];
 const COUNTS: [string, string][] = [
   ["constraints_checked", "Constraints checked"],
   ["constraints_violated", "Constraints violated"],
   ["actions_executed", "Actions executed"],
   ["actions_failed", "Actions failed"],
-  ["api_calls", "Calls for containers"],
+  ["api_calls", "Kubernetes API calls"],
   ["exit_code", "Exit code"],
 ];
 
-/** Names and values; times and counts of nothing are left out, but for those that always matter. */
-export function figuresOf(metrics: Record<string, unknown>): [string, string][] {
-  const figures: [string, string][] = [];
+/** Names and values. Zero values are omitted, except those that are always shown. */
+export function runMetrics(metrics: Record<string, unknown>): [string, string][] {
+  const result: [string, string][] = [];
   for (const [key, name] of SECONDS) {
     const seconds = metrics[key];
     if (typeof seconds === "number" && (seconds > 0 || key === "total_seconds")) {
-      figures.push([name, duration(seconds)]);
+      result.push([name, formatDuration(seconds)]);
     }
   }
   for (const [key, name] of COUNTS) {
     const number = metrics[key];
-    if (typeof number === "number" && (number > 0 || ALWAYS.includes(key))) {
-      figures.push([name, count(number)]);
+    if (typeof number === "number" && (number > 0 || ALWAYS_SHOWN.includes(key))) {
+      result.push([name, formatCount(number)]);
     }
   }
-  const { retry_attempt: retries, max_retries: most } = metrics;
-  if (typeof retries === "number" && typeof most === "number" && most > 0) {
-    figures.push(["Retries", `${retries} of at most ${most}`]);
+  const { retry_attempt: retries, max_retries: retriesMax } = metrics;
+  if (typeof retries === "number" && typeof retriesMax === "number" && retriesMax > 0) {
+    result.push(["Retries", `${retries} of ${retriesMax}`]);
   }
-  return figures;
+  return result;
 }
 
-const ALWAYS = ["constraints_checked", "actions_executed"];
+const ALWAYS_SHOWN = ["constraints_checked", "actions_executed"];

@@ -1,9 +1,9 @@
-// Runs and deliveries belong together: the way from one list to the other.
+// Tabs for the lists of runs and deliveries.
 
 import { useNavigate } from "@tanstack/react-router";
 import { Tabs } from "../components/controls";
 
-export function Places({ current }: { current: "runs" | "deliveries" }) {
+export function RunsTabs({ current }: { current: "runs" | "deliveries" }) {
   const navigate = useNavigate();
   return (
     <div className="mb-4">
@@ -13,14 +13,14 @@ export function Places({ current }: { current: "runs" | "deliveries" }) {
           {
             key: "runs",
             name: "Runs",
-            current: current === "runs",
-            onPick: () => void navigate({ to: "/runs" }),
+            isCurrent: current === "runs",
+            onSelect: () => void navigate({ to: "/runs" }),
           },
           {
             key: "deliveries",
             name: "Deliveries",
-            current: current === "deliveries",
-            onPick: () => void navigate({ to: "/deliveries" }),
+            isCurrent: current === "deliveries",
+            onSelect: () => void navigate({ to: "/deliveries" }),
           },
         ]}
       />

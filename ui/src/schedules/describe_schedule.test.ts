@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { cronInWords, everyInWords, rhythmInWords } from "./describe_schedule";
+import { describeCron, describeInterval, describeSchedule } from "./describe_schedule";
 
 test.each([
   ["30 2 * * *", "every day at 02:30"],
@@ -24,13 +24,13 @@ test.each([
   ["@weekly", "every Sunday at 00:00"],
   ["0 9 * * 7", "every Sunday at 09:00"],
 ])("%s is %s", (cron, words) => {
-  expect(cronInWords(cron)).toBe(words);
+  expect(describeCron(cron)).toBe(words);
 });
 
 test.each(["*/7 * * * *", "10-40/5 * * * *", "0 0 13 * 5", "5,10 3 * * *", "0 0 1 1,7 *", "nonsense"])(
-  "%s has no short words",
+  "%s has no description",
   (cron) => {
-    expect(cronInWords(cron)).toBeNull();
+    expect(describeCron(cron)).toBeNull();
   },
 );
 
@@ -40,21 +40,21 @@ test.each([
   [5400, "every 90 minutes"],
   [86_400, "every day"],
 ])("%i seconds are %s", (seconds, words) => {
-  expect(everyInWords(seconds)).toBe(words);
+  expect(describeInterval(seconds)).toBe(words);
 });
 
-test("a cron expression is told with its clock, and stands for itself when it has no words", () => {
-  const clock = { every_seconds: null, at: null, timezone: "Europe/Paris" };
-  expect(rhythmInWords({ ...clock, cron: "0 2 * * *" })).toBe("every day at 02:00 Europe/Paris");
-  expect(rhythmInWords({ ...clock, cron: "*/7 * * * *" })).toBe("*/7 * * * * Europe/Paris");
+test("a cron expression is described with its time zone, or returned as it is", () => {
+  const times = { every_seconds: null, at: null, timezone: "Europe/Paris" };
+  expect(describeSchedule({ ...times, cron: "0 2 * * *" })).toBe("every day at 02:00 Europe/Paris");
+  expect(describeSchedule({ ...times, cron: "*/7 * * * *" })).toBe("*/7 * * * * Europe/Paris");
 });
 
-test("a rhythm of minutes is the same on every clock", () => {
-  const rhythm = { cron: "*/15 * * * *", every_seconds: null, at: null, timezone: "Europe/Paris" };
-  expect(rhythmInWords(rhythm)).toBe("every 15 minutes");
+test("an interval of minutes needs no time zone", () => {
+  const schedule = { cron: "*/15 * * * *", every_seconds: null, at: null, timezone: "Europe/Paris" };
+  expect(describeSchedule(schedule)).toBe("every 15 minutes");
 });
 
-test("one moment is told in UTC", () => {
-  const rhythm = { cron: null, every_seconds: null, at: "2030-01-31T08:00:00.000000Z", timezone: "UTC" };
-  expect(rhythmInWords(rhythm)).toBe("once, 2030-01-31 08:00 UTC");
+test("a single time is shown in UTC", () => {
+  const schedule = { cron: null, every_seconds: null, at: "2030-01-31T08:00:00.000000Z", timezone: "UTC" };
+  expect(describeSchedule(schedule)).toBe("once, 2030-01-31 08:00 UTC");
 });

@@ -1,24 +1,24 @@
-// When a schedule fires, in words where the expression is a common one; else the expression itself.
+// Describes a schedule in words if its cron expression is a common one, otherwise by the expression.
 
-export interface Rhythm {
+export interface ScheduleTimes {
   cron: string | null;
   every_seconds: number | null;
   at: string | null;
   timezone: string;
 }
 
-export function rhythmInWords(rhythm: Rhythm): string {
-  if (rhythm.every_seconds !== null) {
-    return everyInWords(rhythm.every_seconds);
+export function describeSchedule(schedule: ScheduleTimes): string {
+  if (schedule.every_seconds !== null) {
+    return describeInterval(schedule.every_seconds);
   }
-  if (rhythm.at !== null) {
-    return `once, ${rhythm.at.slice(0, 16).replace("T", " ")} UTC`;
+  if (schedule.at !== null) {
+    return `once, ${schedule.at.slice(0, 16).replace("T", " ")} UTC`;
   }
-  const words = rhythm.cron === null ? "never" : (cronInWords(rhythm.cron) ?? rhythm.cron);
-  return ANYWHERE.test(words) ? words : `${words} ${rhythm.timezone}`;
+  const words = schedule.cron === null ? "never" : (describeCron(schedule.cron) ?? schedule.cron);
+  return ZONE_INDEPENDENT.test(words) ? words : `${words} ${schedule.timezone}`;
 }
 
-export function everyInWords(seconds: number): string {
+export function describeInterval(seconds: number): string {
   for (const [size, unit] of UNITS) {
     if (seconds % size === 0) {
       return every(seconds / size, unit);
@@ -27,69 +27,69 @@ export function everyInWords(seconds: number): string {
   return every(seconds, "second");
 }
 
-/** The words of a cron expression; null when there are no short ones. */
-export function cronInWords(cron: string): string | null {
-  const spelled = NICKNAMES[cron.trim().toLowerCase()] ?? cron.trim();
-  const fields = spelled.split(/\s+/);
+/** Describe a cron expression; null if there is no short description. */
+export function describeCron(cron: string): string | null {
+  const expression = NICKNAMES[cron.trim().toLowerCase()] ?? cron.trim();
+  const fields = expression.split(/\s+/);
   if (fields.length !== 5 && fields.length !== 6) {
     return null;
   }
   const [second, minute, hour, day, month, weekday] = fields.length === 6 ? fields : ["0", ...fields];
-  const time = timeInWords(second as string, minute as string, hour as string);
-  const days = daysInWords(day as string, month as string, weekday as string);
+  const time = describeTime(second as string, minute as string, hour as string);
+  const days = describeDays(day as string, month as string, weekday as string);
   if (time === null || days === null) {
     return null;
   }
-  // "at 02:00" says when on its days; "every 5 minutes" needs its days only when they are not all.
+  // "at 02:00" follows its days; "every 5 minutes" needs no days if it applies to all.
   if (time.startsWith("at ")) {
     return `${days} ${time}`;
   }
   return days === "every day" ? time : `${time}, ${days}`;
 }
 
-function timeInWords(second: string, minute: string, hour: string): string | null {
+function describeTime(second: string, minute: string, hour: string): string | null {
   if (second !== "0") {
-    return minute === "*" && hour === "*" ? stepInWords(second, "second", "minute") : null;
+    return minute === "*" && hour === "*" ? describeStep(second, "second", "minute") : null;
   }
   if (hour === "*") {
     if (isNumber(minute)) {
       return Number(minute) === 0 ? "every hour" : `every hour at :${pad(minute)}`;
     }
-    return stepInWords(minute, "minute", "hour");
+    return describeStep(minute, "minute", "hour");
   }
   if (!isNumber(minute)) {
     const range = /^(\d+)-(\d+)$/.exec(hour);
-    const step = stepInWords(minute, "minute", "hour");
+    const step = describeStep(minute, "minute", "hour");
     return range && step ? `${step} from ${pad(range[1])}:00 to ${pad(range[2])}:59` : null;
   }
   if (hour.split(",").every(isNumber)) {
-    const times = hour.split(",").map((one) => `${pad(one)}:${pad(minute)}`);
-    return `at ${listed(times)}`;
+    const times = hour.split(",").map((value) => `${pad(value)}:${pad(minute)}`);
+    return `at ${joinWords(times)}`;
   }
   const range = /^(\d+)-(\d+)$/.exec(hour);
   if (range) {
     return `every hour from ${pad(range[1])}:${pad(minute)} to ${pad(range[2])}:${pad(minute)}`;
   }
-  const step = stepInWords(hour, "hour", "day");
+  const step = describeStep(hour, "hour", "day");
   return step && (Number(minute) === 0 ? step : `${step} at :${pad(minute)}`);
 }
 
-/** A star, or a star with a step; a step that does not divide its whole is no even rhythm, and has no words. */
-function stepInWords(field: string, unit: string, whole: string): string | null {
+/** Describe a star or a step. A step that does not divide the larger unit is irregular and has no description. */
+function describeStep(field: string, unit: string, largerUnit: string): string | null {
   if (field === "*") {
     return `every ${unit}`;
   }
   const step = Number(/^\*\/(\d+)$/.exec(field)?.[1] ?? Number.NaN);
-  return (WHOLES[whole] ?? 0) % step === 0 ? every(step, unit) : null;
+  return (UNITS_PER[largerUnit] ?? 0) % step === 0 ? every(step, unit) : null;
 }
 
-function daysInWords(day: string, month: string, weekday: string): string | null {
+function describeDays(day: string, month: string, weekday: string): string | null {
   if (month !== "*") {
     const name = MONTHS[monthNumber(month) - 1];
     return name && isNumber(day) && weekday === "*" ? `every year on ${Number(day)} ${name}` : null;
   }
   if (day === "*") {
-    return weekdaysInWords(weekday);
+    return describeWeekdays(weekday);
   }
   if (weekday !== "*") {
     return null;
@@ -100,10 +100,10 @@ function daysInWords(day: string, month: string, weekday: string): string | null
   if (day.toUpperCase() === "LW") {
     return "on the last weekday of every month";
   }
-  return day.split(",").every(isNumber) ? `on the ${listed(day.split(",").map(ordinal))} of every month` : null;
+  return day.split(",").every(isNumber) ? `on the ${joinWords(day.split(",").map(ordinal))} of every month` : null;
 }
 
-function weekdaysInWords(field: string): string | null {
+function describeWeekdays(field: string): string | null {
   if (field === "*") {
     return "every day";
   }
@@ -121,12 +121,12 @@ function weekdaysInWords(field: string): string | null {
     const [first, until] = [weekdayNumber(range[1] as string), weekdayNumber(range[2] as string)];
     return DAYS[first] && DAYS[until] ? `${DAYS[first]} to ${DAYS[until]}` : null;
   }
-  const names = field.split(",").map((one) => DAYS[weekdayNumber(one)]);
-  return names.every((name) => name !== undefined) ? `every ${listed(names)}` : null;
+  const names = field.split(",").map((name) => DAYS[weekdayNumber(name)]);
+  return names.every((name) => name !== undefined) ? `every ${joinWords(names)}` : null;
 }
 
-// What is the same on every clock.
-const ANYWHERE = /^(never|every (\d+ )?(second|minute)s?)$/;
+// Descriptions that are the same in every time zone.
+const ZONE_INDEPENDENT = /^(never|every (\d+ )?(second|minute)s?)$/;
 const NICKNAMES: Record<string, string> = {
   "@yearly": "0 0 1 1 *",
   "@annually": "0 0 1 1 *",
@@ -141,7 +141,7 @@ const UNITS: [number, string][] = [
   [3_600, "hour"],
   [60, "minute"],
 ];
-const WHOLES: Record<string, number> = { minute: 60, hour: 60, day: 24 };
+const UNITS_PER: Record<string, number> = { minute: 60, hour: 60, day: 24 };
 const DAYS = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 const MONTHS = [
   "January",
@@ -158,7 +158,7 @@ const MONTHS = [
   "December",
 ];
 
-/** -1 when it names no weekday. */
+/** -1 for an unknown weekday. */
 function weekdayNumber(text: string): number {
   return isNumber(text)
     ? Number(text) % 7
@@ -175,7 +175,7 @@ function every(count: number, unit: string): string {
   return count === 1 ? `every ${unit}` : `every ${count} ${unit}s`;
 }
 
-function listed(words: (string | undefined)[]): string {
+function joinWords(words: (string | undefined)[]): string {
   return words.length < 2 ? (words[0] ?? "") : `${words.slice(0, -1).join(", ")} and ${words.at(-1)}`;
 }
 

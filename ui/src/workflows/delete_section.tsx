@@ -1,52 +1,51 @@
-// Takes a workflow off the lists, folded away so that nobody does it in passing.
+// Deletes a workflow. Collapsed, to prevent accidental use.
 
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
-import { address, at, Problem, send } from "../api/client";
+import { ApiError, apiPath, send, withQuery } from "../api/client";
 import { Button, Field } from "../components/controls";
-import { ProblemBox } from "../components/query_result";
+import { ErrorAlert } from "../components/query_result";
 
-export function DeleteFold({ workflowId }: { workflowId: string }) {
-  const [typed, setTyped] = useState("");
+export function DeleteSection({ workflowId }: { workflowId: string }) {
+  const [confirmation, setConfirmation] = useState("");
   const navigate = useNavigate();
-  const queries = useQueryClient();
+  const queryClient = useQueryClient();
   const deletion = useMutation({
     mutationFn: (force: boolean) =>
-      send("DELETE", address(at("workflows", workflowId), { force: force ? "true" : undefined })),
+      send("DELETE", withQuery(apiPath("workflows", workflowId), { force: force ? "true" : undefined })),
     onSuccess: async () => {
       await navigate({ to: "/workflows" });
-      queries.removeQueries({ queryKey: ["workflow", workflowId] });
+      queryClient.removeQueries({ queryKey: ["workflow", workflowId] });
     },
   });
-  const isBusy = deletion.error instanceof Problem && deletion.error.status === 409;
+  const hasActiveJobs = deletion.error instanceof ApiError && deletion.error.status === 409;
   return (
     <details className="rounded-lg border border-line bg-surface">
       <summary className="px-4 py-2 font-medium">Delete</summary>
       <div className="space-y-3 border-t border-line px-4 py-3">
         <p className="text-muted">
-          It leaves the lists and refuses new jobs. Its versions and the history of its jobs stay; deploying it again
-          brings it back.
+          The workflow is hidden and rejects new jobs. Versions and jobs are kept; deploying it again restores it.
         </p>
         <Field
           label={`Type ${workflowId} to confirm`}
           className="w-full"
           autoComplete="off"
-          value={typed}
-          onChange={(event) => setTyped(event.target.value)}
+          value={confirmation}
+          onChange={(event) => setConfirmation(event.target.value)}
         />
-        {deletion.error && <ProblemBox error={deletion.error} title="It was not deleted" />}
+        {deletion.error && <ErrorAlert error={deletion.error} title="Delete failed" />}
         <div className="flex flex-wrap gap-2">
           <Button
-            look="danger"
-            disabled={typed !== workflowId || deletion.isPending}
+            variant="danger"
+            disabled={confirmation !== workflowId || deletion.isPending}
             onClick={() => deletion.mutate(false)}
           >
             Delete
           </Button>
-          {isBusy && (
-            <Button look="danger" disabled={typed !== workflowId} onClick={() => deletion.mutate(true)}>
-              Delete although jobs run
+          {hasActiveJobs && (
+            <Button variant="danger" disabled={confirmation !== workflowId} onClick={() => deletion.mutate(true)}>
+              Delete with active jobs
             </Button>
           )}
         </div>

@@ -1,17 +1,17 @@
-// What the last jobs of a workflow say about it.
+// Statistics of the latest jobs of a workflow.
 
-import { between } from "../lib/format";
+import { secondsBetween } from "../lib/format";
 import type { RecentJob } from "./types";
 
-/** How many of the jobs ended, and how many of those well. */
-export function outcomesOf(jobs: readonly RecentJob[]): { ended: number; completed: number } {
-  const ended = jobs.filter((job) => job.completed_at !== null);
-  return { ended: ended.length, completed: ended.filter((job) => job.status === "completed").length };
+/** Count the finished and completed jobs. */
+export function countFinished(jobs: readonly RecentJob[]): { finished: number; completed: number } {
+  const finished = jobs.filter((job) => job.completed_at !== null);
+  return { finished: finished.length, completed: finished.filter((job) => job.status === "completed").length };
 }
 
-/** Each job's time as a share of the longest one's. */
-export function sharesOf(jobs: readonly RecentJob[], now: number): number[] {
-  const times = jobs.map((job) => between(job.started_at, job.completed_at, now) ?? 0);
-  const longest = Math.max(...times);
-  return times.map((time) => (longest > 0 ? time / longest : 0));
+/** The duration of each job relative to the longest. */
+export function relativeDurations(jobs: readonly RecentJob[], now: number): number[] {
+  const durations = jobs.map((job) => secondsBetween(job.started_at, job.completed_at, now) ?? 0);
+  const longest = Math.max(...durations);
+  return durations.map((seconds) => (longest > 0 ? seconds / longest : 0));
 }

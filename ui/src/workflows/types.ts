@@ -1,4 +1,4 @@
-// The shapes of what is told about workflows beyond their versions.
+// Types of the workflow pages.
 
 import type { JobStatus, Schemas, Workflow } from "../api/types";
 

@@ -1,33 +1,33 @@
-// Which version of a workflow is meant: a number or an alias, as the address says.
+// A select of the version or alias of a workflow, kept in the URL.
 
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import type { Workflow } from "../api/types";
-import { Choice } from "../components/controls";
+import { Select } from "../components/controls";
 import { versionsQuery } from "./queries";
-import { workflowSearchOf } from "./search";
+import { parseWorkflowSearch } from "./search";
 
 const route = getRouteApi("/workflows/$workflowId");
 
-export function VersionChoice({ workflow, withAliases = false }: { workflow: Workflow; withAliases?: boolean }) {
+export function VersionSelect({ workflow, withAliases = false }: { workflow: Workflow; withAliases?: boolean }) {
   const { version = "" } = route.useSearch();
   const navigate = route.useNavigate();
   const versions = useQuery(versionsQuery(workflow.workflow_id));
-  const numbers = versions.data?.map((one) => one.version) ?? [workflow.version];
-  const aliases = withAliases ? namedAliases(workflow) : [];
+  const numbers = versions.data?.map(({ version }) => version) ?? [workflow.version];
+  const aliases = withAliases ? customAliases(workflow) : [];
   return (
-    <Choice
+    <Select
       label="Version"
-      hidden
+      hideLabel
       value={version}
       options={[
-        ["", `Newest (${workflow.version})`],
-        ...aliases.map(([alias, told]) => [alias, `${alias} (${told})`] as const),
+        ["", `Latest (${workflow.version})`],
+        ...aliases.map(([alias, targets]) => [alias, `${alias} (${targets})`] as const),
         ...numbers.map((number) => [String(number), `Version ${number}`] as const),
       ]}
       onChange={(event) =>
         void navigate({
-          search: (before) => workflowSearchOf({ ...before, version: event.target.value }),
+          search: (before) => parseWorkflowSearch({ ...before, version: event.target.value }),
           replace: true,
         })
       }
@@ -35,15 +35,15 @@ export function VersionChoice({ workflow, withAliases = false }: { workflow: Wor
   );
 }
 
-/** The aliases that somebody made, each with where it points. */
-function namedAliases(workflow: Workflow): [string, string][] {
+/** The custom aliases with their target versions. */
+function customAliases(workflow: Workflow): [string, string][] {
   return Object.entries(workflow.aliases ?? {})
     .filter(([alias]) => alias !== "latest")
     .map(([alias, targets]) => [alias, targets.map((target) => `${target.version}`).join(" or ")]);
 }
 
-/** The number of the version that is meant; of an alias that splits, the one with the largest share. */
-export function numberOf(workflow: Workflow, version: string | undefined): number {
+/** The number of a version or alias; for a split alias, the version with the largest weight. */
+export function versionNumber(workflow: Workflow, version: string | undefined): number {
   if (version === undefined) {
     return workflow.version;
   }

@@ -1,65 +1,57 @@
-// Differences between two jobs in words.
+// Describes differences between two jobs.
 
-import type { Json, Node } from "../../api/types";
-import { between, duration } from "../../lib/format";
-import { attemptsOf, type Difference, type DifferenceKind, nodeOf } from "../model/compare";
-import type { JobState, NodeState } from "../model/state";
-
-/** One of the two jobs: its state, and its nodes with their outputs. */
-export interface Side {
-  jobId: string;
-  state: JobState;
-  nodes: ReadonlyMap<string, Node>;
-}
+import type { Json } from "../../api/types";
+import { formatDuration, secondsBetween } from "../../lib/format";
+import { type ComparedJob, type Difference, type DifferenceKind, findNode } from "../model/compare";
+import type { NodeState } from "../model/state";
 
 const PREVIEW_LENGTH = 160;
 
-export const KIND_WORDS: Record<DifferenceKind, string> = {
-  status: "State",
+export const KIND_NAMES: Record<DifferenceKind, string> = {
+  status: "Status",
   error: "Error",
   attempts: "Attempts",
   output: "Output",
-  only_left: "Only on the left",
-  only_right: "Only on the right",
+  only_left: "Left only",
+  only_right: "Right only",
   duration: "Duration",
 };
 
-/** What the first difference means. */
-export function explained({ nodeId, kind }: Difference, left: Side, right: Side): string {
-  const [one, other] = [nodeOf(left.state, nodeId), nodeOf(right.state, nodeId)];
+export function describeDifference({ nodeId, kind }: Difference, left: ComparedJob, right: ComparedJob): string {
+  const [leftNode, rightNode] = [findNode(left.state, nodeId), findNode(right.state, nodeId)];
   switch (kind) {
     case "status":
-      return `${nodeId} is ${one?.status} on the left and ${other?.status} on the right. Everything before it went alike.`;
+      return `${nodeId} is ${leftNode?.status} on the left and ${rightNode?.status} on the right. All nodes before it are equal.`;
     case "error":
-      return `${nodeId} failed in both jobs, but with different errors.`;
+      return `${nodeId} failed in both jobs with different errors.`;
     case "attempts":
-      return `${nodeId} took ${one ? attemptsOf(one) : 0} attempts on the left and ${other ? attemptsOf(other) : 0} on the right.`;
+      return `${nodeId} took ${leftNode?.attempt ?? 0} attempts on the left and ${rightNode?.attempt ?? 0} on the right.`;
     case "output":
-      return `${nodeId} completed in both jobs and gave back something else. What follows had another input.`;
+      return `${nodeId} completed in both jobs with different outputs. Downstream nodes had different inputs.`;
     case "only_left":
-      return `Only the left job's version has the node ${nodeId}.`;
+      return `Only the version of the left job has the node ${nodeId}.`;
     case "only_right":
-      return `Only the right job's version has the node ${nodeId}.`;
+      return `Only the version of the right job has the node ${nodeId}.`;
     case "duration":
-      return `${nodeId} took ${tookText(one)} on the left and ${tookText(other)} on the right.`;
+      return `${nodeId} took ${durationText(leftNode)} on the left and ${durationText(rightNode)} on the right.`;
   }
 }
 
-/** What stands on one side of a difference. */
-export function sideText({ nodeId, kind }: Difference, side: Side): string {
-  const node = nodeOf(side.state, nodeId);
+/** The value of one job for a difference. */
+export function sideText({ nodeId, kind }: Difference, job: ComparedJob): string {
+  const node = findNode(job.state, nodeId);
   if (!node) {
-    return "not there";
+    return "missing";
   }
   switch (kind) {
     case "error":
       return node.error?.message ?? "";
     case "attempts":
-      return String(attemptsOf(node));
+      return String(node.attempt);
     case "output":
-      return previewOf(side.nodes.get(nodeId)?.output ?? null);
+      return previewOf(job.outputs.get(nodeId) ?? null);
     case "duration":
-      return tookText(node);
+      return durationText(node);
     default:
       return node.status;
   }
@@ -67,13 +59,13 @@ export function sideText({ nodeId, kind }: Difference, side: Side): string {
 
 export function previewOf(value: Json | undefined): string {
   if (value === undefined) {
-    return "not there";
+    return "missing";
   }
   const text = JSON.stringify(value);
   return text.length > PREVIEW_LENGTH ? `${text.slice(0, PREVIEW_LENGTH)}…` : text;
 }
 
-function tookText(node: NodeState | undefined): string {
-  const seconds = node ? between(node.startedAt, node.endedAt) : null;
-  return seconds === null ? "–" : duration(seconds);
+function durationText(node: NodeState | undefined): string {
+  const seconds = node ? secondsBetween(node.startedAt, node.endedAt) : null;
+  return seconds === null ? "–" : formatDuration(seconds);
 }

@@ -1,26 +1,26 @@
-// The other job of a comparison, out of the last ones of the same workflow.
+// Chooses the other job of a comparison from the latest jobs of the workflow.
 
 import { useQuery } from "@tanstack/react-query";
 import { jobsQuery } from "../../api/queries";
 import type { Job } from "../../api/types";
-import { Button, Empty, Panel } from "../../components/controls";
-import { Loaded } from "../../components/query_result";
+import { Button, EmptyState, Panel } from "../../components/controls";
+import { QueryResult } from "../../components/query_result";
 import { Status } from "../../components/status";
-import { Ago, Took } from "../../components/time";
+import { Duration, RelativeTime } from "../../components/time";
 import { shortId } from "../links";
 import { preview } from "../list/jobs_table";
 
-const SHOWN_MAX = 30;
+const JOBS_MAX = 30;
 
-export function ChooseOther({ job, onChoose }: { job: Job; onChoose(jobId: string): void }) {
-  const jobs = useQuery(jobsQuery({ workflow_id: job.workflow_id, limit: SHOWN_MAX }));
+export function JobPicker({ job, onChoose }: { job: Job; onChoose(jobId: string): void }) {
+  const jobs = useQuery(jobsQuery({ workflow_id: job.workflow_id, limit: JOBS_MAX }));
   return (
-    <Panel title={`Compare with another job of ${job.workflow_id}`}>
-      <Loaded query={jobs}>
+    <Panel title={`Jobs of ${job.workflow_id}`}>
+      <QueryResult query={jobs}>
         {({ items }) => {
-          const others = items.filter((one) => one.job_id !== job.job_id);
+          const others = items.filter(({ job_id }) => job_id !== job.job_id);
           return others.length === 0 ? (
-            <Empty title="There is no other job of this workflow">Run it again, then compare the two.</Empty>
+            <EmptyState title="No other jobs">Run the workflow again, then compare the jobs.</EmptyState>
           ) : (
             <ul className="divide-y divide-line/60">
               {others.map((other) => (
@@ -31,7 +31,8 @@ export function ChooseOther({ job, onChoose }: { job: Job; onChoose(jobId: strin
                   <span className="font-mono text-xs">{shortId(other.job_id)}</span>
                   <span className="text-muted">@{other.version}</span>
                   <span className="text-muted">
-                    <Ago at={other.created_at} />, <Took start={other.started_at} end={other.completed_at} />
+                    <RelativeTime at={other.created_at} />,{" "}
+                    <Duration start={other.started_at} end={other.completed_at} />
                   </span>
                   <span className="hidden min-w-0 flex-1 truncate font-mono text-xs text-muted md:inline">
                     {preview(other.input_data)}
@@ -48,7 +49,7 @@ export function ChooseOther({ job, onChoose }: { job: Job; onChoose(jobId: strin
             </ul>
           );
         }}
-      </Loaded>
+      </QueryResult>
     </Panel>
   );
 }

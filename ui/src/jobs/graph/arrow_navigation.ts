@@ -1,61 +1,65 @@
-// From one unit to the next by arrow keys: along edges, and to those beside it.
+// Moves between units by arrow keys: along edges, and within a column.
 
-import type { Drawn } from "../model/groups";
+import type { UnitGraph } from "../model/groups";
 import type { Layout } from "./layout_types";
 import { boxOf } from "./scene";
 
-export type Way = "ArrowLeft" | "ArrowRight" | "ArrowUp" | "ArrowDown";
+export type ArrowKey = "ArrowLeft" | "ArrowRight" | "ArrowUp" | "ArrowDown";
 
-const ALONG: Record<Layout["direction"], { on: Way; back: Way; before: Way }> = {
-  right: { on: "ArrowRight", back: "ArrowLeft", before: "ArrowUp" },
-  down: { on: "ArrowDown", back: "ArrowUp", before: "ArrowLeft" },
+const KEYS: Record<Layout["direction"], { forward: ArrowKey; back: ArrowKey; previous: ArrowKey }> = {
+  right: { forward: "ArrowRight", back: "ArrowLeft", previous: "ArrowUp" },
+  down: { forward: "ArrowDown", back: "ArrowUp", previous: "ArrowLeft" },
 };
 
-/** The unit that an arrow key leads to; the same one where there is no further. */
-export function next(layout: Layout, drawn: Drawn, unit: number, way: Way): number {
-  const { on, back, before } = ALONG[layout.direction];
-  const here = drawn.units[unit];
-  if (here === undefined) {
+/** The unit that an arrow key leads to; the same unit at the edge of the graph. */
+export function nextUnit(layout: Layout, unitGraph: UnitGraph, unit: number, key: ArrowKey): number {
+  const { forward, back, previous } = KEYS[layout.direction];
+  const current = unitGraph.units[unit];
+  if (current === undefined) {
     return unit;
   }
-  if (way === on || way === back) {
-    return nearest(layout, shownOf(drawn, way === on ? here.children : here.parents), unit);
+  if (key === forward) {
+    return nearest(layout, withMembersOf(unitGraph, current.children), unit);
   }
-  return beside(layout, unit, way === before ? -1 : 1);
+  if (key === back) {
+    return nearest(layout, withMembersOf(unitGraph, current.parents), unit);
+  }
+  return neighborInColumn(layout, unit, key === previous ? -1 : 1);
 }
 
-/** In place of an opened group its members. */
-function shownOf(drawn: Drawn, units: readonly number[]): number[] {
+/** Replace expanded groups by their members. */
+function withMembersOf(unitGraph: UnitGraph, units: readonly number[]): number[] {
   return units.flatMap((unit) => {
-    const { inside = -1, members = [] } = drawn.units[unit] ?? {};
-    return inside < 0 ? [unit] : members.map((_, place) => inside + place);
+    const { firstMember = -1, members = [] } = unitGraph.units[unit] ?? {};
+    return firstMember < 0 ? [unit] : members.map((_, index) => firstMember + index);
   });
 }
 
-function acrossOf(layout: Layout, unit: number): number {
+/** The center of a unit across the direction of the edges. */
+function centerAcross(layout: Layout, unit: number): number {
   const { x, y, width, height } = boxOf(layout, unit);
   return layout.direction === "right" ? y + height / 2 : x + width / 2;
 }
 
-function alongOf(layout: Layout, unit: number): number {
+/** The center of a unit along the direction of the edges. */
+function centerAlong(layout: Layout, unit: number): number {
   const { x, y, width, height } = boxOf(layout, unit);
   return layout.direction === "right" ? x + width / 2 : y + height / 2;
 }
 
 function nearest(layout: Layout, units: readonly number[], unit: number): number {
-  const here = acrossOf(layout, unit);
-  const distance = (other: number) => Math.abs(acrossOf(layout, other) - here);
+  const center = centerAcross(layout, unit);
+  const distance = (other: number) => Math.abs(centerAcross(layout, other) - center);
   return units.reduce((best, other) => (best === unit || distance(other) < distance(best) ? other : best), unit);
 }
 
-/** The next one in the same column. */
-function beside(layout: Layout, unit: number, step: 1 | -1): number {
-  const [along, across] = [alongOf(layout, unit), acrossOf(layout, unit)];
+function neighborInColumn(layout: Layout, unit: number, step: 1 | -1): number {
+  const [along, across] = [centerAlong(layout, unit), centerAcross(layout, unit)];
   let best = unit;
   let bestDistance = Number.POSITIVE_INFINITY;
   for (let other = 0; other < layout.x.length; other++) {
-    const distance = (acrossOf(layout, other) - across) * step;
-    if (distance > 0.5 && distance < bestDistance && Math.abs(alongOf(layout, other) - along) < 1) {
+    const distance = (centerAcross(layout, other) - across) * step;
+    if (distance > 0.5 && distance < bestDistance && Math.abs(centerAlong(layout, other) - along) < 1) {
       [best, bestDistance] = [other, distance];
     }
   }

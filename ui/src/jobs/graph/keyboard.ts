@@ -1,59 +1,60 @@
-// What the keys do on a graph.
+// Keyboard shortcuts of the graph.
 
 import type { KeyboardEvent } from "react";
-import type { Way } from "./arrow_navigation";
-import type { Stage } from "./graph_renderer";
+import type { ArrowKey } from "./arrow_navigation";
+import type { Camera } from "./camera";
 
-const NEARER = 1.25;
-const PUSH_PIXELS = 80;
-const PUSHES: Record<string, [dx: number, dy: number]> = {
-  ArrowLeft: [PUSH_PIXELS, 0],
-  ArrowRight: [-PUSH_PIXELS, 0],
-  ArrowUp: [0, PUSH_PIXELS],
-  ArrowDown: [0, -PUSH_PIXELS],
+const ZOOM_FACTOR = 1.25;
+const PAN_PIXELS = 80;
+const PAN_KEYS: Record<string, [dx: number, dy: number]> = {
+  ArrowLeft: [PAN_PIXELS, 0],
+  ArrowRight: [-PAN_PIXELS, 0],
+  ArrowUp: [0, PAN_PIXELS],
+  ArrowDown: [0, -PAN_PIXELS],
 };
 
-interface Doings {
-  stage: Stage;
-  isOnUnit: boolean;
-  walk(way: Way): void;
-  enter(): void;
-  leave(): void;
+interface KeyActions {
+  camera: Camera;
+  /** Whether a unit has the keyboard cursor. */
+  hasCursor: boolean;
+  move(key: ArrowKey): void;
+  activate(): void;
+  clear(): void;
 }
 
-/** Whether the key meant something here. Arrows go from node to node, or move the view where there is none. */
-export function onKey(event: KeyboardEvent, { stage, isOnUnit, walk, enter, leave }: Doings): boolean {
+/** Handle a key and return whether it has a meaning. Arrows move the cursor, or the camera without a cursor. */
+export function handleKey(event: KeyboardEvent, { camera, hasCursor, move, activate, clear }: KeyActions): boolean {
   if (event.ctrlKey || event.metaKey || event.altKey) {
     return false;
   }
-  const push = PUSHES[event.key];
-  if (push && isOnUnit && !event.shiftKey) {
-    walk(event.key as Way);
+  const pan = PAN_KEYS[event.key];
+  if (pan && hasCursor && !event.shiftKey) {
+    move(event.key as ArrowKey);
     return true;
   }
-  if (push) {
-    stage.push(...push);
+  if (pan) {
+    camera.pan(...pan);
     return true;
   }
   switch (event.key) {
     case "+":
     case "=":
-      stage.zoom(NEARER);
+      camera.zoom(ZOOM_FACTOR);
       return true;
     case "-":
-      stage.zoom(1 / NEARER);
+      camera.zoom(1 / ZOOM_FACTOR);
       return true;
     case "0":
-      stage.fit(true);
+      camera.fit(true);
       return true;
     case "Enter":
-      enter();
+      activate();
       return true;
     case "Escape":
-      if (isOnUnit) {
-        leave();
+      if (hasCursor) {
+        clear();
       }
-      return isOnUnit;
+      return hasCursor;
     default:
       return false;
   }

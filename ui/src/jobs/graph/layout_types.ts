@@ -1,4 +1,4 @@
-// What a layout is asked for and what it answers: plain arrays, which cross to the worker and back without copies.
+// Requests and results of the layout: typed arrays, which are cheap to pass to and from the worker.
 
 export type Direction = "right" | "down";
 
@@ -6,39 +6,39 @@ export interface LayoutRequest {
   direction: Direction;
   widths: Float32Array;
   heights: Float32Array;
-  /** Pairs of units: from, to. */
+  /** Pairs of units: from and to. */
   edges: Int32Array;
 }
 
 export interface Layout {
   direction: Direction;
-  /** Left upper corners. */
+  /** Top left corners. */
   x: Float32Array;
   y: Float32Array;
   widths: Float32Array;
   heights: Float32Array;
   edges: Int32Array;
-  /** Places (x, y) that edges pass through between other units; those of edge n begin at bendStarts[n]. */
+  /** Points (x, y) of edges between their ends; those of edge n begin at bendStarts[n]. */
   bends: Float32Array;
   bendStarts: Int32Array;
   width: number;
   height: number;
 }
 
-/** The same for two requests only if their layouts are the same, as far as 64 bits tell. */
-export function keyOf(request: LayoutRequest): string {
-  let one = 0x811c9dc5;
-  let other = 0x9e3779b9;
-  const take = (value: number) => {
-    one = Math.imul(one ^ value, 16_777_619);
-    other = Math.imul(other + value, 0x85ebca6b) ^ (other >>> 13);
+/** A 64-bit hash of a request. */
+export function cacheKey(request: LayoutRequest): string {
+  let low = 0x811c9dc5;
+  let high = 0x9e3779b9;
+  const add = (value: number) => {
+    low = Math.imul(low ^ value, 16_777_619);
+    high = Math.imul(high + value, 0x85ebca6b) ^ (high >>> 13);
   };
-  take(request.direction === "right" ? 1 : 2);
-  take(request.widths.length);
-  request.widths.forEach(take);
-  request.heights.forEach(take);
-  request.edges.forEach(take);
-  return `${(one >>> 0).toString(36)}.${(other >>> 0).toString(36)}`;
+  add(request.direction === "right" ? 1 : 2);
+  add(request.widths.length);
+  request.widths.forEach(add);
+  request.heights.forEach(add);
+  request.edges.forEach(add);
+  return `${(low >>> 0).toString(36)}.${(high >>> 0).toString(36)}`;
 }
 
 export function unitCount(layout: { widths: Float32Array }): number {

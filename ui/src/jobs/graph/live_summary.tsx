@@ -1,26 +1,26 @@
-// How the job goes, for those who do not see the graph; told anew every few seconds at most.
+// The progress of a job for screen readers, announced every few seconds at most.
 
 import { useEffect, useRef, useState } from "react";
 import type { JobState } from "../model/state";
-import { summaryOf } from "./tones";
+import { describeProgress } from "./tones";
 
-const EVERY_MS = 3_000;
+const INTERVAL_MS = 3_000;
 
-export function Spoken({ state }: { state: JobState | null }) {
-  const told = state === null ? "" : summaryOf(state);
-  const [text, setText] = useState(told);
-  const saidAt = useRef(0);
+export function LiveSummary({ state }: { state: JobState | null }) {
+  const latest = state === null ? "" : describeProgress(state);
+  const [announced, setAnnounced] = useState(latest);
+  const announcedAt = useRef(0);
   useEffect(() => {
-    const wait = Math.max(0, saidAt.current + EVERY_MS - performance.now());
+    const delay = Math.max(0, announcedAt.current + INTERVAL_MS - performance.now());
     const timer = setTimeout(() => {
-      saidAt.current = performance.now();
-      setText(told);
-    }, wait);
+      announcedAt.current = performance.now();
+      setAnnounced(latest);
+    }, delay);
     return () => clearTimeout(timer);
-  }, [told]);
+  }, [latest]);
   return (
     <p className="sr-only" aria-live="polite">
-      {text}
+      {announced}
     </p>
   );
 }

@@ -1,17 +1,17 @@
-// Things in a row, each as near as can be to where it wants to be, in their order and without overlap.
+// Places items in a row without overlap, in order, as close as possible to their preferred positions.
 
-/** The middles that lie the least (by squares) from the wanted ones: isotonic regression, in linear time. */
-export function settled(wanted: readonly number[], sizes: readonly number[], gap: number): number[] {
-  // Measured from where each thing would stand in a tight row, "no overlap" means "does not decrease".
-  const tight: number[] = [];
-  let at = 0;
-  sizes.forEach((size, place) => {
-    at += place === 0 ? 0 : (sizes[place - 1] as number) / 2 + gap + size / 2;
-    tight.push(at);
+/** Return the centers with the least squared distance to the preferred ones: isotonic regression, in linear time. */
+export function removeOverlaps(preferred: readonly number[], sizes: readonly number[], gap: number): number[] {
+  // Relative to the positions in a packed row, "no overlap" means "not decreasing".
+  const packed: number[] = [];
+  let position = 0;
+  sizes.forEach((size, index) => {
+    position += index === 0 ? 0 : (sizes[index - 1] as number) / 2 + gap + size / 2;
+    packed.push(position);
   });
   const blocks: { sum: number; count: number }[] = [];
-  wanted.forEach((middle, place) => {
-    let block = { sum: middle - (tight[place] as number), count: 1 };
+  preferred.forEach((center, index) => {
+    let block = { sum: center - (packed[index] as number), count: 1 };
     let last = blocks.at(-1);
     while (last !== undefined && last.sum / last.count >= block.sum / block.count) {
       block = { sum: last.sum + block.sum, count: last.count + block.count };
@@ -20,11 +20,11 @@ export function settled(wanted: readonly number[], sizes: readonly number[], gap
     }
     blocks.push(block);
   });
-  const found: number[] = [];
+  const centers: number[] = [];
   for (const { sum, count } of blocks) {
-    for (let place = 0; place < count; place++) {
-      found.push(sum / count + (tight[found.length] as number));
+    for (let item = 0; item < count; item++) {
+      centers.push(sum / count + (packed[centers.length] as number));
     }
   }
-  return found;
+  return centers;
 }

@@ -1,8 +1,8 @@
-// The states of a job as its graph shows them: a tone for each unit and each edge, and counts of all.
+// The tones of units and styles of edges in a graph, by the state of a job.
 
 import { type Tone, toneOf } from "../../components/status";
-import { count, plural } from "../../lib/format";
-import type { Drawn } from "../model/groups";
+import { formatCount, pluralize } from "../../lib/format";
+import type { UnitGraph } from "../model/groups";
 import type { JobState } from "../model/state";
 
 export const TONES: readonly Tone[] = [
@@ -15,8 +15,8 @@ export const TONES: readonly Tone[] = [
   "skipped",
   "cancelled",
 ];
-/** A unit of a definition, which has no state. */
-export const PLAIN = 255;
+/** The tone of units without a state. */
+export const NO_TONE = 255;
 
 const PENDING = TONES.indexOf("pending");
 const READY = TONES.indexOf("ready");
@@ -27,53 +27,54 @@ const FAILED = TONES.indexOf("failed");
 const SKIPPED = TONES.indexOf("skipped");
 const CANCELLED = TONES.indexOf("cancelled");
 
-export type EdgeLook = "idle" | "lit" | "flowing" | "failed" | "skipped";
+export type EdgeStyle = "idle" | "completed" | "active" | "failed" | "skipped";
 
-const numbers = new Map<string, number>();
+const toneIndexes = new Map<string, number>();
 
-export function toneNumber(status: string): number {
-  let number = numbers.get(status);
-  if (number === undefined) {
-    number = TONES.indexOf(toneOf(status));
-    numbers.set(status, number);
+/** The index of the tone of a status. */
+export function toneIndex(status: string): number {
+  let index = toneIndexes.get(status);
+  if (index === undefined) {
+    index = TONES.indexOf(toneOf(status));
+    toneIndexes.set(status, index);
   }
-  return number;
+  return index;
 }
 
-/** By unit the number of its tone. */
-export function tonesOf(drawn: Drawn, state: JobState | null): Uint8Array {
-  const tones = new Uint8Array(drawn.units.length);
+/** The tone index of each unit. */
+export function tonesOf(unitGraph: UnitGraph, state: JobState | null): Uint8Array {
+  const tones = new Uint8Array(unitGraph.units.length);
   if (state === null) {
-    return tones.fill(PLAIN);
+    return tones.fill(NO_TONE);
   }
-  drawn.units.forEach((unit, number) => {
+  unitGraph.units.forEach((unit, number) => {
     const first = state.nodes[unit.members[0] as number];
     tones[number] =
-      unit.kind === "node" ? toneNumber(first?.status ?? "pending") : groupTone(countsOf(state, unit.members));
+      unit.kind === "node" ? toneIndex(first?.status ?? "pending") : groupTone(countTones(state, unit.members));
   });
   return tones;
 }
 
-/** How many of these nodes, or of all, have each tone. */
-export function countsOf(state: JobState, members?: readonly number[]): number[] {
+/** Count the tones of the given nodes, or of all nodes. */
+export function countTones(state: JobState, members?: readonly number[]): number[] {
   const counts = TONES.map(() => 0);
-  const count = (status: string) => {
-    const tone = toneNumber(status);
+  const add = (status: string) => {
+    const tone = toneIndex(status);
     counts[tone] = (counts[tone] ?? 0) + 1;
   };
   if (members === undefined) {
     for (const node of state.nodes) {
-      count(node.status);
+      add(node.status);
     }
   } else {
     for (const member of members) {
-      count(state.nodes[member]?.status ?? "pending");
+      add(state.nodes[member]?.status ?? "pending");
     }
   }
   return counts;
 }
 
-/** A group shows the worst of its members, or else the one that is under way. */
+/** The tone of a group: failed if a member failed, otherwise that of the most active member. */
 export function groupTone(counts: readonly number[]): number {
   const has = (tone: number) => (counts[tone] ?? 0) > 0;
   for (const tone of [FAILED, RUNNING, WAITING, READY, CANCELLED]) {
@@ -87,37 +88,37 @@ export function groupTone(counts: readonly number[]): number {
   return has(COMPLETED) ? COMPLETED : SKIPPED;
 }
 
-function lookBetween(from: number, to: number): EdgeLook {
-  if (from === PLAIN) {
+function styleBetween(from: number, to: number): EdgeStyle {
+  if (from === NO_TONE) {
     return "idle";
   }
   if (from === SKIPPED || to === SKIPPED) {
     return "skipped";
   }
   if (from === FAILED) {
-    // One that may fail lets those after it go on.
-    return to === FAILED || to === CANCELLED || to === PENDING ? "failed" : "lit";
+    // With allow_failure, downstream nodes run after a failure.
+    return to === FAILED || to === CANCELLED || to === PENDING ? "failed" : "completed";
   }
   if (from !== COMPLETED) {
     return "idle";
   }
-  return to === RUNNING ? "flowing" : "lit";
+  return to === RUNNING ? "active" : "completed";
 }
 
-// Asked for tens of thousands of edges at a time.
-const EDGE_LOOKS = [...TONES.keys(), PLAIN].map((from) => TONES.map((_, to) => lookBetween(from, to)));
+// Precomputed: it is used for tens of thousands of edges at once.
+const EDGE_STYLES = [...TONES.keys(), NO_TONE].map((from) => TONES.map((_, to) => styleBetween(from, to)));
 
-export function edgeLook(from: number, to: number): EdgeLook {
-  return EDGE_LOOKS[from]?.[to] ?? "idle";
+export function edgeStyle(from: number, to: number): EdgeStyle {
+  return EDGE_STYLES[from]?.[to] ?? "idle";
 }
 
 /** "8 completed, 1 failed". */
-export function toldCounts(counts: readonly number[]): string {
-  const told = TONES.map((tone, number) => [counts[number] ?? 0, tone] as const);
-  return told.flatMap(([many, tone]) => (many > 0 ? [`${count(many)} ${tone}`] : [])).join(", ");
+export function describeCounts(counts: readonly number[]): string {
+  const parts = TONES.map((tone, index) => [counts[index] ?? 0, tone] as const);
+  return parts.flatMap(([count, tone]) => (count > 0 ? [`${formatCount(count)} ${tone}`] : [])).join(", ");
 }
 
 /** "12 nodes: 8 completed, 1 failed". */
-export function summaryOf(state: JobState): string {
-  return `${plural(state.nodes.length, "node")}: ${toldCounts(countsOf(state))}`;
+export function describeProgress(state: JobState): string {
+  return `${pluralize(state.nodes.length, "node")}: ${describeCounts(countTones(state))}`;
 }

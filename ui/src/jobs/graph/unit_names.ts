@@ -1,41 +1,41 @@
-// What units are called.
+// Names of units, and the search for nodes by name.
 
-import { count } from "../../lib/format";
+import { formatCount } from "../../lib/format";
 import type { Graph } from "../model/graph";
 import type { Unit } from "../model/groups";
 
-export function nameOf(graph: Graph, unit: Pick<Unit, "kind" | "id" | "members">): string {
+export function unitName(graph: Graph, unit: Pick<Unit, "kind" | "id" | "members">): string {
   if (unit.kind === "node") {
     return unit.id;
   }
-  return `${count(unit.members.length)} × ${graph.nodes[unit.members[0] as number]?.handler ?? ""}`;
+  return `${formatCount(unit.members.length)} × ${graph.nodes[unit.members[0] as number]?.handler ?? ""}`;
 }
 
-/** With places for a line to break after the signs that join words. */
-export function breakable(name: string): string {
+/** Allow line breaks after separators. */
+export function withLineBreaks(name: string): string {
   return name.replaceAll(/[_.-]/g, "$&\u200b");
 }
 
-/** The ids that have a text in them: those that begin with it first, at most so many. */
-export function found(graph: Graph, text: string, most: number): string[] {
-  const wanted = text.trim().toLowerCase();
-  if (wanted === "") {
+/** Return node ids that contain a text; those that begin with it come first. */
+export function searchNodes(graph: Graph, text: string, limit: number): string[] {
+  const query = text.trim().toLowerCase();
+  if (query === "") {
     return [];
   }
-  const begin: string[] = [];
-  const within: string[] = [];
+  const prefixMatches: string[] = [];
+  const otherMatches: string[] = [];
   for (const { id } of graph.nodes) {
-    const at = id.toLowerCase().indexOf(wanted);
-    if (at === 0) {
-      begin.push(id);
-    } else if (at > 0 && within.length < most) {
-      within.push(id);
+    const index = id.toLowerCase().indexOf(query);
+    if (index === 0) {
+      prefixMatches.push(id);
+    } else if (index > 0 && otherMatches.length < limit) {
+      otherMatches.push(id);
     }
-    if (begin.length >= most) {
+    if (prefixMatches.length >= limit) {
       break;
     }
   }
-  // The whole id before longer ones that begin with it.
-  begin.sort((one, other) => one.length - other.length);
-  return [...begin, ...within].slice(0, most);
+  // The exact match comes first.
+  prefixMatches.sort((one, other) => one.length - other.length);
+  return [...prefixMatches, ...otherMatches].slice(0, limit);
 }

@@ -1,69 +1,69 @@
-// Where the view goes by itself: to the whole at first, to what is selected, to a group that was opened or closed.
+// Moves the camera: to the whole graph at first, to the selected unit, and to a group that was expanded or collapsed.
 
 import { type RefObject, useEffect, useRef } from "react";
 import type { Graph } from "../model/graph";
-import type { Drawn } from "../model/groups";
-import type { Stage } from "./graph_renderer";
+import type { UnitGraph } from "../model/groups";
+import type { GraphRenderer } from "./graph_renderer";
 import { boxOf, type Scene } from "./scene";
 import type { Size } from "./viewport";
 
-/** Near enough to read. */
 const READING_SCALE = 0.8;
-/** Near enough to find a node that was selected before the graph was there. */
-const FIRST_SCALE = 0.45;
+/** The scale for a node that was selected before the graph was loaded. */
+const INITIAL_SCALE = 0.45;
 
-interface Viewed {
-  stage: Stage | null;
+interface CameraFocus {
+  renderer: GraphRenderer | null;
   scene: Scene | null;
   screen: Size;
   graph: Graph;
-  drawn: Drawn;
+  unitGraph: UnitGraph;
   selected: number;
-  /** The group that was opened or closed, until the view has gone to it. */
-  turned: RefObject<string | null>;
+  /** The group that was expanded or collapsed, until the camera moved to it. */
+  toggledGroup: RefObject<string | null>;
 }
 
-/** Gives the way to go near a unit, and to what is selected next. */
-export function useView({ stage, scene, screen, graph, drawn, selected, turned }: Viewed): (unit: number) => void {
-  const shown = useRef<unknown[]>([]);
-  const nearest = useRef(0);
+/** Return a function that moves the camera to a unit, at a scale for reading. */
+export function useCameraFocus(focus: CameraFocus): (unit: number) => void {
+  const { renderer, scene, screen, graph, unitGraph, selected, toggledGroup } = focus;
+  const fittedFor = useRef<unknown[]>([]);
+  const nextScaleMin = useRef(0);
   const layout = scene?.layout;
   useEffect(() => {
-    if (!stage || !scene || screen.width === 0) {
+    if (!renderer || !scene || screen.width === 0) {
       return;
     }
-    stage.show(scene);
-    const basis = [stage, graph, scene.layout.direction];
-    if (basis.some((part, at) => part !== shown.current[at])) {
-      shown.current = basis;
-      stage.fit(false);
-      nearest.current = FIRST_SCALE;
+    renderer.show(scene);
+    const drawing = [renderer, graph, scene.layout.direction];
+    if (drawing.some((part, index) => part !== fittedFor.current[index])) {
+      fittedFor.current = drawing;
+      renderer.camera.fit(false);
+      nextScaleMin.current = INITIAL_SCALE;
     }
-  }, [stage, scene, screen, graph]);
+  }, [renderer, scene, screen, graph]);
   useEffect(() => {
-    const id = turned.current;
-    if (!stage || !layout || id === null) {
+    const groupId = toggledGroup.current;
+    if (!renderer || !layout || groupId === null) {
       return;
     }
-    turned.current = null;
-    const unit = drawn.units.findIndex((one) => one.id === id);
+    toggledGroup.current = null;
+    const unit = unitGraph.units.findIndex(({ id }) => id === groupId);
     if (unit >= 0) {
-      stage.fit(true, boxOf(layout, unit));
+      renderer.camera.fit(true, boxOf(layout, unit));
     }
-  }, [stage, layout, drawn, turned]);
+  }, [renderer, layout, unitGraph, toggledGroup]);
   useEffect(() => {
-    if (!stage || !layout || screen.width === 0) {
+    if (!renderer || !layout || screen.width === 0) {
       return;
     }
     if (selected >= 0) {
-      stage.reveal(selected, nearest.current);
-      nearest.current = 0;
-    } else if (nearest.current === FIRST_SCALE) {
-      nearest.current = 0;
+      renderer.reveal(selected, nextScaleMin.current);
+      nextScaleMin.current = 0;
+    } else if (nextScaleMin.current === INITIAL_SCALE) {
+      nextScaleMin.current = 0;
     }
-  }, [stage, layout, selected, screen]);
+  }, [renderer, layout, selected, screen]);
   return (unit) => {
-    stage?.reveal(unit, READING_SCALE);
-    nearest.current = unit === selected ? 0 : READING_SCALE;
+    renderer?.reveal(unit, READING_SCALE);
+    nextScaleMin.current = unit === selected ? 0 : READING_SCALE;
   };
 }

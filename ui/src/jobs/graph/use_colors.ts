@@ -1,9 +1,9 @@
-// The colours of the page for what is drawn on a canvas, renewed when the theme changes.
+// The theme's colors for drawing on a canvas, updated when the theme changes.
 
 import { useEffect, useState } from "react";
 import { TONES } from "./tones";
 
-export interface Colours {
+export interface Colors {
   paper: string;
   surface: string;
   sunken: string;
@@ -11,31 +11,31 @@ export interface Colours {
   ink: string;
   muted: string;
   accent: string;
-  /** By the number of the tone. */
+  /** By the index of the tone. */
   tones: string[];
 }
 
-function read(): Colours {
+function readColors(): Colors {
   const style = getComputedStyle(document.documentElement);
-  const of = (name: string) => style.getPropertyValue(`--${name}`).trim() || "#888888";
+  const color = (name: string) => style.getPropertyValue(`--${name}`).trim() || "#888888";
   return {
-    paper: of("paper"),
-    surface: of("surface"),
-    sunken: of("sunken"),
-    line: of("line"),
-    ink: of("ink"),
-    muted: of("muted"),
-    accent: of("accent"),
-    tones: TONES.map(of),
+    paper: color("paper"),
+    surface: color("surface"),
+    sunken: color("sunken"),
+    line: color("line"),
+    ink: color("ink"),
+    muted: color("muted"),
+    accent: color("accent"),
+    tones: TONES.map(color),
   };
 }
 
-export function useColours(): Colours {
-  const [colours, setColours] = useState(read);
+export function useColors(): Colors {
+  const [colors, setColors] = useState(readColors);
   useEffect(() => {
-    const observer = new MutationObserver(() => setColours(read()));
+    const observer = new MutationObserver(() => setColors(readColors()));
     observer.observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme"] });
     return () => observer.disconnect();
   }, []);
-  return colours;
+  return colors;
 }

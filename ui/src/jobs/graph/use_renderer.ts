@@ -1,43 +1,41 @@
-// A stage for as long as its place is on the page, as large as that place.
+// A renderer for an element of the page, resized with the element.
 
 import { type RefObject, useEffect, useRef, useState } from "react";
-import type { InSight } from "./card_layer";
-import { gestures } from "./gestures";
-import { Stage } from "./graph_renderer";
+import { NO_CARDS } from "./card_layer";
+import { attachGestures } from "./gestures";
+import { GraphRenderer } from "./graph_renderer";
 import type { Size } from "./viewport";
 
-const NOTHING: InSight = { cards: [], isFar: false };
-
-export function useStage(place: RefObject<HTMLDivElement | null>, isStill: boolean) {
+export function useRenderer(container: RefObject<HTMLDivElement | null>, isStatic: boolean) {
   const canvas = useRef<HTMLCanvasElement>(null);
-  const layer = useRef<HTMLDivElement>(null);
-  const [stage, setStage] = useState<Stage | null>(null);
+  const cardElement = useRef<HTMLDivElement>(null);
+  const [renderer, setRenderer] = useState<GraphRenderer | null>(null);
   const [screen, setScreen] = useState<Size>({ width: 0, height: 0 });
-  const [sight, setSight] = useState(NOTHING);
+  const [cards, setCards] = useState(NO_CARDS);
   useEffect(() => {
-    const box = place.current;
-    if (!box || !canvas.current || !layer.current) {
+    const element = container.current;
+    if (!element || !canvas.current || !cardElement.current) {
       return;
     }
-    const made = new Stage(canvas.current, layer.current);
-    made.onInSight = setSight;
+    const created = new GraphRenderer(canvas.current, cardElement.current);
+    created.cardLayer.onChange = setCards;
     const observer = new ResizeObserver(([entry]) => {
       if (entry) {
         const { width, height } = entry.contentRect;
-        made.resize({ width, height });
+        created.resize({ width, height });
         setScreen({ width, height });
       }
     });
-    observer.observe(box);
-    const stopGestures = isStill ? undefined : gestures(box, made);
-    setStage(made);
+    observer.observe(element);
+    const detachGestures = isStatic ? undefined : attachGestures(element, created.camera);
+    setRenderer(created);
     return () => {
       observer.disconnect();
-      stopGestures?.();
-      made.stop();
-      setStage(null);
-      setSight(NOTHING);
+      detachGestures?.();
+      created.stop();
+      setRenderer(null);
+      setCards(NO_CARDS);
     };
-  }, [place, isStill]);
-  return { stage, screen, sight, canvas, layer };
+  }, [container, isStatic]);
+  return { renderer, screen, cards, canvas, cardElement };
 }

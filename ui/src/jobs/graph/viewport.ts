@@ -1,7 +1,7 @@
-// Which part of a drawing is looked at, and how near.
+// Geometry of the viewport: which part of the drawing is visible, and at which scale.
 
-export interface Camera {
-  /** Where the drawing's origin is on the screen. */
+export interface Viewport {
+  /** Position of the drawing's origin on the screen. */
   x: number;
   y: number;
   scale: number;
@@ -19,69 +19,66 @@ export interface Box extends Size {
 
 const SCALE_MAX = 1.8;
 const SCALE_MIN = 0.004;
-/** One may step back so far that the whole takes this share of what it could. */
-const STEP_BACK_SHARE = 0.6;
+/** Zooming out ends when the drawing fills this share of the screen. */
+const ZOOM_OUT_SHARE = 0.6;
 const FIT_SCALE_MAX = 1.15;
-/** What stays free around the whole; the search and the buttons lie above it. */
-const SIDE_PIXELS = 36;
-const HEAD_PIXELS = 54;
-/** So much of the drawing stays in sight, whichever way it is pushed. */
-const KEPT_PIXELS = 70;
+/** Margins of a fitted drawing. The search field and buttons cover the top. */
+const MARGIN_X_PIXELS = 36;
+const MARGIN_Y_PIXELS = 54;
+/** This much of the drawing stays visible when it is moved. */
+const VISIBLE_PIXELS_MIN = 70;
 
-export function fitted(box: Box, screen: Size): Camera {
-  const room = {
-    width: Math.max(40, screen.width - 2 * SIDE_PIXELS),
-    height: Math.max(40, screen.height - 2 * HEAD_PIXELS),
+/** Center a box on the screen, as large as possible. */
+export function fitBox(box: Box, screen: Size): Viewport {
+  const available = {
+    width: Math.max(40, screen.width - 2 * MARGIN_X_PIXELS),
+    height: Math.max(40, screen.height - 2 * MARGIN_Y_PIXELS),
   };
-  const scale = clamped(
-    Math.min(room.width / Math.max(1, box.width), room.height / Math.max(1, box.height), FIT_SCALE_MAX),
+  const scale = clampScale(
+    Math.min(available.width / Math.max(1, box.width), available.height / Math.max(1, box.height), FIT_SCALE_MAX),
   );
-  return {
-    x: (screen.width - box.width * scale) / 2 - box.x * scale,
-    y: (screen.height - box.height * scale) / 2 - box.y * scale,
-    scale,
-  };
+  return centerBox(box, screen, scale);
 }
 
-/** Nearer or farther, with what is at this place of the screen kept there. */
-export function zoomed(camera: Camera, factor: number, x: number, y: number, least = SCALE_MIN): Camera {
-  const scale = Math.max(Math.min(least, camera.scale), clamped(camera.scale * factor));
-  const ratio = scale / camera.scale;
-  return { x: x - (x - camera.x) * ratio, y: y - (y - camera.y) * ratio, scale };
-}
-
-/** The scale from which on it is not worth while to step back further. */
-export function leastScale(drawing: Size, screen: Size): number {
-  return STEP_BACK_SHARE * Math.min(1, fitted({ x: 0, y: 0, ...drawing }, screen).scale);
-}
-
-/** Moved back so far that the drawing does not get lost. */
-export function kept(camera: Camera, drawing: Size, screen: Size): Camera {
-  const { scale } = camera;
-  const within = (at: number, drawn: number, seen: number) =>
-    Math.min(Math.max(at, KEPT_PIXELS - drawn * scale), seen - KEPT_PIXELS);
-  return {
-    x: within(camera.x, drawing.width, screen.width),
-    y: within(camera.y, drawing.height, screen.height),
-    scale,
-  };
-}
-
-/** The part of the drawing that is on the screen, and so many pixels around it. */
-export function seen(camera: Camera, screen: Size, margin = 0): Box {
-  return {
-    x: (-margin - camera.x) / camera.scale,
-    y: (-margin - camera.y) / camera.scale,
-    width: (screen.width + 2 * margin) / camera.scale,
-    height: (screen.height + 2 * margin) / camera.scale,
-  };
-}
-
-export function centred(box: Box, screen: Size, scale: number): Camera {
+export function centerBox(box: Box, screen: Size, scale: number): Viewport {
   return {
     x: screen.width / 2 - (box.x + box.width / 2) * scale,
     y: screen.height / 2 - (box.y + box.height / 2) * scale,
     scale,
+  };
+}
+
+/** Zoom by a factor and keep the point (x, y) of the screen in place. */
+export function zoomAt(viewport: Viewport, factor: number, x: number, y: number, scaleMin = SCALE_MIN): Viewport {
+  const scale = Math.max(Math.min(scaleMin, viewport.scale), clampScale(viewport.scale * factor));
+  const ratio = scale / viewport.scale;
+  return { x: x - (x - viewport.x) * ratio, y: y - (y - viewport.y) * ratio, scale };
+}
+
+/** The smallest useful scale of a drawing. */
+export function minScale(drawing: Size, screen: Size): number {
+  return ZOOM_OUT_SHARE * Math.min(1, fitBox({ x: 0, y: 0, ...drawing }, screen).scale);
+}
+
+/** Move the viewport so that a part of the drawing stays visible. */
+export function keepVisible(viewport: Viewport, drawing: Size, screen: Size): Viewport {
+  const { scale } = viewport;
+  const clamp = (offset: number, drawingSize: number, screenSize: number) =>
+    Math.min(Math.max(offset, VISIBLE_PIXELS_MIN - drawingSize * scale), screenSize - VISIBLE_PIXELS_MIN);
+  return {
+    x: clamp(viewport.x, drawing.width, screen.width),
+    y: clamp(viewport.y, drawing.height, screen.height),
+    scale,
+  };
+}
+
+/** The visible part of the drawing, extended by a margin in pixels. */
+export function visibleBox(viewport: Viewport, screen: Size, margin = 0): Box {
+  return {
+    x: (-margin - viewport.x) / viewport.scale,
+    y: (-margin - viewport.y) / viewport.scale,
+    width: (screen.width + 2 * margin) / viewport.scale,
+    height: (screen.height + 2 * margin) / viewport.scale,
   };
 }
 
@@ -94,13 +91,13 @@ export function contains(outer: Box, inner: Box): boolean {
   );
 }
 
-/** Between two cameras; the scale changes by equal factors, so that the way looks even. */
-export function between(from: Camera, to: Camera, share: number): Camera {
-  const scale = from.scale * (to.scale / from.scale) ** share;
-  const along = to.scale === from.scale ? share : (scale - from.scale) / (to.scale - from.scale);
-  return { x: from.x + (to.x - from.x) * along, y: from.y + (to.y - from.y) * along, scale };
+/** Interpolate between two viewports. The scale changes by equal factors, which looks even. */
+export function interpolate(from: Viewport, to: Viewport, progress: number): Viewport {
+  const scale = from.scale * (to.scale / from.scale) ** progress;
+  const share = to.scale === from.scale ? progress : (scale - from.scale) / (to.scale - from.scale);
+  return { x: from.x + (to.x - from.x) * share, y: from.y + (to.y - from.y) * share, scale };
 }
 
-function clamped(scale: number): number {
+function clampScale(scale: number): number {
   return Math.min(SCALE_MAX, Math.max(SCALE_MIN, scale));
 }

@@ -1,47 +1,47 @@
 import { expect, test } from "vitest";
-import { Batched } from "./frame_notifier";
+import { FrameNotifier } from "./frame_notifier";
 
-function framed() {
+function createNotifier() {
   const frames: (() => void)[] = [];
-  const batched = new Batched((draw) => frames.push(draw));
-  return { batched, frames, draw: () => frames.splice(0).forEach((frame) => void frame()) };
+  const notifier = new FrameNotifier((callback) => frames.push(callback));
+  return { notifier, frames, runFrames: () => frames.splice(0).forEach((frame) => void frame()) };
 }
 
-test("a thousand changes within a frame are told once", () => {
-  const { batched, frames, draw } = framed();
-  let heard = 0;
-  batched.subscribe(() => heard++);
+test("a thousand changes within a frame notify once", () => {
+  const { notifier, frames, runFrames } = createNotifier();
+  let notified = 0;
+  notifier.subscribe(() => notified++);
   for (let change = 0; change < 1000; change++) {
-    batched.changed();
+    notifier.notify();
   }
   expect(frames).toHaveLength(1);
-  expect(heard).toBe(0);
-  draw();
-  expect(heard).toBe(1);
-  expect(batched.version()).toBe(1);
+  expect(notified).toBe(0);
+  runFrames();
+  expect(notified).toBe(1);
+  expect(notifier.version()).toBe(1);
 });
 
-test("a change after the frame is told with the next one", () => {
-  const { batched, draw } = framed();
-  batched.changed();
-  draw();
-  batched.changed();
-  draw();
-  expect(batched.version()).toBe(2);
+test("a change after a frame notifies with the next one", () => {
+  const { notifier, runFrames } = createNotifier();
+  notifier.notify();
+  runFrames();
+  notifier.notify();
+  runFrames();
+  expect(notifier.version()).toBe(2);
 });
 
-test("the version stays the same until the frame, so that React does not draw in between", () => {
-  const { batched } = framed();
-  batched.changed();
-  expect(batched.version()).toBe(0);
+test("the version does not change before the frame", () => {
+  const { notifier } = createNotifier();
+  notifier.notify();
+  expect(notifier.version()).toBe(0);
 });
 
-test("who has gone hears nothing", () => {
-  const { batched, draw } = framed();
-  let heard = 0;
-  const leave = batched.subscribe(() => heard++);
-  leave();
-  batched.changed();
-  draw();
-  expect(heard).toBe(0);
+test("an unsubscribed listener is not notified", () => {
+  const { notifier, runFrames } = createNotifier();
+  let notified = 0;
+  const unsubscribe = notifier.subscribe(() => notified++);
+  unsubscribe();
+  notifier.notify();
+  runFrames();
+  expect(notified).toBe(0);
 });

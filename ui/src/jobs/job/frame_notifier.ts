@@ -1,37 +1,37 @@
-// Tells React of changes once a frame, however many there were: what changed is read by version, never copied.
+// Notifies React of changes at most once per frame. Readers compare versions; nothing is copied.
 
-export type Schedule = (draw: () => void) => void;
+export type ScheduleFrame = (callback: () => void) => void;
 
-export class Batched {
-  private told = 0;
-  private isDue = false;
+export class FrameNotifier {
+  private notifiedCount = 0;
+  private isScheduled = false;
   private readonly listeners = new Set<() => void>();
-  private readonly schedule: Schedule;
+  private readonly scheduleFrame: ScheduleFrame;
 
-  constructor(schedule: Schedule = (draw) => requestAnimationFrame(draw)) {
-    this.schedule = schedule;
+  constructor(scheduleFrame: ScheduleFrame = (callback) => requestAnimationFrame(callback)) {
+    this.scheduleFrame = scheduleFrame;
   }
 
-  /** Something changed; those who listen hear of it with the next frame. */
-  changed(): void {
-    if (this.isDue) {
+  /** Notify the listeners with the next frame. */
+  notify(): void {
+    if (this.isScheduled) {
       return;
     }
-    this.isDue = true;
-    this.schedule(() => {
-      this.isDue = false;
-      this.told += 1;
+    this.isScheduled = true;
+    this.scheduleFrame(() => {
+      this.isScheduled = false;
+      this.notifiedCount += 1;
       for (const listener of this.listeners) {
         listener();
       }
     });
   }
 
-  // Bound: React is given these two as they are.
+  // Arrow functions, because useSyncExternalStore calls them without `this`.
   readonly subscribe = (listener: () => void): (() => void) => {
     this.listeners.add(listener);
     return () => this.listeners.delete(listener);
   };
 
-  readonly version = (): number => this.told;
+  readonly version = (): number => this.notifiedCount;
 }

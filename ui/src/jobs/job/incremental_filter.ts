@@ -1,28 +1,28 @@
-// Keeps what passes a test out of a list that grows: only what is new is looked at again.
+// Filters a growing list; only new items are tested.
 
-export class Sieve<T> {
-  private readonly test: (item: T) => boolean;
+export class IncrementalFilter<T> {
+  private readonly matches: (item: T) => boolean;
   private source: readonly T[] | null = null;
-  private seen = 0;
-  private kept: T[] = [];
+  private testedCount = 0;
+  private result: T[] = [];
 
-  constructor(test: (item: T) => boolean) {
-    this.test = test;
+  constructor(matches: (item: T) => boolean) {
+    this.matches = matches;
   }
 
-  /** What passes; the same list as before, longer. */
-  of(source: readonly T[]): readonly T[] {
-    if (source !== this.source || source.length < this.seen) {
+  /** Return the matching items. The result of a longer list is the same array, extended. */
+  apply(source: readonly T[]): readonly T[] {
+    if (source !== this.source || source.length < this.testedCount) {
       this.source = source;
-      this.seen = 0;
-      this.kept = [];
+      this.testedCount = 0;
+      this.result = [];
     }
-    for (; this.seen < source.length; this.seen++) {
-      const item = source[this.seen] as T;
-      if (this.test(item)) {
-        this.kept.push(item);
+    for (; this.testedCount < source.length; this.testedCount++) {
+      const item = source[this.testedCount] as T;
+      if (this.matches(item)) {
+        this.result.push(item);
       }
     }
-    return this.kept;
+    return this.result;
   }
 }

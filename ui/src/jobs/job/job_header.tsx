@@ -1,36 +1,34 @@
-// The head of a job's page: what it is, how it stands, when it was, and why it failed.
+// The header of a job page: workflow, status, times, actions and error.
 
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
-import { at, get } from "../../api/client";
+import { apiPath, get } from "../../api/client";
 import type { Definition, Job, NodeError, Page, Run } from "../../api/types";
 import { CopyButton } from "../../components/copy_button";
 import { Status } from "../../components/status";
-import { Ago, Moment, Took } from "../../components/time";
-import { hasEnded } from "../job_status";
+import { Duration, RelativeTime, Timestamp } from "../../components/time";
+import { isFinished } from "../job_status";
 import { WorkflowLink } from "../links";
 import type { JobState } from "../model/state";
-import { ErrorBox } from "../node/node_error_box";
+import { NodeErrorBox } from "../node/node_error_box";
 import { JobActions } from "./job_actions";
 
-// A connection that is back within this time was not missed.
-const LOST_MS = 1_500;
-const RUNS_LOOKED_AT = 100;
+// Shorter interruptions are not shown.
+const CONNECTION_LOST_MS = 1_500;
+const RUNS_SEARCHED = 100;
 
-export interface Head {
+export interface JobHeaderProps {
   job: Job;
-  /** How it stands by its events; null before they are there. */
+  /** The state by the events of the job; null before they are loaded. */
   latest: JobState | null;
   definition: Definition | undefined;
-  isLost: boolean;
-  goOn(): void;
+  isConnectionLost: boolean;
+  onResumed(): void;
 }
 
-export function JobHead({ job, latest, definition, isLost, goOn }: Head) {
-  const known = latest !== null && latest.seq > 0;
-  const status = known ? latest.status : job.status;
-  const [startedAt, endedAt] = known ? [latest.startedAt, latest.endedAt] : [job.started_at, job.completed_at];
+export function JobHeader({ job, latest, definition, isConnectionLost, onResumed }: JobHeaderProps) {
+  const { status, startedAt, endedAt, error } = currentState(job, latest);
   return (
     <header className="mb-3">
       <div className="flex flex-wrap items-start justify-between gap-3">
@@ -44,82 +42,91 @@ export function JobHead({ job, latest, definition, isLost, goOn }: Head) {
           <div className="mt-0.5 flex flex-wrap items-center gap-x-4 gap-y-0.5 text-muted">
             <span className="inline-flex items-center font-mono text-xs">
               {job.job_id}
-              <CopyButton text={job.job_id} label="Copy the id of the job" />
+              <CopyButton text={job.job_id} label="Copy job id" />
             </span>
             <span>
-              created <Ago at={job.created_at} />
+              Created <RelativeTime at={job.created_at} />
             </span>
             {startedAt !== null && (
               <span>
-                {hasEnded(status) ? "took" : "for"} <Took start={startedAt} end={endedAt} />
+                Duration <Duration start={startedAt} end={endedAt} />
               </span>
             )}
-            <More job={job} status={status} definition={definition} />
+            <JobDetails job={job} status={status} definition={definition} />
           </div>
         </div>
         <div className="flex flex-wrap items-center gap-2">
-          <JobActions job={job} status={status} goOn={goOn} />
+          <JobActions job={job} status={status} onResumed={onResumed} />
         </div>
       </div>
-      <Lost isLost={isLost && !hasEnded(status)} />
-      <JobError error={known ? latest.error : job.error} latest={latest} />
+      <ConnectionStatus isLost={isConnectionLost && !isFinished(status)} />
+      <JobError error={error} latest={latest} />
     </header>
   );
 }
 
-/** What only some jobs have. */
-function More({ job, status, definition }: { job: Job; status: string; definition: Definition | undefined }) {
+/** The state of a finished job comes from the API, that of an active job from its events. */
+function currentState(job: Job, latest: JobState | null) {
+  const isLive = latest !== null && latest.seq > 0;
+  if (isLive && !(isFinished(job.status) && isFinished(latest.status))) {
+    const { status, startedAt, endedAt, error } = latest;
+    return { status, startedAt, endedAt, error };
+  }
+  return { status: job.status, startedAt: job.started_at, endedAt: job.completed_at, error: job.error };
+}
+
+/** Details that only some jobs have. */
+function JobDetails({ job, status, definition }: { job: Job; status: string; definition: Definition | undefined }) {
   return (
     <>
       {job.scheduled_at && status === "pending" && (
         <span>
-          begins <Moment at={job.scheduled_at} />
+          Starts <Timestamp at={job.scheduled_at} />
         </span>
       )}
-      {job.priority !== 0 && <span>priority {job.priority}</span>}
-      {job.idempotency_key && <span className="break-all">key {job.idempotency_key}</span>}
-      {definition && hasRuns(definition) && <OfRun job={job} />}
+      {job.priority !== 0 && <span>Priority {job.priority}</span>}
+      {job.idempotency_key && <span className="break-all">Key {job.idempotency_key}</span>}
+      {definition && hasRuns(definition) && <RunOfJob job={job} />}
     </>
   );
 }
 
-const OF_RUNS = ["schedule", "constraints", "actions", "run_retry"];
+const RUN_KEYS = ["schedule", "constraints", "actions", "run_retry"];
 
 function hasRuns(definition: Definition): boolean {
-  return OF_RUNS.some((key) => definition[key] !== undefined && definition[key] !== null);
+  return RUN_KEYS.some((key) => definition[key] !== undefined && definition[key] !== null);
 }
 
-/** The run around this job; only runs know their jobs. */
-function OfRun({ job }: { job: Job }) {
-  const query = { workflow_id: job.workflow_id, limit: RUNS_LOOKED_AT };
+/** The run of this job. Jobs do not reference their run, so it is searched in the latest runs. */
+function RunOfJob({ job }: { job: Job }) {
+  const query = { workflow_id: job.workflow_id, limit: RUNS_SEARCHED };
   const runs = useQuery({
     queryKey: ["runs", query],
-    queryFn: ({ signal }) => get<Page<Run>>(at("runs"), query, signal),
+    queryFn: ({ signal }) => get<Page<Run>>(apiPath("runs"), query, signal),
   });
-  const run = runs.data?.items.find((one) => one.job_id === job.job_id);
+  const run = runs.data?.items.find(({ job_id }) => job_id === job.job_id);
   return run ? (
     <span>
-      {run.origin},{" "}
       <Link to="/runs/$runId" params={{ runId: run.run_id }} className="text-accent hover:underline">
-        its run
+        Run ({run.origin})
       </Link>
     </span>
   ) : null;
 }
 
-function Lost({ isLost }: { isLost: boolean }) {
+function ConnectionStatus({ isLost }: { isLost: boolean }) {
   const [isShown, setShown] = useState(false);
   useEffect(() => {
     if (!isLost) {
       setShown(false);
       return;
     }
-    const timer = setTimeout(() => setShown(true), LOST_MS);
+    const timer = setTimeout(() => setShown(true), CONNECTION_LOST_MS);
     return () => clearTimeout(timer);
   }, [isLost]);
   return (
     <p role="status" className={isShown ? "mt-1 text-waiting" : "sr-only"}>
-      {isShown ? "Connection lost, trying again…" : ""}
+      {isShown ? "Connection lost, reconnecting…" : ""}
     </p>
   );
 }
@@ -128,12 +135,12 @@ function JobError({ error, latest }: { error: NodeError | null; latest: JobState
   if (!error) {
     return null;
   }
-  // The node knows more of its failure than the job does.
+  // The error of the node has more details than the error of the job.
   const number = latest?.graph.index.get(error.node_id ?? "");
-  const ofNode = number === undefined ? null : (latest?.nodes[number]?.error ?? null);
+  const nodeError = number === undefined ? null : (latest?.nodes[number]?.error ?? null);
   return (
     <div className="mt-2">
-      <ErrorBox error={{ ...ofNode, ...error, traceback: undefined }}>
+      <NodeErrorBox error={{ ...nodeError, ...error, traceback: undefined }}>
         {error.node_id && (
           <>
             <span className="text-muted"> in node </span>
@@ -147,7 +154,7 @@ function JobError({ error, latest }: { error: NodeError | null; latest: JobState
             </Link>
           </>
         )}
-      </ErrorBox>
+      </NodeErrorBox>
     </div>
   );
 }

@@ -1,13 +1,13 @@
-// What the parts of a job's page show: one job at one moment.
+// Props of the views of a job page: one job at one point in time.
 
 import type { JobState } from "../model/state";
 import type { LiveJob } from "./live_job";
 
-export interface Shown {
+export interface JobViewProps {
   live: LiveJob;
-  /** Changed in place; who draws it is drawn again with every version. */
+  /** Changed in place; views render again with every version. */
   state: JobState;
-  /** The event after which the job is shown; undefined is now. */
+  /** Sequence number of the event after which the job is shown; undefined for the present. */
   at: number | undefined;
   version: number;
 }

@@ -1,34 +1,34 @@
-// Reads the events of single iterations, which are many, once somebody wants them.
+// A button that loads the events of iterations, which may be many.
 
 import { useState } from "react";
 import { Button } from "../../components/controls";
-import { ProblemBox } from "../../components/query_result";
-import { count } from "../../lib/format";
-import { ITEM_EVENTS_MAX, type LiveJob } from "./live_job";
+import { ErrorAlert } from "../../components/query_result";
+import { formatCount } from "../../lib/format";
+import { ITERATION_EVENTS_MAX, type LiveJob } from "./live_job";
 
-/** Nothing for a job without loops, or whose items are read. */
-export function ItemsButton({ live, children }: { live: LiveJob; children: string }) {
-  const [problem, setProblem] = useState<unknown>(null);
-  if (problem !== null) {
-    return <ProblemBox error={problem} title="The items' events were not read" />;
+/** Renders nothing for jobs without loops and after the events are loaded. */
+export function LoadIterationsButton({ live, children }: { live: LiveJob; children: string }) {
+  const [error, setError] = useState<unknown>(null);
+  if (error !== null) {
+    return <ErrorAlert error={error} title="Loading iteration events failed" />;
   }
-  if (live.itemsRead !== null) {
+  if (live.iterationEventsRead !== null) {
     return (
       <span role="status" className="text-xs text-muted">
-        Reading the events of items: {count(live.itemsRead)}
+        Loading iteration events: {formatCount(live.iterationEventsRead)}
       </span>
     );
   }
-  if (live.hasItems || !live.graph.nodes.some((node) => node.isLoop)) {
+  if (live.hasIterationEvents || !live.graph.nodes.some((node) => node.isLoop)) {
     return null;
   }
-  const about = live.hasEnded ? `Up to ${count(ITEM_EVENTS_MAX)} events` : "They can be read once the job has ended";
+  const title = live.isFinished ? `Up to ${formatCount(ITERATION_EVENTS_MAX)} events` : "Available when the job ends";
   return (
     <Button
       className="!h-7 !px-2 text-xs"
-      disabled={!live.hasEnded}
-      title={about}
-      onClick={() => void live.readItems().catch(setProblem)}
+      disabled={!live.isFinished}
+      title={title}
+      onClick={() => void live.readIterationEvents().catch(setError)}
     >
       {children}
     </Button>

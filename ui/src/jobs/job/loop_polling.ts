@@ -1,38 +1,38 @@
-// Whose counts are out of date: the loops that run, in turn, and those that ended since they were asked about.
+// Chooses the loops whose counts to poll: changed loops, then running ones in turn.
 
 import type { JobState } from "../model/state";
 
-/** So many loops are asked about at a time; with one turn a second, so many requests a second. */
-export const LOOPS_AT_ONCE = 3;
+/** One poll per second sends at most this many requests. */
+export const LOOPS_PER_POLL = 3;
 
-export interface DueLoop {
+export interface LoopToPoll {
   number: number;
-  /** What to remember as known once it was asked about. */
-  known: string;
+  /** Changes with the status of the loop. */
+  version: string;
 }
 
-/** Loops that run come in turn: those asked about the longest ago are first in `counted`. */
-export function dueLoops(state: JobState, counted: Map<number, string>): DueLoop[] {
-  const fresh: DueLoop[] = [];
-  const running: DueLoop[] = [];
+/** `polled` has the version of each polled loop, least recently polled first. */
+export function loopsToPoll(state: JobState, polled: Map<number, string>): LoopToPoll[] {
+  const changed: LoopToPoll[] = [];
+  const running: LoopToPoll[] = [];
   state.graph.nodes.forEach((node, number) => {
     const { status, attempt, endedAt, loop } = state.nodes[number] ?? {};
     if (!node.isLoop || !loop) {
       return;
     }
-    const known = `${status} ${attempt} ${endedAt}`;
-    if (counted.get(number) !== known) {
-      fresh.push({ number, known });
+    const version = `${status} ${attempt} ${endedAt}`;
+    if (polled.get(number) !== version) {
+      changed.push({ number, version });
     } else if (endedAt === null) {
-      running.push({ number, known });
+      running.push({ number, version });
     }
   });
-  const order = [...counted.keys()];
+  const order = [...polled.keys()];
   running.sort((one, other) => order.indexOf(one.number) - order.indexOf(other.number));
-  const due = [...fresh, ...running].slice(0, LOOPS_AT_ONCE);
-  for (const { number } of due) {
-    // Taken out and put back: a map keeps its keys in the order in which they came.
-    counted.delete(number);
+  const loops = [...changed, ...running].slice(0, LOOPS_PER_POLL);
+  for (const { number } of loops) {
+    // The caller adds it again, which moves it to the end of the map.
+    polled.delete(number);
   }
-  return due;
+  return loops;
 }

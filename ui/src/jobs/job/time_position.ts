@@ -1,41 +1,41 @@
-// The moment of a job that is shown: now, or after one of its events. The address says it.
+// The position of time travel: the present, or after an event. Kept in the URL.
 
 import { useEffect, useRef, useState } from "react";
 import type { Event } from "../../api/types";
 
-const SETTLES_MS = 200;
+const DEBOUNCE_MS = 200;
 
-/** What is set is shown at once; the address follows when it rests. Another address sets it too. */
-export function useMoment(
-  inAddress: number | undefined,
-  toAddress: (at: number | undefined) => void,
+/** A change applies at once and updates the URL after a delay. A change of the URL applies too. */
+export function useTimePosition(
+  urlPosition: number | undefined,
+  setUrlPosition: (at: number | undefined) => void,
 ): [number | undefined, (at: number | undefined) => void] {
-  const [at, setAt] = useState(inAddress);
-  const asked = useRef(inAddress);
+  const [at, setAt] = useState(urlPosition);
+  const lastUrlPosition = useRef(urlPosition);
   useEffect(() => {
-    if (inAddress !== asked.current) {
-      asked.current = inAddress;
-      setAt(inAddress);
+    if (urlPosition !== lastUrlPosition.current) {
+      lastUrlPosition.current = urlPosition;
+      setAt(urlPosition);
     }
-  }, [inAddress]);
+  }, [urlPosition]);
   useEffect(() => {
-    if (at === asked.current) {
+    if (at === lastUrlPosition.current) {
       return;
     }
     const timer = setTimeout(() => {
-      asked.current = at;
-      toAddress(at);
-    }, SETTLES_MS);
+      lastUrlPosition.current = at;
+      setUrlPosition(at);
+    }, DEBOUNCE_MS);
     return () => clearTimeout(timer);
-  }, [at, toAddress]);
+  }, [at, setUrlPosition]);
   return [at, setAt];
 }
 
-/** How many events have happened when a clock that plays them says so; never fewer than there were. */
-export function playedUntil(events: readonly Event[], count: number, clock: number): number {
-  let reached = count;
-  while (reached < events.length && Date.parse(events[reached]?.timestamp ?? "") <= clock) {
-    reached++;
+/** Count the events up to a time; at least `count`. */
+export function countPlayed(events: readonly Event[], count: number, time: number): number {
+  let played = count;
+  while (played < events.length && Date.parse(events[played]?.timestamp ?? "") <= time) {
+    played++;
   }
-  return reached;
+  return played;
 }

@@ -1,47 +1,47 @@
-// Where the marks of a time axis stand.
+// Ticks of a time axis.
 
 const STEPS = [1, 2, 5];
 
 export interface Tick {
-  /** Milliseconds from the beginning. */
+  /** Milliseconds from the start. */
   at: number;
   name: string;
 }
 
-/** Marks at round durations, at least so many pixels apart. */
-export function ticks(spanMs: number, widthPx: number, apartPx = 90): Tick[] {
+/** Return ticks at round durations with a minimum distance. */
+export function ticks(spanMs: number, widthPx: number, distancePx = 90): Tick[] {
   if (spanMs <= 0 || widthPx <= 0) {
     return [{ at: 0, name: "0" }];
   }
-  const step = stepOf((spanMs * apartPx) / widthPx);
+  const step = roundStep((spanMs * distancePx) / widthPx);
   const count = Math.floor(spanMs / step) + 1;
-  return Array.from({ length: count }, (_, place) => ({ at: place * step, name: nameOf(place * step) }));
+  return Array.from({ length: count }, (_, index) => ({ at: index * step, name: formatTick(index * step) }));
 }
 
-const ABOVE_A_MINUTE = [60, 120, 300, 600, 1800, 3600, 7200, 21_600, 43_200, 86_400];
+const LONG_STEPS_SECONDS = [60, 120, 300, 600, 1800, 3600, 7200, 21_600, 43_200, 86_400];
 
-/** The smallest round step that is no less. */
-function stepOf(least: number): number {
-  if (least > 30_000) {
-    const seconds = ABOVE_A_MINUTE.find((one) => one * 1000 >= least);
-    return (seconds ?? Math.ceil(least / 86_400_000) * 86_400) * 1000;
+/** The smallest round step of at min `min` milliseconds. */
+function roundStep(min: number): number {
+  if (min > 30_000) {
+    const seconds = LONG_STEPS_SECONDS.find((seconds) => seconds * 1000 >= min);
+    return (seconds ?? Math.ceil(min / 86_400_000) * 86_400) * 1000;
   }
   for (let power = 0.01; ; power *= 10) {
-    const step = STEPS.find((one) => one * power >= least);
+    const step = STEPS.find((step) => step * power >= min);
     if (step !== undefined) {
       return step * power;
     }
   }
 }
 
-function nameOf(milliseconds: number): string {
-  if (milliseconds === 0) {
+function formatTick(toMilliseconds: number): string {
+  if (toMilliseconds === 0) {
     return "0";
   }
-  if (milliseconds < 1000) {
-    return `${round(milliseconds)} ms`;
+  if (toMilliseconds < 1000) {
+    return `${round(toMilliseconds)} ms`;
   }
-  const seconds = milliseconds / 1000;
+  const seconds = toMilliseconds / 1000;
   if (seconds < 60) {
     return `${round(seconds)} s`;
   }
@@ -53,7 +53,7 @@ function nameOf(milliseconds: number): string {
   return `${Math.floor(seconds / 3600)} h${minutes ? ` ${minutes} m` : ""}`;
 }
 
-// Sums of tenths are not exact.
+// Multiples of 0.1 are not exact.
 function round(number: number): number {
   return Math.round(number * 1000) / 1000;
 }

@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
-import { each, REQUESTS_AT_ONCE } from "./bulk_requests";
+import { CONCURRENCY, sendAll } from "./bulk_requests";
 
 const numbers = Array.from({ length: 20 }, (_, number) => number);
 
-test("every item is acted on once", async () => {
+test("one request is sent per item", async () => {
   const seen: number[] = [];
-  await each(
+  await sendAll(
     numbers,
     async (number) => seen.push(number),
     () => {},
@@ -13,25 +13,25 @@ test("every item is acted on once", async () => {
   expect(seen.sort((a, b) => a - b)).toEqual(numbers);
 });
 
-test("only a few requests are out at a time", async () => {
-  let out = 0;
-  let most = 0;
-  await each(
+test("the number of concurrent requests is limited", async () => {
+  let active = 0;
+  let maxActive = 0;
+  await sendAll(
     numbers,
     async () => {
-      out += 1;
-      most = Math.max(most, out);
+      active += 1;
+      maxActive = Math.max(maxActive, active);
       await new Promise((resolve) => setTimeout(resolve, 1));
-      out -= 1;
+      active -= 1;
     },
     () => {},
   );
-  expect(most).toBe(REQUESTS_AT_ONCE);
+  expect(maxActive).toBe(CONCURRENCY);
 });
 
-test("a refusal is kept with its reason and the others go on", async () => {
+test("a failure is returned and does not stop the others", async () => {
   const done: number[] = [];
-  const refused = await each(
+  const failures = await sendAll(
     numbers,
     async (number) => {
       if (number === 3) {
@@ -40,6 +40,6 @@ test("a refusal is kept with its reason and the others go on", async () => {
     },
     (count) => done.push(count),
   );
-  expect(refused).toEqual([{ item: 3, reason: "the job has ended" }]);
+  expect(failures).toEqual([{ item: 3, reason: "the job has ended" }]);
   expect(done.at(-1)).toBe(20);
 });

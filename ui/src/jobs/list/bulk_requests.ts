@@ -1,32 +1,32 @@
-// Does one thing to many jobs, a few requests at a time, and keeps what was refused.
+// Sends a request for each of many items, a few at a time.
 
-export const REQUESTS_AT_ONCE = 4;
+export const CONCURRENCY = 4;
 
-export interface Refused<T> {
+export interface Failure<T> {
   item: T;
   reason: string;
 }
 
-/** Acts on every item; a refusal does not stop the others. `onDone` hears how many are through. */
-export async function each<T>(
+/** Send a request for every item and return the failures. `onProgress` receives the number of finished requests. */
+export async function sendAll<T>(
   items: readonly T[],
-  act: (item: T) => Promise<unknown>,
-  onDone: (done: number) => void,
-): Promise<Refused<T>[]> {
-  const refused: Refused<T>[] = [];
-  const waiting = items.values();
+  request: (item: T) => Promise<unknown>,
+  onProgress: (done: number) => void,
+): Promise<Failure<T>[]> {
+  const failures: Failure<T>[] = [];
+  const queue = items.values();
   let done = 0;
-  const take = async () => {
-    for (const item of waiting) {
+  const work = async () => {
+    for (const item of queue) {
       try {
-        await act(item);
+        await request(item);
       } catch (error) {
-        refused.push({ item, reason: error instanceof Error ? error.message : String(error) });
+        failures.push({ item, reason: error instanceof Error ? error.message : String(error) });
       }
       done += 1;
-      onDone(done);
+      onProgress(done);
     }
   };
-  await Promise.all(Array.from({ length: Math.min(REQUESTS_AT_ONCE, items.length) }, take));
-  return refused;
+  await Promise.all(Array.from({ length: Math.min(CONCURRENCY, items.length) }, work));
+  return failures;
 }

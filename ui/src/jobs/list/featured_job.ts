@@ -1,14 +1,17 @@
-// Which job the list shows in its graph: one that runs, and that one until it has ended and another runs.
+// Chooses the job whose graph is shown above the list.
 
 import type { Job } from "../../api/types";
-import { hasEnded } from "../job_status";
+import { isFinished } from "../job_status";
 
-/** `jobs` are newest first. Without one that runs, the newest; none when there are no jobs. */
-export function watchedOf(before: string | null, jobs: readonly Pick<Job, "job_id" | "status">[]): string | null {
-  const known = jobs.find((job) => job.job_id === before);
-  if (known && !hasEnded(known.status)) {
-    return before;
+/** Keep the current job until it ends and another runs. `jobs` are sorted newest first. */
+export function chooseFeaturedJob(
+  currentId: string | null,
+  jobs: readonly Pick<Job, "job_id" | "status">[],
+): string | null {
+  const current = jobs.find((job) => job.job_id === currentId);
+  if (current && !isFinished(current.status)) {
+    return currentId;
   }
   const running = jobs.find((job) => job.status === "running");
-  return running?.job_id ?? before ?? jobs[0]?.job_id ?? null;
+  return running?.job_id ?? currentId ?? jobs[0]?.job_id ?? null;
 }

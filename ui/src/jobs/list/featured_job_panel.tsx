@@ -1,54 +1,54 @@
-// The graph of a job that runs, live, above the list: what goes on is seen before anything is read.
+// The live graph of a running job above the list.
 
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { versionQuery } from "../../api/queries";
 import type { Job } from "../../api/types";
-import { Button, Panel, textLink } from "../../components/controls";
+import { Button, linkClass, Panel } from "../../components/controls";
 import { Status } from "../../components/status";
-import { Took } from "../../components/time";
+import { Duration } from "../../components/time";
 import { GraphView } from "../graph/graph_view";
 import { useJob } from "../job/use_job";
-import { watchedOf } from "./featured_job";
+import { chooseFeaturedJob } from "./featured_job";
 
-// A larger graph is not loaded only because somebody looks at the list.
+// Larger graphs are not loaded with the list.
 const NODES_MAX = 200;
-const HIDDEN = "windlass.watched.hidden";
+const HIDDEN_KEY = "windlass.featured.hidden";
 
-export function WatchedJob({ jobs }: { jobs: Job[] }) {
-  const [isHidden, setHidden] = useState(() => localStorage.getItem(HIDDEN) !== null);
-  const [before, setBefore] = useState<string | null>(null);
-  const watched = watchedOf(before, jobs);
-  if (watched !== before) {
-    setBefore(watched);
+export function FeaturedJobPanel({ jobs }: { jobs: Job[] }) {
+  const [isHidden, setHidden] = useState(() => localStorage.getItem(HIDDEN_KEY) !== null);
+  const [featuredId, setFeaturedId] = useState<string | null>(null);
+  const nextId = chooseFeaturedJob(featuredId, jobs);
+  if (nextId !== featuredId) {
+    setFeaturedId(nextId);
   }
-  const job = jobs.find((one) => one.job_id === watched);
-  const hide = (isHidden: boolean) => {
+  const job = jobs.find(({ job_id }) => job_id === nextId);
+  const setIsHidden = (isHidden: boolean) => {
     setHidden(isHidden);
     if (isHidden) {
-      localStorage.setItem(HIDDEN, "yes");
+      localStorage.setItem(HIDDEN_KEY, "yes");
     } else {
-      localStorage.removeItem(HIDDEN);
+      localStorage.removeItem(HIDDEN_KEY);
     }
   };
   if (isHidden) {
     return (
-      <Button look="quiet" className="mb-3" onClick={() => hide(false)}>
-        Show what runs
+      <Button variant="ghost" className="mb-3" onClick={() => setIsHidden(false)}>
+        Show graph
       </Button>
     );
   }
-  return job ? <Small key={job.job_id} job={job} onHide={() => hide(true)} /> : null;
+  return job ? <SmallJobOnly key={job.job_id} job={job} onHide={() => setIsHidden(true)} /> : null;
 }
 
-function Small({ job, onHide }: { job: Job; onHide(): void }) {
+function SmallJobOnly({ job, onHide }: { job: Job; onHide(): void }) {
   const version = useQuery(versionQuery(job.workflow_id, job.version));
   const size = version.data?.definition.nodes.length ?? 0;
-  return size > 0 && size <= NODES_MAX ? <Watched jobId={job.job_id} onHide={onHide} /> : null;
+  return size > 0 && size <= NODES_MAX ? <JobGraph jobId={job.job_id} onHide={onHide} /> : null;
 }
 
-function Watched({ jobId, onHide }: { jobId: string; onHide(): void }) {
+function JobGraph({ jobId, onHide }: { jobId: string; onHide(): void }) {
   const { job, live } = useJob(jobId);
   const navigate = useNavigate();
   if (!job.data || !live) {
@@ -66,19 +66,19 @@ function Watched({ jobId, onHide }: { jobId: string; onHide(): void }) {
       className="mb-4"
       title={
         <span className="flex flex-wrap items-center gap-x-3">
-          <Link to="/jobs/$jobId" params={{ jobId }} className={textLink}>
+          <Link to="/jobs/$jobId" params={{ jobId }} className={linkClass}>
             {workflowId}
           </Link>
           <span className="text-sm">
             <Status status={latest.status} />
           </span>
           <span className="text-sm font-normal text-muted">
-            <Took start={latest.startedAt} end={latest.endedAt} />
+            <Duration start={latest.startedAt} end={latest.endedAt} />
           </span>
         </span>
       }
       actions={
-        <Button look="quiet" onClick={onHide}>
+        <Button variant="ghost" onClick={onHide}>
           Hide
         </Button>
       }
@@ -90,7 +90,7 @@ function Watched({ jobId, onHide }: { jobId: string; onHide(): void }) {
           selected={null}
           onSelect={open}
           label={`Graph of ${workflowId}`}
-          isStill
+          isStatic
           className="rounded-b-lg"
         />
       </div>

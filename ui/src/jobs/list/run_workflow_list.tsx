@@ -1,80 +1,80 @@
-// The workflows that can be run now, each with a button that runs it and shows it at once.
+// Workflows with a button that runs one and opens its job.
 
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { useEffect } from "react";
-import { at, send } from "../../api/client";
+import { apiPath, send } from "../../api/client";
 import { workflowsQuery } from "../../api/queries";
 import type { Workflow } from "../../api/types";
-import { Button, Code, Empty } from "../../components/controls";
+import { Button, Code, EmptyState } from "../../components/controls";
 import { Dialog } from "../../components/dialog";
-import { Loaded, ProblemBox } from "../../components/query_result";
+import { ErrorAlert, QueryResult } from "../../components/query_result";
 
-const SHOWN_MAX = 100;
+const WORKFLOWS_MAX = 100;
 
-export function RunDialog({ onClose }: { onClose(): void }) {
+export function RunWorkflowDialog({ onClose }: { onClose(): void }) {
   return (
-    <Dialog title="Run a workflow" onClose={onClose}>
-      <RunList />
+    <Dialog title="Run workflow" onClose={onClose}>
+      <RunWorkflowList />
     </Dialog>
   );
 }
 
-export function RunList() {
-  const workflows = useQuery(workflowsQuery({ limit: SHOWN_MAX }));
+export function RunWorkflowList() {
+  const workflows = useQuery(workflowsQuery({ limit: WORKFLOWS_MAX }));
   const navigate = useNavigate();
   useEffect(() => {
-    // Where Run leads: it should be there before the job is half over.
+    // Preload the page that opens next, so that it shows the job from its start.
     void import("../job/job_page");
   }, []);
   const run = useMutation({
-    mutationFn: (workflowId: string) => send<{ job_id: string }>("POST", at("jobs"), { workflow_id: workflowId }),
+    mutationFn: (workflowId: string) => send<{ job_id: string }>("POST", apiPath("jobs"), { workflow_id: workflowId }),
     onSuccess: ({ job_id }) => navigate({ to: "/jobs/$jobId", params: { jobId: job_id } }),
   });
   return (
-    <Loaded query={workflows}>
+    <QueryResult query={workflows}>
       {({ items }) =>
         items.length === 0 ? (
-          <NothingDeployed />
+          <NoWorkflows />
         ) : (
           <ul className="divide-y divide-line">
             {items.map((workflow) => (
-              <Runnable
+              <WorkflowRow
                 key={workflow.workflow_id}
                 workflow={workflow}
-                busy={run.isPending}
-                problem={run.variables === workflow.workflow_id ? run.error : null}
+                isBusy={run.isPending}
+                error={run.variables === workflow.workflow_id ? run.error : null}
                 onRun={() => run.mutate(workflow.workflow_id)}
               />
             ))}
           </ul>
         )
       }
-    </Loaded>
+    </QueryResult>
   );
 }
 
-function NothingDeployed() {
+function NoWorkflows() {
   return (
-    <Empty title="No workflow is deployed yet">
-      Write one into a file and run <Code>windlass deploy FILE</Code>, or open the{" "}
-      <Link to="/workflows" className="text-accent underline">
-        workflows
+    <EmptyState title="No workflows deployed">
+      Run <Code>windlass deploy FILE</Code>, or{" "}
+      <Link to="/editor" className="text-accent underline">
+        create a workflow
       </Link>
       .
-    </Empty>
+    </EmptyState>
   );
 }
 
-function Runnable({
+function WorkflowRow({
   workflow,
-  busy,
-  problem,
+  isBusy,
+  error,
   onRun,
 }: {
   workflow: Workflow;
-  busy: boolean;
-  problem: Error | null;
+  isBusy: boolean;
+  error: Error | null;
   onRun(): void;
 }) {
   const { workflow_id: workflowId, description } = workflow;
@@ -87,20 +87,20 @@ function Runnable({
           </Link>
           {description && <p className="text-muted">{description}</p>}
         </div>
-        <Button look="main" disabled={busy} aria-label={`Run ${workflowId}`} onClick={onRun}>
+        <Button variant="primary" disabled={isBusy} aria-label={`Run ${workflowId}`} onClick={onRun}>
           Run
         </Button>
       </div>
-      {problem && (
+      {error && (
         <div className="mt-2 space-y-2 text-left">
-          <ProblemBox error={problem} title="It was not started" />
+          <ErrorAlert error={error} title="Start failed" />
           <Link
             to="/workflows/$workflowId"
             params={{ workflowId }}
             search={{ tab: "run" }}
             className="text-accent hover:underline"
           >
-            Fill in its input
+            Enter input
           </Link>
         </div>
       )}

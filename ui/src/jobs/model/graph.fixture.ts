@@ -1,4 +1,4 @@
-// Definitions of given shapes, and a clock, for tests.
+// Workflow definitions and a timer for tests.
 
 import type { Definition, NodeDefinition } from "../../api/types";
 
@@ -9,34 +9,34 @@ export function definition(edges: Record<string, string[]>, handler = "echo"): D
   };
 }
 
-/** One node, many after it, and one after all of them. */
+/** A fan-out from one node and a fan-in to another. */
 export function fan(width: number): Definition {
   const nodes: NodeDefinition[] = [{ id: "first", handler: "echo" }];
-  for (let place = 0; place < width; place++) {
-    nodes.push({ id: `item_${place}`, handler: "sleep", dependencies: ["first"] });
+  for (let index = 0; index < width; index++) {
+    nodes.push({ id: `item_${index}`, handler: "sleep", dependencies: ["first"] });
   }
   const all = nodes.slice(1).map((node) => node.id);
   return { workflow_id: "fan", nodes: [...nodes, { id: "last", handler: "echo", dependencies: all }] };
 }
 
-/** Layers of nodes, each of which waits for a few of the layer before; no two are alike. */
+/** Layers of nodes that each depend on a few nodes of the previous layer; no two have the same neighbors. */
 export function mesh(layers: number, width: number): Definition {
   const nodes: NodeDefinition[] = [];
   for (let layer = 0; layer < layers; layer++) {
-    for (let place = 0; place < width; place++) {
-      const above = [place, (place * 7 + layer) % width, (place + 1) % width];
-      const dependencies = layer === 0 ? [] : [...new Set(above)].map((one) => `n_${layer - 1}_${one}`);
-      nodes.push({ id: `n_${layer}_${place}`, handler: "echo", dependencies });
+    for (let index = 0; index < width; index++) {
+      const parents = [index, (index * 7 + layer) % width, (index + 1) % width];
+      const dependencies = layer === 0 ? [] : [...new Set(parents)].map((parent) => `n_${layer - 1}_${parent}`);
+      nodes.push({ id: `n_${layer}_${index}`, handler: "echo", dependencies });
     }
   }
   return { workflow_id: "mesh", nodes };
 }
 
-/** Milliseconds of processor time of the quickest of a few tries: a busy machine makes any of them slow. */
-export function quickest(act: () => void, tries = 5): number {
+/** CPU milliseconds of the fastest of several tries, since other processes may slow down any of them. */
+export function fastestMs(run: () => void, tries = 5): number {
   const times = Array.from({ length: tries }, () => {
     const before = process.cpuUsage();
-    act();
+    run();
     const { user, system } = process.cpuUsage(before);
     return (user + system) / 1_000;
   });

@@ -1,22 +1,22 @@
 import { expect, test } from "vitest";
-import { adviceOn } from "./error_hints";
+import { errorHint } from "./error_hints";
 
-test("the hint of the error comes before any other", () => {
-  expect(adviceOn({ type: "timeout", hint: "ask for less" })).toBe("ask for less");
+test("the hint of the error comes first", () => {
+  expect(errorHint({ type: "timeout", hint: "request less data" })).toBe("request less data");
 });
 
-test("what failed with a node before it is told to wait for that one", () => {
-  expect(adviceOn({ type: "upstream_failed", retryable: false })).toContain("a node before it failed");
+test("an upstream failure refers to the upstream node", () => {
+  expect(errorHint({ type: "upstream_failed", retryable: false })).toContain("an upstream node failed");
 });
 
-test("the class of a failure helps where its type is not known", () => {
-  expect(adviceOn({ type: "busy", failure_class: "rate_limited" })).toContain("fewer calls");
+test("the failure class is used for unknown types", () => {
+  expect(errorHint({ type: "busy", failure_class: "rate_limited" })).toContain("rate of requests");
 });
 
-test("a refusal of who asked points at the connection", () => {
-  expect(adviceOn({ type: "http_status", status: 403 })).toContain("connection or secret");
+test("denied access refers to the connection", () => {
+  expect(errorHint({ type: "http_status", status: 403 })).toContain("connection or secret");
 });
 
-test("an error of which nothing is known gets no advice", () => {
-  expect(adviceOn({ type: "busy", message: "later" })).toBeNull();
+test("an unknown error has no hint", () => {
+  expect(errorHint({ type: "busy", message: "later" })).toBeNull();
 });

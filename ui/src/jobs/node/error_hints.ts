@@ -1,42 +1,42 @@
-// What somebody can do about an error, by what is known of it.
+// Hints on how to fix an error, by its type.
 
 import type { NodeError } from "../../api/types";
 
 const BY_TYPE: Record<string, string> = {
-  upstream_failed: "It never ran: a node before it failed. Mend that one, then retry the job.",
-  cancelled: "Retry the job to run what was cancelled; what completed keeps its output.",
-  timeout: "It took longer than its timeout allows. Raise the timeout, or give it less to do.",
-  node_timeout: "It took longer than its timeout allows. Raise timeout_seconds, or give it less to do.",
-  loop_timeout: "The loop took longer than its timeout allows. Raise the timeout or its concurrency.",
-  template_failed: "A template could not be filled in. Compare it with the values that it reads.",
-  handler_not_found: "No handler has this name. Mend the name, or start a worker that has the handler.",
-  params_invalid: "The params below do not fit the handler. Mend them in the workflow, or the input they are made of.",
-  output_invalid: "A handler gives back JSON of a bounded size. Give back less, or write it to a sink.",
-  code_invalid: "The code does not compile. Mend it in the workflow and deploy that.",
-  exit_code: "The program said that it failed; its last words are in the message and in the logs.",
-  command_unusable: "The worker has no such program, or may not run it.",
-  connection_failed: "The other side did not answer. Retry once it is there again.",
-  connection_unknown: "No connection has this name on the worker. Set it there, or mend the name.",
-  worker_lost: "The process that ran it died. When that happens again, look at the worker's memory.",
+  upstream_failed: "The node did not run because an upstream node failed. Fix that node, then retry the job.",
+  cancelled: "Retry the job to run the cancelled nodes. Completed nodes keep their output.",
+  timeout: "The timeout was exceeded. Raise the timeout or reduce the work.",
+  node_timeout: "The timeout was exceeded. Raise timeout_seconds or reduce the work.",
+  loop_timeout: "The timeout of the loop was exceeded. Raise the timeout or the concurrency.",
+  template_failed: "A template could not be rendered. Check the values that it refers to.",
+  handler_not_found: "No worker has this handler. Check the name, or start a worker with the handler.",
+  params_invalid: "The params do not match the handler. Fix the workflow, or the input that the params refer to.",
+  output_invalid: "The output must be JSON of limited size. Return less, or write to a sink.",
+  code_invalid: "The code does not compile. Fix it in the workflow and deploy again.",
+  exit_code: "The program exited with an error. Its last output is in the message and in the logs.",
+  command_unusable: "The program does not exist on the worker or is not executable.",
+  connection_failed: "The remote server did not respond. Retry when it is available.",
+  connection_unknown: "The worker has no connection with this name. Configure it, or fix the name.",
+  worker_lost: "The worker process died. If it happens again, check the memory of the worker.",
 };
 
 const BY_CLASS: Record<string, string> = {
-  timeout: "It took longer than it may. Raise the timeout, or give it less to do.",
-  rate_limited: "The other side asks for fewer calls. A limit on the loop's concurrency or a longer backoff helps.",
-  infra: "The cause lies outside the handler. Retry once the machine or service it needs is well.",
+  timeout: "The timeout was exceeded. Raise the timeout or reduce the work.",
+  rate_limited: "The remote server limits the rate of requests. Limit the loop's concurrency or raise the backoff.",
+  infra: "The cause is outside the handler. Retry when the machine or service is available.",
 };
 
-/** A way out, or null where only the message can tell. The error's own hint comes first. */
-export function adviceOn(error: NodeError): string | null {
-  const known = error.hint ?? BY_TYPE[error.type ?? ""] ?? BY_CLASS[error.failure_class ?? ""];
-  if (known) {
-    return known;
+/** Return a hint, or null if only the message can help. A hint of the error itself comes first. */
+export function errorHint(error: NodeError): string | null {
+  const hint = error.hint ?? BY_TYPE[error.type ?? ""] ?? BY_CLASS[error.failure_class ?? ""];
+  if (hint) {
+    return hint;
   }
   if (error.status === 401 || error.status === 403) {
-    return "The other side refused who asked. Look at the connection or secret that the params name.";
+    return "The remote server denied access. Check the connection or secret in the params.";
   }
   if (error.retryable === false) {
-    return "Another attempt would fail the same way. Mend the input or the workflow, then retry.";
+    return "Another attempt would fail too. Fix the input or the workflow, then retry.";
   }
   return null;
 }

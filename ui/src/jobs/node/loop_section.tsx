@@ -1,51 +1,55 @@
-// How far a loop came, and its items, page by page.
+// The progress of a loop and its iterations.
 
 import { keepPreviousData, useInfiniteQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { at, get } from "../../api/client";
-import { LIVE_MS } from "../../api/queries";
+import { apiPath, get } from "../../api/client";
+import { LIVE_INTERVAL_MS } from "../../api/queries";
 import type { Page, Task } from "../../api/types";
-import { Choice, More } from "../../components/controls";
-import { Loaded } from "../../components/query_result";
-import { FILLS, StatusIcon } from "../../components/status";
-import { Took } from "../../components/time";
-import { count, plural } from "../../lib/format";
+import { LoadMore, Select } from "../../components/controls";
+import { QueryResult } from "../../components/query_result";
+import { FILL_CLASSES, StatusIcon, statusText } from "../../components/status";
+import { Duration } from "../../components/time";
+import { formatCount, pluralize } from "../../lib/format";
 import type { LoopCounts, NodeState } from "../model/state";
-import { ErrorBox } from "./node_error_box";
-import { Value } from "./node_values";
-import { Folded, Section } from "./section";
+import { NodeErrorBox } from "./node_error_box";
+import { ValueView } from "./node_values";
+import { Collapsible, Section } from "./section";
 
 const PAGE_SIZE = 50;
-const STATES = ["completed", "failed", "running", "waiting", "skipped", "cancelled"] as const;
-const CHOICES = ["pending", "dispatched", "running", "waiting", "completed", "failed", "skipped", "cancelled"];
+const COUNTED_STATUSES = ["completed", "failed", "running", "waiting", "skipped", "cancelled"] as const;
+const STATUSES = ["pending", "dispatched", "running", "waiting", "completed", "failed", "skipped", "cancelled"];
 
 interface LoopProps {
   jobId: string;
   nodeId: string;
-  shown: NodeState;
+  node: NodeState;
   isPast: boolean;
-  /** Whether the counts are those of the moment that is shown. */
-  isCounted: boolean;
+  /** Whether the counts are known for the time shown. */
+  hasCounts: boolean;
 }
 
-export function LoopSection({ jobId, nodeId, shown, isPast, isCounted }: LoopProps) {
-  if (shown.loop === null) {
+export function LoopSection({ jobId, nodeId, node, isPast, hasCounts }: LoopProps) {
+  if (node.loop === null) {
     return null;
   }
   return (
     <Section title="Loop">
-      {isCounted ? (
-        <Counts loop={shown.loop} />
+      {hasCounts ? (
+        <Counts loop={node.loop} />
       ) : (
-        <p className="text-muted">
-          {plural(shown.loop.total, "item")}. How far they were is known once the events of items are read.
-        </p>
+        <p className="text-muted">{pluralize(node.loop.total, "iteration")}. Load iteration events to see progress.</p>
       )}
       {!isPast && (
         <div className="mt-2">
-          <Folded title="Items">
-            <Items key={nodeId} jobId={jobId} nodeId={nodeId} isLive={shown.endedAt === null} attempt={shown.attempt} />
-          </Folded>
+          <Collapsible title="Iterations">
+            <Iterations
+              key={nodeId}
+              jobId={jobId}
+              nodeId={nodeId}
+              isLive={node.endedAt === null}
+              attempt={node.attempt}
+            />
+          </Collapsible>
         </div>
       )}
     </Section>
@@ -53,93 +57,100 @@ export function LoopSection({ jobId, nodeId, shown, isPast, isCounted }: LoopPro
 }
 
 function Counts({ loop }: { loop: LoopCounts }) {
-  const left = loop.total - STATES.reduce((sum, state) => sum + loop[state], 0);
+  const pending = loop.total - COUNTED_STATUSES.reduce((sum, status) => sum + loop[status], 0);
+  const statuses = COUNTED_STATUSES.filter((status) => loop[status] > 0);
   return (
     <>
       <div className="flex h-2.5 overflow-hidden rounded-full bg-sunken" aria-hidden="true">
-        {STATES.filter((state) => loop[state] > 0).map((state) => (
-          <div key={state} className={FILLS[state]} style={{ width: `${(loop[state] / loop.total) * 100}%` }} />
+        {statuses.map((status) => (
+          <div
+            key={status}
+            className={FILL_CLASSES[status]}
+            style={{ width: `${(loop[status] / loop.total) * 100}%` }}
+          />
         ))}
       </div>
       <ul className="mt-1.5 flex flex-wrap gap-x-4 gap-y-1 text-xs tabular-nums">
-        {STATES.filter((state) => loop[state] > 0).map((state) => (
-          <li key={state} className="inline-flex items-center gap-1">
-            <StatusIcon status={state} size={13} />
-            {count(loop[state])} {state}
+        {statuses.map((status) => (
+          <li key={status} className="inline-flex items-center gap-1">
+            <StatusIcon status={status} size={13} />
+            {formatCount(loop[status])} {status}
           </li>
         ))}
-        {left > 0 && <li className="text-muted">{count(left)} not begun</li>}
-        <li className="text-muted">of {count(loop.total)}</li>
+        {pending > 0 && <li className="text-muted">{formatCount(pending)} pending</li>}
+        <li className="text-muted">of {formatCount(loop.total)}</li>
       </ul>
     </>
   );
 }
 
-interface ItemsProps {
+interface IterationsProps {
   jobId: string;
   nodeId: string;
   isLive: boolean;
   attempt: number;
 }
 
-function Items({ jobId, nodeId, isLive, attempt }: ItemsProps) {
+function Iterations({ jobId, nodeId, isLive, attempt }: IterationsProps) {
   const [status, setStatus] = useState("");
-  const tasks = useInfiniteQuery({
-    queryKey: ["job", jobId, "tasks", nodeId, status, isLive, attempt],
+  const iterations = useInfiniteQuery({
+    queryKey: ["job", jobId, "iterations", nodeId, status, isLive, attempt],
     queryFn: ({ pageParam: cursor, signal }) =>
-      get<Page<Task>>(at("jobs", jobId, "nodes", nodeId, "tasks"), { status, cursor, limit: PAGE_SIZE }, signal),
+      get<Page<Task>>(apiPath("jobs", jobId, "nodes", nodeId, "tasks"), { status, cursor, limit: PAGE_SIZE }, signal),
     initialPageParam: null as string | null,
     getNextPageParam: (page) => page.next_cursor,
     placeholderData: keepPreviousData,
-    refetchInterval: ({ state }) => (isLive ? LIVE_MS * Math.max(1, state.data?.pages.length ?? 1) : false),
+    refetchInterval: ({ state }) => (isLive ? LIVE_INTERVAL_MS * Math.max(1, state.data?.pages.length ?? 1) : false),
   });
   return (
     <>
-      <Choice
-        label="Items by state"
-        hidden
+      <Select
+        label="Iteration status"
+        hideLabel
         value={status}
-        options={[["", "Any state"], ...CHOICES.map((name) => [name, name] as const)]}
+        options={[["", "Any status"], ...STATUSES.map((name) => [name, statusText(name)] as const)]}
         onChange={(event) => setStatus(event.target.value)}
       />
-      <Loaded query={tasks}>
+      <QueryResult query={iterations}>
         {({ pages }) => (
           <ul className="mt-2 divide-y divide-line/60 rounded-md border border-line">
             {pages
               .flatMap((page) => page.items)
-              .map((task) => (
-                <Item key={task.index} task={task} />
+              .map((iteration) => (
+                <Iteration key={iteration.index} iteration={iteration} />
               ))}
-            {pages[0]?.items.length === 0 && <li className="p-3 text-muted">No item is in this state.</li>}
+            {pages[0]?.items.length === 0 && <li className="p-3 text-muted">No matching iterations</li>}
           </ul>
         )}
-      </Loaded>
-      {tasks.hasNextPage && <More busy={tasks.isFetchingNextPage} onClick={() => void tasks.fetchNextPage()} />}
+      </QueryResult>
+      {iterations.hasNextPage && (
+        <LoadMore isBusy={iterations.isFetchingNextPage} onClick={() => void iterations.fetchNextPage()} />
+      )}
     </>
   );
 }
 
-function Item({ task }: { task: Task }) {
+function Iteration({ iteration }: { iteration: Task }) {
   const [isOpen, setOpen] = useState(false);
   return (
     <li>
       <details onToggle={(event) => setOpen(event.currentTarget.open)}>
         <summary className="flex items-center gap-2 px-2 py-1 text-xs">
-          <StatusIcon status={task.status} size={13} />
-          <span className="w-12 text-right font-mono tabular-nums">{count(task.index)}</span>
-          <span>{task.status}</span>
-          {task.attempt > 1 && <span className="text-muted">×{task.attempt}</span>}
-          <span className="min-w-0 flex-1 truncate text-failed">{task.error?.message}</span>
+          <StatusIcon status={iteration.status} size={13} />
+          <span className="w-12 text-right font-mono tabular-nums">{formatCount(iteration.index)}</span>
+          <span>{statusText(iteration.status)}</span>
+          {iteration.attempt > 1 && <span className="text-muted">×{iteration.attempt}</span>}
+          <span className="min-w-0 flex-1 truncate text-failed">{iteration.error?.message}</span>
           <span className="text-muted">
-            <Took start={task.started_at ?? null} end={task.completed_at ?? null} />
+            <Duration start={iteration.started_at ?? null} end={iteration.completed_at ?? null} />
           </span>
         </summary>
         {isOpen && (
           <div className="px-2 pb-2">
-            {task.error ? (
-              <ErrorBox error={task.error} />
+            {iteration.error ? (
+              <NodeErrorBox error={iteration.error} />
             ) : (
-              <Value label={`Output of item ${task.index}`} value={task.output} />
+              <ValueView label={`Output of iteration ${iteration.index}`} value={iteration.output} />
             )}
           </div>
         )}

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { byLine, lengthOf, marksOf } from "./diagnostics";
+import { groupByLine, toDiagnostics, underlineLength } from "./diagnostics";
 
 const item = (message: string, line: number | null, column: number | null = 1) => ({
   path: "nodes",
@@ -9,25 +9,31 @@ const item = (message: string, line: number | null, column: number | null = 1) =
   column,
 });
 
-test("marks stand in the order of the text, errors before warnings", () => {
-  const marks = marksOf({ errors: [item("late", 9), item("here", 3, 5)], warnings: [item("beside", 3, 5)] });
-  expect(marks.map((mark) => mark.message)).toEqual(["here", "beside", "late"]);
+test("diagnostics are sorted by position, errors before warnings", () => {
+  const diagnostics = toDiagnostics({
+    errors: [item("late", 9), item("here", 3, 5)],
+    warnings: [item("beside", 3, 5)],
+  });
+  expect(diagnostics.map((diagnostic) => diagnostic.message)).toEqual(["here", "beside", "late"]);
 });
 
-test("what has no place stands at the beginning", () => {
-  expect(marksOf({ errors: [item("all of it", null, null)], warnings: [] })[0]).toMatchObject({ line: 1, column: 1 });
+test("a diagnostic without a position is at the start", () => {
+  expect(toDiagnostics({ errors: [item("whole document", null, null)], warnings: [] })[0]).toMatchObject({
+    line: 1,
+    column: 1,
+  });
 });
 
-test("marks are found by their line", () => {
-  const lines = byLine(marksOf({ errors: [item("a", 2), item("b", 2)], warnings: [item("c", 4)] }));
-  expect([...lines].map(([line, marks]) => [line, marks.length])).toEqual([
+test("diagnostics are grouped by line", () => {
+  const lines = groupByLine(toDiagnostics({ errors: [item("a", 2), item("b", 2)], warnings: [item("c", 4)] }));
+  expect([...lines].map(([line, diagnostics]) => [line, diagnostics.length])).toEqual([
     [2, 2],
     [4, 1],
   ]);
 });
 
-test("a mark underlines the word it begins at", () => {
-  expect(lengthOf("  dependencies: [left, rigth]", 24)).toBe(5);
-  expect(lengthOf('  url: "{{ nope }}"', 8)).toBe(12);
-  expect(lengthOf("", 1)).toBe(1);
+test("the word at the column is underlined", () => {
+  expect(underlineLength("  dependencies: [left, rigth]", 24)).toBe(5);
+  expect(underlineLength('  url: "{{ nope }}"', 8)).toBe(12);
+  expect(underlineLength("", 1)).toBe(1);
 });

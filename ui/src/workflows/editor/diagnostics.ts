@@ -1,45 +1,45 @@
-// Where a document's problems are: by line, the graver first.
+// Errors and warnings of a document, sorted by position.
 
-import type { ProblemItem } from "../../api/client";
+import type { ErrorDetail } from "../../api/client";
 import type { Validation } from "../../api/types";
 
-export interface Mark {
+export interface Diagnostic {
   line: number;
   column: number;
-  grave: boolean;
+  isError: boolean;
   path: string;
   message: string;
   hint: string | null;
 }
 
-export function marksOf(validation: Pick<Validation, "errors" | "warnings">): Mark[] {
-  const marks = [
-    ...(validation.errors ?? []).map((item) => mark(item, true)),
-    ...(validation.warnings ?? []).map((item) => mark(item, false)),
+export function toDiagnostics(validation: Pick<Validation, "errors" | "warnings">): Diagnostic[] {
+  const diagnostics = [
+    ...(validation.errors ?? []).map((item) => createDiagnostic(item, true)),
+    ...(validation.warnings ?? []).map((item) => createDiagnostic(item, false)),
   ];
-  return marks.sort((a, b) => a.line - b.line || a.column - b.column || Number(b.grave) - Number(a.grave));
+  return diagnostics.sort((a, b) => a.line - b.line || a.column - b.column || Number(b.isError) - Number(a.isError));
 }
 
-/** How many characters a mark underlines: the word that it begins at. */
-export function lengthOf(line: string, column: number): number {
+/** The number of characters to underline: the word at the column. */
+export function underlineLength(line: string, column: number): number {
   const rest = line.slice(column - 1);
   return (/^(?:[\w./-]+|"[^"]*"|'[^']*'|\S)/.exec(rest)?.[0] ?? " ").length;
 }
 
-export function byLine(marks: readonly Mark[]): Map<number, Mark[]> {
-  const lines = new Map<number, Mark[]>();
-  for (const one of marks) {
-    lines.set(one.line, [...(lines.get(one.line) ?? []), one]);
+export function groupByLine(diagnostics: readonly Diagnostic[]): Map<number, Diagnostic[]> {
+  const lines = new Map<number, Diagnostic[]>();
+  for (const diagnostic of diagnostics) {
+    lines.set(diagnostic.line, [...(lines.get(diagnostic.line) ?? []), diagnostic]);
   }
   return lines;
 }
 
-function mark(item: ProblemItem, grave: boolean): Mark {
+function createDiagnostic(item: ErrorDetail, isError: boolean): Diagnostic {
   return {
-    // What is wrong with the whole stands at its beginning.
+    // Errors without a position are shown at the start.
     line: item.line ?? 1,
     column: item.column ?? 1,
-    grave,
+    isError,
     path: item.path,
     message: item.message,
     hint: item.hint ?? null,

@@ -1,46 +1,38 @@
-// What the server found in a document; picking one leads to its line.
+// The list of errors and warnings; selecting one moves the cursor to its line.
 
 import type { Validation } from "../../api/types";
-import { Code, Panel } from "../../components/controls";
-import { ProblemBox } from "../../components/query_result";
-import type { Mark } from "./diagnostics";
+import { Panel } from "../../components/controls";
+import { ErrorAlert } from "../../components/query_result";
+import type { Diagnostic } from "./diagnostics";
 
-interface ProblemsProps {
-  marks: readonly Mark[];
+interface DiagnosticsListProps {
+  diagnostics: readonly Diagnostic[];
   validation: { data: Validation | undefined; error: unknown };
-  onPick(mark: Mark): void;
+  onSelect(diagnostic: Diagnostic): void;
 }
 
-export function Problems({ marks, validation, onPick }: ProblemsProps) {
+export function DiagnosticsList({ diagnostics, validation, onSelect }: DiagnosticsListProps) {
   if (validation.error) {
-    return <ProblemBox error={validation.error} title="The document could not be checked" />;
+    return <ErrorAlert error={validation.error} title="Validation failed" />;
   }
   return (
     <Panel title="Problems">
-      {marks.length === 0 ? (
-        <p className="px-4 py-3 text-muted">
-          {validation.data ? (
-            <>
-              None: <Code>{validation.data.workflow_id ?? "it"}</Code> can be deployed.
-            </>
-          ) : (
-            "Checking…"
-          )}
-        </p>
+      {diagnostics.length === 0 ? (
+        <p className="px-4 py-3 text-muted">{validation.data ? "No problems" : "Validating…"}</p>
       ) : (
         <ul className="max-h-[60dvh] divide-y divide-line overflow-y-auto">
-          {marks.map((mark) => (
-            <li key={`${mark.line} ${mark.column} ${mark.path} ${mark.message}`}>
+          {diagnostics.map((diagnostic) => (
+            <li key={`${diagnostic.line} ${diagnostic.column} ${diagnostic.path} ${diagnostic.message}`}>
               <button
                 type="button"
                 className="block w-full px-4 py-2 text-left hover:bg-sunken focus-visible:-outline-offset-2"
-                onClick={() => onPick(mark)}
+                onClick={() => onSelect(diagnostic)}
               >
-                <span className={`font-medium ${mark.grave ? "text-failed" : "text-waiting"}`}>
-                  {mark.grave ? "✕ Error" : "! Warning"}, line {mark.line}
+                <span className={`font-medium ${diagnostic.isError ? "text-failed" : "text-waiting"}`}>
+                  {diagnostic.isError ? "✕ Error" : "! Warning"}, line {diagnostic.line}
                 </span>
-                <span className="block break-words">{mark.message}</span>
-                {mark.hint && <span className="block break-words text-muted">{mark.hint}</span>}
+                <span className="block break-words">{diagnostic.message}</span>
+                {diagnostic.hint && <span className="block break-words text-muted">{diagnostic.hint}</span>}
               </button>
             </li>
           ))}

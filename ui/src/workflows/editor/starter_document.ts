@@ -1,8 +1,8 @@
-// What a new workflow begins with.
+// The document of a new workflow.
 
-export const EXAMPLE = `# A greeting, two branches, and a join. Change it, deploy it, run it.
+export const STARTER_DOCUMENT = `# A greeting, two branches, and a join.
 workflow_id: my_workflow
-description: Greet somebody in two ways
+description: Greets in two branches
 input:
   type: object
   properties:

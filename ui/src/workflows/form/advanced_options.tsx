@@ -1,56 +1,55 @@
-// What a submit may say beside its input, folded away.
+// Options of a job beside its input, collapsed by default.
 
 import { type ComponentProps, useId } from "react";
 import { Field } from "../../components/controls";
-import type { Extras } from "./submission";
+import type { JobOptions } from "./submission";
 
-export function AdvancedFold({
-  extras,
-  onChange,
-  wrong,
-}: {
-  extras: Extras;
-  onChange(extras: Extras): void;
-  wrong: ReadonlyMap<string, string[]>;
-}) {
+interface AdvancedOptionsProps {
+  value: JobOptions;
+  onChange(value: JobOptions): void;
+  /** Error messages by field. */
+  errors: ReadonlyMap<string, string[]>;
+}
+
+export function AdvancedOptions({ value, onChange, errors }: AdvancedOptionsProps) {
   return (
     <details className="rounded-md border border-line">
       <summary className="px-3 py-2 text-sm font-medium">Advanced</summary>
       <div className="grid gap-3 border-t border-line p-3 sm:grid-cols-3">
-        <Extra
+        <OptionField
           label="Idempotency key"
-          about="The same key gives the same job back"
-          problems={wrong.get("idempotency_key")}
-          value={extras.idempotencyKey}
-          onChange={(event) => onChange({ ...extras, idempotencyKey: event.target.value })}
+          help="Same key, same job"
+          errors={errors.get("idempotency_key")}
+          value={value.idempotencyKey}
+          onChange={(event) => onChange({ ...value, idempotencyKey: event.target.value })}
         />
-        <Extra
+        <OptionField
           label="Priority"
-          about="-1000 to 1000, higher first"
+          help="-1000 to 1000, highest first"
           inputMode="numeric"
           placeholder="0"
-          problems={wrong.get("priority")}
-          value={extras.priority}
-          onChange={(event) => onChange({ ...extras, priority: event.target.value })}
+          errors={errors.get("priority")}
+          value={value.priority}
+          onChange={(event) => onChange({ ...value, priority: event.target.value })}
         />
-        <Extra
-          label="Not before"
-          about="On your clock"
+        <OptionField
+          label="Start time"
+          help="Local time"
           type="datetime-local"
-          problems={wrong.get("scheduled_at")}
-          value={extras.scheduledAt}
-          onChange={(event) => onChange({ ...extras, scheduledAt: event.target.value })}
+          errors={errors.get("scheduled_at")}
+          value={value.scheduledAt}
+          onChange={(event) => onChange({ ...value, scheduledAt: event.target.value })}
         />
       </div>
     </details>
   );
 }
 
-function Extra({
-  about,
-  problems,
+function OptionField({
+  help,
+  errors,
   ...rest
-}: ComponentProps<typeof Field> & { about: string; problems: string[] | undefined }) {
+}: ComponentProps<typeof Field> & { help: string; errors: string[] | undefined }) {
   const id = useId();
   return (
     <div className="flex min-w-0 flex-col">
@@ -58,11 +57,11 @@ function Extra({
         {...rest}
         autoComplete="off"
         aria-describedby={id}
-        aria-invalid={problems !== undefined}
+        aria-invalid={errors !== undefined}
         className="w-full min-w-0 aria-invalid:border-failed"
       />
-      <p id={id} className={`mt-0.5 text-xs ${problems ? "font-medium text-failed" : "text-muted"}`}>
-        {problems?.join("; ") ?? about}
+      <p id={id} className={`mt-0.5 text-xs ${errors ? "font-medium text-failed" : "text-muted"}`}>
+        {errors?.join("; ") ?? help}
       </p>
     </div>
   );
