@@ -65,7 +65,7 @@ const SHAPES: Record<Tone, ReactNode> = {
       <circle cx="8" cy="8" r="1.4" fill="currentColor" stroke="none" />
     </>
   ),
-  running: <path d="M8 2.5a5.5 5.5 0 1 1-5.2 3.7" className="origin-center animate-[turn_1s_linear_infinite]" />,
+  running: <path d="M8 2.5a5.5 5.5 0 1 1-5.2 3.7" className="origin-center animate-[spin_1s_linear_infinite]" />,
   waiting: <path d="M8 2.5a5.5 5.5 0 1 0 0 11a5.5 5.5 0 1 0 0-11M8 5v3.2l2.2 1.5" />,
   completed: (
     <>

@@ -4,7 +4,7 @@ import { StatusIcon, TEXT_CLASSES, toneOf } from "../components/status";
 import { formatCount } from "../lib/format";
 import { countOutcomes, type Day, type Outcome, type Slot, weeksOf } from "./calendar";
 
-// LoadMore slots than this are told by a bar and numbers.
+// Days with more slots show counts and a bar.
 const ICONS_MAX = 8;
 const WEEKDAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 
