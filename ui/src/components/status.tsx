@@ -109,7 +109,7 @@ export function statusText(status: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
-const STATUS_TEXTS: Record<string, string> = { ok: "Healthy", alive: "Healthy" };
+const STATUS_TEXTS: Record<string, string> = { ok: "Healthy", alive: "Healthy", pre_run: "Pre-run" };
 
 /** A status with its icon and text. */
 export function Status({ status }: { status: string }) {

@@ -87,7 +87,7 @@ function RunTable({ runs }: { runs: Run[] }) {
           <Cell>
             <WorkflowLink workflowId={run.workflow_id} version={run.version} />
           </Cell>
-          <Cell className="text-muted">{run.origin}</Cell>
+          <Cell className="text-muted">{statusText(run.origin)}</Cell>
           <Cell>{run.job_id ? <JobLink jobId={run.job_id} /> : <span className="text-muted">–</span>}</Cell>
           <Cell right>
             {run.state === "pre_run" ? <span className="text-muted">–</span> : <RunDuration run={run} />}

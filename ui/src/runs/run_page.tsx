@@ -10,7 +10,7 @@ import { Button, Field, linkClass, PageHeader, Panel } from "../components/contr
 import { Detail, DetailList } from "../components/details";
 import { Dialog } from "../components/dialog";
 import { ErrorAlert, QueryResult } from "../components/query_result";
-import { Status } from "../components/status";
+import { Status, statusText } from "../components/status";
 import { Cell, RowHeader, Table } from "../components/table";
 import { Timestamp } from "../components/time";
 import { JobLink, WorkflowLink } from "../jobs/links";
@@ -78,14 +78,12 @@ function RunDetails({ run }: { run: Run }) {
           <Timestamp at={run.scheduled_at} />
         </Detail>
         <Detail name="Started by">
-          {run.origin}
-          {run.origin === "schedule" && (
-            <>
-              {" · "}
-              <Link to="/schedules/$workflowId" params={{ workflowId }} className={linkClass}>
-                Schedule
-              </Link>
-            </>
+          {run.origin === "schedule" ? (
+            <Link to="/schedules/$workflowId" params={{ workflowId }} className={linkClass}>
+              Schedule
+            </Link>
+          ) : (
+            statusText(run.origin)
           )}
         </Detail>
         <Detail name="Attempt">{run.attempt + 1}</Detail>

@@ -45,16 +45,16 @@ test.each([
 
 test("a cron expression is described with its time zone, or returned as it is", () => {
   const times = { every_seconds: null, at: null, timezone: "Europe/Paris" };
-  expect(describeSchedule({ ...times, cron: "0 2 * * *" })).toBe("every day at 02:00 Europe/Paris");
+  expect(describeSchedule({ ...times, cron: "0 2 * * *" })).toBe("Every day at 02:00 Europe/Paris");
   expect(describeSchedule({ ...times, cron: "*/7 * * * *" })).toBe("*/7 * * * * Europe/Paris");
 });
 
 test("an interval of minutes needs no time zone", () => {
   const schedule = { cron: "*/15 * * * *", every_seconds: null, at: null, timezone: "Europe/Paris" };
-  expect(describeSchedule(schedule)).toBe("every 15 minutes");
+  expect(describeSchedule(schedule)).toBe("Every 15 minutes");
 });
 
 test("a single time is shown in UTC", () => {
   const schedule = { cron: null, every_seconds: null, at: "2030-01-31T08:00:00.000000Z", timezone: "UTC" };
-  expect(describeSchedule(schedule)).toBe("once, 2030-01-31 08:00 UTC");
+  expect(describeSchedule(schedule)).toBe("Once, 2030-01-31 08:00 UTC");
 });

@@ -7,7 +7,13 @@ export interface ScheduleTimes {
   timezone: string;
 }
 
+/** "Every day at 02:30 Europe/Paris" */
 export function describeSchedule(schedule: ScheduleTimes): string {
+  const text = describeTimes(schedule);
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+function describeTimes(schedule: ScheduleTimes): string {
   if (schedule.every_seconds !== null) {
     return describeInterval(schedule.every_seconds);
   }

@@ -138,13 +138,11 @@ function EventRow({ event, isOpen, isCurrent, onToggle, onTravel }: RowProps) {
       >
         <span className="w-10 shrink-0 text-right text-xs text-muted tabular-nums">{event.seq}</span>
         <span className="hidden shrink-0 font-mono text-xs text-muted sm:inline">{formatClock(event.timestamp)}</span>
-        <span
-          className={`shrink-0 truncate text-xs font-medium sm:w-40 ${EVENT_CLASSES[event.event_type] ?? "text-muted"}`}
-        >
+        <span className={`shrink-0 truncate font-medium sm:w-44 ${EVENT_CLASSES[event.event_type] ?? "text-muted"}`}>
           {eventWords(event.event_type)}
         </span>
         {event.node_id && (
-          <span className="min-w-0 truncate font-medium">
+          <span className="min-w-0 truncate">
             {event.node_id}
             {event.index !== null && <span className="text-muted">[{event.index}]</span>}
           </span>

@@ -129,7 +129,7 @@ function positionText(live: LiveJob, at: number | undefined): string {
   }
   const number = `${formatCount(live.history.countUpTo(at))} of ${formatCount(live.history.length)}`;
   const index = event.index === null ? "" : `[${event.index}]`;
-  const node = event.node_id === null ? "" : ` ${event.node_id}${index}`;
+  const node = event.node_id === null ? "" : `: ${event.node_id}${index}`;
   return `${number} · ${formatClock(event.timestamp)} · ${eventWords(event.event_type)}${node}`;
 }
 

@@ -117,7 +117,7 @@ function Iterations({ jobId, nodeId, isLive, attempt }: IterationsProps) {
             {pages
               .flatMap((page) => page.items)
               .map((iteration) => (
-                <Iteration key={iteration.index} iteration={iteration} />
+                <IterationRow key={iteration.index} iteration={iteration} />
               ))}
             {pages[0]?.items.length === 0 && <li className="p-3 text-muted">No matching iterations</li>}
           </ul>
@@ -130,7 +130,7 @@ function Iterations({ jobId, nodeId, isLive, attempt }: IterationsProps) {
   );
 }
 
-function Iteration({ iteration }: { iteration: Task }) {
+function IterationRow({ iteration }: { iteration: Task }) {
   const [isOpen, setOpen] = useState(false);
   return (
     <li>
