@@ -70,12 +70,16 @@ interface DayCellProps {
 }
 
 function DayCell({ day, slots, isToday, isSelected, onSelect }: DayCellProps) {
+  let numberClass = day.isInMonth ? "" : "text-muted";
+  if (isToday) {
+    numberClass = "bg-accent font-semibold text-on-accent";
+  }
+  let cellClass = day.isInMonth ? "" : "bg-sunken/40";
+  if (isSelected) {
+    cellClass = "bg-sunken ring-2 ring-inset ring-accent";
+  }
   const number = (
-    <span
-      className={`inline-flex size-6 items-center justify-center rounded-full text-xs tabular-nums ${
-        isToday ? "bg-accent font-semibold text-on-accent" : day.isInMonth ? "" : "text-muted"
-      }`}
-    >
+    <span className={`inline-flex size-6 items-center justify-center rounded-full text-xs tabular-nums ${numberClass}`}>
       {day.number}
     </span>
   );
@@ -88,9 +92,7 @@ function DayCell({ day, slots, isToday, isSelected, onSelect }: DayCellProps) {
       aria-pressed={isSelected}
       aria-label={`${day.date}: ${describeSlots(slots)}`}
       onClick={onSelect}
-      className={`flex size-full flex-col p-1 text-left align-top hover:bg-sunken focus-visible:-outline-offset-2 ${
-        isSelected ? "bg-sunken ring-2 ring-inset ring-accent" : day.isInMonth ? "" : "bg-sunken/40"
-      }`}
+      className={`flex size-full flex-col p-1 text-left align-top hover:bg-sunken focus-visible:-outline-offset-2 ${cellClass}`}
     >
       {number}
       {slots.length <= ICONS_MAX ? <Icons slots={slots} /> : <Bar slots={slots} />}

@@ -173,7 +173,7 @@ function useStepKeys(position: number, moveTo: (position: number) => void): void
     const onKeyDown = (event: KeyboardEvent) => {
       const target = event.target as HTMLElement;
       const isTyping = target.closest("textarea, select, dialog, input:not([type=range])");
-      const step = event.key === "[" ? -1 : event.key === "]" ? 1 : 0;
+      const step = { "[": -1, "]": 1 }[event.key] ?? 0;
       if (step !== 0 && !isTyping && !event.ctrlKey && !event.metaKey) {
         moveTo(position + step);
       }

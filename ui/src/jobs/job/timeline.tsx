@@ -247,7 +247,7 @@ function describeRow(row: GanttRow, from: number): string {
 
 /** Move the focus by arrow keys. Rows outside the view are rendered first. */
 function moveFocus(event: KeyboardEvent, count: number, scrollTo: (index: number) => void): void {
-  const step = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
+  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key] ?? 0;
   const index = Number((event.target as HTMLElement).dataset.row ?? Number.NaN) + step;
   if (step === 0 || Number.isNaN(index) || index < 0 || index >= count) {
     return;

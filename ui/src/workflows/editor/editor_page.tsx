@@ -140,7 +140,7 @@ function useDeployment(workflowId: string, onDeployed: (text: string) => void) {
   });
 }
 
-/** The status code tells whether a new version was created. */
+/** Status 201 means that a new version was created. */
 async function deploy(text: string): Promise<{ workflow: Workflow; isNew: boolean }> {
   const response = await fetch(apiPath("workflows"), {
     method: "POST",
