@@ -16,7 +16,7 @@ export interface Page<T> {
 type With<T, R> = Omit<T, keyof R> & R;
 
 export type Loop = Schemas["Loop"];
-export type Task = With<Schemas["Task"], { output: Json; error: NodeError | null; meta: Json }>;
+export type Iteration = With<Schemas["Iteration"], { output: Json; error: NodeError | null; meta: Json }>;
 export type Node = With<
   Required<Schemas["Node"]>,
   { output: Json; error: NodeError | null; meta: Json; loop: Required<Loop> | null }

@@ -53,7 +53,7 @@ test("stored events are loaded page by page, and the stream continues after them
   expect(live.connection).toBe("ended");
   expect(requested[1]).toContain("after=2");
   expect(requested[0]).toContain("limit=2500");
-  expect(requested[2]).toContain("/events/stream?context=false&items=false&after=3");
+  expect(requested[2]).toContain("/events/stream?context=false&iterations=false&after=3");
 });
 
 test("the stream reconnects without losing or repeating events", async () => {
@@ -89,7 +89,7 @@ test("iteration events replace the history when all are loaded", async () => {
   await live.run(new AbortController().signal);
   const requested = serve(page([1, 2, 3], "3"), page([4, 5, 6, 7], null));
   await live.readIterationEvents();
-  expect(requested[0]).toContain("items=true");
+  expect(requested[0]).toContain("iterations=true");
   expect(live.hasIterationEvents).toBe(true);
   expect(live.history.length).toBe(7);
 });

@@ -133,7 +133,7 @@ export class LiveJob {
     const path = apiPath("jobs", this.jobId, "events");
     let next: string | null = String(after);
     while (next !== null) {
-      const query = { after: next, limit: PAGE_EVENTS, context: false, items: withIterations };
+      const query = { after: next, limit: PAGE_EVENTS, context: false, iterations: withIterations };
       const page: Page<Event> = await get<Page<Event>>(path, query, signal);
       yield page.items;
       next = page.next_cursor;
@@ -143,7 +143,7 @@ export class LiveJob {
   private async stream(signal: AbortSignal): Promise<void> {
     await followStream<Event>(apiPath("jobs", this.jobId, "events", "stream"), {
       after: this.history.latest.seq,
-      query: { context: false, items: this.hasIterationEvents },
+      query: { context: false, iterations: this.hasIterationEvents },
       signal,
       onMessages: (events) => this.append(events),
       onConnection: (connection) => {

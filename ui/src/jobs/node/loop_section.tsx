@@ -4,7 +4,7 @@ import { keepPreviousData, useInfiniteQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { apiPath, get } from "../../api/client";
 import { LIVE_INTERVAL_MS } from "../../api/queries";
-import type { Page, Task } from "../../api/types";
+import type { Iteration, Page } from "../../api/types";
 import { LoadMore, Select } from "../../components/controls";
 import { QueryResult } from "../../components/query_result";
 import { FILL_CLASSES, StatusIcon, statusText } from "../../components/status";
@@ -96,7 +96,11 @@ function Iterations({ jobId, nodeId, isLive, attempt }: IterationsProps) {
   const iterations = useInfiniteQuery({
     queryKey: ["job", jobId, "iterations", nodeId, status, isLive, attempt],
     queryFn: ({ pageParam: cursor, signal }) =>
-      get<Page<Task>>(apiPath("jobs", jobId, "nodes", nodeId, "tasks"), { status, cursor, limit: PAGE_SIZE }, signal),
+      get<Page<Iteration>>(
+        apiPath("jobs", jobId, "nodes", nodeId, "iterations"),
+        { status, cursor, limit: PAGE_SIZE },
+        signal,
+      ),
     initialPageParam: null as string | null,
     getNextPageParam: (page) => page.next_cursor,
     placeholderData: keepPreviousData,
@@ -130,7 +134,7 @@ function Iterations({ jobId, nodeId, isLive, attempt }: IterationsProps) {
   );
 }
 
-function IterationRow({ iteration }: { iteration: Task }) {
+function IterationRow({ iteration }: { iteration: Iteration }) {
   const [isOpen, setOpen] = useState(false);
   return (
     <li>
