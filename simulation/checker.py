@@ -15,8 +15,8 @@ from simulation.replay.job import ReplayedJob
 from simulation.replay.state import UNFINISHED, ReplayedUnit
 from windlass.core.changes import NodeRow
 from windlass.core.instants import MICROSECONDS
+from windlass.core.jobs import JobRecord
 from windlass.core.plan import NodeKind
-from windlass.ports.store import StoredJob
 
 # How soon the end of a job takes effect everywhere if there are no faults.
 PROMPT_MICROSECONDS = MICROSECONDS
@@ -60,27 +60,31 @@ def check_job(
     return replay.violations
 
 
-def _check_job_row(replay: ReplayedJob, job: StoredJob) -> None:
-    for name in ("status", "round", "seq", "started_at", "completed_at"):
-        stored, expected = getattr(job, name), getattr(replay, name)
+def _check_job_row(replay: ReplayedJob, job: JobRecord) -> None:
+    state = job.state
+    if job.seq != replay.seq:
+        replay.report("I2", f"the row says seq {job.seq}, the events say {replay.seq}")
+    for name in ("status", "round", "started_at", "completed_at"):
+        stored, expected = getattr(state, name), getattr(replay, name)
         if stored != expected:
             replay.report("I2", f"the row says {name} {stored}, the events say {expected}")
-    error = decoded_json(job.error)
+    error = decoded_json(state.error)
     if replay.status == "failed":
         if error != replay.error:
             replay.report("I2", f"the row says error {error}, the events say {replay.error}")
         _check_timeout(replay, job)
-    if replay.status == "completed" and job.error is not None:
+    if replay.status == "completed" and state.error is not None:
         replay.report("I13", f"the job completed with the error {error}")
 
 
-def _check_timeout(replay: ReplayedJob, job: StoredJob) -> None:
+def _check_timeout(replay: ReplayedJob, job: JobRecord) -> None:
     """Check that a job did not time out before its deadline."""
     is_timeout = replay.error.get("type") == "timeout" and "node_id" not in replay.error
     if not is_timeout or not replay.findings.clocks_steady:
         return
-    if (job.completed_at or 0) < (job.deadline_at or 0):
-        replay.report("I22", f"the job timed out at {job.completed_at}, its deadline is {job.deadline_at}")
+    state = job.state
+    if (state.completed_at or 0) < (state.deadline_at or 0):
+        replay.report("I22", f"the job timed out at {state.completed_at}, its deadline is {state.deadline_at}")
 
 
 def _check_node_row(replay: ReplayedJob, node: ReplayedUnit, row: NodeRow | None) -> None:
@@ -103,13 +107,13 @@ def _check_node_row(replay: ReplayedJob, node: ReplayedUnit, row: NodeRow | None
 
 def _check_promptness(replay: ReplayedJob, history: JobHistory) -> None:
     """Check that, without faults, a timeout is kept and nothing runs long after the end of the job."""
-    job = history.job
-    if job.completed_at is None or job.round:
+    state = history.job.state
+    if state.completed_at is None or state.round:
         return
-    if job.deadline_at is not None and job.completed_at > job.deadline_at + PROMPT_MICROSECONDS:
-        late = (job.completed_at - job.deadline_at) / MICROSECONDS
+    if state.deadline_at is not None and state.completed_at > state.deadline_at + PROMPT_MICROSECONDS:
+        late = (state.completed_at - state.deadline_at) / MICROSECONDS
         replay.report("I23", f"the job ended {late:.1f} s after its timeout")
-    allowed_until = job.completed_at + PROMPT_MICROSECONDS
+    allowed_until = state.completed_at + PROMPT_MICROSECONDS
     for execution in history.executions:
         ended_late = execution.outcome == "succeeded" and (execution.finished_at or 0) > allowed_until
         if execution.started_at > allowed_until or ended_late:
@@ -146,30 +150,30 @@ def _check_keys(history: History) -> list[Violation]:
     found: list[Violation] = []
     first_with: dict[tuple[str, str], str] = {}
     for job_history in history.jobs:
-        job = job_history.job
-        if job.idempotency_key is None:
+        spec = job_history.job.spec
+        if spec.idempotency_key is None:
             continue
-        first = first_with.setdefault((job.workflow_id, job.idempotency_key), job.job_id)
-        if first != job.job_id:
-            found.append(Violation("I25", job.job_id, f"has the idempotency key of {first}"))
+        first = first_with.setdefault((spec.workflow_id, spec.idempotency_key), spec.job_id)
+        if first != spec.job_id:
+            found.append(Violation("I25", spec.job_id, f"has the idempotency key of {first}"))
     return found
 
 
 def _check_submits(history: History) -> list[Violation]:
     """Check that every acknowledged job exists and belongs to the key it was acknowledged for."""
     found: list[Violation] = []
-    jobs = {job.job.job_id: job.job for job in history.jobs}
+    specs = {job.job.spec.job_id: job.job.spec for job in history.jobs}
     for submit in history.acknowledged:
-        job = jobs.get(submit.job_id)
-        if job is None:
+        spec = specs.get(submit.job_id)
+        if spec is None:
             found.append(Violation("I24", submit.job_id, "was acknowledged but does not exist"))
             continue
         if submit.idempotency_key is None:
             continue
-        if (job.workflow_id, job.idempotency_key) != (submit.workflow_id, submit.idempotency_key):
-            evidence = f"was acknowledged for the key {submit.idempotency_key!r}, but has {job.idempotency_key!r}"
+        if (spec.workflow_id, spec.idempotency_key) != (submit.workflow_id, submit.idempotency_key):
+            evidence = f"was acknowledged for the key {submit.idempotency_key!r}, but has {spec.idempotency_key!r}"
             found.append(Violation("I25", submit.job_id, evidence))
-        if job.body_digest != submit.body_digest:
+        if spec.request_digest != submit.request_digest:
             evidence = f"was acknowledged for another body under the key {submit.idempotency_key!r}"
             found.append(Violation("I25", submit.job_id, evidence))
     return found

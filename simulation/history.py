@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Raw, Struct
 
-from windlass.core.changes import Event, NodeRow
+from windlass.core.changes import NodeRow
+from windlass.core.events import Event
+from windlass.core.jobs import JobRecord
 from windlass.core.plan import Plan
-from windlass.ports.store import Request, StoredJob
+from windlass.ports.store import Request
 from windlass.stores.memory.records import LoopRecords
 
 
@@ -44,7 +46,7 @@ class AcknowledgedSubmit(Struct, frozen=True):
     job_id: str
     workflow_id: str
     idempotency_key: str | None = None
-    body_digest: str | None = None
+    request_digest: str | None = None
 
 
 class SinkRow(Struct, frozen=True):
@@ -57,7 +59,7 @@ class SinkRow(Struct, frozen=True):
 class JobHistory(Struct, frozen=True):
     """Everything known about one job."""
 
-    job: StoredJob
+    job: JobRecord
     plan: Plan
     nodes: Sequence[NodeRow]
     events: Sequence[Event]

@@ -230,7 +230,7 @@ class Scenario:
             input=random_input(random),
             priority=random.randint(0, 2),
             idempotency_key=key,
-            body_digest=None if key is None else f"body{random.randint(0, 1)}",
+            request_digest=None if key is None else f"body{random.randint(0, 1)}",
         )
         job_id = await self._simulation.submit(submit)
         if job_id is not None:
@@ -248,7 +248,7 @@ class Scenario:
             return
         job_id = random.choice(self._job_ids)
         job = self._simulation.store.rows(job_id).job
-        nodes = self._simulation.plans[job.workflow_id, job.version].nodes
+        nodes = self._simulation.plans[job.spec.workflow_id, job.spec.version].nodes
         from_node = random.choice(nodes).id if random.random() < 0.4 else None
         await self._simulation.retry(job_id, from_node)
 

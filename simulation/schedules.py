@@ -146,7 +146,7 @@ class RunSimulation:
     async def submit(self, workflow_id: str, given: dict[str, Any]) -> str:
         """Submit until an engine acknowledges it; repeated submits return the same job."""
         key = f"key {self.random.getrandbits(60):x}"
-        submit = Submit(workflow_id, 1, Raw(msgspec.json.encode(given)), idempotency_key=key, body_digest=key)
+        submit = Submit(workflow_id, 1, Raw(msgspec.json.encode(given)), idempotency_key=key, request_digest=key)
         until = self.loop.time() + SUBMIT_SECONDS_MAX
         while self.loop.time() < until:
             task = await self._spawned(lambda engine: engine.submit(submit))
@@ -193,7 +193,9 @@ class RunSimulation:
         rows = [row for row in self.store.runs.all_runs() if row.state not in RUN_FINAL and not is_planned(row)]
         jobs = [self.store.rows(job_id).job for job_id in self.store.job_ids()]
         found = [f"{row.run_id} is still {row.state}" for row in rows]
-        return found + [f"job {job.job_id} is still {job.status}" for job in jobs if job.status in UNFINISHED]
+        return found + [
+            f"job {job.spec.job_id} is still {job.state.status}" for job in jobs if job.state.status in UNFINISHED
+        ]
 
     def run(self, main: Callable[[], Coroutine[Any, Any, None]]) -> RunReport:
         """Run a scenario to its end and check every run."""
@@ -273,8 +275,8 @@ class RunSimulation:
             yield f"{row.run_id}: the row says {row.state}, its transitions {state}"
         if row.job_id is not None and row.state is RunState.COMPLETED and not row.detail.is_skipped:
             job = self.store.rows(row.job_id).job
-            if job.status != "completed":
-                yield f"{row.run_id} completed, but its job is {job.status}"
+            if job.state.status != "completed":
+                yield f"{row.run_id} completed, but its job is {job.state.status}"
 
     def busy_max(self, workflow_id: str) -> int:
         """Return how many runs of a workflow were active at the same time at most, by their transitions."""

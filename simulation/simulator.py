@@ -200,7 +200,7 @@ class Simulation:
                 self._check_conflict(submit)
                 return None
             self.acknowledged.append(
-                AcknowledgedSubmit(job.job_id, submit.workflow_id, submit.idempotency_key, submit.body_digest)
+                AcknowledgedSubmit(job.job_id, submit.workflow_id, submit.idempotency_key, submit.request_digest)
             )
             return job.job_id
         return None
@@ -208,8 +208,8 @@ class Simulation:
     def _check_conflict(self, submit: Submit) -> None:
         key = (submit.workflow_id, submit.idempotency_key)
         for job_id in self.store.job_ids():
-            job = self.store.rows(job_id).job
-            if (job.workflow_id, job.idempotency_key) == key and job.body_digest != submit.body_digest:
+            spec = self.store.rows(job_id).job.spec
+            if (spec.workflow_id, spec.idempotency_key) == key and spec.request_digest != submit.request_digest:
                 return
         self.report("I25", "-", f"the key {submit.idempotency_key!r} was refused without a conflict")
 
@@ -240,7 +240,7 @@ class Simulation:
             self.report("I33", "-", f"left after all jobs have ended: {left}")
 
     def _has_ended(self) -> bool:
-        if any(self.store.rows(job_id).job.status in ("pending", "running") for job_id in self.store.job_ids()):
+        if any(self.store.rows(job_id).job.state.status in ("pending", "running") for job_id in self.store.job_ids()):
             return False
         return all(applied for _, applied in self.store.asked())
 
@@ -326,7 +326,7 @@ class Simulation:
     def _job_history(self, job_id: str, executions: list[Execution] | None = None) -> JobHistory:
         restored = self.store.rows(job_id)
         job = restored.job
-        plan = self.plans[job.workflow_id, job.version]
+        plan = self.plans[job.spec.workflow_id, job.spec.version]
         requests = [request for request in self.store.asked() if request[0].job_id == job_id]
         return JobHistory(
             job=job,

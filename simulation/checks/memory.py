@@ -11,14 +11,13 @@ from windlass.core.job import Job
 from windlass.core.loop_state import Loop
 from windlass.core.states import NodeStatus
 from windlass.engine.recovery import rebuild
-from windlass.ports.store import Restored
+from windlass.ports.store import JobSnapshot
 
 # What must be equal in memory and after a rebuild. `values` is a cache, `late` deliberately forgets which results were
 # recorded as ignored, and `filling` may name loops without work.
 _JOB_STATE = (
-    "id", "shard", "status", "input", "seq", "round", "priority", "created_at", "started_at", "completed_at",
-    "deadline_at", "error", "states", "outputs", "metas", "flights", "departed", "attempts", "ready", "unfinished",
-    "generations",
+    "id", "spec", "state", "seq", "states", "outputs", "metas", "flights", "departed", "attempts", "ready",
+    "unfinished", "generations",
 )  # fmt: skip
 _LOOP_STATE = (
     "attempts_start", "begun", "busy", "completed", "deadline_at", "failed", "flights", "generation", "skipped",
@@ -26,7 +25,7 @@ _LOOP_STATE = (
 )  # fmt: skip
 
 
-def check_memory(memory: Job, rows: Restored) -> list[Violation]:
+def check_memory(memory: Job, rows: JobSnapshot) -> list[Violation]:
     """Compare a job in memory with its rows, at an idle moment."""
     rebuilt = rebuild(memory.plan, rows)
     seen, expected = _view(memory), _view(rebuilt)

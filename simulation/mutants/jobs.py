@@ -98,7 +98,7 @@ JOB_MUTANTS = (
     in_core(
         "a failure is not stored until the job ends",
         "completion",
-        "        turn.changes.jobs[job.id] = job.row()\n    upstream",
+        "        turn.save_job()\n    upstream",
         "    upstream",
     ),
     in_core(
@@ -122,13 +122,13 @@ JOB_MUTANTS = (
     in_core(
         "a failed job is reported as completed",
         "completion",
-        "    if job.error is None:\n        turn.move_job",
+        "    if job.state.error is None:\n        turn.move_job",
         "    if True:\n        turn.move_job",
     ),
     # Retries of jobs
     in_core("a retry does not recount dependencies", "completion", "    job.recount(nodes)\n", ""),
     in_core("a retry does not count unfinished nodes", "completion", "    job.unfinished += 1\n", ""),
-    in_core("a retry does not count its round", "completion", "    job.round += 1\n", ""),
+    in_core("a retry does not count its round", "completion", "    job.state.round += 1\n", ""),
     in_core(
         "a retry leaves out nodes that never ran", "completion", " or not wanted.isdisjoint(job.plan.parents[node])", ""
     ),

@@ -9,7 +9,7 @@ from typing import Any
 from simulation.history import JobHistory, Violation
 from simulation.replay import attempts, loops
 from simulation.replay.state import OUT, UNFINISHED, Findings, ReplayedNode, ReplayedUnit, data_of, describe
-from windlass.core.changes import Event
+from windlass.core.events import Event
 from windlass.core.instants import MICROSECONDS
 from windlass.core.plan import NodeKind, Plan
 
@@ -54,7 +54,7 @@ class ReplayedJob:
         self.begun_at: int | None = None
         # The node whose failure fails the job.
         self._failed_by: str | None = None
-        self.findings = Findings(history.job.job_id, clocks_steady=clocks_steady)
+        self.findings = Findings(history.job.spec.job_id, clocks_steady=clocks_steady)
         for event in history.events:
             self._apply(event)
 

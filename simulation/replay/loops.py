@@ -11,7 +11,7 @@ from simulation.replay.state import (
     data_of,
     describe,
 )
-from windlass.core.changes import Event
+from windlass.core.events import Event
 from windlass.core.instants import MICROSECONDS
 from windlass.core.plan import LoopPlan
 

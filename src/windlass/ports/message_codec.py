@@ -56,19 +56,9 @@ class _TaskFinished(Struct, frozen=True, tag="task_finished"):
     context: Raw = _NULL
 
 
-class _Submitted(Struct, frozen=True, tag="submitted"):
-    job_id: str
-    workflow_id: str | None = None
-    version: int = 0
-    input: Raw = _NULL
-    created_at: int = 0
-    priority: int = 0
-    scheduled_at: int | None = None
-
-
 _Known = (
     _TaskFinished
-    | _Submitted
+    | Submitted
     | RunAdmitted
     | Continue
     | TaskStarted
@@ -99,21 +89,17 @@ def decode_message(encoded: bytes | str) -> Message:
     decoded = _decoder.decode(encoded)
     if isinstance(decoded, _TaskFinished):
         return _task_finished(decoded)
-    if isinstance(decoded, _Submitted):
+    if isinstance(decoded, Submitted):
         return _submitted(decoded)
     return decoded
 
 
-def _submitted(decoded: _Submitted) -> Submitted:
-    return Submitted(
-        job_id=decoded.job_id,
-        workflow_id=decoded.workflow_id,
-        version=decoded.version,
-        input=_copied(decoded.input),
-        created_at=decoded.created_at,
-        priority=decoded.priority,
-        scheduled_at=decoded.scheduled_at,
-    )
+def _submitted(decoded: Submitted) -> Submitted:
+    if decoded.spec is None:
+        return decoded
+    # A view of a small input would keep the whole decoded buffer alive.
+    spec = structs.replace(decoded.spec, input=decoded.spec.input.copy())
+    return Submitted(decoded.job_id, spec)
 
 
 def _task_finished(decoded: _TaskFinished) -> TaskFinished:
