@@ -31,7 +31,9 @@ from benchmarks.celery_peer import peer
 from tests.servers import new_database
 from tests.system.fleet import Fleet, durable_postgres, durable_redis
 from windlass.cli.measurements import NO_INPUT, Document, Figure, chain, deployed, fan, table
-from windlass.process import Embedded, Roles, open_server
+from windlass.embedded import Embedded
+from windlass.process import Roles
+from windlass.server import open_server
 from windlass.settings import EngineSettings, Settings
 
 REPEATS = 5

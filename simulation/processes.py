@@ -34,7 +34,19 @@ LEAVE_SECONDS_MAX = 20.0
 EXPECTED = (BrokerUnavailable, CommitUnknown, StoreUnavailable, StaleLease)
 
 # Engines that share notice quickly who is gone: seconds of virtual time cost computing.
-_SHARING_DUTIES = Duties(silent_seconds=6.0, reap_seconds=2.0, flight_seconds=10.0)
+_DUTIES = Duties(
+    sweep_seconds=1.0,
+    retention_days=7.0,
+    worker_timeout_seconds=15.0,
+    worker_check_seconds=5.0,
+    in_flight_check_seconds=30.0,
+    run_heartbeat_seconds=10.0,
+    run_heartbeats_missed_max=360,
+)
+_SHARING_DUTIES = structs.replace(
+    _DUTIES, worker_timeout_seconds=6.0, worker_check_seconds=2.0, in_flight_check_seconds=10.0
+)
+_OUTPUT_BYTES_MAX = 16 * 1024 * 1024
 _HEARTBEAT_SECONDS, _SHARING_HEARTBEAT_SECONDS = 5.0, 2.0
 
 
@@ -201,7 +213,7 @@ class Crew:
         store = post.store = self._wire("store", lambda: self._world.store, life)
         broker = post.broker = self._wire("broker", self._engine_port, life)
         sharing = Sharing(setting.shards, setting.lease_seconds, owns=post.owns) if setting.engines else None
-        duties = _SHARING_DUTIES if setting.engines else Duties()
+        duties = _SHARING_DUTIES if setting.engines else _DUTIES
         chance = Random(self._chance.random())
         return Engine(
             store,
@@ -211,6 +223,7 @@ class Crew:
             self._wire("artifacts", lambda: self._world.artifacts, life),
             chance,
             owner=life.name,
+            artifact_bytes_max=_OUTPUT_BYTES_MAX,
             duties=structs.replace(duties, sweep_seconds=setting.sweep_seconds),
             sharing=sharing,
         )
@@ -285,7 +298,11 @@ class Crew:
                 self._registry,
                 world.clock,
                 worker_id=life.name,
+                queues=("default",),
                 concurrency=setting.concurrency,
+                threads=64,
+                processes=4,
+                output_bytes_max=_OUTPUT_BYTES_MAX,
                 random=Random(self._chance.random()),
                 artifacts=self._wire("artifacts", lambda: world.artifacts, life),
                 sinks={workflow_drafts.SINK: self._wire("sink", lambda: world.sink, life)},

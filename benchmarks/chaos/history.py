@@ -15,7 +15,7 @@ from simulation.checker import check_job
 from simulation.history import Execution, JobHistory, LoopRecords, Sunk, Violation
 from windlass.core.changes import Event, IterationRow, NodeRow
 from windlass.engine.plan_cache import Plans
-from windlass.factory import compiled
+from windlass.factory import compile_stored
 from windlass.ports.store import Request, Store, StoredJob
 from windlass.stores.postgres.pool import Session, connect
 from windlass.stores.rows import decode_page, event_of, job_of, node_of, task_of
@@ -117,7 +117,7 @@ async def histories(
     url: str, store: Store, ledger: Ledger | None, sinks: Mapping[str, Sequence[Sunk]] | None = None
 ) -> AsyncIterator[list[JobHistory]]:
     """All jobs of a database, in batches."""
-    plans = Plans(store, compiled)
+    plans = Plans(store, compile_stored)
     session = await connect(url)
     after = ""
     try:

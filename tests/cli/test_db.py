@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from tests.cli.conftest import Said
-from windlass.process import open_embedded
+from windlass.embedded import open_embedded
 from windlass.settings import load_settings
 from windlass.stores.migrator import migrations
 
@@ -88,9 +88,9 @@ def test_a_second_copy_is_refused(windlass: Windlass, ran: None, postgres_url: s
 
 
 @pytest.mark.parametrize(("source", "target", "reason"), [
-    ("sqlite:///nothing.db", "postgresql://a@127.0.0.1:1/b", "there is no database at nothing.db"),
+    ("sqlite:///nothing.db", "postgresql://a@127.0.0.1:1/b", "database not found: nothing.db"),
     ("postgresql://a@127.0.0.1:1/b", "postgresql://a@127.0.0.1:1/b", "sqlite:///path"),
-    (SOURCE, "sqlite:///other.db", "not 'sqlite:///other.db'"),
+    (SOURCE, "sqlite:///other.db", "unsupported target of a copy: 'sqlite:///other.db'"),
     (SOURCE, "postgresql://a:geheim@127.0.0.1:1/b", "cannot use the database postgresql://a:***@127.0.0.1:1/b"),
 ])  # fmt: skip
 def test_what_can_not_be_copied_is_refused(

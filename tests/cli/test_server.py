@@ -233,7 +233,7 @@ def test_other_machines_are_kept_out_unless_they_are_let_in(windlass: Windlass, 
     said = windlass(command, "--host", "0.0.0.0", "--port", "0")
 
     assert said.code == 2
-    assert "server.allow_open" in said.err
+    assert "server.allow_remote" in said.err
 
 
 def test_the_server_logs_requests_as_lines_of_json(spawn: Spawn, windlass: Windlass) -> None:

@@ -12,7 +12,7 @@ from windlass import Context, handler
 from windlass.cli.http_server import serving
 from windlass.client import Client
 from windlass.ports.handler_declaration import declared
-from windlass.process import Server
+from windlass.server import Server
 from windlass.settings import Settings, load_settings
 
 ECHO = """
@@ -70,7 +70,7 @@ class Running:
             ctx.log("the gate is open")
             return {"open": True}
 
-        system.handlers["gate"] = declared(gate)
+        system.process.handlers["gate"] = declared(gate)
 
 
 @pytest.fixture

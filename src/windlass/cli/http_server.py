@@ -15,7 +15,8 @@ import uvicorn
 from windlass.api.coalesced_http import JoinedProtocol
 from windlass.cli.server_address import local_url
 from windlass.core.errors import Problem, SettingsInvalid
-from windlass.process import ALL_ROLES, Roles, Server, open_server, require_unowned
+from windlass.process import ALL_ROLES, Roles, require_unlocked
+from windlass.server import Server, open_server
 from windlass.settings import Settings
 
 BACKLOG = 2_048
@@ -66,10 +67,10 @@ def log_to_stderr(level: int) -> None:
 def require_closed(settings: Settings) -> None:
     """Refuse to listen for other machines: there are no keys yet, so whoever connects may do everything."""
     host = settings.server.host
-    if settings.server.allow_open or is_loopback(host):
+    if settings.server.allow_remote or is_loopback(host):
         return
     message = f"{host!r} can be reached from other machines, and the API has no keys yet: anybody could run code here"
-    hint = "listen on 127.0.0.1, or say that the network is trusted with server.allow_open = true"
+    hint = "listen on 127.0.0.1, or say that the network is trusted with server.allow_remote = true"
     raise SettingsInvalid([Problem(path="server.host", message=message, hint=hint)])
 
 
@@ -90,7 +91,7 @@ async def serving(
     In the end HTTP drains, the worker hands back what it runs, and the engine stops, in this order.
     """
     require_closed(settings)
-    require_unowned(settings)
+    require_unlocked(settings)
     with _bound(settings.server.host, settings.server.port) as listening:
         url = local_url(settings.server.host, listening.getsockname()[1])
         async with open_server(settings, roles) as system:

@@ -20,7 +20,7 @@ from windlass.views.outputs import Outputs
 from windlass.wire import Event, Job, Log, Node, Page, Task
 
 if TYPE_CHECKING:
-    from windlass.process import Reader
+    from windlass.reader import Reader
 
 ROWS_PAGE = 1_000
 # The most that a server gives at once.
@@ -86,10 +86,7 @@ class ReaderSource:
 
     async def job(self, job_id: str) -> Job:
         """A job with its nodes and outputs."""
-        # The parts of an engine take a fifth of a second to import; who asks a server needs none of them.
-        from windlass.process import job_result
-
-        result = await job_result(self._reader, job_id, RESULT_BYTES_MAX)
+        result = await self._reader.result(job_id, RESULT_BYTES_MAX)
         return job_shape(result.job, result.result_data, result.nodes)
 
     async def tasks(self, job_id: str, node_id: str, status: str | None) -> AsyncIterator[Task]:
@@ -216,7 +213,7 @@ async def opened(server: str | None, database: str | None) -> AsyncGenerator[Sou
         return
     settings = load_settings({} if database is None else {"database_url": database}).settings
     # As above: only the embedded database needs it.
-    from windlass.process import open_reader
+    from windlass.reader import open_reader
 
     async with open_reader(settings) as reader:
         yield ReaderSource(reader)

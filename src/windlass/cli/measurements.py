@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from msgspec import Raw, Struct, structs
 
 from windlass.cli.runner import run_async
-from windlass.process import Embedded, open_embedded
+from windlass.embedded import Embedded, open_embedded
 from windlass.settings import Settings
 from windlass.spec import definition_json, read_definition
 

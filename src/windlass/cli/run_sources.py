@@ -18,7 +18,7 @@ from windlass.views.runs import delivery_shape, next_times, run_shape, schedule_
 from windlass.wire import Delivery, NextTimes, Page, Run, Schedule
 
 if TYPE_CHECKING:
-    from windlass.process import Reader
+    from windlass.reader import Reader
 
 Result = TypeVar("Result")
 Item = TypeVar("Item")
@@ -193,7 +193,7 @@ async def _opened(server: str | None, database: str | None) -> AsyncGenerator[Ru
         return
     settings = load_settings({} if database is None else {"database_url": database}).settings
     # The parts of an engine take a fifth of a second to import; who asks a server needs none of them.
-    from windlass.process import open_reader
+    from windlass.reader import open_reader
 
     async with open_reader(settings) as reader:
         yield ReaderRuns(reader)

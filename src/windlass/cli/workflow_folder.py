@@ -10,7 +10,7 @@ import click
 
 from windlass.cli.documents import read_workflow, report
 from windlass.core.errors import DefinitionInvalid
-from windlass.process import Server
+from windlass.server import Server
 
 SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 LEFT_OUT = frozenset({"node_modules", "__pycache__", "venv", "dist", "build", "target"})
@@ -94,7 +94,7 @@ class Deployer:
         """Store each as a version of its workflow, and say so. One that cannot be used changes nothing."""
         for file in files:
             try:
-                definition, warnings = read_workflow(file, system.handlers)
+                definition, warnings = read_workflow(file, system.process.handlers)
             except DefinitionInvalid as refused:
                 report(file, refused.problems)
                 continue

@@ -3,7 +3,7 @@
 import click
 import msgspec
 
-from windlass.settings import load_settings, masked
+from windlass.settings import load_settings, mask_secrets
 
 
 @click.command()
@@ -15,7 +15,7 @@ def command(as_json: bool) -> int:
     worker.threads); the later of these wins, and flags of a command win over all of them. Passwords are not shown.
     """
     effective = load_settings().effective
-    shown = {one.key: (masked(one.value, one.key), one.origin) for one in effective}
+    shown = {one.key: (mask_secrets(one.value, one.key), one.origin) for one in effective}
     if as_json:
         document = {key: {"value": value, "origin": origin} for key, (value, origin) in shown.items()}
         click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2))

@@ -4,8 +4,8 @@ import click
 
 from windlass.cli.output.tables import print_json
 from windlass.cli.runner import run_async
-from windlass.factory import copy_to_postgres, migrate_database
-from windlass.settings import load_settings, masked
+from windlass.maintenance import copy_to_postgres, migrate_database
+from windlass.settings import load_settings, mask_secrets
 
 SHARDS_MAX = 1_000
 
@@ -25,7 +25,7 @@ def migrate(database: str | None) -> int:
     settings = load_settings({} if database is None else {"database_url": database}).settings
     steps = run_async(migrate_database(settings))
     done = f"{steps} migration{'s' if steps != 1 else ''} applied" if steps else "nothing to do"
-    click.echo(f"{masked(settings.database_url)}: {done}")
+    click.echo(f"{mask_secrets(settings.database_url)}: {done}")
     return 0
 
 

@@ -19,9 +19,9 @@ from windlass.cli.user_code import import_again, import_modules, user_modules, w
 from windlass.cli.workflow_folder import Deployer, Stamp, stamp
 from windlass.client import Client
 from windlass.core.errors import WindlassError
-from windlass.factory import registry_of
-from windlass.process import Server
-from windlass.settings import Settings, load_settings, masked
+from windlass.factory import build_handlers
+from windlass.server import Server
+from windlass.settings import Settings, load_settings, mask_secrets
 
 POLL_SECONDS = 1.0
 
@@ -79,7 +79,7 @@ def _invitation(settings: Settings, url: str) -> str:
         f"Windlass {__version__} is up at {url}\n"
         f"  web UI:    {page}\n"
         f"  the API:   {url}/api/v1/openapi.json\n"
-        f"  database:  {masked(settings.database_url)}\n"
+        f"  database:  {mask_secrets(settings.database_url)}\n"
         f"  run a job: {windlass} trigger WORKFLOW --wait{more}\n"
         f"  look back: {windlass} jobs list{more}\n"
         "Ctrl-C stops it."
@@ -124,15 +124,17 @@ class Modules:
         """Take changed modules over, all or none: the next task is run by the new code, running ones end in the old."""
         stamps = self._look()
         try:
-            handlers = import_again(self._names, self._folder, lambda: registry_of(self._settings, system.connections))
+            handlers = import_again(
+                self._names, self._folder, lambda: build_handlers(self._settings, system.process.connections)
+            )
         except WindlassError as error:
             # Told once: the next look compares with the file that was broken.
             self._stamps = stamps
             click.echo(f"error: {error}; the handlers stay as they were", err=True)
             return
         self._stamps = {file: stamps.get(file, now) for file, now in self._look().items()}
-        system.handlers.clear()
-        system.handlers.update(handlers)
+        system.process.handlers.clear()
+        system.process.handlers.update(handlers)
         click.echo(f"handlers are new: {', '.join(self._names)}")
 
     def _look(self) -> dict[Path, Stamp | None]:

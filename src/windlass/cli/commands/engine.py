@@ -7,7 +7,7 @@ import click
 from windlass.cli.http_server import log_to_stderr
 from windlass.cli.runner import run_async, stop_signals
 from windlass.cli.user_code import import_modules
-from windlass.process import Roles, open_process
+from windlass.process import Roles, open_process, require_shared
 from windlass.settings import Settings, load_settings
 
 
@@ -32,8 +32,11 @@ def command(database: str | None, with_worker: bool, imports: tuple[str, ...]) -
 async def drive(settings: Settings, roles: Roles) -> None:
     """Run until a signal."""
     with stop_signals() as stop:
-        async with open_process(settings, roles) as name:
-            click.echo(f"Windlass {'engine and worker' if roles.engine and roles.worker else _one(roles)} {name} is up")
+        require_shared(settings)
+        async with open_process(settings, roles) as process:
+            click.echo(
+                f"Windlass {'engine and worker' if roles.engine and roles.worker else _one(roles)} {process.name} is up"
+            )
             await stop.wait()
             click.echo("stopping", err=True)
 

@@ -12,9 +12,10 @@ from windlass.cli.output.progress import Progress
 from windlass.cli.runner import run_async, stop_signals, unless
 from windlass.cli.user_code import import_modules
 from windlass.core.errors import DefinitionInvalid, InputInvalid
-from windlass.factory import registry_of
+from windlass.embedded import Embedded, open_embedded
+from windlass.factory import build_handlers
 from windlass.ports.store import StoredJob
-from windlass.process import Embedded, JobResult, open_embedded
+from windlass.reader import JobResult
 from windlass.settings import Settings, load_settings
 from windlass.spec import definition_json
 from windlass.views.jobs import job_shape
@@ -88,7 +89,7 @@ def command(
 
 
 def _read(file: Path, settings: Settings) -> tuple[str, Raw]:
-    definition, warnings = read_workflow(file, registry_of(settings), strict=True)
+    definition, warnings = read_workflow(file, build_handlers(settings), strict=True)
     report(file, warnings)
     return definition.workflow_id, definition_json(definition)
 

@@ -9,7 +9,7 @@ import msgspec
 from windlass.cli.documents import read_workflow, report
 from windlass.cli.user_code import import_modules
 from windlass.core.errors import DefinitionInvalid, Problem
-from windlass.factory import registry_of
+from windlass.factory import build_handlers
 from windlass.settings import load_settings
 
 
@@ -24,7 +24,7 @@ def command(files: tuple[Path, ...], as_json: bool, imports: tuple[str, ...]) ->
     """
     settings = load_settings({"worker.imports": list(imports)} if imports else {}).settings
     import_modules(settings.worker.imports)
-    known = registry_of(settings)
+    known = build_handlers(settings)
     results = {path: check(path, known) for path in files}
     if as_json:
         document = {str(path): {"valid": valid, "problems": problems} for path, (valid, problems) in results.items()}
