@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Raw, Struct
 
-from windlass.core.changes import Event, IterationRow, NodeRow
+from windlass.core.changes import IterationRow, NodeRow
+from windlass.core.events import Event
 from windlass.core.plan import Plan
 from windlass.ports.store import Request, StoredJob
 

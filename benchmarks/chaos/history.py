@@ -13,7 +13,8 @@ from msgspec import Raw, Struct, field
 from benchmarks.chaos.handlers import Begun, Ended
 from simulation.checker import check_job
 from simulation.history import Execution, JobHistory, LoopRecords, Sunk, Violation
-from windlass.core.changes import Event, IterationRow, NodeRow
+from windlass.core.changes import IterationRow, NodeRow
+from windlass.core.events import Event
 from windlass.engine.plan_cache import Plans
 from windlass.factory import compile_stored
 from windlass.ports.store import Request, Store, StoredJob

@@ -8,7 +8,7 @@ from typing import Any
 from simulation.history import JobHistory, Violation
 from simulation.replay import attempts, loops
 from simulation.replay.state import OUT, UNFINISHED, Folded, FoldedNode, Notes, data_of, told
-from windlass.core.changes import Event
+from windlass.core.events import Event
 from windlass.core.instants import MICROSECONDS
 from windlass.core.plan import NodeKind, Plan
 

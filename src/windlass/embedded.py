@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, suppress
 
 from msgspec import Raw
 
-from windlass.core.changes import Event
+from windlass.core.events import Event
 from windlass.core.plan import Plan
 from windlass.core.states import JOB_FINAL, JOB_STATES
 from windlass.ports.broker import ALL_QUEUES

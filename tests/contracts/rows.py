@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from msgspec import Raw
 
-from windlass.core.changes import Changes, Event, InFlightEntry, IterationRow, JobRow, NodeRow
+from windlass.core.changes import Changes, InFlightEntry, IterationRow, JobRow, NodeRow
+from windlass.core.events import Event
 from windlass.ports.store import NewJob, Store
 
 T0 = 1_700_000_000_000_000

@@ -8,8 +8,9 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from tests.contracts.rows import T0, changes, event, job_row, new_job, node_row, task_row
-from windlass.core.changes import CollectionChunkRow, Event
+from windlass.core.changes import CollectionChunkRow
 from windlass.core.errors import CommitUnknown, JobNotFound, StaleLease, WorkflowNotFound
+from windlass.core.events import Event
 from windlass.core.loop_state import Progress
 from windlass.ports.store import JobFilter, Request, Store
 

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from msgspec import Raw, structs
 
 from tests.contracts.rows import T0, changes, end, event, job_row, new_job, node_row
-from windlass.core.changes import CollectionChunkRow, Event
+from windlass.core.changes import CollectionChunkRow
+from windlass.core.events import Event
 from windlass.ports.overview import JobBrief, NodeSpan
 from windlass.ports.store import JobFilter, Store, StoredJob
 

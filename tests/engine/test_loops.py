@@ -15,7 +15,7 @@ import pytest
 from tests.defaults import worker_options
 from tests.engine.harness import CLOCK, Process, events_of, opened, output_of, plan_from, until
 from windlass import Context, RetryableError, handler
-from windlass.core.changes import Event
+from windlass.core.events import Event
 from windlass.ports.handler import Handler
 from windlass.ports.handler_declaration import declared
 from windlass.ports.store import IterationFilter, Store

@@ -16,7 +16,7 @@ from simulation.history import Acknowledged, History, JobHistory
 from simulation.processes import Setting
 from simulation.simulator import Simulation
 from simulation.workflow_drafts import FLAKY, OK, NodeDraft, Script, compiled
-from windlass.core.changes import Event
+from windlass.core.events import Event
 from windlass.core.plan import RetryOnError
 from windlass.engine.recovery import rebuild
 from windlass.ports.control import Submit

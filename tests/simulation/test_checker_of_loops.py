@@ -17,7 +17,7 @@ from simulation.history import Execution, History, JobHistory, LoopRecords, Sunk
 from simulation.processes import Setting
 from simulation.simulator import Simulation
 from simulation.workflow_drafts import ERROR, FATAL, FLAKY, OK, NodeDraft, Script, compiled, loop_over, paging
-from windlass.core.changes import Event
+from windlass.core.events import Event
 from windlass.core.loop_state import LoopRows
 from windlass.core.plan import Collect, RetryOnError
 from windlass.core.templates.template import compile_template

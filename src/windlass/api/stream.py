@@ -17,7 +17,7 @@ from windlass.api.policy import Policy
 from windlass.api.problems import Refusal, invalid, logger, problem_of, problem_response
 from windlass.api.requests import Flag, Number, id_of, query_of, shown
 from windlass.api.state import ApiState
-from windlass.core.changes import Event as StoredEvent
+from windlass.core.events import Event as StoredEvent
 from windlass.ports.store import StoredJob
 from windlass.views.event_view import EventView
 from windlass.views.jobs import has_ended

@@ -5,22 +5,9 @@ Instants are integers: microseconds since the epoch, UTC. JSON values travel enc
 
 from msgspec import Raw, Struct
 
+from windlass.core.events import Event
 from windlass.core.messages import RetryRequested
 from windlass.core.runs.changes import RunChanges
-
-
-class Event(Struct, frozen=True, array_like=True, gc=False):
-    """One transition, as a compact array inside its job's page of events."""
-
-    seq: int
-    type: str
-    node_id: str | None
-    index: int | None
-    at: int
-    data: Raw | None = None
-    meta: Raw | None = None
-    context: Raw | None = None
-    parent_seq: int | None = None
 
 
 class NodeRow(Struct, frozen=True, array_like=True, gc=False):

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Raw
 
+from windlass.core.events import EventType
 from windlass.core.job import NULL, Job
 from windlass.core.loop_state import IN_FLIGHT
 from windlass.core.loop_transitions import cancel_iterations, reset_iterations
@@ -44,7 +45,7 @@ def _end_in_failure(turn: Turn, node: int, error: TaskError, meta: Raw | None = 
         job.outputs[node] = NULL
     data = json_raw({"attempt_number": job.attempt_of(node), "error": error})
     parent = flight.first_seq if flight is not None and flight.attempt - flight.attempts_before > 1 else None
-    turn.emit("node_failed", job.plan.nodes[node].id, data, meta=meta, parent_seq=parent)
+    turn.emit(EventType.NODE_FAILED, job.plan.nodes[node].id, data, meta=meta, parent_seq=parent)
     turn.store(node, flight, turn.now, encoded(error))
 
 
@@ -75,7 +76,7 @@ def _cancel_nodes(turn: Turn, reason: str) -> None:
             job.late.add((node, -1, flight.attempt))
         turn.move(node, NodeMove.CANCEL)
         flight = turn.land(node)
-        turn.emit("node_cancelled", job.plan.nodes[node].id, data)
+        turn.emit(EventType.NODE_CANCELLED, job.plan.nodes[node].id, data)
         turn.store(node, flight, turn.now)
     job.ready.clear()
 
@@ -88,10 +89,10 @@ def end_job(turn: Turn) -> None:
     job.completed_at = turn.now
     if job.error is None:
         turn.move_job(JobMove.COMPLETE)
-        turn.emit("job_completed")
+        turn.emit(EventType.JOB_COMPLETED)
     else:
         turn.move_job(JobMove.FAIL)
-        turn.emit("job_failed", data=json_raw({"error": job.error}))
+        turn.emit(EventType.JOB_FAILED, data=json_raw({"error": job.error}))
     turn.changes.finished.append(job.id)
 
 
@@ -115,7 +116,7 @@ def cancel_job(turn: Turn, message: CancelRequested) -> None:
     _cancel_nodes(turn, reason)
     job.completed_at = turn.now
     turn.move_job(JobMove.CANCEL)
-    turn.emit("job_cancelled", data=json_raw({"reason": reason}))
+    turn.emit(EventType.JOB_CANCELLED, data=json_raw({"reason": reason}))
     turn.changes.finished.append(job.id)
 
 
@@ -139,7 +140,8 @@ def retry_job(turn: Turn, message: RetryRequested) -> None:
     job.started_at = job.started_at or turn.now
     turn.move_job(JobMove.RETRY)
     names = [job.plan.nodes[node].id for node in nodes]
-    turn.emit("job_retried", data=json_raw({"round": job.round, "nodes": names, "from_node": message.from_node}))
+    data = {"round": job.round, "nodes": names, "from_node": message.from_node}
+    turn.emit(EventType.JOB_RETRIED, data=json_raw(data))
     job.ready.extend(node for node in nodes if not job.remaining[node])
     job.deadline_at = None
     turn.set_deadline()

@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from windlass.core.changes import Changes, Event, InFlightEntry, Timer
+from windlass.core.changes import Changes, InFlightEntry, Timer
+from windlass.core.events import Event, EventType
 from windlass.core.instants import MICROSECONDS
 from windlass.core.job import Job
 from windlass.core.loop_state import IS_OUT, Attempt, Loop
@@ -23,12 +24,12 @@ DEPARTED_MAX = 32
 _COMPLETED = int(NodeStatus.COMPLETED)
 
 # What an event about an attempt is called: of a node, and of an iteration.
-DISPATCHED = ("node_dispatched", "iteration_dispatched")
-STARTED = ("node_started", "iteration_started")
-COMPLETED = ("node_completed", "iteration_completed")
-RETRYING = ("node_retrying", "iteration_retrying")
-SEQUENCE_COMPLETED = ("retry_sequence_completed", "retry_sequence_completed")
-LOST = ("worker_lost", "worker_lost")
+DISPATCHED = (EventType.NODE_DISPATCHED, EventType.ITERATION_DISPATCHED)
+STARTED = (EventType.NODE_STARTED, EventType.ITERATION_STARTED)
+COMPLETED = (EventType.NODE_COMPLETED, EventType.ITERATION_COMPLETED)
+RETRYING = (EventType.NODE_RETRYING, EventType.ITERATION_RETRYING)
+SEQUENCE_COMPLETED = (EventType.CALLS_COMPLETED, EventType.CALLS_COMPLETED)
+LOST = (EventType.WORKER_LOST, EventType.WORKER_LOST)
 
 
 def json_raw(value: Any) -> Raw:
@@ -189,7 +190,7 @@ class Turn:
         """The job's first dispatch, or its end when nothing had to be dispatched."""
         self.job.started_at = self.now
         self.move_job(JobMove.START)
-        self.emit("job_started")
+        self.emit(EventType.JOB_STARTED)
 
     def set_deadline(self) -> None:
         """Start the clock that bounds the whole job."""

@@ -5,8 +5,9 @@ from typing import Protocol
 
 from msgspec import Raw, Struct
 
-from windlass.core.changes import Changes, Event, InFlightEntry, IterationRow, MergeOutputs, NodeRow
+from windlass.core.changes import Changes, InFlightEntry, IterationRow, MergeOutputs, NodeRow
 from windlass.core.errors import JobNotFound
+from windlass.core.events import Event
 from windlass.core.loop_state import LoopRows
 from windlass.core.messages import TaskFinished
 from windlass.core.submits import NewJob

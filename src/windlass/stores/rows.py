@@ -11,13 +11,13 @@ from windlass.core.changes import (
     CallOutputRow,
     Changes,
     CollectionChunkRow,
-    Event,
     InFlightEntry,
     IterationRow,
     JobRow,
     NodeRow,
 )
 from windlass.core.errors import WorkflowNotFound
+from windlass.core.events import Event
 from windlass.core.loop_state import LoopRows, decode_progress
 from windlass.ports.overview import NodeEvents
 from windlass.ports.store import JobFilter, NewJob, NodeBrief, StoredJob, StoredWorkflow

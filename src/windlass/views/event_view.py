@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from windlass.core.changes import Event
+from windlass.core.events import Event
 from windlass.core.instants import MICROSECONDS
 from windlass.core.plan import NodeKind, NodePlan, Plan
 from windlass.core.retries import retry_meta

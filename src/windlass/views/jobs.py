@@ -5,8 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 from msgspec import Raw, Struct
 
-from windlass.core.changes import Event, NodeRow
+from windlass.core.changes import NodeRow
 from windlass.core.errors import Problem
+from windlass.core.events import Event
 from windlass.core.states import JOB_FINAL, JOB_STATES
 from windlass.ports.overview import JobBrief
 from windlass.ports.store import AliasTarget, StoredJob, StoredLog, StoredWorkflow

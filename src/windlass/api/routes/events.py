@@ -12,7 +12,7 @@ from windlass.api.operations import Operation, answer, declare
 from windlass.api.policy import Policy
 from windlass.api.requests import Flag, Number, id_of, query_of
 from windlass.api.state import ApiState
-from windlass.core.changes import Event as StoredEvent
+from windlass.core.events import Event as StoredEvent
 from windlass.ports.store import Store
 from windlass.views.event_view import EventView
 from windlass.wire import Event, Page

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
-from windlass.core.changes import Event
+from windlass.core.events import Event
 from windlass.ports.overview import JobBrief, NodeEvents, NodeSpan
 from windlass.ports.store import JobFilter, Restored, StoredJob
 

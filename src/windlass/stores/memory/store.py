@@ -11,8 +11,9 @@ import msgspec
 from msgspec import Raw
 
 from simulation.history import LoopRecords
-from windlass.core.changes import Changes, Event, InFlightEntry, IterationRow, MergeOutputs, NodeRow
+from windlass.core.changes import Changes, InFlightEntry, IterationRow, MergeOutputs, NodeRow
 from windlass.core.errors import CommitUnknown, RequestRefused, StaleLease, WorkflowNotFound
+from windlass.core.events import Event
 from windlass.core.instants import MICROSECONDS
 from windlass.core.loop_state import LoopRows, decode_progress
 from windlass.ports.clock import Clock

@@ -7,13 +7,14 @@ from typing import Any, cast
 import msgspec
 from msgspec import Raw
 
-from windlass.core.changes import Changes, Event, IterationRow, MergeOutputs, NodeRow
+from windlass.core.changes import Changes, IterationRow, MergeOutputs, NodeRow
 from windlass.core.errors import (
     CommitUnknown,
     RequestRefused,
     WindlassError,
     WorkflowNotFound,
 )
+from windlass.core.events import Event
 from windlass.core.loop_state import LoopRows
 from windlass.core.messages import TaskFinished
 from windlass.ports.clock import Clock
