@@ -117,8 +117,8 @@ class Process:
         async with asyncio.timeout(UP_SECONDS_MAX):
             while line := await self._process.stdout.readline():
                 words = line.decode().split()
-                if "up" in words or "listens" in words:
-                    self.id = words[-3] if "up" in words else words[-1]
+                if "ready" in words or "listening" in words:
+                    self.id = words[-3] if "ready" in words else words[-1]
                     return
         raise AssertionError(f"{self.name} did not come up: {self.log.read_text()[-3000:]}")
 

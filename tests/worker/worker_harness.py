@@ -155,7 +155,7 @@ class Bench:
         self.broker = StubBroker()
         self.lines: list[LogLine] = []
         self.patience_seconds: float = PATIENCE_SECONDS
-        settings = {"grace_seconds": 0.3, "heartbeat_seconds": 0.05, **settings}
+        settings = {"grace_seconds": 0.3, "heartbeat_seconds": 0.05, "output_bytes_max": 16 * 1024 * 1024, **settings}
         self.worker = Worker(
             self.broker,
             handlers,
