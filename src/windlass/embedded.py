@@ -8,11 +8,12 @@ from contextlib import asynccontextmanager, suppress
 from msgspec import Raw
 
 from windlass.core.events import Event
+from windlass.core.jobs import JobRecord
 from windlass.core.plan import Plan
-from windlass.core.states import JOB_FINAL, JOB_STATES
+from windlass.core.states import JOB_FINAL, JobStatus
 from windlass.ports.broker import ALL_QUEUES
 from windlass.ports.control import Submit
-from windlass.ports.store import JobFilter, StoredJob, StoredWorkflow
+from windlass.ports.store import JobFilter, StoredWorkflow
 from windlass.process import ALL_ROLES, Process, open_process
 from windlass.reader import RESULT_BYTES_MAX, JobResult, Reader
 from windlass.settings import Settings
@@ -51,20 +52,20 @@ class Embedded:
 
     async def submit(
         self, workflow_id: str, input: object, *, version: int | None = None, idempotency_key: str | None = None
-    ) -> StoredJob:
+    ) -> JobRecord:
         """Check the input and start a job; durable on return. InputInvalid, WorkflowNotFound."""
         if version is None:
             version = (await self.store.workflow(workflow_id)).version
         plan = await self._plans.get(workflow_id, version)
         checked = check_input(plan.input_schema, input)
-        body_digest: str | None = None
+        request_digest: str | None = None
         if idempotency_key is not None:
-            body_digest = hashlib.sha256(b"%d:%s" % (version, bytes(checked))).hexdigest()
+            request_digest = hashlib.sha256(b"%d:%s" % (version, bytes(checked))).hexdigest()
         return await self._engine.submit(
-            Submit(workflow_id, version, checked, idempotency_key=idempotency_key, body_digest=body_digest)
+            Submit(workflow_id, version, checked, idempotency_key=idempotency_key, request_digest=request_digest)
         )
 
-    async def submit_all(self, workflow_id: str, inputs: Sequence[object]) -> Sequence[StoredJob]:
+    async def submit_all(self, workflow_id: str, inputs: Sequence[object]) -> Sequence[JobRecord]:
         """Start many jobs of the newest version in one transaction. InputInvalid: none is stored."""
         version = (await self.store.workflow(workflow_id)).version
         plan = await self._plans.get(workflow_id, version)
@@ -78,7 +79,7 @@ class Embedded:
             while not is_final:
                 changed.clear()
                 # Read the state before the events: an event stored after this line is read in the next round.
-                is_final = JOB_STATES[(await self.store.job(job_id)).status] in JOB_FINAL
+                is_final = JobStatus((await self.store.job(job_id)).state.status) in JOB_FINAL
                 previous_seq = last_seq
                 while events := await self.store.events(job_id, last_seq, EVENTS_PAGE):
                     for event in events:
@@ -94,7 +95,7 @@ class Embedded:
         """Wait until the job has finished."""
         await self._engine.wait(job_id)
 
-    async def wait(self, job_id: str) -> StoredJob:
+    async def wait(self, job_id: str) -> JobRecord:
         """Wait until the job has finished, and return it."""
         await self._engine.wait(job_id)
         return await self.store.job(job_id)
@@ -107,16 +108,16 @@ class Embedded:
         """Run the failed and cancelled nodes of a finished job again, or `from_node` and everything downstream."""
         await self._engine.retry(job_id, from_node)
 
-    async def resume(self, job_id: str) -> StoredJob:
+    async def resume(self, job_id: str) -> JobRecord:
         """Continue an unfinished job."""
         return await self._engine.resume(job_id)
 
-    async def resumable(self, workflow_id: str) -> StoredJob | None:
+    async def resumable(self, workflow_id: str) -> JobRecord | None:
         """Return the newest unfinished job of a workflow."""
-        found: list[StoredJob] = []
+        found: list[JobRecord] = []
         for status in ("pending", "running"):
             found.extend(await self.store.jobs(JobFilter(workflow_id=workflow_id, status=status, limit=1)))
-        return max(found, key=lambda job: (job.created_at, job.job_id), default=None)
+        return max(found, key=lambda job: (job.spec.created_at, job.spec.job_id), default=None)
 
     async def result(self, job_id: str, bytes_max: int = RESULT_BYTES_MAX) -> JobResult:
         """Return the job with its nodes and outputs; markers replace the outputs beyond `bytes_max`."""

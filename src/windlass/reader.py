@@ -6,10 +6,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from msgspec import Raw, Struct
 
 from windlass.clock import SystemClock
+from windlass.core.jobs import JobRecord
 from windlass.engine.plan_cache import Plans
 from windlass.factory import compile_stored, is_shared, open_artifacts, open_store, sqlite_path
 from windlass.ports.artifacts import Artifacts
-from windlass.ports.store import Store, StoredJob
+from windlass.ports.store import Store
 from windlass.settings import Settings
 from windlass.stores.sqlite.store import SqliteStore
 from windlass.views.job_detail import nodes_shown, result_of, values_shown
@@ -23,7 +24,7 @@ RESULT_BYTES_MAX = 16 << 20
 class JobResult(Struct, frozen=True):
     """A job with its nodes and the outputs of the completed ones as one JSON object."""
 
-    job: StoredJob
+    job: JobRecord
     nodes: list[Node]
     result_data: Raw
 
@@ -38,7 +39,7 @@ class Reader(Struct, frozen=True):
     async def result(self, job_id: str, bytes_max: int = RESULT_BYTES_MAX) -> JobResult:
         """Return a job with its nodes and outputs; markers replace the outputs beyond `bytes_max`."""
         snapshot = await self.store.snapshot(job_id)
-        plan = await self.plans.get(snapshot.job.workflow_id, snapshot.job.version)
+        plan = await self.plans.get(snapshot.job.spec.workflow_id, snapshot.job.spec.version)
         values = await values_shown(Outputs(self.artifacts, bytes_max, bytes_max), snapshot.nodes)
         nodes = await nodes_shown(self.store, plan, snapshot.nodes, values)
         return JobResult(snapshot.job, nodes, result_of(snapshot.nodes, values))

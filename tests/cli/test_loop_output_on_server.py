@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Said
-from tests.cli.test_loops import LARGE, LOOP
+from tests.cli.test_loop_output import LARGE, LOOP
 from tests.cli.test_server import Spawn, stop, up
 
 Windlass = Callable[..., Said]

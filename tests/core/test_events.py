@@ -10,7 +10,7 @@ SEEDS = range(40)
 
 
 def test_a_status_after_an_event_is_a_status_of_its_subject() -> None:
-    jobs = {status.label for status in JobStatus}
+    jobs = {status.value for status in JobStatus}
     nodes = {status.label for status in NodeStatus}
     for event in EventType:
         known = jobs if event.subject is Subject.JOB else nodes

@@ -14,6 +14,7 @@ from tests.defaults import duties as default_duties
 from windlass.brokers.memory import MemoryBroker
 from windlass.clock import SystemClock
 from windlass.core.errors import RunNotFound
+from windlass.core.jobs import JobRecord
 from windlass.core.plan import Plan
 from windlass.core.runs.rows import RunRow
 from windlass.engine.engine import Duties, Engine
@@ -23,7 +24,7 @@ from windlass.ports.control import Submit
 from windlass.ports.handler import Context
 from windlass.ports.handler_declaration import declared, handler
 from windlass.ports.runs import RunFilter
-from windlass.ports.store import Store, StoredJob, StoredWorkflow
+from windlass.ports.store import Store, StoredWorkflow
 from windlass.spec import read_definition
 from windlass.spec.compile import compile_plan, definition_from_json, definition_json, digest
 from windlass.spec.inputs import check_input
@@ -122,11 +123,11 @@ class RunProcess:
             await self._working
         await self.engine.stop()
 
-    async def submit(self, workflow_id: str, given: bytes = b"{}") -> StoredJob:
+    async def submit(self, workflow_id: str, given: bytes = b"{}") -> JobRecord:
         version = (await self.store.workflow(workflow_id)).version
         return await self.engine.submit(Submit(workflow_id, version, Raw(given)))
 
-    async def ended(self, job_id: str) -> StoredJob:
+    async def ended(self, job_id: str) -> JobRecord:
         async with asyncio.timeout(ENDS_SECONDS):
             await self.engine.wait(job_id)
         return await self.store.job(job_id)

@@ -171,7 +171,7 @@ async def test_nothing_is_wrong_with_the_past_itself(past: Past, copies: Iterato
             id="an illegal state",
         ),
         pytest.param(
-            statement("delete from tasks where job_id = $1 and \"index\" = 2", "loop"),
+            statement("delete from iterations where job_id = $1 and \"index\" = 2", "loop"),
             "I2",
             id="a lost iteration",
         ),

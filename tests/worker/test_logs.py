@@ -15,9 +15,9 @@ from windlass import Context, handler
 from windlass.brokers.memory import MemoryBroker
 from windlass.clock import SystemClock
 from windlass.core.errors import StoreUnavailable
+from windlass.core.jobs import JobSpec
 from windlass.core.messages import TaskFinished
 from windlass.ports.handler import LogLine
-from windlass.ports.store import NewJob
 from windlass.stores.sqlite.store import SqliteStore
 from windlass.testing import virtual_time
 from windlass.worker.log_writer import BATCH_LINES_MAX, FLUSH_SECONDS, KEPT_LINES_MAX, TRIES_MAX, LogWriter
@@ -283,7 +283,7 @@ def blocking(ctx: Context) -> None:
 async def test_lines_of_async_and_thread_handlers_reach_the_database(tmp_path: Path) -> None:
     store = await SqliteStore.open(str(tmp_path / "logs.db"), SystemClock())
     await store.put_workflow("test", Raw(b"{}"), "digest", 0)
-    await store.submit([NewJob("job", "test", 1, Raw(b"{}"), 0)])
+    await store.submit([JobSpec("job", "test", 1, Raw(b"{}"), 0)])
     writer = LogWriter(store.append_logs, SystemClock())
     running = asyncio.create_task(writer.run())
     broker = MemoryBroker(SystemClock())

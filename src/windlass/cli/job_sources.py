@@ -100,7 +100,7 @@ class DatabaseJobs:
         )
         cursor: str | None = None
         if len(jobs) == selection.limit:
-            cursor = encode_cursor(jobs[-1].created_at, jobs[-1].job_id)
+            cursor = encode_cursor(jobs[-1].spec.created_at, jobs[-1].spec.job_id)
         return Page([job_shape(job) for job in jobs], cursor)
 
     async def job(self, job_id: str) -> Job:
@@ -111,9 +111,9 @@ class DatabaseJobs:
     async def iterations(self, job_id: str, node_id: str, status: str | None) -> AsyncIterator[Task]:
         """Yield the iterations of a loop."""
         job = await self._store.job(job_id)
-        plan = await self._reader.plans.get(job.workflow_id, job.version)
+        plan = await self._reader.plans.get(job.spec.workflow_id, job.spec.version)
         if node_id not in plan.index:
-            raise NodeNotFound(f"workflow {job.workflow_id} version {job.version} has no node {node_id!r}")
+            raise NodeNotFound(f"workflow {job.spec.workflow_id} version {job.spec.version} has no node {node_id!r}")
         rows = await self._store.nodes(job_id, node_id)
         row = rows[0] if rows else None
         outputs = Outputs(self._reader.artifacts, RESULT_BYTES_MAX, RESULT_BYTES_MAX)
@@ -126,7 +126,7 @@ class DatabaseJobs:
     async def events(self, job_id: str, after: int, *, context: bool) -> AsyncIterator[Event]:
         """Yield events in order."""
         job = await self._store.job(job_id)
-        plan = await self._reader.plans.get(job.workflow_id, job.version)
+        plan = await self._reader.plans.get(job.spec.workflow_id, job.spec.version)
         view = EventView(self._store, plan, job, with_context=context)
         while page := await self._store.events(job_id, after, ROWS_PAGE):
             for event in await view.told(page):

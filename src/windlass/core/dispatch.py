@@ -145,5 +145,5 @@ def _dispatch(turn: Turn, node: int, flight: Attempt) -> None:
         flight.first_seq = seq
     turn.depart(node, flight)
     turn.changes.tasks.append(task)
-    if job.status is JobStatus.PENDING:
+    if job.state.status is JobStatus.PENDING:
         turn.start_job()

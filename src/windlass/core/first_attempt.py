@@ -41,14 +41,14 @@ def dispatch(turn: Turn, node: int, plan: NodePlan) -> bool:
     )
     job.states[node] = _DISPATCHED
     job.flights[node] = flight
-    if job.round or len(job.departed) >= DEPARTED_MAX:
+    if job.state.round or len(job.departed) >= DEPARTED_MAX:
         turn.changes.nodes[job.id, node_id] = NodeRow(
             job.id, node_id, _IS_DISPATCHED, 1, 0, 0, seq, now, None, None, None, None, None, None, None, node
         )  # fmt: skip
     else:
         job.departed[node] = InFlightEntry(node, node_id, seq, now)
     turn.changes.tasks.append(task)
-    if job.status is JobStatus.PENDING:
+    if job.state.status is JobStatus.PENDING:
         turn.start_job()
     return True
 

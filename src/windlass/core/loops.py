@@ -48,7 +48,7 @@ def begin(turn: Turn, node: int, flight: Attempt) -> None:
     turn.move(node, NodeMove.DISPATCH)
     flight.dispatched_at = turn.now
     flight.first_seq = turn.emit(EventType.NODE_DISPATCHED, plan.id, dispatch_data(flight.attempt, plan.queue))
-    if job.status is JobStatus.PENDING:
+    if job.state.status is JobStatus.PENDING:
         turn.start_job()
     _record(turn, node, loop, plan, is_new=is_new)
     job.filling[node] = None

@@ -69,7 +69,7 @@ def router(state: ApiState) -> APIRouter:
         query = query_of(request, EventsQuery)
         job_id = id_of(request, "job_id")
         job = await state.store.job(job_id)
-        plan = await state.control.plan(job.workflow_id, job.version)
+        plan = await state.control.plan(job.spec.workflow_id, job.spec.version)
         if query.items == "true":
             stored = await state.store.events(job_id, query.after, query.limit + 1)
             found, after = stored[: query.limit], stored[query.limit - 1].seq if len(stored) > query.limit else None

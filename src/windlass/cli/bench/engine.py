@@ -37,10 +37,10 @@ async def run_job(engine: Embedded, workflow_id: str, nodes: int) -> float:
     """Return the seconds of one job, from the submit until its end is durable."""
     started = time.perf_counter()
     job = await engine.submit(workflow_id, {})
-    finished = await engine.wait(job.job_id)
+    finished = await engine.wait(job.spec.job_id)
     seconds = time.perf_counter() - started
-    assert finished.status == "completed", finished
-    assert len(await engine.store.nodes(job.job_id)) == nodes
+    assert finished.state.status == "completed", finished
+    assert len(await engine.store.nodes(job.spec.job_id)) == nodes
     return seconds
 
 
@@ -49,7 +49,7 @@ async def run_jobs(engine: Embedded, workflow_id: str, count: int) -> float:
     started = time.perf_counter()
     jobs = await engine.submit_all(workflow_id, [NO_INPUT] * count)
     for job in jobs:
-        await engine.wait_end(job.job_id)
+        await engine.wait_end(job.spec.job_id)
     return time.perf_counter() - started
 
 
@@ -60,8 +60,8 @@ async def run_loop(engine: Embedded, workflow_id: str, items: int) -> tuple[str,
         given = list(range(items))
     started = time.perf_counter()
     job = await engine.submit(workflow_id, {"items": given})
-    await engine.wait_end(job.job_id)
-    return job.job_id, (time.perf_counter() - started) / items
+    await engine.wait_end(job.spec.job_id)
+    return job.spec.job_id, (time.perf_counter() - started) / items
 
 
 async def check_loop(engine: Embedded, job_id: str, items: int) -> None:

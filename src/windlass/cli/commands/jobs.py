@@ -14,7 +14,7 @@ from windlass.cli.output.job_tables import print_events, print_iterations, print
 from windlass.cli.server_address import call_server, call_server_until_stopped
 from windlass.client import Client
 from windlass.core.errors import JobNotFound
-from windlass.core.states import JOB_STATES, NODE_STATES
+from windlass.core.states import NODE_STATES, JobStatus
 from windlass.wire import Event, Job, Log, Page, Task
 
 Item = TypeVar("Item")
@@ -41,7 +41,7 @@ def command() -> None:
 @DATABASE
 @AS_JSON
 @click.option("--limit", type=click.IntRange(1, JOBS_MAX), default=20, show_default=True)
-@click.option("--status", type=click.Choice(sorted(JOB_STATES)), help="Only jobs in this state.")
+@click.option("--status", type=click.Choice(sorted(JobStatus)), help="Only jobs in this state.")
 @WORKFLOW_FILTER
 @CURSOR
 def list_jobs(

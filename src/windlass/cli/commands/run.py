@@ -15,9 +15,9 @@ from windlass.cli.output.results import print_result, unfinished_document
 from windlass.cli.runner import run_async, run_until_stopped, stop_signals
 from windlass.cli.user_code import import_modules
 from windlass.core.errors import DefinitionInvalid, InputInvalid
+from windlass.core.jobs import JobRecord
 from windlass.embedded import Embedded, open_embedded
 from windlass.factory import build_handlers
-from windlass.ports.store import StoredJob
 from windlass.reader import JobResult
 from windlass.settings import Settings, load_settings
 from windlass.spec import definition_json
@@ -110,23 +110,24 @@ async def run_job(settings: Settings, request: RunRequest) -> RunOutcome:
             job = await _start_job(embedded, request)
             if job is None:
                 return RunOutcome()
+            job_id = job.spec.job_id
             if request.as_json:
-                has_finished = await run_until_stopped(stop, embedded.wait_end(job.job_id))
+                has_finished = await run_until_stopped(stop, embedded.wait_end(job_id))
             else:
                 # A resumed job may be of an older version than the file.
-                plan = await embedded.plan(job.workflow_id, job.version)
-                with open_display(Progress(plan, job.job_id)) as display:
-                    has_finished = await run_until_stopped(stop, show_events(embedded.watch(job.job_id), display))
+                plan = await embedded.plan(job.spec.workflow_id, job.spec.version)
+                with open_display(Progress(plan, job_id)) as display:
+                    has_finished = await run_until_stopped(stop, show_events(embedded.watch(job_id), display))
             if not has_finished:
-                return RunOutcome(job.job_id)
-            return RunOutcome(job.job_id, await embedded.result(job.job_id))
+                return RunOutcome(job_id)
+            return RunOutcome(job_id, await embedded.result(job_id))
 
 
-async def _start_job(embedded: Embedded, request: RunRequest) -> StoredJob | None:
+async def _start_job(embedded: Embedded, request: RunRequest) -> JobRecord | None:
     if request.resume:
         job = await embedded.resumable(request.workflow_id)
         if job is not None:
-            await embedded.resume(job.job_id)
+            await embedded.resume(job.spec.job_id)
         return job
     workflow = await embedded.deploy_encoded(request.workflow_id, request.definition)
     return await embedded.submit(request.workflow_id, request.input, version=workflow.version)
