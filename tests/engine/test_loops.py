@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.defaults import worker_options
 from tests.engine.harness import CLOCK, Process, events_of, opened, output_of, plan_from, until
 from windlass import Context, RetryableError, handler
 from windlass.core.events import Event
@@ -267,13 +268,22 @@ async def test_only_what_a_dead_worker_held_runs_again(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         process = Process(store, plan_from(loop_of(60, handler="held", concurrency=10)), handlers=handlers)
         await process.engine.start()
-        doomed = Worker(process.broker, handlers, CLOCK, worker_id="doomed", concurrency=3, random=Random(1))
+        doomed = Worker(
+            process.broker, handlers, CLOCK, worker_id="doomed", random=Random(1), **worker_options(concurrency=3)
+        )
         dying = asyncio.create_task(doomed.run())
         job = await process.submit()
         await is_holding.wait()
         doomed.abort()
         await asyncio.gather(dying, return_exceptions=True)
-        other = Worker(process.broker, handlers, CLOCK, worker_id="other", heartbeat_seconds=0.01, random=Random(2))
+        other = Worker(
+            process.broker,
+            handlers,
+            CLOCK,
+            worker_id="other",
+            random=Random(2),
+            **worker_options(heartbeat_seconds=0.01),
+        )
         working = asyncio.create_task(other.run())
 
         async def are_the_others_done() -> bool:

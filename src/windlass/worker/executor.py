@@ -23,7 +23,6 @@ from windlass.worker.context import AttemptContext, AttemptLog, LogSink, Resourc
 from windlass.worker.large_values import LargeValues
 from windlass.worker.outcomes import (
     CANCELLED,
-    OUTPUT_BYTES_MAX,
     cancelled,
     failed,
     handler_not_found,
@@ -85,9 +84,9 @@ class ExecutorContext(Struct, frozen=True):
     on_handed_back: Callable[[str], None]
     large_values: LargeValues
     sinks: Sinks
-    output_bytes_max: int = OUTPUT_BYTES_MAX
+    output_bytes_max: int
+    threads_max: int
     log_sink: LogSink | None = None
-    threads_max: int = 64
     started_after_seconds: float = 0.25
     grace_seconds: float = 5.0
 

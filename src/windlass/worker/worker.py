@@ -19,7 +19,6 @@ from windlass.worker.context import LogSink, Resources
 from windlass.worker.executor import KILL_SECONDS_MAX, Executor, ExecutorContext
 from windlass.worker.heartbeat import Heartbeat
 from windlass.worker.large_values import LargeValues
-from windlass.worker.outcomes import OUTPUT_BYTES_MAX
 
 CONSUME_WAIT_SECONDS = 5.0
 CANCELLED_WAIT_SECONDS = 5.0
@@ -77,18 +76,18 @@ class Worker:
         clock: Clock,
         *,
         worker_id: str,
-        queues: Sequence[str] = ("default",),
-        concurrency: int = 64,
-        threads: int = 64,
-        processes: int = 4,
-        heartbeat_seconds: float = 5.0,
+        queues: Sequence[str],
+        concurrency: int,
+        threads: int,
+        processes: int,
+        heartbeat_seconds: float,
+        output_bytes_max: int,
         started_after_seconds: float = 0.25,
         grace_seconds: float = 5.0,
         log_sink: LogSink | None = None,
         random: Random | None = None,
         environment: Mapping[str, str] | None = None,
         artifacts: Artifacts | None = None,
-        output_bytes_max: int = OUTPUT_BYTES_MAX,
         sinks: Sinks | None = None,
         pulse: Heartbeat | None = None,
     ) -> None:

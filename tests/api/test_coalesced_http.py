@@ -1,4 +1,4 @@
-"""Answers go out in one piece, in order, and nothing of them is lost or held back without bound."""
+"""Responses are written in one piece, in order, with a bounded buffer."""
 
 import asyncio
 
@@ -43,7 +43,7 @@ async def turn_of_the_loop() -> None:
     await done
 
 
-async def test_head_and_body_are_written_at_once(wire: Wire) -> None:
+async def test_head_and_body_are_written_together(wire: Wire) -> None:
     joined = JoinedWrites(wire)
 
     joined.write(b"head")
@@ -53,7 +53,7 @@ async def test_head_and_body_are_written_at_once(wire: Wire) -> None:
     assert wire.written == [b"headbody"]
 
 
-async def test_the_parts_of_a_stream_go_out_as_they_come(wire: Wire) -> None:
+async def test_the_parts_of_a_stream_are_written_as_they_arrive(wire: Wire) -> None:
     joined = JoinedWrites(wire)
 
     for part in (b"1", b"2", b"3"):
@@ -63,7 +63,7 @@ async def test_the_parts_of_a_stream_go_out_as_they_come(wire: Wire) -> None:
     assert wire.written == [b"1", b"2", b"3"]
 
 
-async def test_no_more_than_the_bound_is_held_back(wire: Wire) -> None:
+async def test_the_buffer_is_bounded(wire: Wire) -> None:
     joined = JoinedWrites(wire)
 
     joined.write(b"x" * JOINED_BYTES_MAX)
@@ -72,7 +72,7 @@ async def test_no_more_than_the_bound_is_held_back(wire: Wire) -> None:
     assert wire.written == [b"x" * JOINED_BYTES_MAX + b"y"]
 
 
-async def test_what_comes_after_much_in_the_same_turn_follows_it(wire: Wire) -> None:
+async def test_data_after_a_full_buffer_is_written_in_order(wire: Wire) -> None:
     joined = JoinedWrites(wire)
 
     joined.write(b"x" * (JOINED_BYTES_MAX + 1))
@@ -82,7 +82,7 @@ async def test_what_comes_after_much_in_the_same_turn_follows_it(wire: Wire) -> 
     assert b"".join(wire.written) == b"x" * (JOINED_BYTES_MAX + 1) + b"y"
 
 
-async def test_closing_writes_what_was_held_back(wire: Wire) -> None:
+async def test_closing_writes_the_buffer(wire: Wire) -> None:
     joined = JoinedWrites(wire)
     joined.write(b"last")
 
@@ -91,7 +91,7 @@ async def test_closing_writes_what_was_held_back(wire: Wire) -> None:
     assert (wire.written, wire.closed) == ([b"last"], True)
 
 
-async def test_nothing_is_written_to_a_connection_that_the_client_has_closed(wire: Wire) -> None:
+async def test_nothing_is_written_to_a_closed_connection(wire: Wire) -> None:
     joined = JoinedWrites(wire)
     joined.write(b"late")
 

@@ -1,4 +1,4 @@
-"""Loops on the command line: counted instead of listed, and looked into one by one."""
+"""Loops on the command line: counts, and lists of iterations."""
 
 import io
 from collections.abc import Callable
@@ -10,9 +10,10 @@ from rich.console import Console
 
 from tests.cli.conftest import Said
 from tests.cli.test_drawing import plan_of
-from windlass.cli.output.live import LiveView
-from windlass.cli.output.plain import PlainView
-from windlass.cli.output.progress import LoopCounts, Progress, spell_loop
+from windlass.cli.output.event_data import LoopCounts, format_counts
+from windlass.cli.output.live import LiveDisplay
+from windlass.cli.output.plain import PlainDisplay
+from windlass.cli.output.progress import Progress
 from windlass.core.events import Event
 
 Windlass = Callable[..., Said]
@@ -70,10 +71,10 @@ def test_iterations_are_counted() -> None:
 
     assert node.status == "running"
     assert node.loop is not None
-    assert spell_loop(node.loop) == "6/9, 1 failed, 1 skipped"
+    assert format_counts(node.loop) == "6/9, 1 failed, 1 skipped"
 
 
-def test_a_retry_counts_what_failed_again() -> None:
+def test_a_retry_counts_failed_iterations_again() -> None:
     progress = Progress(plan_of({"each": []}))
     for one in [*loop_at_work(9, 4), event("iteration_failed", 5), event("iteration_cancelled", 6)]:
         progress.apply(one)
@@ -83,7 +84,7 @@ def test_a_retry_counts_what_failed_again() -> None:
     assert progress.nodes["each"].loop == LoopCounts(total=9, completed=4)
 
 
-def test_a_loop_that_is_run_anew_begins_with_nothing() -> None:
+def test_a_restarted_loop_starts_its_counts_at_zero() -> None:
     progress = Progress(plan_of({"each": []}))
     for one in loop_at_work(9, 9):
         progress.apply(one)
@@ -93,8 +94,8 @@ def test_a_loop_that_is_run_anew_begins_with_nothing() -> None:
     assert progress.nodes["each"].loop == LoopCounts(total=3)
 
 
-def test_plain_lines_count_a_loop_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
-    view = PlainView(Progress(plan_of({"each": []})))
+def test_plain_lines_summarize_a_loop_periodically(capsys: pytest.CaptureFixture[str]) -> None:
+    view = PlainDisplay(Progress(plan_of({"each": []})))
 
     for one in [*loop_at_work(10_000, 9_000), event("node_completed", None, 10, attempt_number=1)]:
         view.show(one)
@@ -110,12 +111,12 @@ def test_plain_lines_count_a_loop_now_and_then(capsys: pytest.CaptureFixture[str
     ]
 
 
-def test_the_live_picture_has_one_line_for_a_loop() -> None:
+def test_the_live_display_has_one_line_per_loop() -> None:
     progress = Progress(plan_of({"each": []}))
     for one in [*loop_at_work(10_000, 3_410), event("iteration_failed", 1), event("iteration_failed", 2)]:
         progress.apply(one)
     console = Console(file=io.StringIO(), width=100, force_terminal=False)
-    console.print(LiveView(progress, console).picture())
+    console.print(LiveDisplay(progress, console).render())
 
     assert isinstance(console.file, io.StringIO)
     shown = console.file.getvalue().splitlines()
@@ -123,7 +124,7 @@ def test_the_live_picture_has_one_line_for_a_loop() -> None:
     assert "3,412/10,000, 2 failed" in shown[1]
 
 
-def test_a_run_of_many_iterations_says_little(windlass: Windlass, folder: Path) -> None:
+def test_a_run_of_many_iterations_prints_few_lines(windlass: Windlass, folder: Path) -> None:
     (folder / "many.yaml").write_text(MANY)
 
     said = windlass("run", "many.yaml", "-i", f"items={list(range(2_000))}")
@@ -137,7 +138,7 @@ def test_a_run_of_many_iterations_says_little(windlass: Windlass, folder: Path) 
 # StopMode
 
 
-def test_a_run_tells_its_loops_to_programs(windlass: Windlass, folder: Path) -> None:
+def test_run_prints_loops_as_json(windlass: Windlass, folder: Path) -> None:
     (folder / "loop.yaml").write_text(LOOP)
 
     said = windlass("run", "loop.yaml", "--json").json
@@ -148,48 +149,48 @@ def test_a_run_tells_its_loops_to_programs(windlass: Windlass, folder: Path) -> 
     }  # fmt: skip
 
 
-def test_a_job_is_shown_with_its_loops_counts(windlass: Windlass, looped: str) -> None:
+def test_a_job_is_shown_with_the_counts_of_its_loops(windlass: Windlass, looped: str) -> None:
     said = windlass("jobs", "show", looped)
 
     assert "4/4, 1 failed" in said.out
 
 
 def test_iterations_are_listed(windlass: Windlass, looped: str) -> None:
-    said = windlass("jobs", "tasks", looped, "each")
+    said = windlass("jobs", "iterations", looped, "each")
 
     rows = [line.split() for line in said.out.splitlines()[1:]]
     assert [row[:2] for row in rows] == [["0", "completed"], ["1", "failed"], ["2", "completed"], ["3", "completed"]]
     assert "ZeroDivisionError" in said.out
 
 
-def test_iterations_are_listed_by_status_for_programs(windlass: Windlass, looped: str) -> None:
-    (task,) = windlass("jobs", "tasks", looped, "each", "--status", "failed", "--json").json["items"]
+def test_iterations_are_filtered_by_status(windlass: Windlass, looped: str) -> None:
+    (task,) = windlass("jobs", "iterations", looped, "each", "--status", "failed", "--json").json["items"]
 
     assert (task["index"], task["attempt"], task["output"]) == (1, 1, None)
     assert "division" in task["error"]["message"]
 
 
-def test_no_more_iterations_are_listed_than_asked_for(windlass: Windlass, looped: str) -> None:
-    listed = windlass("jobs", "tasks", looped, "each", "--limit", "2", "--json").json["items"]
+def test_the_number_of_listed_iterations_is_limited(windlass: Windlass, looped: str) -> None:
+    listed = windlass("jobs", "iterations", looped, "each", "--limit", "2", "--json").json["items"]
 
     assert [task["index"] for task in listed] == [0, 1]
 
 
 @pytest.mark.parametrize("node", ["nothing", "eahc"])
-def test_a_node_that_is_not_there_is_told(windlass: Windlass, looped: str, node: str) -> None:
-    said = windlass("jobs", "tasks", looped, node)
+def test_an_unknown_node_is_reported(windlass: Windlass, looped: str, node: str) -> None:
+    said = windlass("jobs", "iterations", looped, node)
 
     assert said.code == 2
     assert f"has no node {node!r}" in said.err
 
 
-def test_lines_of_one_iteration_can_be_read(windlass: Windlass, looped: str) -> None:
+def test_logs_are_filtered_by_iteration(windlass: Windlass, looped: str) -> None:
     lines = windlass("jobs", "logs", looped, "--node", "each", "--index", "2", "--json").json["items"]
 
     assert [line["message"] for line in lines] == ["dividing by 2"]
 
 
-def test_the_timeline_names_iterations(windlass: Windlass, looped: str) -> None:
+def test_events_name_iterations(windlass: Windlass, looped: str) -> None:
     said = windlass("jobs", "events", looped)
 
     rows = [" ".join(line.split()) for line in said.out.splitlines()]
@@ -198,7 +199,7 @@ def test_the_timeline_names_iterations(windlass: Windlass, looped: str) -> None:
     assert any("iterator_completed each 4/4, 1 failed" in row for row in rows)
 
 
-def test_the_timeline_for_programs_has_what_the_api_tells(windlass: Windlass, looped: str) -> None:
+def test_events_as_json_have_the_fields_of_the_api(windlass: Windlass, looped: str) -> None:
     events = windlass("jobs", "events", looped, "--json").json["items"]
 
     (failed,) = [one for one in events if one["event_type"] == "iteration_failed"]
@@ -210,7 +211,7 @@ def test_the_timeline_for_programs_has_what_the_api_tells(windlass: Windlass, lo
 # Large values
 
 
-def test_a_large_value_is_printed_whole(windlass: Windlass, folder: Path) -> None:
+def test_a_large_output_is_printed_completely(windlass: Windlass, folder: Path) -> None:
     (folder / "large.yaml").write_text(LARGE)
     ran = windlass("run", "large.yaml", "-i", "length=2000000", "--json").json
 
@@ -221,7 +222,7 @@ def test_a_large_value_is_printed_whole(windlass: Windlass, folder: Path) -> Non
     assert {node["node_id"]: node["output"] for node in shown["nodes"]} == ran["result_data"]
 
 
-def test_values_beyond_the_bound_are_printed_by_their_size(windlass: Windlass, folder: Path) -> None:
+def test_outputs_beyond_the_limit_are_printed_by_their_size(windlass: Windlass, folder: Path) -> None:
     (folder / "large.yaml").write_text(LARGE)
 
     ran = windlass("run", "large.yaml", "-i", f"length={16 << 20}", "--json").json
@@ -232,7 +233,7 @@ def test_values_beyond_the_bound_are_printed_by_their_size(windlass: Windlass, f
     }
 
 
-def test_a_value_that_is_gone_is_said_to_be_missing(windlass: Windlass, folder: Path) -> None:
+def test_a_missing_output_is_reported(windlass: Windlass, folder: Path) -> None:
     (folder / "large.yaml").write_text(LARGE)
     windlass("run", "large.yaml", "-i", "length=300000", "--json")
     for file in (folder / ".windlass" / "artifacts").rglob("*"):

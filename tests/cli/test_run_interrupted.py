@@ -1,4 +1,4 @@
-"""Runs that are stopped, killed and taken up again, and two processes on one database."""
+"""Interrupted and resumed runs, and two processes on one database."""
 
 import os
 import pty
@@ -31,19 +31,19 @@ def started(spawn: Spawn) -> "subprocess.Popen[str]":
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_run_stops_cleanly_and_says_how_to_go_on(spawn: Spawn, number: int) -> None:
+def test_an_interrupted_run_stops_cleanly_and_explains_how_to_resume(spawn: Spawn, number: int) -> None:
     process = started(spawn)
 
     process.send_signal(number)
 
     _, err = process.communicate(timeout=ENDS_SECONDS)
     assert process.returncode == 130
-    assert "take it up with: windlass run gated.yaml --resume" in err
+    assert "to resume it: windlass run gated.yaml --resume" in err
     assert "Traceback" not in err
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_a_stopped_job_is_taken_up_without_repeating_what_completed(
+def test_a_resumed_job_does_not_repeat_completed_nodes(
     spawn: Spawn, windlass: Windlass, folder: Path, number: int
 ) -> None:
     process = started(spawn)
@@ -78,7 +78,7 @@ def test_jobs_can_be_read_while_another_process_runs_them(spawn: Spawn, windlass
     assert [(job["workflow_id"], job["status"]) for job in listed["items"]] == [("gated", "running")]
 
 
-def test_a_database_in_use_is_left_alone(spawn: Spawn, windlass: Windlass) -> None:
+def test_a_database_in_use_is_rejected(spawn: Spawn, windlass: Windlass) -> None:
     started(spawn)
 
     said = windlass("run", "echo.yaml")
@@ -87,7 +87,7 @@ def test_a_database_in_use_is_left_alone(spawn: Spawn, windlass: Windlass) -> No
     assert "in use by another" in said.err
 
 
-def test_a_run_leaves_unfinished_jobs_of_others_alone(spawn: Spawn, windlass: Windlass, folder: Path) -> None:
+def test_a_run_does_not_resume_other_unfinished_jobs(spawn: Spawn, windlass: Windlass, folder: Path) -> None:
     process = started(spawn)
     process.kill()
     process.communicate(timeout=ENDS_SECONDS)
@@ -99,7 +99,7 @@ def test_a_run_leaves_unfinished_jobs_of_others_alone(spawn: Spawn, windlass: Wi
     assert statuses == {"gated": "running", "echo_test": "completed"}
 
 
-def test_a_terminal_shows_the_graph_live(folder: Path) -> None:
+def test_a_terminal_displays_the_nodes_live(folder: Path) -> None:
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "windlass", "run", "echo.yaml", "-i", "message=hello"]
     environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", "LINES": "30"}
@@ -115,7 +115,7 @@ def test_a_terminal_shows_the_graph_live(folder: Path) -> None:
     assert '"message": "hello"' in shown
 
 
-def test_a_job_is_taken_up_on_the_version_it_started_with(spawn: Spawn, windlass: Windlass, folder: Path) -> None:
+def test_a_job_resumes_on_the_version_it_started_with(spawn: Spawn, windlass: Windlass, folder: Path) -> None:
     process = started(spawn)
     process.kill()
     process.communicate(timeout=ENDS_SECONDS)
@@ -128,7 +128,7 @@ def test_a_job_is_taken_up_on_the_version_it_started_with(spawn: Spawn, windlass
     assert sorted(said.json["result_data"]) == ["gate", "last", "tally"]
 
 
-def test_a_reader_that_leaves_early_is_no_error(spawn: Spawn, windlass: Windlass) -> None:
+def test_a_closed_pipe_is_not_an_error(spawn: Spawn, windlass: Windlass) -> None:
     windlass("run", "echo.yaml")
     process = spawn("jobs", "events")
     assert process.stdout is not None

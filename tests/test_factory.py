@@ -1,4 +1,4 @@
-"""The settings of artifacts and of language models: what they open, what they refuse, what they do not show."""
+"""Adapters that the settings select, and masked secrets."""
 
 import builtins
 from pathlib import Path
@@ -31,19 +31,19 @@ async def stored(wanted: Settings) -> None:
     await store.aclose()
 
 
-async def test_by_default_artifacts_lie_beside_the_database(tmp_path: Path) -> None:
+async def test_artifacts_are_stored_next_to_the_database_by_default(tmp_path: Path) -> None:
     await stored(settings(tmp_path, database_url=f"sqlite:///{tmp_path}/db/windlass.db"))
 
     assert [path.name for path in (tmp_path / "db" / "artifacts").iterdir()] == ["j1"]
 
 
-async def test_a_folder_may_be_named_by_a_url(tmp_path: Path) -> None:
+async def test_a_file_url_selects_a_directory(tmp_path: Path) -> None:
     await stored(settings(tmp_path, artifacts__url=f"file://{tmp_path}/large%20values"))
 
     assert [path.name for path in (tmp_path / "large values").iterdir()] == ["j1"]
 
 
-async def test_a_bucket_may_be_named_by_a_url(tmp_path: Path) -> None:
+async def test_an_s3_url_selects_a_bucket(tmp_path: Path) -> None:
     store = open_artifacts(settings(tmp_path, artifacts__url="s3://bucket/some/prefix"))
 
     assert isinstance(store, S3Artifacts)
@@ -51,18 +51,20 @@ async def test_a_bucket_may_be_named_by_a_url(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("url", ["artifacts", "file://host/x", "s3://", "s3:///x", "https://host/x", "s3://b/x?y=1"])
-def test_a_url_that_names_no_place_is_refused(tmp_path: Path, url: str) -> None:
+def test_an_invalid_artifact_url_is_rejected(tmp_path: Path, url: str) -> None:
     with pytest.raises(SettingsInvalid, match=r"artifacts\.url"):
         settings(tmp_path, artifacts__url=url)
 
 
 @pytest.mark.parametrize("bytes_max", ["0", "-1", "1e12", "many"])
-def test_a_bound_that_is_none_is_refused(tmp_path: Path, bytes_max: str) -> None:
+def test_an_invalid_size_limit_is_rejected(tmp_path: Path, bytes_max: str) -> None:
     with pytest.raises(SettingsInvalid, match=r"artifacts\.bytes_max"):
         settings(tmp_path, artifacts__bytes_max=bytes_max)
 
 
-def test_a_missing_package_is_named_with_the_way_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_reported_with_the_command_to_install_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     usual = builtins.__import__
 
     def without_obstore(name: str, *rest: Any) -> Any:
@@ -76,7 +78,7 @@ def test_a_missing_package_is_named_with_the_way_to_get_it(tmp_path: Path, monke
         open_artifacts(settings(tmp_path, artifacts__url="s3://bucket"))
 
 
-def test_the_key_of_a_model_is_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_api_key_is_masked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("WINDLASS_LLM__API_KEY", KEY)
 
@@ -87,7 +89,7 @@ def test_the_key_of_a_model_is_not_shown(tmp_path: Path, monkeypatch: pytest.Mon
     assert shown["llm.api_key"] == {"value": "***", "origin": "WINDLASS_LLM__API_KEY"}
 
 
-def test_a_key_that_can_not_be_used_is_not_shown(tmp_path: Path) -> None:
+def test_an_invalid_api_key_is_masked(tmp_path: Path) -> None:
     with pytest.raises(SettingsInvalid) as refused:
         settings(tmp_path, llm__api_key=KEY * 1000)
 

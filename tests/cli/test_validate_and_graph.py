@@ -17,11 +17,11 @@ nodes:
 """
 
 
-def test_a_usable_document_is_valid(windlass: Windlass) -> None:
+def test_validate_accepts_a_valid_document(windlass: Windlass) -> None:
     assert windlass("validate", "echo.yaml") == (0, "echo.yaml: valid\n", "")
 
 
-def test_all_problems_of_all_documents_are_listed(windlass: Windlass, folder: Path) -> None:
+def test_validate_lists_all_problems_of_all_documents(windlass: Windlass, folder: Path) -> None:
     (folder / "round.yaml").write_text(CYCLE)
     (folder / "typo.yaml").write_text("workflow_id: typo\nnods: {}\n")
 
@@ -33,7 +33,7 @@ def test_all_problems_of_all_documents_are_listed(windlass: Windlass, folder: Pa
     assert any(line.startswith("round.yaml:") and "circle" in line for line in said.err.splitlines())
 
 
-def test_problems_are_data_with_json(windlass: Windlass, folder: Path) -> None:
+def test_validate_prints_problems_as_json(windlass: Windlass, folder: Path) -> None:
     (folder / "typo.yaml").write_text("workflow_id: typo\nnods: {}\n")
 
     said = windlass("validate", "typo.yaml", "echo.yaml", "--json")
@@ -47,14 +47,14 @@ def test_problems_are_data_with_json(windlass: Windlass, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("form", "part"), [("text", "│ echo_handler │"), ("mermaid", "flowchart TD"), ("dot", 'digraph "echo_test" {')]
 )
-def test_a_workflow_is_drawn_in_each_form(windlass: Windlass, form: str, part: str) -> None:
+def test_graph_draws_each_format(windlass: Windlass, form: str, part: str) -> None:
     said = windlass("graph", "echo.yaml", "--format", form)
 
     assert said.code == 0
     assert part in said.out
 
 
-def test_an_unusable_document_is_not_drawn(windlass: Windlass, folder: Path) -> None:
+def test_graph_rejects_an_invalid_document(windlass: Windlass, folder: Path) -> None:
     (folder / "round.yaml").write_text(CYCLE)
 
     said = windlass("graph", "round.yaml")

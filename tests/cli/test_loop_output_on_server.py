@@ -1,4 +1,4 @@
-"""Loops and large values of a server's jobs, on the command line."""
+"""Loops and large outputs of jobs on a server."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Said
-from tests.cli.test_loops import LARGE, LOOP
+from tests.cli.test_loop_output import LARGE, LOOP
 from tests.cli.test_server import Spawn, stop, up
 
 Windlass = Callable[..., Said]
@@ -23,10 +23,10 @@ def windlass_on(spawn: Spawn, windlass: Windlass, folder: Path, monkeypatch: pyt
     stop(dev.process)
 
 
-def test_a_loop_is_followed_and_looked_into(windlass_on: Windlass) -> None:
+def test_a_loop_is_followed_and_its_iterations_listed(windlass_on: Windlass) -> None:
     said = windlass_on("trigger", "loop", "--wait")
     job_id = windlass_on("jobs", "list", "--json").json["items"][0]["job_id"]
-    listed = windlass_on("jobs", "tasks", job_id, "each", "--status", "failed", "--json").json["items"]
+    listed = windlass_on("jobs", "iterations", job_id, "each", "--status", "failed", "--json").json["items"]
     lines = windlass_on("jobs", "logs", job_id, "--index", "3", "--follow").out
 
     assert "completed 4/4, 1 failed" in said.out
@@ -34,7 +34,7 @@ def test_a_loop_is_followed_and_looked_into(windlass_on: Windlass) -> None:
     assert lines.splitlines()[0].endswith("each[3]  info     dividing by 4")
 
 
-def test_large_values_are_printed_whole(windlass_on: Windlass) -> None:
+def test_large_outputs_are_printed_completely(windlass_on: Windlass) -> None:
     triggered = windlass_on("trigger", "large", "-i", "length=2000000", "--wait", "--json").json
 
     shown = windlass_on("jobs", "show", triggered["job_id"], "--json").json
@@ -45,14 +45,14 @@ def test_large_values_are_printed_whole(windlass_on: Windlass) -> None:
     assert {node["node_id"]: node["output"] for node in shown["nodes"]} == whole
 
 
-def test_values_beyond_the_bound_are_printed_by_their_size(windlass_on: Windlass) -> None:
+def test_outputs_beyond_the_limit_are_printed_by_their_size(windlass_on: Windlass) -> None:
     said = windlass_on("trigger", "large", "-i", f"length={16 << 20}", "--wait", "--json").json
 
     assert said["result_data"]["make"] == {"_truncated": True, "_size": (16 << 20) + 2}
     assert said["result_data"]["small"] == {"echoed_params": {"n": 1}}
 
 
-def test_a_watched_job_is_an_event_a_line(windlass_on: Windlass) -> None:
+def test_watch_prints_one_event_per_line(windlass_on: Windlass) -> None:
     windlass_on("trigger", "loop", "--wait", "--json")
 
     said = windlass_on("jobs", "watch", "--json")
