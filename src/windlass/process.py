@@ -42,8 +42,8 @@ from windlass.ports.sink import Sink
 from windlass.ports.store import JobFilter, Store, StoredJob, StoredWorkflow
 from windlass.settings import Settings, process_environment
 from windlass.spec.compile import definition_json, digest
-from windlass.spec.inputs import check_input
-from windlass.spec.model import Definition
+from windlass.spec.checks.inputs import check_input
+from windlass.spec.definition import Definition
 from windlass.stores.sqlite.store import SqliteStore
 from windlass.views.job_detail import nodes_shown, result_of, values_shown
 from windlass.views.outputs import Outputs

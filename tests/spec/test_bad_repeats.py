@@ -192,7 +192,7 @@ def test_the_password_of_an_address_is_not_told() -> None:
 
 
 def test_code_in_loops_has_a_bound_to_what_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("windlass.spec.loops.CODE_CHARS_MAX", 50)
+    monkeypatch.setattr("windlass.spec.sections.loops.CODE_CHARS_MAX", 50)
     node = '{handler: python, params: {code: "def main(item): return item"}, loop: {collection: [1]}}'
 
     problems = problems_of(f"{HEAD}  a: {node}\n  b: {node}\n")

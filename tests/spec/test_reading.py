@@ -7,12 +7,13 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from windlass.spec import plain_yaml, read_definition
-from windlass.spec.findings import Findings, Unreadable
-from windlass.spec.json_text import find_in_json, read_json
-from windlass.spec.plain_yaml import read_plain_yaml
-from windlass.spec.reader import read_document
-from windlass.spec.yaml_text import find_in_yaml, read_yaml
+from windlass.spec import read_definition
+from windlass.spec.reading import plain_yaml
+from windlass.spec.reading.document import read_document
+from windlass.spec.reading.findings import Findings, Unreadable
+from windlass.spec.reading.json_reader import find_in_json, read_json
+from windlass.spec.reading.plain_yaml import read_plain_yaml
+from windlass.spec.reading.yaml_events import find_in_yaml, read_yaml
 
 
 def tree_of(text: str) -> object:

@@ -8,9 +8,9 @@ import msgspec
 
 from windlass.core.errors import DefinitionInvalid, InputInvalid, Problem
 from windlass.spec import read_definition
-from windlass.spec.findings import Findings
-from windlass.spec.model import Definition
-from windlass.spec.reader import read_document
+from windlass.spec.reading.findings import Findings
+from windlass.spec.definition import Definition
+from windlass.spec.reading.document import read_document
 
 
 def read_workflow(

@@ -3,14 +3,14 @@
 from collections.abc import Collection
 
 from windlass.core.errors import Problem
-from windlass.spec.check import check_tree
-from windlass.spec.collector import collections_paused
+from windlass.spec.checks.inputs import check_input
 from windlass.spec.compile import compile_plan, definition_from_json, definition_json, digest
-from windlass.spec.document import definition_text
-from windlass.spec.findings import Findings
-from windlass.spec.inputs import check_input
-from windlass.spec.model import Definition
-from windlass.spec.reader import Format, read_document, read_value
+from windlass.spec.definition import Definition
+from windlass.spec.reading.document import Format, read_document, read_value
+from windlass.spec.reading.findings import Findings
+from windlass.spec.reading.gc_pause import collections_paused
+from windlass.spec.workflow import check_tree
+from windlass.spec.yaml_writer import definition_text
 
 __all__ = [
     "Definition",
@@ -35,12 +35,12 @@ def read_definition(
 
     An unknown handler is a warning, since a worker may register it later, unless `strict`.
     """
-    found = Findings()
+    findings = Findings()
     with collections_paused():
-        document = read_value(text, found) if isinstance(text, dict) else read_document(text, format, found)
-        definition = None if found.refused else check_tree(document.tree, found, handlers, strict)
+        document = read_value(text, findings) if isinstance(text, dict) else read_document(text, format, findings)
+        definition = None if findings.refused else check_tree(document.tree, findings, handlers, strict)
         # Nothing to look through for the collector, which starts again with all that is there.
         document.tree = None
-    problems = found.settle(document.locate)
+    problems = findings.settle(document.locate)
     assert definition is not None, "a definition without problems exists"
     return definition, problems

@@ -21,8 +21,7 @@ from windlass.core.plan import (
     SinkPlan,
 )
 from windlass.core.templates.template import Template, compile_template
-from windlass.spec.collector import collections_paused
-from windlass.spec.model import (
+from windlass.spec.definition import (
     Action,
     Constraints,
     Definition,
@@ -35,7 +34,8 @@ from windlass.spec.model import (
     Schedule,
     Sink,
 )
-from windlass.spec.run_plans import run_rules
+from windlass.spec.reading.gc_pause import collections_paused
+from windlass.spec.run_rules import run_rules
 
 # Raised when the stored form changes in a way that older engines cannot read.
 FORMAT = 1

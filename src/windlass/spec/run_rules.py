@@ -21,8 +21,8 @@ from windlass.core.runs.rules import Action as ActionRule
 from windlass.core.runs.rules import Constraints as ConstraintRules
 from windlass.core.runs.rules import Hook as HookRule
 from windlass.core.runs.rules import RunRetry as RetryRule
-from windlass.spec.inputs import fill
-from windlass.spec.model import Action, Constraints, Definition, Hook, RunRetry, Schedule
+from windlass.spec.checks.inputs import fill
+from windlass.spec.definition import Action, Constraints, Definition, Hook, RunRetry, Schedule
 
 
 def run_rules(definition: Definition) -> RunRules | None:

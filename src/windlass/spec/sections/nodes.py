@@ -9,7 +9,10 @@ from windlass.core.runs.rules import HOOK_ATTEMPTS
 from windlass.core.templates.json_values import kind_of, shown
 from windlass.core.templates.template import Template, compile_template
 from windlass.core.webhooks import HANDLER as WEBHOOK
-from windlass.spec.fields import (
+from windlass.spec.definition import BACKOFFS, KINDS, Node, OnError, OnSuccess
+from windlass.spec.reading.findings import Findings, Path
+from windlass.spec.reading.trees import is_array, is_object
+from windlass.spec.sections.fields import (
     DAY_SECONDS,
     ID,
     ID_RULE,
@@ -31,11 +34,8 @@ from windlass.spec.fields import (
     text,
     whole,
 )
-from windlass.spec.findings import Findings, Path
-from windlass.spec.loops import loop
-from windlass.spec.model import BACKOFFS, KINDS, Node, OnError, OnSuccess
-from windlass.spec.sinks import sink
-from windlass.spec.trees import is_array, is_object
+from windlass.spec.sections.loops import loop
+from windlass.spec.sections.sinks import sink
 
 NODES_MAX = 250_000
 ATTEMPTS_MAX = 1_000
@@ -113,43 +113,43 @@ _ON_SUCCESS = Section(
 )
 
 
-def on_error(found: Findings, path: Path, value: object) -> OnError | None:
+def on_error(findings: Findings, path: Path, value: object) -> OnError | None:
     """The rule for failed attempts; a number is short for that many attempts."""
     if isinstance(value, int) and not isinstance(value, bool):
-        attempts = whole(1, ATTEMPTS_MAX)(found, path, value)
+        attempts = whole(1, ATTEMPTS_MAX)(findings, path, value)
         return None if attempts is None else OnError(max_attempts=attempts)
-    read = read_section(found, path, value, _ON_ERROR)
+    read = read_section(findings, path, value, _ON_ERROR)
     if read is None:
         return None
     made = OnError(**read)
     if made.max_delay < made.initial_delay:
         if "max_delay" in read:
             message = f"max_delay ({made.max_delay:g} s) is less than initial_delay ({made.initial_delay:g} s)"
-            found.add((*path, "max_delay"), message, "raise max_delay, or leave it out")
+            findings.add((*path, "max_delay"), message, "raise max_delay, or leave it out")
         read["max_delay"] = made.initial_delay
         made = OnError(**read)
     return made
 
 
-def on_success(found: Findings, path: Path, value: object) -> OnSuccess | None:
+def on_success(findings: Findings, path: Path, value: object) -> OnSuccess | None:
     """The rule for further calls after a successful one."""
-    read = read_section(found, path, value, _ON_SUCCESS)
+    read = read_section(findings, path, value, _ON_SUCCESS)
     return None if read is None else OnSuccess(condition=read.pop("while"), **read)
 
 
 _RETRY = Section({"on_error": on_error, "on_success": on_success, "max_redeliveries": whole(0, REDELIVERIES_MAX)})
 
 
-def retry(found: Findings, path: Path, value: object) -> dict[str, Any] | None:
+def retry(findings: Findings, path: Path, value: object) -> dict[str, Any] | None:
     """The retry rules of a node."""
     if isinstance(value, int) and not isinstance(value, bool):
-        return {"on_error": on_error(found, path, value)}
+        return {"on_error": on_error(findings, path, value)}
     if is_object(value) and value and not (_RETRY.keys.keys() & value.keys()):
         known = [key for key in value if key in _ON_ERROR.keys]
         if known:
-            found.add(path, f"'{known[0]}' belongs under on_error", "write retry: {on_error: {…}}, or retry: 3")
+            findings.add(path, f"'{known[0]}' belongs under on_error", "write retry: {on_error: {…}}, or retry: 3")
             return None
-    return read_section(found, path, value, _RETRY)
+    return read_section(findings, path, value, _RETRY)
 
 
 # What a node and the workflow-wide `defaults` may both say.
@@ -183,74 +183,74 @@ _READERS: Mapping[str, tuple[str, Read]] = {
 FOR_TASKS_ONLY = ("handler", "params", "loop", "sink", "retry", "queue", "timeout_seconds")
 
 
-def raw_nodes(found: Findings, tree: Mapping[str, object]) -> list[RawNode]:
+def raw_nodes(findings: Findings, tree: Mapping[str, object]) -> list[RawNode]:
     """The nodes of any of the three spellings."""
     places = [key for key in ("nodes", "steps", "workflow") if key in tree]
     if not places:
-        found.add((), "there are no nodes", "add nodes: {id: {handler: …}}")
+        findings.add((), "there are no nodes", "add nodes: {id: {handler: …}}")
         return []
     for extra in places[1:]:
-        found.add((extra,), f"both '{places[0]}' and '{extra}' list nodes", "keep one of the two", at_key=True)
+        findings.add((extra,), f"both '{places[0]}' and '{extra}' list nodes", "keep one of the two", at_key=True)
     where = places[0]
     listed = tree[where]
     if is_object(listed) and where == "nodes":
         items = listed.items()
-        nodes = [raw_node(found, key, inner, (where, key)) for key, inner in items]
+        nodes = [raw_node(findings, key, inner, (where, key)) for key, inner in items]
     elif is_array(listed):
         entries = enumerate(listed)
-        nodes = [_listed_node(found, inner, (where, place), where != "nodes") for place, inner in entries]
+        nodes = [_listed_node(findings, inner, (where, place), where != "nodes") for place, inner in entries]
     else:
         expected = "an object or a list of nodes" if where == "nodes" else "a list of steps"
-        found.add((where,), f"'{where}' is {expected}, not {kind_of(listed)}", "see docs/reference/language.md")
+        findings.add((where,), f"'{where}' is {expected}, not {kind_of(listed)}", "see docs/reference/language.md")
         return []
     if not nodes:
-        found.add((where,), "there are no nodes", "add at least one")
+        findings.add((where,), "there are no nodes", "add at least one")
     if len(nodes) > NODES_MAX:
-        found.add((where,), f"there are {len(nodes)} nodes, over the limit of {NODES_MAX}", "split the workflow")
+        findings.add((where,), f"there are {len(nodes)} nodes, over the limit of {NODES_MAX}", "split the workflow")
         return []
     usable = [node for node in nodes if node is not None]
-    return _without_twins(found, usable) if is_array(listed) else usable
+    return _without_twins(findings, usable) if is_array(listed) else usable
 
 
-def raw_node(found: Findings, key: object, value: object, path: Path, *, listed: bool = False) -> RawNode | None:
+def raw_node(findings: Findings, key: object, value: object, path: Path, *, listed: bool = False) -> RawNode | None:
     """One node, if its id and its form can be used."""
     if not isinstance(key, str) or not ID.fullmatch(key):
-        found.add(path, f"{shown(key)} is no node id", ID_RULE, at_key=not listed)
+        findings.add(path, f"{shown(key)} is no node id", ID_RULE, at_key=not listed)
         return None
     if value is None:
         value = {}
     if not is_object(value):
-        found.add(path, f"a node is an object, not {kind_of(value)}", "write {handler: …}")
+        findings.add(path, f"a node is an object, not {kind_of(value)}", "write {handler: …}")
         return None
     return RawNode(key, value, path)
 
 
-def _listed_node(found: Findings, value: object, path: Path, in_steps: bool) -> RawNode | None:
+def _listed_node(findings: Findings, value: object, path: Path, in_steps: bool) -> RawNode | None:
     if not is_object(value):
-        found.add(path, f"a node is an object, not {kind_of(value)}", "write {id: …, handler: …}")
+        findings.add(path, f"a node is an object, not {kind_of(value)}", "write {id: …, handler: …}")
         return None
     fields = value
     is_step = "step" in fields
     name = "step" if is_step else "id"
     if name not in fields:
-        found.add(path, f"this node has no '{'step' if in_steps else 'id'}'", "give it one, unique in the workflow")
+        findings.add(path, f"this node has no '{'step' if in_steps else 'id'}'", "give it one, unique in the workflow")
         return None
-    node = raw_node(found, fields[name], value, (*path, name), listed=True)
+    node = raw_node(findings, fields[name], value, (*path, name), listed=True)
     return None if node is None else RawNode(node.id, fields, path, is_step)
 
 
-def _without_twins(found: Findings, nodes: Sequence[RawNode]) -> list[RawNode]:
+def _without_twins(findings: Findings, nodes: Sequence[RawNode]) -> list[RawNode]:
     kept: dict[str, RawNode] = {}
     for node in nodes:
         if node.id in kept:
             message = f"the node id '{node.id}' is used twice"
-            found.add((*node.path, "step" if node.is_step else "id"), message, "give each node an id of its own")
+            findings.add((*node.path, "step" if node.is_step else "id"), message, "give each node an id of its own")
         else:
             kept[node.id] = node
     return list(kept.values())
 
 
-def read_node(found: Findings, raw: RawNode, defaults: Mapping[str, Any]) -> ReadNode:
+def read_node(findings: Findings, raw: RawNode, defaults: Mapping[str, Any]) -> ReadNode:
     """The values of a node's keys, with defaults, problems noted."""
     values: dict[str, Any] = {}
     extra: dict[str, object] = {}
@@ -263,46 +263,46 @@ def read_node(found: Findings, raw: RawNode, defaults: Mapping[str, Any]) -> Rea
         known = _READERS.get(key)
         if known is None:
             if key != "step":
-                _note_unknown(found, raw, key)
+                _note_unknown(findings, raw, key)
             continue
         name, reader = known
-        result = reader(found, (*path, key), inner)
+        result = reader(findings, (*path, key), inner)
         if name in values:
-            _note_spellings(found, raw, name, key)
+            _note_spellings(findings, raw, name, key)
         if result is not None:
             values[name] = result
     if extra:
-        values["params"] = _step_params(found, raw, extra)
+        values["params"] = _step_params(findings, raw, extra)
     if "type" not in values:
         values["type"] = _implied_kind(raw, values) if is_step else "task"
     kind: str = values["type"]
     if kind != "task":
-        _check_marker(found, raw, kind, values)
+        _check_marker(findings, raw, kind, values)
     else:
         if "handler" not in raw.fields and "tool" not in raw.fields:
-            found.add(path, f"the node '{raw.id}' has no handler", "add handler: echo, or type: start or end")
+            findings.add(path, f"the node '{raw.id}' has no handler", "add handler: echo, or type: start or end")
         for key, value in defaults.items():
             values.setdefault(key, value)
     return ReadNode(raw, values, values.pop("dependencies", ()), values.pop("next", ()))
 
 
-def _note_unknown(found: Findings, raw: RawNode, key: str) -> None:
-    hint = found.unknown_key(key, ALL_KEYS, MEANT)
-    found.add((*raw.path, key), f"a node has no key '{key}'", hint, at_key=True)
+def _note_unknown(findings: Findings, raw: RawNode, key: str) -> None:
+    hint = findings.unknown_key(key, ALL_KEYS, MEANT)
+    findings.add((*raw.path, key), f"a node has no key '{key}'", hint, at_key=True)
 
 
-def _note_spellings(found: Findings, raw: RawNode, name: str, key: str) -> None:
+def _note_spellings(findings: Findings, raw: RawNode, name: str, key: str) -> None:
     spelled = [k for k in raw.fields if SPELLINGS.get(k, k) == name]
     message = f"{' and '.join(spelled)} are the same key"
-    found.add((*raw.path, key), message, f"keep only '{name}'", at_key=True)
+    findings.add((*raw.path, key), message, f"keep only '{name}'", at_key=True)
 
 
-def _step_params(found: Findings, raw: RawNode, extra: dict[str, object]) -> Template | None:
+def _step_params(findings: Findings, raw: RawNode, extra: dict[str, object]) -> Template | None:
     """What the language does not define in a step belongs to its handler."""
-    before = found.count
+    before = findings.count
     for key, inner in extra.items():
-        template(found, (*raw.path, key), inner)
-    return compile_template(extra) if found.count == before else None
+        template(findings, (*raw.path, key), inner)
+    return compile_template(extra) if findings.count == before else None
 
 
 def _implied_kind(raw: RawNode, values: Mapping[str, Any]) -> str:
@@ -312,18 +312,20 @@ def _implied_kind(raw: RawNode, values: Mapping[str, Any]) -> str:
     return "task"
 
 
-def _check_marker(found: Findings, raw: RawNode, kind: str, values: Mapping[str, Any]) -> None:
+def _check_marker(findings: Findings, raw: RawNode, kind: str, values: Mapping[str, Any]) -> None:
     """START and END run nothing."""
     for name in FOR_TASKS_ONLY:
         if name in values:
             key = next((k for k in raw.fields if SPELLINGS.get(k, k) == name), name)
             message = f"a node of type {kind} runs nothing, so it has no '{key}'"
-            found.add((*raw.path, key), message, f"remove it, or remove type: {kind}", at_key=True)
+            findings.add((*raw.path, key), message, f"remove it, or remove type: {kind}", at_key=True)
     for name, type_ in (("dependencies", "start"), ("next", "end")):
         if kind == type_ and values.get(name):
             key = next((k for k in raw.fields if SPELLINGS.get(k, k) == name), name)
             place = "begins" if kind == "start" else "ends"
-            found.add((*raw.path, key), f"a node of type {kind} {place} the workflow", f"remove '{key}'", at_key=True)
+            findings.add(
+                (*raw.path, key), f"a node of type {kind} {place} the workflow", f"remove '{key}'", at_key=True
+            )
 
 
 def finish_node(node: ReadNode, dependencies: tuple[str, ...]) -> Node:

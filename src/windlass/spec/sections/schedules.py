@@ -9,11 +9,11 @@ from zoneinfo import available_timezones
 from windlass.core.errors import InputInvalid, ScheduleInvalid
 from windlass.core.runs.cron import MACROS, check_cron, check_zone
 from windlass.core.templates.json_values import kind_of, shown
-from windlass.spec.fields import DAY_SECONDS, Section, boolean, duration, read_section
-from windlass.spec.findings import Findings, Path
-from windlass.spec.inputs import check_input_tree
-from windlass.spec.model import Schedule
-from windlass.spec.trees import is_object
+from windlass.spec.checks.inputs import check_input_tree
+from windlass.spec.definition import Schedule
+from windlass.spec.reading.findings import Findings, Path
+from windlass.spec.reading.trees import is_object
+from windlass.spec.sections.fields import DAY_SECONDS, Section, boolean, duration, read_section
 
 KINDS = ("cron", "every", "at")
 CRON_FIELDS = (5, 6)
@@ -28,35 +28,35 @@ _ZONE = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+){0,2}")
 _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}(?::[0-9]{2})?(?:[Zz]|[+-][0-9]{2}:[0-9]{2})?")
 
 
-def cron(found: Findings, path: Path, value: object) -> str | None:
+def cron(findings: Findings, path: Path, value: object) -> str | None:
     """A cron expression of five or six fields, or a macro such as @daily."""
     if isinstance(value, str) and value.startswith("@"):
         if value in MACROS:
             return value
-        hint = found.like(value, list(MACROS), f"known: {', '.join(MACROS)}")
-        found.add(path, f"{shown(value)} is no cron macro", hint)
+        hint = findings.like(value, list(MACROS), f"known: {', '.join(MACROS)}")
+        findings.add(path, f"{shown(value)} is no cron macro", hint)
         return None
     if not isinstance(value, str) or len(value.split()) not in CRON_FIELDS:
-        found.add(path, f"{shown(value)} is no cron expression", CRON_HINT)
+        findings.add(path, f"{shown(value)} is no cron expression", CRON_HINT)
         return None
     try:
         check_cron(value)
     except ScheduleInvalid as error:
-        found.add(path, f"{shown(value)} is no cron expression: {error}", CRON_HINT)
+        findings.add(path, f"{shown(value)} is no cron expression: {error}", CRON_HINT)
         return None
     return value
 
 
-def interval(found: Findings, path: Path, value: object) -> float | None:
+def interval(findings: Findings, path: Path, value: object) -> float | None:
     """A duration of whole seconds."""
-    seconds = duration(1)(found, path, value)
+    seconds = duration(1)(findings, path, value)
     if seconds is not None and seconds != int(seconds):
-        found.add(path, f"{shown(value)} is no whole number of seconds", "write 1s or longer, without fractions")
+        findings.add(path, f"{shown(value)} is no whole number of seconds", "write 1s or longer, without fractions")
         return None
     return seconds
 
 
-def moment(found: Findings, path: Path, value: object) -> str | None:
+def moment(findings: Findings, path: Path, value: object) -> str | None:
     """A date and a time of day, with an offset or on the schedule's own clock."""
     if isinstance(value, str) and _MOMENT.fullmatch(value):
         try:
@@ -65,11 +65,11 @@ def moment(found: Findings, path: Path, value: object) -> str | None:
             year = 0
         if year in MOMENT_YEARS:
             return value
-    found.add(path, f"{shown(value)} is no moment in time", MOMENT_HINT)
+    findings.add(path, f"{shown(value)} is no moment in time", MOMENT_HINT)
     return None
 
 
-def timezone(found: Findings, path: Path, value: object) -> str | None:
+def timezone(findings: Findings, path: Path, value: object) -> str | None:
     """A zone of the IANA database."""
     if isinstance(value, str) and _ZONE.fullmatch(value):
         try:
@@ -78,16 +78,16 @@ def timezone(found: Findings, path: Path, value: object) -> str | None:
             pass
         else:
             return value
-    hint = found.like(str(value), sorted(available_timezones()), "use a name such as Europe/Paris or UTC")
-    found.add(path, f"{shown(value)} is no time zone", hint)
+    hint = findings.like(str(value), sorted(available_timezones()), "use a name such as Europe/Paris or UTC")
+    findings.add(path, f"{shown(value)} is no time zone", hint)
     return None
 
 
-def input_object(found: Findings, path: Path, value: object) -> dict[str, Any] | None:
+def input_object(findings: Findings, path: Path, value: object) -> dict[str, Any] | None:
     """An object that becomes the input of jobs."""
     if is_object(value):
         return value
-    found.add(path, f"an input is an object, not {kind_of(value)}", "write {name: value, …}")
+    findings.add(path, f"an input is an object, not {kind_of(value)}", "write {name: value, …}")
     return None
 
 
@@ -106,24 +106,26 @@ _SCHEDULE = Section(
 )
 
 
-def schedule(found: Findings, path: Path, value: object) -> Schedule | None:
+def schedule(findings: Findings, path: Path, value: object) -> Schedule | None:
     """When runs start by themselves."""
-    before = found.count
-    read = read_section(found, path, value, _SCHEDULE)
+    before = findings.count
+    read = read_section(findings, path, value, _SCHEDULE)
     if read is None or not is_object(value):
         return None
     named = [kind for kind in KINDS if kind in value]
     # A key that is misspelt was noted already.
-    if not named and found.count == before:
-        found.add(path, "a schedule does not say when", ONE_HINT)
+    if not named and findings.count == before:
+        findings.add(path, "a schedule does not say when", ONE_HINT)
     elif len(named) > 1:
-        found.add((*path, named[1]), f"a schedule has either {' or '.join(named)}", f"remove {named[1]}", at_key=True)
+        findings.add(
+            (*path, named[1]), f"a schedule has either {' or '.join(named)}", f"remove {named[1]}", at_key=True
+        )
     if "anchor" in read and "every" not in value:
-        found.add((*path, "anchor"), "an anchor belongs to `every`", "remove it, or write every: 15m", at_key=True)
-    return Schedule(**read) if found.count == before else None
+        findings.add((*path, "anchor"), "an anchor belongs to `every`", "remove it, or write every: 15m", at_key=True)
+    return Schedule(**read) if findings.count == before else None
 
 
-def check_scheduled_input(found: Findings, top: Mapping[str, Any]) -> None:
+def check_scheduled_input(findings: Findings, top: Mapping[str, Any]) -> None:
     """Note what the workflow's schema has against the input that its schedule gives."""
     planned: Schedule | None = top.get("schedule")
     if planned is None:
@@ -132,7 +134,7 @@ def check_scheduled_input(found: Findings, top: Mapping[str, Any]) -> None:
         check_input_tree(top.get("input"), planned.input)
     except InputInvalid as refused:
         # Nothing given at all may be meant: jobs are then started by hand, and the schedule is there for later.
-        note = found.add if planned.input else found.warn
+        note = findings.add if planned.input else findings.warn
         for problem in refused.problems:
             where = f" (at {problem.path})" if problem.path else ""
             message = f"the workflow refuses the input that its schedule gives: {problem.message}{where}"

@@ -102,13 +102,17 @@ class Findings:
 
     def settle(self, locate: Locate) -> list[Problem]:
         """The warnings, with their places; DefinitionInvalid, with everything, when there are errors."""
-        found = [*self._errors, *self._warnings]
+        findings = [*self._errors, *self._warnings]
         # What is missing has no place; then the place of what it is missing from serves.
         wanted = {
-            (f.path[:n], key) for f in found if f.place is None for n in range(len(f.path) + 1) for key in (True, False)
+            (f.path[:n], key)
+            for f in findings
+            if f.place is None
+            for n in range(len(f.path) + 1)
+            for key in (True, False)
         }
         places: Mapping[tuple[Path, bool], Place] = locate(frozenset(wanted)) if wanted else {}
-        problems = [_problem(finding, places) for finding in found]
+        problems = [_problem(finding, places) for finding in findings]
         if self._errors:
             problems.sort(key=lambda problem: (problem.line or 0, problem.column or 0))
             if self._more:

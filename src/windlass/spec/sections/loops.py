@@ -7,10 +7,20 @@ from typing import Any
 
 from windlass.core.templates.json_values import kind_of, shown
 from windlass.core.templates.template import Template, compile_template, is_template
-from windlass.spec.fields import DAY_SECONDS, NAME, Section, choice, duration, matching, read_section, template, whole
-from windlass.spec.findings import Findings, Path
-from windlass.spec.model import DEFAULT_ELEMENT, Loop
-from windlass.spec.trees import is_array, is_object
+from windlass.spec.definition import DEFAULT_ELEMENT, Loop
+from windlass.spec.reading.findings import Findings, Path
+from windlass.spec.reading.trees import is_array, is_object
+from windlass.spec.sections.fields import (
+    DAY_SECONDS,
+    NAME,
+    Section,
+    choice,
+    duration,
+    matching,
+    read_section,
+    template,
+    whole,
+)
 
 CONCURRENCY_MAX = 10_000
 CONCURRENCY_OF_ASYNC = 10
@@ -28,30 +38,30 @@ _ENTRY = "main"
 _ESCAPE = re.compile(r"\\N\{[^}\n]*\}|\\[^\r\n]")
 
 
-def collection(found: Findings, path: Path, value: object) -> Template | None:
+def collection(findings: Findings, path: Path, value: object) -> Template | None:
     """A list, or a template that can give one."""
     if is_array(value):
-        return template(found, path, value)
+        return template(findings, path, value)
     if isinstance(value, str) and is_template(value):
         alone = value.strip()
         if alone.startswith(_BEGINS) and alone.endswith(_ENDS):
-            return template(found, path, value)
+            return template(findings, path, value)
         message = f"the collection {shown(value)} has text around its template, so it is text and no list"
-        found.add(path, message, "keep only {{ … }}")
+        findings.add(path, message, "keep only {{ … }}")
         return None
     what = shown(value) if isinstance(value, str) else kind_of(value)
     hint = 'write a list, or a template that gives one, as in "{{ input.users }}"'
-    found.add(path, f"a collection is a list, not {what}", hint)
+    findings.add(path, f"a collection is a list, not {what}", hint)
     return None
 
 
-def element(found: Findings, path: Path, value: object) -> str | None:
+def element(findings: Findings, path: Path, value: object) -> str | None:
     """The name under which templates read the element."""
     if isinstance(value, str) and value in RESERVED | _WORDS:
         message = f"an element cannot be called '{value}': that word means something else in templates"
-        found.add(path, message, f"choose another name, as in element: {DEFAULT_ELEMENT}")
+        findings.add(path, message, f"choose another name, as in element: {DEFAULT_ELEMENT}")
         return None
-    return matching(NAME, "name for an element", _NAME_RULE)(found, path, value)
+    return matching(NAME, "name for an element", _NAME_RULE)(findings, path, value)
 
 
 _LOOP = Section(
@@ -81,16 +91,16 @@ _LOOP = Section(
 )
 
 
-def loop(found: Findings, path: Path, value: object) -> Loop | None:
+def loop(findings: Findings, path: Path, value: object) -> Loop | None:
     """One task for each element. A concurrency asks for the async mode, and that mode for a concurrency."""
-    read = read_section(found, path, value, _LOOP)
+    read = read_section(findings, path, value, _LOOP)
     if read is None:
         return None
     concurrency: int | None = read.get("concurrency")
     mode: str = read.setdefault("mode", "async" if (concurrency or 1) > 1 else "sequential")
     if mode == "sequential" and (concurrency or 1) > 1:
         message = f"a sequential loop runs one element at a time, not {concurrency}"
-        found.add((*path, "concurrency"), message, "write mode: async, or remove concurrency")
+        findings.add((*path, "concurrency"), message, "write mode: async, or remove concurrency")
         return None
     read.setdefault("concurrency", CONCURRENCY_OF_ASYNC if mode == "async" else 1)
     return Loop(**read)
@@ -99,8 +109,8 @@ def loop(found: Findings, path: Path, value: object) -> Loop | None:
 class Elements:
     """Checks the loops of a whole workflow against each other's names, within one allowance of code to read."""
 
-    def __init__(self, found: Findings, node_ids: Mapping[str, object]) -> None:
-        self._found = found
+    def __init__(self, findings: Findings, node_ids: Mapping[str, object]) -> None:
+        self._found = findings
         self._node_ids = node_ids
         self._chars_left = CODE_CHARS_MAX
 

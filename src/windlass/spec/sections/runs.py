@@ -6,7 +6,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from windlass.core.templates.json_values import shown
-from windlass.spec.fields import (
+from windlass.spec.definition import Action, Constraints, Hook, Incoming, RunRetry
+from windlass.spec.reading.findings import Findings, Path
+from windlass.spec.reading.trees import is_object
+from windlass.spec.sections.fields import (
     DAY_SECONDS,
     ID,
     ID_RULE,
@@ -20,10 +23,7 @@ from windlass.spec.fields import (
     read_section,
     whole,
 )
-from windlass.spec.findings import Findings, Path
-from windlass.spec.model import Action, Constraints, Hook, Incoming, RunRetry
-from windlass.spec.schedules import input_object
-from windlass.spec.trees import is_object
+from windlass.spec.sections.schedules import input_object
 
 HOOK_SECONDS_MAX = 300.0
 HOOK_ATTEMPTS_MAX = 20
@@ -35,32 +35,34 @@ AFTERWARDS = ("webhook", "trigger_job")
 _URL = re.compile(r"https?://[^\s\\]{1,2000}", re.IGNORECASE)
 
 
-def url(found: Findings, path: Path, value: object) -> str | None:
+def url(findings: Findings, path: Path, value: object) -> str | None:
     """An http address without credentials in it."""
     if not isinstance(value, str) or not _URL.fullmatch(value):
-        found.add(path, f"{shown(value)} is no http address", URL_HINT)
+        findings.add(path, f"{shown(value)} is no http address", URL_HINT)
         return None
     try:
         parts = urlsplit(value)
         usable = bool(parts.hostname) and (parts.port is None or parts.port > 0)
     except ValueError:
-        found.add(path, f"{shown(value)} is no http address", URL_HINT)
+        findings.add(path, f"{shown(value)} is no http address", URL_HINT)
         return None
     if "@" in parts.netloc:
-        found.add(path, "this address has credentials in it, and addresses are shown", "sign with a `secret` instead")
+        findings.add(
+            path, "this address has credentials in it, and addresses are shown", "sign with a `secret` instead"
+        )
         return None
     if not usable:
-        found.add(path, f"{shown(value)} names no host", URL_HINT)
+        findings.add(path, f"{shown(value)} names no host", URL_HINT)
         return None
     return value
 
 
-def secret_name(found: Findings, path: Path, value: object) -> str | None:
+def secret_name(findings: Findings, path: Path, value: object) -> str | None:
     """The name of a secret; never the secret."""
     if isinstance(value, str) and value.startswith("whsec_"):
-        found.add(path, "this is a key itself, and definitions are shown", "name a secret of the worker's settings")
+        findings.add(path, "this is a key itself, and definitions are shown", "name a secret of the worker's settings")
         return None
-    return matching(NAME, "name of a secret", "use letters, digits and _, as in hook_key")(found, path, value)
+    return matching(NAME, "name of a secret", "use letters, digits and _, as in hook_key")(findings, path, value)
 
 
 _HOOK = Section(
@@ -77,24 +79,24 @@ _HOOK = Section(
 _INCOMING = Section({"secret": secret_name}, ("secret",))
 
 
-def hook(found: Findings, path: Path, value: object) -> Hook | None:
+def hook(findings: Findings, path: Path, value: object) -> Hook | None:
     """A call before or after a run."""
-    read = read_section(found, path, value, _HOOK)
+    read = read_section(findings, path, value, _HOOK)
     return None if read is None else Hook(**read)
 
 
-def catch_up(found: Findings, path: Path, value: object) -> str | None:
+def catch_up(findings: Findings, path: Path, value: object) -> str | None:
     """Which missed slots are made up for; true is all of them."""
     if isinstance(value, bool):
         return "all" if value else "none"
-    return choice("none", "latest", "all")(found, path, value)
+    return choice("none", "latest", "all")(findings, path, value)
 
 
-def version(found: Findings, path: Path, value: object) -> int | str | None:
+def version(findings: Findings, path: Path, value: object) -> int | str | None:
     """The number of a version, or an alias."""
     if isinstance(value, int):
-        return whole(1, 1 << 31)(found, path, value)
-    return matching(ID, "version", "write a number or an alias")(found, path, value)
+        return whole(1, 1 << 31)(findings, path, value)
+    return matching(ID, "version", "write a number or an alias")(findings, path, value)
 
 
 _CONSTRAINTS = Section(
@@ -136,83 +138,83 @@ PARAMETERS: Mapping[str, Section] = {
 }
 
 
-def constraints(found: Findings, path: Path, value: object) -> Constraints | None:
+def constraints(findings: Findings, path: Path, value: object) -> Constraints | None:
     """What must hold for a run."""
-    read = read_section(found, path, value, _CONSTRAINTS)
+    read = read_section(findings, path, value, _CONSTRAINTS)
     if read is None:
         return None
     expected, allowed = read.get("max_expected_run_time"), read.get("max_allowed_run_time")
     if expected is not None and allowed is not None and expected >= allowed:
         message = "a run is stopped before it counts as slow: max_expected_run_time is not below max_allowed_run_time"
-        found.warn((*path, "max_expected_run_time"), message, "make it shorter", at_key=True)
+        findings.warn((*path, "max_expected_run_time"), message, "make it shorter", at_key=True)
     return Constraints(**read)
 
 
-def actions(found: Findings, path: Path, value: object) -> dict[str, Action] | None:
+def actions(findings: Findings, path: Path, value: object) -> dict[str, Action] | None:
     """What to do when something happens to a run."""
     if not is_object(value):
-        found.add(path, "actions are an object", f"write {ACTION_EVENTS[0]}: {{type: skip}}")
+        findings.add(path, "actions are an object", f"write {ACTION_EVENTS[0]}: {{type: skip}}")
         return None
     made: dict[str, Action] = {}
     for event, inner in value.items():
         if event not in ACTION_EVENTS:
-            hint = found.unknown_key(event, ACTION_EVENTS)
-            found.add((*path, event), f"there is no event '{event}'", hint, at_key=True)
-        elif (action := _action(found, (*path, event), event, inner)) is not None:
+            hint = findings.unknown_key(event, ACTION_EVENTS)
+            findings.add((*path, event), f"there is no event '{event}'", hint, at_key=True)
+        elif (action := _action(findings, (*path, event), event, inner)) is not None:
             made[event] = action
     return made
 
 
-def _action(found: Findings, path: Path, event: str, value: object) -> Action | None:
+def _action(findings: Findings, path: Path, event: str, value: object) -> Action | None:
     types = tuple(PARAMETERS) if event == "on_constraint_violation" else AFTERWARDS
     if isinstance(value, str):
         value = {"type": value}
 
-    def parameters(found: Findings, at: Path, inner: object) -> dict[str, Any] | None:
+    def parameters(findings: Findings, at: Path, inner: object) -> dict[str, Any] | None:
         kind = value.get("type") if is_object(value) else None
         section = PARAMETERS.get(kind) if isinstance(kind, str) else None
-        return None if section is None else read_section(found, at, inner, section)
+        return None if section is None else read_section(findings, at, inner, section)
 
     keys = {"type": choice(*types), "critical": boolean, "parameters": parameters}
-    read = read_section(found, path, value, Section(keys, ("type",)))
+    read = read_section(findings, path, value, Section(keys, ("type",)))
     if read is None:
         return None
     needed = PARAMETERS[read["type"]].required
     if needed and is_object(value) and "parameters" not in value:
         hint = f"write parameters: {{{needed[0]}: …}}"
-        found.add(path, f"the action {read['type']} needs {', '.join(needed)} among its parameters", hint)
+        findings.add(path, f"the action {read['type']} needs {', '.join(needed)} among its parameters", hint)
         return None
     return Action(**read)
 
 
-def incoming(found: Findings, path: Path, value: object) -> Incoming | None:
+def incoming(findings: Findings, path: Path, value: object) -> Incoming | None:
     """Who may start the workflow by a webhook."""
-    read = read_section(found, path, value, _INCOMING)
+    read = read_section(findings, path, value, _INCOMING)
     return None if read is None else Incoming(**read)
 
 
-def run_retry(found: Findings, path: Path, value: object) -> RunRetry | None:
+def run_retry(findings: Findings, path: Path, value: object) -> RunRetry | None:
     """How often a failed run is started again; a number is short for so many retries."""
     if isinstance(value, int) and not isinstance(value, bool):
         value = {"max_retries": value}
-    read = read_section(found, path, value, _RUN_RETRY)
+    read = read_section(findings, path, value, _RUN_RETRY)
     return None if read is None else RunRetry(**read)
 
 
-def check_together(found: Findings, top: Mapping[str, Any]) -> None:
+def check_together(findings: Findings, top: Mapping[str, Any]) -> None:
     """Warn of what is written but can have no effect beside the rest."""
     bounds: Constraints | None = top.get("constraints")
     acts: Mapping[str, Action] = top.get("actions") or {}
     if bounds is not None and bounds.catch_up != "none" and "schedule" not in top:
-        found.warn(("constraints", "catch_up"), "without a schedule there are no missed slots", "add schedule: {…}")
+        findings.warn(("constraints", "catch_up"), "without a schedule there are no missed slots", "add schedule: {…}")
     if "on_slow" in acts and (bounds is None or bounds.max_expected_run_time is None):
         message = "no run is ever slow: there is no max_expected_run_time"
-        found.warn(("actions", "on_slow"), message, "add it under constraints", at_key=True)
+        findings.warn(("actions", "on_slow"), message, "add it under constraints", at_key=True)
     if "on_constraint_violation" in acts and bounds is None:
-        found.warn(
+        findings.warn(
             ("actions", "on_constraint_violation"), "there is no constraint", "add constraints: {…}", at_key=True
         )
     for event, action in acts.items():
         if action.type == "trigger_job" and action.parameters.get("workflow_id") == top.get("workflow_id"):
             message = f"with {event} this workflow starts itself again and again"
-            found.warn(("actions", event, "parameters", "workflow_id"), message, "name another workflow")
+            findings.warn(("actions", event, "parameters", "workflow_id"), message, "name another workflow")

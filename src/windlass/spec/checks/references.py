@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from windlass.core.templates.template import Reference, Template
-from windlass.spec.findings import Findings, Path
-from windlass.spec.graph import not_upstream
-from windlass.spec.model import Loop, OnError, OnSuccess, Sink
-from windlass.spec.nodes import SPELLINGS, ReadNode
-from windlass.spec.trees import is_array, is_object
+from windlass.spec.checks.graph import not_upstream
+from windlass.spec.definition import Loop, OnError, OnSuccess, Sink
+from windlass.spec.reading.findings import Findings, Path
+from windlass.spec.reading.trees import is_array, is_object
+from windlass.spec.sections.nodes import SPELLINGS, ReadNode
 
 ALWAYS = frozenset({"input", "workload", "job", "nodes"})
 _SPECIAL = ALWAYS | {"secrets"}
@@ -72,7 +72,7 @@ def _written(node: ReadNode, name: str) -> str:
 
 
 def check_references(
-    found: Findings,
+    findings: Findings,
     nodes: Sequence[ReadNode],
     index: Mapping[str, int],
     parents: Sequence[Sequence[int]],
@@ -88,7 +88,7 @@ def check_references(
             continue
         for path, template, extra in templates_of(node):
             for reference in template.references:
-                target = _check(found, path, template, reference, names, extra)
+                target = _check(findings, path, template, reference, names, extra)
                 if target is None or target in above:
                     continue
                 queries.setdefault((target, number), (path, nodes[target].raw.id))
@@ -98,7 +98,7 @@ def check_references(
         path, name = queries[query]
         node = nodes[query[1]].raw.id
         message = f"the template reads '{name}', which does not run before '{node}'"
-        found.add(_inside(path, nodes[query[1]], name), message, f"add '{name}' to the dependencies of '{node}'")
+        findings.add(_inside(path, nodes[query[1]], name), message, f"add '{name}' to the dependencies of '{node}'")
 
 
 def _reads_near(
@@ -120,7 +120,7 @@ def _reads_near(
 
 
 def _check(
-    found: Findings, path: Path, template: Template, reference: Reference, names: _Names, extra: frozenset[str]
+    findings: Findings, path: Path, template: Template, reference: Reference, names: _Names, extra: frozenset[str]
 ) -> int | None:
     """The number of the node that a reference reads, or None; problems with other names are noted."""
     name, keys = reference.name, reference.path
@@ -130,49 +130,49 @@ def _check(
         return names.index[name]
     if name == "secrets":
         where = place_in(path, template.source, "secrets")
-        found.add(where, "secrets cannot be used yet in this version", "pass the value as input for now")
+        findings.add(where, "secrets cannot be used yet in this version", "pass the value as input for now")
         return None
     if name in {"input", "workload"} and keys and names.input_keys is not None and keys[0] not in names.input_keys:
-        _note_input(found, place_in(path, template.source, str(keys[0])), str(keys[0]), names.input_keys)
+        _note_input(findings, place_in(path, template.source, str(keys[0])), str(keys[0]), names.input_keys)
         return None
     if name == "job" and keys and keys[0] not in JOB_KEYS:
-        _note_key(found, place_in(path, template.source, "job"), "job", str(keys[0]), JOB_KEYS)
+        _note_key(findings, place_in(path, template.source, "job"), "job", str(keys[0]), JOB_KEYS)
     if name == "nodes" and keys:
         name, keys = str(keys[0]), keys[1:]
         if name not in names.index:
-            hint = found.like(name, list(names.index), "name a node of this workflow")
-            found.add(place_in(path, template.source, name), f"there is no node '{name}'", hint)
+            hint = findings.like(name, list(names.index), "name a node of this workflow")
+            findings.add(place_in(path, template.source, name), f"there is no node '{name}'", hint)
             return None
     elif name in ALWAYS:
         return None
     target = names.index.get(name)
     if target is None:
         if name in _KNOWN_ELSEWHERE and name not in names.declared:
-            _note_elsewhere(found, place_in(path, template.source, name), name, names.input_keys is not None)
+            _note_elsewhere(findings, place_in(path, template.source, name), name, names.input_keys is not None)
         elif names.input_keys is not None and name not in names.input_keys:
             known = [*names.input_keys, *names.index, *sorted(ALWAYS)]
-            _note_input(found, place_in(path, template.source, name), name, known)
+            _note_input(findings, place_in(path, template.source, name), name, known)
         return None
     if keys and keys[0] not in NODE_KEYS:
-        _note_key(found, place_in(path, template.source, name), name, str(keys[0]), NODE_KEYS)
+        _note_key(findings, place_in(path, template.source, name), name, str(keys[0]), NODE_KEYS)
     return target
 
 
-def _note_input(found: Findings, path: Path, name: str, known: Sequence[str]) -> None:
-    hint = found.like(name, known, "declare it in `input`")
-    found.add(path, f"the template reads '{name}', which is neither a node nor an input", hint)
+def _note_input(findings: Findings, path: Path, name: str, known: Sequence[str]) -> None:
+    hint = findings.like(name, known, "declare it in `input`")
+    findings.add(path, f"the template reads '{name}', which is neither a node nor an input", hint)
 
 
-def _note_elsewhere(found: Findings, path: Path, name: str, closed: bool) -> None:
+def _note_elsewhere(findings: Findings, path: Path, name: str, closed: bool) -> None:
     """Such a name is a mistake for sure only when no input can have it."""
-    note = found.add if closed else found.warn
+    note = findings.add if closed else findings.warn
     hint = f"if it is an input, write input.{name} and declare it in `input`"
     note(path, f"the template reads '{name}', which is known only in {_KNOWN_ELSEWHERE[name]}", hint)
 
 
-def _note_key(found: Findings, path: Path, name: str, key: str, known: Sequence[str]) -> None:
-    hint = found.like(key, known, f"use {', '.join(f'{name}.{each}' for each in known)}")
-    found.add(path, f"'{name}' has no '{key}'", hint)
+def _note_key(findings: Findings, path: Path, name: str, key: str, known: Sequence[str]) -> None:
+    hint = findings.like(key, known, f"use {', '.join(f'{name}.{each}' for each in known)}")
+    findings.add(path, f"'{name}' has no '{key}'", hint)
 
 
 def place_in(path: Path, source: object, name: str) -> Path:

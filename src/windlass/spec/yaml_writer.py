@@ -7,7 +7,7 @@ from typing import Any, cast
 import msgspec
 from msgspec import Raw
 
-from windlass.spec.scalars import WORDS
+from windlass.spec.reading.scalars import WORDS
 
 # What a workflow says first; all else follows in the order of the stored form, and the nodes come last.
 TOP = (

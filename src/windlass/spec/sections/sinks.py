@@ -5,10 +5,20 @@ from collections.abc import Mapping
 
 from windlass.core.templates.json_values import kind_of, shown
 from windlass.core.templates.template import is_template
-from windlass.spec.fields import Read, Section, choice, dotted, duration, matching, read_section, template, text
-from windlass.spec.findings import Findings, Path
-from windlass.spec.model import Sink
-from windlass.spec.trees import is_array, is_object
+from windlass.spec.definition import Sink
+from windlass.spec.reading.findings import Findings, Path
+from windlass.spec.reading.trees import is_array, is_object
+from windlass.spec.sections.fields import (
+    Read,
+    Section,
+    choice,
+    dotted,
+    duration,
+    matching,
+    read_section,
+    template,
+    text,
+)
 
 KEY_COLUMNS_MAX = 32
 MODES = ("append", "upsert", "replace")
@@ -29,8 +39,8 @@ _URL = re.compile(r"https?://\S+")
 def _or_template(read: Read) -> Read:
     """A value that is checked here, unless a template makes it."""
 
-    def checked(found: Findings, path: Path, value: object) -> object:
-        return value if isinstance(value, str) and is_template(value) else read(found, path, value)
+    def checked(findings: Findings, path: Path, value: object) -> object:
+        return value if isinstance(value, str) and is_template(value) else read(findings, path, value)
 
     return checked
 
@@ -38,38 +48,38 @@ def _or_template(read: Read) -> Read:
 _column = matching(_COLUMN, "name of a column", "write a string of 1 to 200 characters")
 
 
-def _key(found: Findings, path: Path, value: object) -> object:
+def _key(findings: Findings, path: Path, value: object) -> object:
     """The column, or the columns, that tell rows apart."""
     if not is_array(value):
-        return _column(found, path, value)
+        return _column(findings, path, value)
     if not 0 < len(value) <= KEY_COLUMNS_MAX:
-        found.add(path, f"a key has 1 to {KEY_COLUMNS_MAX} columns, not {len(value)}", "write [column, …]")
+        findings.add(path, f"a key has 1 to {KEY_COLUMNS_MAX} columns, not {len(value)}", "write [column, …]")
         return None
-    before = found.count
+    before = findings.count
     for place, column in enumerate(value):
-        if _or_template(_column)(found, (*path, place), column) is not None and column in value[:place]:
-            found.add((*path, place), f"the column {shown(column)} is in the key twice", "remove one of the two")
-    return value if found.count == before else None
+        if _or_template(_column)(findings, (*path, place), column) is not None and column in value[:place]:
+            findings.add((*path, place), f"the column {shown(column)} is in the key twice", "remove one of the two")
+    return value if findings.count == before else None
 
 
-def _connection(found: Findings, path: Path, value: object) -> str | None:
+def _connection(findings: Findings, path: Path, value: object) -> str | None:
     """The name of a connection of the settings."""
     if isinstance(value, str) and "://" in value:
         # Not a word of it is told: it may hold a password.
         message = "a connection is a name of the settings, and this is an address"
-        found.add(path, message, 'add [connections] main_db = "…" to the settings, and write connection: main_db')
+        findings.add(path, message, 'add [connections] main_db = "…" to the settings, and write connection: main_db')
         return None
-    return text(found, path, value)
+    return text(findings, path, value)
 
 
-def _headers(found: Findings, path: Path, value: object) -> object:
+def _headers(findings: Findings, path: Path, value: object) -> object:
     """An object of texts."""
     if not is_object(value):
-        found.add(path, f"headers are an object, not {kind_of(value)}", "write {Name: value, …}")
+        findings.add(path, f"headers are an object, not {kind_of(value)}", "write {Name: value, …}")
         return None
     for name, header in value.items():
         if not isinstance(header, str):
-            found.add((*path, name), f"a header is a text, not {shown(header)}", "write it in quotes")
+            findings.add((*path, name), f"a header is a text, not {shown(header)}", "write it in quotes")
     return value
 
 
@@ -127,38 +137,40 @@ TOOLS: Mapping[str, Section] = {
 }
 
 
-def sink(found: Findings, path: Path, value: object) -> Sink | None:
+def sink(findings: Findings, path: Path, value: object) -> Sink | None:
     """Where results are written."""
     if not is_object(value):
-        found.add(path, f"a sink is an object, not {kind_of(value)}", "write {tool: postgres, table: …}")
+        findings.add(path, f"a sink is an object, not {kind_of(value)}", "write {tool: postgres, table: …}")
         return None
     options = dict(value)
     if "tool" not in options:
-        found.add(path, "'tool' is missing", f"add tool: one of {', '.join(TOOLS)}")
+        findings.add(path, "'tool' is missing", f"add tool: one of {', '.join(TOOLS)}")
         return None
-    tool = choice(*TOOLS)(found, (*path, "tool"), options.pop("tool"))
+    tool = choice(*TOOLS)(findings, (*path, "tool"), options.pop("tool"))
     if tool is None:
         return None
-    before = found.count
-    read_section(found, path, options, TOOLS[tool])
-    _check_together(found, path, tool, options)
-    compiled = template(found, path, options)
-    return Sink(tool=tool, options=compiled) if compiled is not None and found.count == before else None
+    before = findings.count
+    read_section(findings, path, options, TOOLS[tool])
+    _check_together(findings, path, tool, options)
+    compiled = template(findings, path, options)
+    return Sink(tool=tool, options=compiled) if compiled is not None and findings.count == before else None
 
 
-def _check_together(found: Findings, path: Path, tool: str, options: Mapping[str, object]) -> None:
+def _check_together(findings: Findings, path: Path, tool: str, options: Mapping[str, object]) -> None:
     """What one option says about another."""
     file = options.get("path") if tool == "file" and "format" not in options else None
     if isinstance(file, str) and not is_template(file) and not file.lower().endswith(ENDINGS):
         message = f"the ending of {shown(file)} tells no format"
-        found.add((*path, "path"), message, f"use {', '.join(ENDINGS)}, or add format: jsonl")
+        findings.add((*path, "path"), message, f"use {', '.join(ENDINGS)}, or add format: jsonl")
     if options.get("mode") == "upsert" and "key" not in options:
-        found.add(
+        findings.add(
             (*path, "mode"), "mode upsert needs a 'key'", "add key: [column, …], the columns that tell rows apart"
         )
     if "connection" in options and "database" in options:
         message = "'connection' and 'database' both say where the table is"
-        found.add((*path, "database"), message, "keep one of the two", at_key=True)
+        findings.add((*path, "database"), message, "keep one of the two", at_key=True)
     table = options.get("table")
     if "schema" in options and isinstance(table, str) and "." in table and not is_template(table):
-        found.add((*path, "schema"), f"the table {shown(table)} has a schema already", "remove 'schema'", at_key=True)
+        findings.add(
+            (*path, "schema"), f"the table {shown(table)} has a schema already", "remove 'schema'", at_key=True
+        )

@@ -6,7 +6,7 @@ from typing import Any
 import jsonschema_rs
 import msgspec
 
-from windlass.spec.trees import depth_over, is_array, is_object
+from windlass.spec.reading.trees import depth_over, is_array, is_object
 
 SCHEMA_BYTES_MAX = 256 << 10
 SCHEMA_DEPTH_MAX = 32

@@ -8,9 +8,9 @@ import msgspec
 from msgspec import Raw
 
 from windlass.core.errors import InputInvalid, Problem
-from windlass.spec.findings import written_path
-from windlass.spec.schemas import MESSAGE_MAX, make_validator
-from windlass.spec.trees import depth_over, integer_over, is_array, is_object
+from windlass.spec.checks.schemas import MESSAGE_MAX, make_validator
+from windlass.spec.reading.findings import written_path
+from windlass.spec.reading.trees import depth_over, integer_over, is_array, is_object
 
 INPUT_BYTES_MAX = 1 << 20
 INPUT_DEPTH_MAX = 64

@@ -11,8 +11,8 @@ from typing import NoReturn
 
 from msgspec import Struct
 
-from windlass.spec.findings import Findings, OtherFormat, Path, Place, Unreadable
-from windlass.spec.scalars import ScalarInvalid, integer, real
+from windlass.spec.reading.findings import Findings, OtherFormat, Path, Place, Unreadable
+from windlass.spec.reading.scalars import ScalarInvalid, integer, real
 
 _TOKEN = re.compile(r'("(?:[^"\\]|\\.)*")|([{}\[\],:])|([^\s"{}\[\],:]+)')
 _BAD_CHARACTERS = re.compile("[\x00\ud800-\udfff]")
@@ -31,7 +31,7 @@ class _Token(Struct, frozen=True, gc=False):
     offset: int
 
 
-def read_json(text: str, found: Findings) -> object:
+def read_json(text: str, findings: Findings) -> object:
     """The plain tree of a JSON text; Unreadable when it cannot be used, with the reason among the findings."""
     try:
         tree: object = json.loads(
@@ -39,17 +39,17 @@ def read_json(text: str, found: Findings) -> object:
         )
     except json.JSONDecodeError as error:
         place = Place(error.lineno, error.colno)
-        found.add((), f"this is not JSON: {error.msg}", "look at the commas, quotes and brackets here", place=place)
+        findings.add((), f"this is not JSON: {error.msg}", "look at the commas, quotes and brackets here", place=place)
         raise OtherFormat from None
     except RecursionError:
-        found.add((), "the document is nested too deep", "flatten it", place=Place(1, 1))
+        findings.add((), "the document is nested too deep", "flatten it", place=Place(1, 1))
         raise Unreadable from None
     except (_Duplicate, ScalarInvalid):
-        _explain(text, found)
+        _explain(text, findings)
         raise Unreadable from None
     # The decoder accepts escapes for characters that cannot be stored; texts with escapes are rare.
     if "\\u" in text:
-        _explain(text, found)
+        _explain(text, findings)
     return tree
 
 
@@ -113,7 +113,7 @@ def _tokens(text: str) -> Iterator[_Token]:
                 path.append(0)
 
 
-def _explain(text: str, found: Findings) -> None:
+def _explain(text: str, findings: Findings) -> None:
     """Find what the fast decoder could not place: keys given twice, numbers and strings that JSON should not hold."""
     lines = _Lines(text)
     keys: dict[Path, int] = {}
@@ -125,16 +125,16 @@ def _explain(text: str, found: Findings) -> None:
                 message = (
                     f"the key '{token.path[-1]}' is given twice, first in line {first.line}, column {first.column}"
                 )
-                found.add(token.path, message, "remove one of the two", place=place)
+                findings.add(token.path, message, "remove one of the two", place=place)
             keys.setdefault(token.path, token.offset)
         elif token.text[0] not in '"{[tfn':
             try:
                 _number(token.text)
             except ScalarInvalid as error:
-                found.add(token.path, str(error), "write it as a string", place=place)
+                findings.add(token.path, str(error), "write it as a string", place=place)
         if token.text[0] == '"' and "\\u" in token.text and _BAD_CHARACTERS.search(json.loads(token.text)):
             message = "the string has a NUL character or half a surrogate pair"
-            found.add(token.path, message, "remove it: it cannot be stored", place=place)
+            findings.add(token.path, message, "remove it: it cannot be stored", place=place)
 
 
 def _number(text: str) -> None:

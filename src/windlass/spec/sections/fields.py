@@ -10,8 +10,8 @@ from msgspec import Struct
 from windlass.core.errors import TemplateInvalid
 from windlass.core.templates.json_values import kind_of, shown
 from windlass.core.templates.template import Template, compile_template, is_template
-from windlass.spec.findings import Findings, Path
-from windlass.spec.trees import is_array, is_object
+from windlass.spec.reading.findings import Findings, Path
+from windlass.spec.reading.trees import is_array, is_object
 
 ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 ID_RULE = "use 1 to 128 letters, digits, _ and -"
@@ -40,81 +40,81 @@ class Section(Struct, frozen=True):
     meant: Mapping[str, str] = {}
 
 
-def read_section(found: Findings, path: Path, value: object, section: Section) -> dict[str, Any] | None:
+def read_section(findings: Findings, path: Path, value: object, section: Section) -> dict[str, Any] | None:
     """The values of an object's keys; those with problems are left out. None when a needed one is missing."""
     if not is_object(value):
         hint = f"write an object with the keys {', '.join(section.keys)}"
-        found.add(path, f"this is an object, not {kind_of(value)}", hint)
+        findings.add(path, f"this is an object, not {kind_of(value)}", hint)
         return None
     read: dict[str, Any] = {}
     for key, inner in value.items():
         reader = section.keys.get(key)
         if reader is None:
-            hint = found.unknown_key(key, list(section.keys), section.meant)
-            found.add((*path, key), f"there is no key '{key}' here", hint, at_key=True)
+            hint = findings.unknown_key(key, list(section.keys), section.meant)
+            findings.add((*path, key), f"there is no key '{key}' here", hint, at_key=True)
             continue
-        result = reader(found, (*path, key), inner)
+        result = reader(findings, (*path, key), inner)
         if result is not None:
             read[key] = result
     missing = [key for key in section.required if key not in value]
     for key in missing:
-        found.add(path, f"'{key}' is missing", f"add {key}")
+        findings.add(path, f"'{key}' is missing", f"add {key}")
     return None if any(key not in read for key in section.required) else read
 
 
-def boolean(found: Findings, path: Path, value: object) -> bool | None:
+def boolean(findings: Findings, path: Path, value: object) -> bool | None:
     """true or false."""
     if isinstance(value, bool):
         return value
-    found.add(path, f"this is true or false, not {shown(value)}", "write true or false, without quotes")
+    findings.add(path, f"this is true or false, not {shown(value)}", "write true or false, without quotes")
     return None
 
 
-def text(found: Findings, path: Path, value: object) -> str | None:
+def text(findings: Findings, path: Path, value: object) -> str | None:
     """A string that is not empty."""
     if isinstance(value, str) and 0 < len(value) <= TEXT_MAX:
         return value
     what = "too long" if isinstance(value, str) and value else shown(value)
-    found.add(path, f"this is a text of 1 to {TEXT_MAX} characters, not {what}", "write a string")
+    findings.add(path, f"this is a text of 1 to {TEXT_MAX} characters, not {what}", "write a string")
     return None
 
 
-def description(found: Findings, path: Path, value: object) -> str | None:
+def description(findings: Findings, path: Path, value: object) -> str | None:
     """A string that may be empty."""
-    return value if value == "" and isinstance(value, str) else text(found, path, value)
+    return value if value == "" and isinstance(value, str) else text(findings, path, value)
 
 
 def matching(pattern: re.Pattern[str], what: str, rule: str) -> Read:
     """A string of a certain form."""
 
-    def read(found: Findings, path: Path, value: object) -> str | None:
+    def read(findings: Findings, path: Path, value: object) -> str | None:
         if isinstance(value, str) and pattern.fullmatch(value):
             return value
-        found.add(path, f"{shown(value)} is no {what}", rule)
+        findings.add(path, f"{shown(value)} is no {what}", rule)
         return None
 
     return read
 
 
-def dotted(found: Findings, path: Path, value: object) -> str | None:
+def dotted(findings: Findings, path: Path, value: object) -> str | None:
     """Keys with dots between them: where in a value something is."""
     if isinstance(value, str):
         keys = value.split(".", DOTTED_KEYS_MAX)
         if len(keys) <= DOTTED_KEYS_MAX and all(_DOTTED_KEY.fullmatch(key) for key in keys):
             return value
     hint = f"write up to {DOTTED_KEYS_MAX} keys with dots between them, as in data.items"
-    found.add(path, f"{shown(value)} is no path of keys", hint)
+    findings.add(path, f"{shown(value)} is no path of keys", hint)
     return None
 
 
 def choice(*options: str) -> Read:
     """One of a few words."""
 
-    def read(found: Findings, path: Path, value: object) -> str | None:
+    def read(findings: Findings, path: Path, value: object) -> str | None:
         if isinstance(value, str) and value in options:
             return value
-        hint = found.like(str(value), options, f"use one of: {', '.join(options)}")
-        found.add(path, f"{shown(value)} is not one of {', '.join(options)}", hint)
+        hint = findings.like(str(value), options, f"use one of: {', '.join(options)}")
+        findings.add(path, f"{shown(value)} is not one of {', '.join(options)}", hint)
         return None
 
     return read
@@ -123,10 +123,10 @@ def choice(*options: str) -> Read:
 def whole(least: int, most: int) -> Read:
     """An integer within bounds."""
 
-    def read(found: Findings, path: Path, value: object) -> int | None:
+    def read(findings: Findings, path: Path, value: object) -> int | None:
         if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
             return value
-        found.add(path, f"this is a whole number from {least} to {most}, not {shown(value)}", "write such a number")
+        findings.add(path, f"this is a whole number from {least} to {most}, not {shown(value)}", "write such a number")
         return None
 
     return read
@@ -135,10 +135,10 @@ def whole(least: int, most: int) -> Read:
 def number(least: float, most: float) -> Read:
     """A number within bounds."""
 
-    def read(found: Findings, path: Path, value: object) -> float | None:
+    def read(findings: Findings, path: Path, value: object) -> float | None:
         if isinstance(value, (int, float)) and not isinstance(value, bool) and least <= value <= most:
             return float(value)
-        found.add(path, f"this is a number from {least:g} to {most:g}, not {shown(value)}", "write such a number")
+        findings.add(path, f"this is a number from {least:g} to {most:g}, not {shown(value)}", "write such a number")
         return None
 
     return read
@@ -156,77 +156,79 @@ def seconds_of(value: object) -> float | None:
 def duration(least: float, most: float = DURATION_SECONDS_MAX) -> Read:
     """A duration within bounds, in seconds."""
 
-    def read(found: Findings, path: Path, value: object) -> float | None:
+    def read(findings: Findings, path: Path, value: object) -> float | None:
         seconds = seconds_of(value)
         if seconds is None:
-            found.add(path, f"{shown(value)} is no duration", DURATION_RULE)
+            findings.add(path, f"{shown(value)} is no duration", DURATION_RULE)
             return None
         if least <= seconds <= most:
             return seconds
-        found.add(path, f"{shown(value)} is not between {least:g} s and {most:g} s", "choose a value within this range")
+        findings.add(
+            path, f"{shown(value)} is not between {least:g} s and {most:g} s", "choose a value within this range"
+        )
         return None
 
     return read
 
 
-def template(found: Findings, path: Path, value: object) -> Template | None:
+def template(findings: Findings, path: Path, value: object) -> Template | None:
     """Any value, with templates in its strings. Each bad string is noted at its own place."""
     try:
         return compile_template(value)
     except TemplateInvalid as error:
-        before = found.count
-        _note_templates(found, path, value, 0)
-        if found.count == before:
-            found.add(path, str(error), "simplify the value")
+        before = findings.count
+        _note_templates(findings, path, value, 0)
+        if findings.count == before:
+            findings.add(path, str(error), "simplify the value")
         return None
 
 
 NOTED_DEPTH_MAX = 64
 
 
-def _note_templates(found: Findings, path: Path, value: object, depth: int) -> None:
+def _note_templates(findings: Findings, path: Path, value: object, depth: int) -> None:
     if depth > NOTED_DEPTH_MAX:
         return
     if isinstance(value, str):
         try:
             compile_template(value)
         except TemplateInvalid as error:
-            found.add(path, str(error), "see docs/reference/templates.md for what templates can do")
+            findings.add(path, str(error), "see docs/reference/templates.md for what templates can do")
     elif is_object(value):
         for key, inner in value.items():
-            _note_templates(found, (*path, key), inner, depth + 1)
+            _note_templates(findings, (*path, key), inner, depth + 1)
     elif is_array(value):
         for place, inner in enumerate(value):
-            _note_templates(found, (*path, place), inner, depth + 1)
+            _note_templates(findings, (*path, place), inner, depth + 1)
 
 
-def condition(found: Findings, path: Path, value: object) -> Template | None:
+def condition(findings: Findings, path: Path, value: object) -> Template | None:
     """A template that is read as true or false, or simply true or false."""
     if isinstance(value, bool) or (isinstance(value, str) and is_template(value)):
-        return template(found, path, value)
+        return template(findings, path, value)
     hint = 'write {{ … }} around an expression, as in "{{ fetch.output.count > 0 }}"'
-    found.add(path, f"a condition is a template or true or false, not {shown(value)}", hint)
+    findings.add(path, f"a condition is a template or true or false, not {shown(value)}", hint)
     return None
 
 
 def object_template(what: str) -> Read:
     """An object with templates in it, or one template that gives an object."""
 
-    def read(found: Findings, path: Path, value: object) -> Template | None:
+    def read(findings: Findings, path: Path, value: object) -> Template | None:
         if is_object(value) or (isinstance(value, str) and is_template(value)):
-            return template(found, path, value)
-        found.add(path, f"{what} an object, not {kind_of(value)}", "write {name: value, …}")
+            return template(findings, path, value)
+        findings.add(path, f"{what} an object, not {kind_of(value)}", "write {name: value, …}")
         return None
 
     return read
 
 
-def anything(found: Findings, path: Path, value: object) -> object:
+def anything(findings: Findings, path: Path, value: object) -> object:
     """Whatever there is."""
     return value
 
 
-def ids(found: Findings, path: Path, value: object) -> list[str] | None:
+def ids(findings: Findings, path: Path, value: object) -> list[str] | None:
     """A list of node ids, or one."""
     if isinstance(value, str):
         return [value]
@@ -235,9 +237,9 @@ def ids(found: Findings, path: Path, value: object) -> list[str] | None:
         for place, item in enumerate(value):
             if type(item) is not str:
                 usable = False
-                found.add((*path, place), f"a node is named by its id, not by {kind_of(item)}", "write the id")
+                findings.add((*path, place), f"a node is named by its id, not by {kind_of(item)}", "write the id")
         return cast("list[str]", value) if usable else None
-    found.add(path, f"this is a list of node ids, not {kind_of(value)}", "write [id, id]")
+    findings.add(path, f"this is a list of node ids, not {kind_of(value)}", "write [id, id]")
     return None
 
 

@@ -12,8 +12,8 @@ from typing import Any, NoReturn, cast
 
 from msgspec import Struct
 
-from windlass.spec.scalars import WORDS
-from windlass.spec.trees import depth_over
+from windlass.spec.reading.scalars import WORDS
+from windlass.spec.reading.trees import depth_over
 
 DEPTH_MAX = 16
 DIGITS_MAX = 15

@@ -18,10 +18,10 @@ from yaml.events import (
     StreamEndEvent,
 )
 
-from windlass.spec.findings import Findings, Path, Place, Unreadable
-from windlass.spec.plain_yaml import read_plain_yaml
-from windlass.spec.scalars import NUMBER_FIRST, WORDS, ScalarInvalid, resolve
-from windlass.spec.trees import is_array, is_object
+from windlass.spec.reading.findings import Findings, Path, Place, Unreadable
+from windlass.spec.reading.plain_yaml import read_plain_yaml
+from windlass.spec.reading.scalars import NUMBER_FIRST, WORDS, ScalarInvalid, resolve
+from windlass.spec.reading.trees import is_array, is_object
 
 DEPTH_MAX = 64
 VALUES_MAX = 3_000_000
@@ -33,23 +33,23 @@ SHOWN_MAX = 60
 Container = dict[str, object] | list[object]
 
 
-def read_yaml(text: str, found: Findings) -> object:
+def read_yaml(text: str, findings: Findings) -> object:
     """The plain tree of a document; Unreadable when it cannot be used, with the reason among the findings."""
     plain = read_plain_yaml(text)
     if plain is not None:
         return plain
-    reader = _Reader(found)
+    reader = _Reader(findings)
     try:
         tree = reader.read(_events(text))
     except (yaml.YAMLError, UnicodeEncodeError) as error:
-        found.add((), f"this is not YAML: {_reason(error)}", _advice(error), place=_error_place(error, text))
+        findings.add((), f"this is not YAML: {_reason(error)}", _advice(error), place=_error_place(error, text))
         raise Unreadable from None
     if reader.duplicates:
         places = find_in_yaml(text, frozenset((path, True) for path, _ in reader.duplicates))
         for path, place in reader.duplicates:
             first = places.get((path, True))
             at = f", first in line {first.line}, column {first.column}" if first else ""
-            found.add(path, f"the key '{path[-1]}' is given twice{at}", "remove one of the two", place=place)
+            findings.add(path, f"the key '{path[-1]}' is given twice{at}", "remove one of the two", place=place)
     return tree
 
 
@@ -93,8 +93,8 @@ def place_of(event: Event) -> Place:
 class _Reader:
     """Builds the tree of one document. The outermost container is a list that holds the document."""
 
-    def __init__(self, found: Findings) -> None:
-        self.found = found
+    def __init__(self, findings: Findings) -> None:
+        self.findings = findings
         self.values = 0
         # The open collections around the current one, each with the key that waits for its value and its anchor.
         self.stack: list[tuple[Container, str | None, str | None]] = []
@@ -155,7 +155,7 @@ class _Reader:
 
     def refuse(self, event: Event, message: str, hint: str) -> NoReturn:
         """Stop reading."""
-        self.found.add((), message, hint, place=place_of(event))
+        self.findings.add((), message, hint, place=place_of(event))
         raise Unreadable
 
     def refuse_tag(self, event: Event, tag: str) -> None:
@@ -221,7 +221,7 @@ class _Reader:
     def scalar(self, event: ScalarEvent, text: str) -> object:
         """The value of a scalar that may be something else than its text."""
         if "\0" in text:
-            self.found.add(
+            self.findings.add(
                 (), "the string has a NUL character", "remove it: it cannot be stored", place=place_of(event)
             )
         if not event.implicit[0]:
@@ -229,7 +229,7 @@ class _Reader:
         try:
             return resolve(text)
         except ScalarInvalid as error:
-            self.found.add((), str(error), "put quotes around it to make it a string", place=place_of(event))
+            self.findings.add((), str(error), "put quotes around it to make it a string", place=place_of(event))
             return None
 
     def alias(self, event: AliasEvent, name: str | None) -> object:
