@@ -41,9 +41,7 @@ from windlass.ports.handler import Handler
 from windlass.ports.sink import Sink
 from windlass.ports.store import JobFilter, Store, StoredJob, StoredWorkflow
 from windlass.settings import Settings, process_environment
-from windlass.spec.compile import definition_json, digest
-from windlass.spec.checks.inputs import check_input
-from windlass.spec.definition import Definition
+from windlass.spec import Definition, check_input, definition_json, digest
 from windlass.stores.sqlite.store import SqliteStore
 from windlass.views.job_detail import nodes_shown, result_of, values_shown
 from windlass.views.outputs import Outputs

@@ -7,10 +7,9 @@ import click
 import msgspec
 
 from windlass.core.errors import DefinitionInvalid, InputInvalid, Problem
-from windlass.spec import read_definition
-from windlass.spec.reading.findings import Findings
-from windlass.spec.definition import Definition
+from windlass.spec import Definition, read_definition
 from windlass.spec.reading.document import read_document
+from windlass.spec.reading.findings import Findings
 
 
 def read_workflow(
@@ -63,7 +62,7 @@ def _read_object(file: Path) -> dict[str, object]:
     found = Findings()
     document = read_document(file.read_bytes(), "json" if file.suffix == ".json" else None, found)
     try:
-        found.settle(document.locate)
+        found.report(document.find_positions)
         return msgspec.convert(document.tree, dict[str, object])
     except DefinitionInvalid as refused:
         raise InputInvalid(refused.problems) from refused

@@ -1,15 +1,16 @@
-"""Workflow documents: texts to checked definitions, definitions to plans."""
+"""Workflow documents: from texts to checked definitions, and from definitions to plans."""
 
 from collections.abc import Collection
 
 from windlass.core.errors import Problem
 from windlass.spec.checks.inputs import check_input
-from windlass.spec.compile import compile_plan, definition_from_json, definition_json, digest
+from windlass.spec.compile import compile_plan
 from windlass.spec.definition import Definition
 from windlass.spec.reading.document import Format, read_document, read_value
 from windlass.spec.reading.findings import Findings
-from windlass.spec.reading.gc_pause import collections_paused
-from windlass.spec.workflow import check_tree
+from windlass.spec.reading.gc_pause import gc_paused
+from windlass.spec.stored_form import definition_from_json, definition_json, digest
+from windlass.spec.workflow import build_definition
 from windlass.spec.yaml_writer import definition_text
 
 __all__ = [
@@ -31,16 +32,18 @@ def read_definition(
     handlers: Collection[str] | None = None,
     strict: bool = False,
 ) -> tuple[Definition, list[Problem]]:
-    """A checked definition and the warnings about it; DefinitionInvalid has everything that is wrong.
+    """Return the checked definition and the warnings about it. Raise DefinitionInvalid with all errors.
 
-    An unknown handler is a warning, since a worker may register it later, unless `strict`.
+    An unknown handler is a warning, because a worker may register it later; with `strict` it is an error.
     """
     findings = Findings()
-    with collections_paused():
+    definition = None
+    with gc_paused():
         document = read_value(text, findings) if isinstance(text, dict) else read_document(text, format, findings)
-        definition = None if findings.refused else check_tree(document.tree, findings, handlers, strict)
-        # Nothing to look through for the collector, which starts again with all that is there.
+        if not findings.has_errors:
+            definition = build_definition(document.tree, findings, handlers, strict)
+        # Free the tree before the collector runs again and scans it.
         document.tree = None
-    problems = findings.settle(document.locate)
-    assert definition is not None, "a definition without problems exists"
-    return definition, problems
+    warnings = findings.report(document.find_positions)
+    assert definition is not None, "there are no errors, so there is a definition"
+    return definition, warnings

@@ -8,7 +8,7 @@ import click
 from windlass.cli.documents import read_workflow, report
 from windlass.cli.output.drawing import as_dot, as_mermaid, as_text
 from windlass.core.errors import DefinitionInvalid
-from windlass.spec.compile import compile_plan
+from windlass.spec import compile_plan
 
 PIPE_COLUMNS = 120
 

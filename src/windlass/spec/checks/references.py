@@ -1,196 +1,215 @@
-"""Checks the names that templates use: only what is known when a node is dispatched can be read."""
+"""Check the names in templates: a node can only read what is known when it is dispatched."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from msgspec import Struct
+
+from windlass.core.plan import LoopPlan, RetryOnError, RetryOnSuccess, SinkPlan
 from windlass.core.templates.template import Reference, Template
+from windlass.spec.checks.edges import Graph
 from windlass.spec.checks.graph import not_upstream
-from windlass.spec.definition import Loop, OnError, OnSuccess, Sink
 from windlass.spec.reading.findings import Findings, Path
 from windlass.spec.reading.trees import is_array, is_object
-from windlass.spec.sections.nodes import SPELLINGS, ReadNode
+from windlass.spec.sections.nodes import ReadNode
 
+INPUT_NAMES = frozenset({"input", "workload"})
+# Names that every template knows.
 ALWAYS = frozenset({"input", "workload", "job", "nodes"})
 _SPECIAL = ALWAYS | {"secrets"}
 JOB_KEYS = ("id", "workflow_id", "created_at", "scheduled_at")
-# What else than params has templates.
-_FURTHER = frozenset({"when", "retry", "loop", "sink"})
+NODE_KEYS = ("output", "result", "status", "meta")
 # Names that only some templates know.
-_KNOWN_ELSEWHERE: Mapping[str, str] = {
+_LIMITED: Mapping[str, str] = {
     "response": "retry.on_success",
     "error": "retry.on_error.when",
     "attempt": "the rules under retry",
     "index": "nodes with a loop",
 }
-NODE_KEYS = ("output", "result", "status", "meta")
-# Nodes looked at, of those just above another and of those above these, before all paths are followed.
+# The sections other than params that have templates.
+_SECTIONS_WITH_TEMPLATES = frozenset({"when", "retry", "loop", "sink"})
+# How many parents of a node, and how many of their parents, are tried before all paths are followed.
 NEAR_MAX = 4
 
 
-class _Names:
-    """What the whole workflow knows."""
+class _Use(Struct, frozen=True, gc=False):
+    """A template of a node, with its path and the names that only it knows."""
 
-    def __init__(self, index: Mapping[str, int], schema: Mapping[str, Any] | None) -> None:
-        self.index = index
-        properties: object = (schema or {}).get("properties")
-        closed = (schema or {}).get("additionalProperties") is False
-        self.declared: Mapping[str, object] = properties if is_object(properties) else {}
-        # The only input keys there can be, or None when any may come.
-        self.input_keys: list[str] | None = list(properties) if is_object(properties) and closed else None
+    path: Path
+    template: Template
+    local_names: frozenset[str]
+
+    def path_of(self, name: str) -> Path:
+        """Return the path of the first string in the template that mentions a name."""
+        remaining: list[tuple[Path, object]] = [(self.path, self.template.source)]
+        while remaining:
+            path, value = remaining.pop()
+            if isinstance(value, str) and name in value and "{" in value:
+                return path
+            inner: list[tuple[Path, object]] = []
+            if is_object(value):
+                inner = [((*path, key), item) for key, item in value.items()]
+            elif is_array(value):
+                inner = [((*path, index), item) for index, item in enumerate(value)]
+            remaining.extend(reversed(inner))
+        return self.path
 
 
-def templates_of(node: ReadNode) -> Iterator[tuple[Path, Template, frozenset[str]]]:
-    """Each template of a node with its place and the extra names it may use."""
-    values = node.values
-    nothing: frozenset[str] = frozenset()
+def _uses_of(node: ReadNode) -> Iterator[_Use]:
+    values, path = node.values, node.raw.path
+    no_names: frozenset[str] = frozenset()
     loop = values.get("loop")
-    inside = frozenset({loop.element, "index"}) if isinstance(loop, Loop) else nothing
-    for name in ("params", "when"):
-        if (template := values.get(name)) is not None:
-            key = name if name in node.raw.fields else _written(node, name)
-            yield (*node.raw.path, key), template, inside
-    if not (loop or "retry" in values or "sink" in values):
-        return
+    in_loop = no_names
+    if isinstance(loop, LoopPlan):
+        in_loop = frozenset({loop.element, "index"})
+    for key in ("params", "when"):
+        if key in values and values[key] is not None:
+            yield _Use((*path, node.raw.spelling(key)), values[key], in_loop)
     sink = values.get("sink")
-    if isinstance(sink, Sink):
-        yield (*node.raw.path, "sink"), sink.options, inside
+    if isinstance(sink, SinkPlan):
+        yield _Use((*path, "sink"), sink.options, in_loop)
     rules: Mapping[str, object] = values.get("retry") or {}
-    rule = rules.get("on_error")
-    if isinstance(rule, OnError) and rule.when is not None:
-        yield (*node.raw.path, "retry", "on_error", "when"), rule.when, inside | {"error", "attempt"}
-    further = rules.get("on_success")
-    if isinstance(further, OnSuccess):
-        for key, template in (("while", further.condition), ("next_call", further.next_call)):
-            if template is not None:
-                yield (*node.raw.path, "retry", "on_success", key), template, inside | {"response", "attempt"}
-    if isinstance(loop, Loop):
-        yield (*node.raw.path, "loop", "collection"), loop.collection, nothing
-
-
-def _written(node: ReadNode, name: str) -> str:
-    return next((key for key in node.raw.fields if SPELLINGS.get(key, key) == name), name)
+    on_error = rules.get("on_error")
+    if isinstance(on_error, RetryOnError) and on_error.when is not None:
+        yield _Use((*path, "retry", "on_error", "when"), on_error.when, in_loop | {"error", "attempt"})
+    on_success = rules.get("on_success")
+    if isinstance(on_success, RetryOnSuccess):
+        names = in_loop | {"response", "attempt"}
+        yield _Use((*path, "retry", "on_success", "while"), on_success.condition, names)
+        if on_success.next_call is not None:
+            yield _Use((*path, "retry", "on_success", "next_call"), on_success.next_call, names)
+    if isinstance(loop, LoopPlan):
+        yield _Use((*path, "loop", "collection"), loop.collection, no_names)
 
 
 def check_references(
     findings: Findings,
     nodes: Sequence[ReadNode],
     index: Mapping[str, int],
-    parents: Sequence[Sequence[int]],
-    order: Sequence[int],
-    schema: Mapping[str, Any] | None,
+    graph: Graph,
+    input_schema: Mapping[str, Any] | None,
 ) -> None:
-    """Note every reference to something that cannot be there."""
-    names = _Names(index, schema)
-    queries: dict[tuple[int, int], tuple[Path, str]] = {}
+    """Report every reference to something that does not exist or is not known in time."""
+    checker = _Checker(findings, index, input_schema)
+    # Pairs of a node that is read and the node that reads it, with the template that does.
+    queries: dict[tuple[int, int], _Use] = {}
     for number, node in enumerate(nodes):
-        above = parents[number]
-        if _FURTHER.isdisjoint(node.values) and _reads_near(node.values.get("params"), above, parents, index):
+        parents = graph.parents[number]
+        only_params = _SECTIONS_WITH_TEMPLATES.isdisjoint(node.values)
+        if only_params and _reads_only_near(node.values.get("params"), parents, graph.parents, index):
             continue
-        for path, template, extra in templates_of(node):
-            for reference in template.references:
-                target = _check(findings, path, template, reference, names, extra)
-                if target is None or target in above:
-                    continue
-                queries.setdefault((target, number), (path, nodes[target].raw.id))
+        for use in _uses_of(node):
+            for reference in use.template.references:
+                target = checker.check(use, reference)
+                if target is not None and target not in parents:
+                    queries.setdefault((target, number), use)
     if not queries:
         return
-    for query in sorted(not_upstream(queries, parents, order)):
-        path, name = queries[query]
-        node = nodes[query[1]].raw.id
-        message = f"the template reads '{name}', which does not run before '{node}'"
-        findings.add(_inside(path, nodes[query[1]], name), message, f"add '{name}' to the dependencies of '{node}'")
+    for target, number in sorted(not_upstream(queries, graph.parents, graph.order)):
+        name, reader = nodes[target].raw.id, nodes[number].raw.id
+        message = f"template reads a node that is not upstream: '{name}' does not run before '{reader}'"
+        hint = f"add '{name}' to the dependencies of '{reader}'"
+        findings.add(queries[target, number].path_of(name), message, hint)
 
 
-def _reads_near(
-    template: Template | None, above: Sequence[int], parents: Sequence[Sequence[int]], index: Mapping[str, int]
+def _reads_only_near(
+    template: Template | None, parents: Sequence[int], all_parents: Sequence[Sequence[int]], index: Mapping[str, int]
 ) -> bool:
-    """Whether a template reads nothing but nodes a step or two up: so most do, and then its place does not matter."""
+    """Return whether a template only reads nodes one or two levels up, as most do."""
     if template is None:
         return True
     for reference in template.references:
-        keys = reference.path
-        if not keys or keys[0] not in NODE_KEYS or reference.name in _SPECIAL:
+        if not reference.path or reference.path[0] not in NODE_KEYS or reference.name in _SPECIAL:
             return False
         target = index.get(reference.name)
-        if target in above:
-            continue
-        if target is None or not any(target in parents[node][:NEAR_MAX] for node in above[:NEAR_MAX]):
+        if target is None:
+            return False
+        if target not in parents and not _is_grandparent(target, parents, all_parents):
             return False
     return True
 
 
-def _check(
-    findings: Findings, path: Path, template: Template, reference: Reference, names: _Names, extra: frozenset[str]
-) -> int | None:
-    """The number of the node that a reference reads, or None; problems with other names are noted."""
-    name, keys = reference.name, reference.path
-    if name in extra:
-        return None
-    if name not in _SPECIAL and keys and keys[0] in NODE_KEYS and name in names.index:
-        return names.index[name]
-    if name == "secrets":
-        where = place_in(path, template.source, "secrets")
-        findings.add(where, "secrets cannot be used yet in this version", "pass the value as input for now")
-        return None
-    if name in {"input", "workload"} and keys and names.input_keys is not None and keys[0] not in names.input_keys:
-        _note_input(findings, place_in(path, template.source, str(keys[0])), str(keys[0]), names.input_keys)
-        return None
-    if name == "job" and keys and keys[0] not in JOB_KEYS:
-        _note_key(findings, place_in(path, template.source, "job"), "job", str(keys[0]), JOB_KEYS)
-    if name == "nodes" and keys:
-        name, keys = str(keys[0]), keys[1:]
-        if name not in names.index:
-            hint = findings.like(name, list(names.index), "name a node of this workflow")
-            findings.add(place_in(path, template.source, name), f"there is no node '{name}'", hint)
+def _is_grandparent(target: int, parents: Sequence[int], all_parents: Sequence[Sequence[int]]) -> bool:
+    return any(target in all_parents[parent][:NEAR_MAX] for parent in parents[:NEAR_MAX])
+
+
+class _Checker:
+    """Checks references against the names of one workflow."""
+
+    def __init__(self, findings: Findings, index: Mapping[str, int], schema: Mapping[str, Any] | None) -> None:
+        self._findings = findings
+        self._index = index
+        properties: object = (schema or {}).get("properties")
+        self._declared_inputs: Mapping[str, object] = properties if is_object(properties) else {}
+        # The only possible input keys; None if others are allowed.
+        self._input_keys: list[str] | None = None
+        if is_object(properties) and (schema or {}).get("additionalProperties") is False:
+            self._input_keys = list(properties)
+
+    def check(self, use: _Use, reference: Reference) -> int | None:
+        """Return the number of the node that a reference reads. Report invalid references."""
+        name = reference.name
+        if name in use.local_names:
             return None
-    elif name in ALWAYS:
-        return None
-    target = names.index.get(name)
-    if target is None:
-        if name in _KNOWN_ELSEWHERE and name not in names.declared:
-            _note_elsewhere(findings, place_in(path, template.source, name), name, names.input_keys is not None)
-        elif names.input_keys is not None and name not in names.input_keys:
-            known = [*names.input_keys, *names.index, *sorted(ALWAYS)]
-            _note_input(findings, place_in(path, template.source, name), name, known)
-        return None
-    if keys and keys[0] not in NODE_KEYS:
-        _note_key(findings, place_in(path, template.source, name), name, str(keys[0]), NODE_KEYS)
-    return target
+        if name == "secrets":
+            message = "secrets are not available in this version"
+            self._findings.add(use.path_of(name), message, "pass the value as input")
+            return None
+        if name in INPUT_NAMES:
+            self._check_input(use, reference)
+            return None
+        if name == "job":
+            if reference.path:
+                self._check_key(use, name, str(reference.path[0]), JOB_KEYS)
+            return None
+        if name == "nodes":
+            return self._check_node_lookup(use, reference)
+        target = self._index.get(name)
+        if target is None:
+            self._check_bare_name(use, name)
+            return None
+        if reference.path:
+            self._check_key(use, name, str(reference.path[0]), NODE_KEYS)
+        return target
 
+    def _check_input(self, use: _Use, reference: Reference) -> None:
+        if not reference.path or self._input_keys is None:
+            return
+        key = str(reference.path[0])
+        if key not in self._input_keys:
+            self._report_unknown(use, key, self._input_keys)
 
-def _note_input(findings: Findings, path: Path, name: str, known: Sequence[str]) -> None:
-    hint = findings.like(name, known, "declare it in `input`")
-    findings.add(path, f"the template reads '{name}', which is neither a node nor an input", hint)
+    def _check_node_lookup(self, use: _Use, reference: Reference) -> int | None:
+        """Check `nodes.name` and `nodes['name']`."""
+        if not reference.path:
+            return None
+        name, *keys = map(str, reference.path)
+        target = self._index.get(name)
+        if target is None:
+            hint = self._findings.suggest(name, list(self._index), "write the id of a node of this workflow")
+            self._findings.add(use.path_of(name), f"unknown node: '{name}'", hint)
+        elif keys:
+            self._check_key(use, name, keys[0], NODE_KEYS)
+        return target
 
+    def _check_bare_name(self, use: _Use, name: str) -> None:
+        """Check a name that is not a node. Inputs can be read without `input.`."""
+        if name in _LIMITED and name not in self._declared_inputs:
+            # Without a closed schema, the input may have such a key.
+            record = self._findings.warn if self._input_keys is None else self._findings.add
+            message = f"name not available here: '{name}' is only known in {_LIMITED[name]}"
+            hint = f"if it is an input, write input.{name} and declare it in `input`"
+            record(use.path_of(name), message, hint)
+        elif self._input_keys is not None and name not in self._input_keys:
+            self._report_unknown(use, name, [*self._input_keys, *self._index, *sorted(ALWAYS)])
 
-def _note_elsewhere(findings: Findings, path: Path, name: str, closed: bool) -> None:
-    """Such a name is a mistake for sure only when no input can have it."""
-    note = findings.add if closed else findings.warn
-    hint = f"if it is an input, write input.{name} and declare it in `input`"
-    note(path, f"the template reads '{name}', which is known only in {_KNOWN_ELSEWHERE[name]}", hint)
+    def _report_unknown(self, use: _Use, name: str, known: Sequence[str]) -> None:
+        hint = self._findings.suggest(name, known, "declare it in `input`")
+        self._findings.add(use.path_of(name), f"unknown name: '{name}' is neither a node nor an input", hint)
 
-
-def _note_key(findings: Findings, path: Path, name: str, key: str, known: Sequence[str]) -> None:
-    hint = findings.like(key, known, f"use {', '.join(f'{name}.{each}' for each in known)}")
-    findings.add(path, f"'{name}' has no '{key}'", hint)
-
-
-def place_in(path: Path, source: object, name: str) -> Path:
-    """The path of the first string in a template that mentions a name."""
-    stack: list[tuple[Path, object]] = [(path, source)]
-    while stack:
-        here, value = stack.pop()
-        if isinstance(value, str) and name in value and "{" in value:
-            return here
-        if is_object(value):
-            stack.extend(((*here, str(key)), inner) for key, inner in reversed(list(value.items())))
-        elif is_array(value):
-            stack.extend(((*here, at), inner) for at, inner in reversed(list(enumerate(value))))
-    return path
-
-
-def _inside(path: Path, node: ReadNode, name: str) -> Path:
-    for where, template, _ in templates_of(node):
-        if where == path:
-            return place_in(path, template.source, name)
-    return path
+    def _check_key(self, use: _Use, name: str, key: str, known: Sequence[str]) -> None:
+        if key in known:
+            return
+        available = ", ".join(f"{name}.{each}" for each in known)
+        hint = self._findings.suggest(key, known, f"use {available}")
+        self._findings.add(use.path_of(name), f"unknown key: '{name}' has no '{key}'", hint)

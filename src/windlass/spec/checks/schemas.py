@@ -1,4 +1,4 @@
-"""JSON Schemas of inputs: which are accepted, and how their validators are made."""
+"""JSON Schemas of inputs: restrictions on schemas, and validators."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +15,7 @@ MESSAGE_MAX = 300
 
 
 def make_validator(schema: Mapping[str, Any]) -> jsonschema_rs.Validator:
-    """A validator that reaches out for nothing and matches patterns in linear time; ValueError says what is wrong."""
+    """Return a validator without network access and with linear-time patterns. Raise ValueError for invalid schemas."""
     return jsonschema_rs.validator_for(
         dict(schema),
         offline=True,
@@ -24,18 +24,18 @@ def make_validator(schema: Mapping[str, Any]) -> jsonschema_rs.Validator:
     )
 
 
-def schema_fault(schema: Mapping[str, Any]) -> str | None:
-    """Why a schema cannot be used, or None."""
+def find_schema_error(schema: Mapping[str, Any]) -> str | None:
+    """Return why a schema cannot be used; None if it can."""
     if depth_over(schema, SCHEMA_DEPTH_MAX):
-        return f"it is nested deeper than {SCHEMA_DEPTH_MAX} levels"
+        return f"nested deeper than {SCHEMA_DEPTH_MAX} levels"
     if len(msgspec.json.encode(schema)) > SCHEMA_BYTES_MAX:
-        return f"it has more than {SCHEMA_BYTES_MAX} bytes"
+        return f"larger than {SCHEMA_BYTES_MAX} bytes"
     remote = _remote_reference(schema)
     if remote is not None:
-        return f"$ref may only point into the schema itself (#/…), not to {remote[:MESSAGE_MAX]}"
+        return f"references outside the schema are not allowed: {remote[:MESSAGE_MAX]}"
     declared = schema.get("type", "object")
     if declared != "object":
-        return f"the input of a job is an object, so its type cannot be {declared!r}"[:MESSAGE_MAX]
+        return f"the type of an input must be 'object': {declared!r}"[:MESSAGE_MAX]
     try:
         make_validator(schema)
     except (ValueError, jsonschema_rs.ReferencingError) as error:
@@ -44,16 +44,16 @@ def schema_fault(schema: Mapping[str, Any]) -> str | None:
 
 
 def _remote_reference(schema: object) -> str | None:
-    stack = [schema]
-    while stack:
-        here = stack.pop()
-        if is_object(here):
-            held = here
-            for key in ("$ref", "$dynamicRef", "$schema", "$id"):
-                target = held.get(key)
-                if isinstance(target, str) and key != "$schema" and not target.startswith("#"):
+    """Return a reference that does not point into the schema itself."""
+    remaining = [schema]
+    while remaining:
+        value = remaining.pop()
+        if is_array(value):
+            remaining.extend(value)
+        elif is_object(value):
+            for key in ("$ref", "$dynamicRef", "$id"):
+                target = value.get(key)
+                if isinstance(target, str) and not target.startswith("#"):
                     return target
-            stack.extend(held.values())
-        elif is_array(here):
-            stack.extend(here)
+            remaining.extend(value.values())
     return None

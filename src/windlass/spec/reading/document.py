@@ -1,85 +1,99 @@
-"""Texts to plain trees: which format it is, how large it may be, and where everything in it stands."""
+"""Read texts into trees: detect the format, limit the size, and find positions."""
 
 from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
+from msgspec import Struct
 
-from windlass.spec.reading.findings import Findings, Locate, OtherFormat, Path, Place, Unreadable
-from windlass.spec.reading.json_reader import find_in_json, read_json
-from windlass.spec.reading.yaml_events import find_in_yaml, read_yaml
+from windlass.spec.reading.findings import Findings, FindPositions, OtherFormat, Position, Target, Unreadable
+from windlass.spec.reading.json_positions import find_in_json
+from windlass.spec.reading.json_reader import read_json
+from windlass.spec.reading.yaml_positions import find_in_yaml
+from windlass.spec.reading.yaml_reader import read_yaml
 
 DOCUMENT_BYTES_MAX = 32 << 20
 
 Format = Literal["yaml", "json"]
 
 
-class Document:
-    """A text that was read: its tree, and a way to find the places of what is wrong with it."""
+def _find_nothing(targets: frozenset[Target]) -> Mapping[Target, Position]:
+    return {}
 
-    def __init__(self, tree: object, locate: Locate) -> None:
-        self.tree = tree
-        self.locate = locate
+
+class Document(Struct):
+    """The tree of a text, None if it is unreadable, and a function that finds positions in the text."""
+
+    tree: object = None
+    find_positions: FindPositions = _find_nothing
 
 
 def read_document(text: str | bytes, format: Format | None, findings: Findings) -> Document:
-    """Read a document; what is wrong goes to the findings, and the tree is None when nothing could be read."""
+    """Read a text. Without a format, a text that starts with a brace is JSON or YAML, any other is YAML."""
     if len(text) > DOCUMENT_BYTES_MAX:
-        message = f"the document has {len(text)} bytes, over the limit of {DOCUMENT_BYTES_MAX}"
-        findings.add((), message, "split the workflow", place=Place(1, 1))
-        return Document(None, _nowhere)
-    decoded = _decoded(text, findings)
+        message = f"document too large: {len(text)} bytes, limit {DOCUMENT_BYTES_MAX}"
+        findings.add((), message, "split the workflow", position=Position(1, 1))
+        return Document()
+    decoded = _decode(text, findings)
     if decoded is None:
-        return Document(None, _nowhere)
-    chosen = format or ("json" if decoded.lstrip()[:1] == "{" else "yaml")
+        return Document()
+    is_json = format == "json" or (format is None and decoded.lstrip().startswith("{"))
     try:
-        if chosen == "json":
-            return Document(read_json(decoded, findings), lambda wanted: find_in_json(decoded, wanted))
-        return Document(read_yaml(decoded, findings), lambda wanted: find_in_yaml(decoded, wanted))
+        if is_json:
+            return _read_json_document(decoded, findings)
+        return _read_yaml_document(decoded, findings)
     except OtherFormat:
-        return _as_flow_yaml(decoded, findings) if format is None else Document(None, _nowhere)
+        if format is None:
+            return _read_flow_yaml(decoded, findings)
     except Unreadable:
-        return Document(None, _nowhere)
+        pass
+    return Document()
+
+
+def _read_json_document(text: str, findings: Findings) -> Document:
+    return Document(read_json(text, findings), lambda targets: find_in_json(text, targets))
+
+
+def _read_yaml_document(text: str, findings: Findings) -> Document:
+    return Document(read_yaml(text, findings), lambda targets: find_in_yaml(text, targets))
+
+
+def _read_flow_yaml(text: str, findings: Findings) -> Document:
+    """Read a text that starts like JSON as YAML. If it is not YAML either, the JSON error remains."""
+    yaml_findings = Findings()
+    try:
+        document = _read_yaml_document(text, yaml_findings)
+    except Unreadable:
+        return Document()
+    findings.replace(yaml_findings)
+    return document
 
 
 def read_value(value: dict[str, object], findings: Findings) -> Document:
-    """Take a tree that somebody decoded already, if it is JSON within the limits; it has no places."""
+    """Accept a tree that is already decoded, if it is valid JSON within the limits. It has no positions."""
     try:
-        # Also a copy: what the caller does with his afterwards changes nothing here.
+        # The encoding is also a copy, so later changes by the caller have no effect.
         encoded = msgspec.json.encode(value)
         tree = read_json(encoded.decode(), findings)
     except Unreadable:
-        return Document(None, _nowhere)
+        return Document()
     except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
-        findings.add((), f"the value is not JSON: {error}", "use plain dicts, lists, strings and numbers")
-        return Document(None, _nowhere)
+        findings.add((), f"not JSON: {error}", "use plain dicts, lists, strings and numbers")
+        return Document()
     if len(encoded) > DOCUMENT_BYTES_MAX:
-        findings.add((), f"the document has {len(encoded)} bytes, over {DOCUMENT_BYTES_MAX}", "split the workflow")
-    return Document(tree, _nowhere)
+        message = f"document too large: {len(encoded)} bytes, limit {DOCUMENT_BYTES_MAX}"
+        findings.add((), message, "split the workflow")
+    return Document(tree)
 
 
-def _as_flow_yaml(text: str, findings: Findings) -> Document:
-    """What begins like JSON may be YAML in braces; its own problems count only if it is not."""
-    apart = Findings()
-    try:
-        tree = read_yaml(text, apart)
-    except Unreadable:
-        return Document(None, _nowhere)
-    findings.replace(apart)
-    return Document(tree, lambda wanted: find_in_yaml(text, wanted))
-
-
-def _decoded(text: str | bytes, findings: Findings) -> str | None:
+def _decode(text: str | bytes, findings: Findings) -> str | None:
     if isinstance(text, bytes):
         try:
             text = text.decode("utf-8")
         except UnicodeDecodeError as error:
             line = text.count(b"\n", 0, error.start) + 1
             column = error.start - text.rfind(b"\n", 0, error.start)
-            findings.add((), "the document is not UTF-8", "save it as UTF-8", place=Place(line, column))
+            message = f"not UTF-8: byte 0x{text[error.start]:02x}"
+            findings.add((), message, "save the file as UTF-8", position=Position(line, column))
             return None
     return text.removeprefix("\ufeff")
-
-
-def _nowhere(wanted: frozenset[tuple[Path, bool]]) -> Mapping[tuple[Path, bool], Place]:
-    return {}

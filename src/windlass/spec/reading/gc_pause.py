@@ -1,4 +1,4 @@
-"""Keeps the garbage collector out of the way while large workflows are read."""
+"""Pause the garbage collector while large workflows are read."""
 
 import gc
 from collections.abc import Generator
@@ -6,8 +6,8 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def collections_paused() -> Generator[None]:
-    """Reading makes millions of values and no cycles; looking for cycles among them takes a third of the time."""
+def gc_paused() -> Generator[None]:
+    """Disable collections: scanning the values of a large document for cycles takes a third of the reading time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

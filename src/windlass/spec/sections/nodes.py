@@ -1,15 +1,16 @@
-"""Reads the nodes of a document, in any of its three spellings, into one form."""
+"""The nodes of a document, in any of its three spellings."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 
+from windlass.core.plan import NodeKind, RetryOnError
 from windlass.core.runs.rules import HOOK_ATTEMPTS
 from windlass.core.templates.json_values import kind_of, shown
 from windlass.core.templates.template import Template, compile_template
 from windlass.core.webhooks import HANDLER as WEBHOOK
-from windlass.spec.definition import BACKOFFS, KINDS, Node, OnError, OnSuccess
+from windlass.spec.definition import NodeDefinition
 from windlass.spec.reading.findings import Findings, Path
 from windlass.spec.reading.trees import is_array, is_object
 from windlass.spec.sections.fields import (
@@ -19,38 +20,34 @@ from windlass.spec.sections.fields import (
     QUEUE,
     Read,
     Section,
-    anything,
-    boolean,
     choice,
-    condition,
-    dotted,
     duration,
-    ids,
+    integer,
     matching,
-    number,
-    object_template,
-    read_section,
-    template,
-    text,
-    whole,
+    read_anything,
+    read_boolean,
+    read_condition,
+    read_node_ids,
+    read_object_template,
+    read_template,
+    read_text,
 )
-from windlass.spec.sections.loops import loop
-from windlass.spec.sections.sinks import sink
+from windlass.spec.sections.loops import read_loop
+from windlass.spec.sections.retries import read_retry
+from windlass.spec.sections.sinks import read_sink
 
 NODES_MAX = 250_000
-ATTEMPTS_MAX = 1_000
-REDELIVERIES_MAX = 100
-CALLS_MAX = 1_000_000
 PRIORITY_MAX = 1_000
 
-SPELLINGS: Mapping[str, str] = {
+# Further spellings of keys.
+ALIASES: Mapping[str, str] = {
     "tool": "handler",
     "config": "params",
     "if": "when",
     "needs": "dependencies",
     "depends_on": "dependencies",
 }
-MEANT: Mapping[str, str] = {
+SYNONYMS: Mapping[str, str] = {
     "depends": "dependencies",
     "dependency": "dependencies",
     "after": "dependencies",
@@ -68,19 +65,59 @@ MEANT: Mapping[str, str] = {
     "with_items": "loop",
     "save": "sink",
 }
+# Keys that a node and the `defaults` of the workflow may both have.
+SHARED: Mapping[str, Read] = {
+    "queue": matching(QUEUE, "queue name", "use 1 to 64 letters, digits, _, - and ."),
+    "timeout_seconds": duration(0.001, 30 * DAY_SECONDS),
+    "priority": integer(-PRIORITY_MAX, PRIORITY_MAX),
+    "allow_failure": read_boolean,
+    "retry": read_retry,
+}
+DEFAULTS = Section(SHARED)
+NODE: Mapping[str, Read] = {
+    "id": read_anything,
+    "type": choice(*(kind.value for kind in NodeKind)),
+    "handler": matching(ID, "handler name", ID_RULE),
+    "params": read_object_template,
+    "when": read_condition,
+    "dependencies": read_node_ids,
+    "next": read_node_ids,
+    "run_if_skipped": read_boolean,
+    "description": read_text,
+    "loop": read_loop,
+    "sink": read_sink,
+    **SHARED,
+}
+ALL_KEYS = (*NODE, *ALIASES)
+# Other keys of a step belong to its handler.
+STEP_KEYS = frozenset({"step", *ALL_KEYS}) - {"params", "config", "id"}
+TASK_KEYS = ("handler", "params", "loop", "sink", "retry", "queue", "timeout_seconds")
+_READERS: Mapping[str, tuple[str, Read]] = {
+    **{key: (key, read) for key, read in NODE.items()},
+    **{alias: (key, NODE[key]) for alias, key in ALIASES.items()},
+}
 
 
 class RawNode(Struct, frozen=True, gc=False):
-    """A node as written: its id, its keys, where it stands, and whether it is a step."""
+    """A node as written: its id, its keys, its path, and whether it is a step."""
 
     id: str
     fields: dict[str, object]
     path: Path
     is_step: bool = False
 
+    def spellings(self, key: str) -> list[str]:
+        """Return the spellings of a key that the node uses."""
+        return [spelling for spelling in self.fields if ALIASES.get(spelling, spelling) == key]
+
+    def spelling(self, key: str) -> str:
+        """Return the first spelling of a key that the node uses."""
+        spellings = self.spellings(key)
+        return spellings[0] if spellings else key
+
 
 class ReadNode(Struct, frozen=True, gc=False):
-    """A node as read, with the edges that it and others declare."""
+    """A node whose values are read, with the edges that it declares."""
 
     raw: RawNode
     values: dict[str, Any]
@@ -88,256 +125,155 @@ class ReadNode(Struct, frozen=True, gc=False):
     following: Sequence[str]
 
 
-_ON_ERROR = Section(
-    {
-        "max_attempts": whole(1, ATTEMPTS_MAX),
-        "backoff": choice(*BACKOFFS),
-        "initial_delay": duration(0, 7 * DAY_SECONDS),
-        "multiplier": number(1, 100),
-        "max_delay": duration(0, 7 * DAY_SECONDS),
-        "jitter": number(0, 1),
-        "when": condition,
-    }
-)
-_ON_SUCCESS = Section(
-    {
-        "while": condition,
-        "next_call": object_template("a next_call is"),
-        "collect": choice("append", "replace", "collect"),
-        "merge_path": dotted,
-        "max_attempts": whole(1, CALLS_MAX),
-        "delay": duration(0, 7 * DAY_SECONDS),
-    },
-    ("while",),
-    {"when": "while", "next": "next_call", "interval": "delay", "path": "merge_path"},
-)
-
-
-def on_error(findings: Findings, path: Path, value: object) -> OnError | None:
-    """The rule for failed attempts; a number is short for that many attempts."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        attempts = whole(1, ATTEMPTS_MAX)(findings, path, value)
-        return None if attempts is None else OnError(max_attempts=attempts)
-    read = read_section(findings, path, value, _ON_ERROR)
-    if read is None:
-        return None
-    made = OnError(**read)
-    if made.max_delay < made.initial_delay:
-        if "max_delay" in read:
-            message = f"max_delay ({made.max_delay:g} s) is less than initial_delay ({made.initial_delay:g} s)"
-            findings.add((*path, "max_delay"), message, "raise max_delay, or leave it out")
-        read["max_delay"] = made.initial_delay
-        made = OnError(**read)
-    return made
-
-
-def on_success(findings: Findings, path: Path, value: object) -> OnSuccess | None:
-    """The rule for further calls after a successful one."""
-    read = read_section(findings, path, value, _ON_SUCCESS)
-    return None if read is None else OnSuccess(condition=read.pop("while"), **read)
-
-
-_RETRY = Section({"on_error": on_error, "on_success": on_success, "max_redeliveries": whole(0, REDELIVERIES_MAX)})
-
-
-def retry(findings: Findings, path: Path, value: object) -> dict[str, Any] | None:
-    """The retry rules of a node."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return {"on_error": on_error(findings, path, value)}
-    if is_object(value) and value and not (_RETRY.keys.keys() & value.keys()):
-        known = [key for key in value if key in _ON_ERROR.keys]
-        if known:
-            findings.add(path, f"'{known[0]}' belongs under on_error", "write retry: {on_error: {…}}, or retry: 3")
-            return None
-    return read_section(findings, path, value, _RETRY)
-
-
-# What a node and the workflow-wide `defaults` may both say.
-SHARED: Mapping[str, Read] = {
-    "queue": matching(QUEUE, "queue name", "use 1 to 64 letters, digits, _, - and ."),
-    "timeout_seconds": duration(0.001, 30 * DAY_SECONDS),
-    "priority": whole(-PRIORITY_MAX, PRIORITY_MAX),
-    "allow_failure": boolean,
-    "retry": retry,
-}
-DEFAULTS = Section(SHARED)
-NODE: Mapping[str, Read] = {
-    "id": anything,
-    "type": choice(*KINDS),
-    "handler": matching(ID, "handler name", ID_RULE),
-    "params": object_template("params are"),
-    "when": condition,
-    "dependencies": ids,
-    "next": ids,
-    "run_if_skipped": boolean,
-    "description": text,
-    "loop": loop,
-    "sink": sink,
-    **SHARED,
-}
-STEP_KEYS = frozenset({"step", *NODE, *SPELLINGS}) - {"params", "config", "id"}
-ALL_KEYS = (*NODE, *SPELLINGS)
-_READERS: Mapping[str, tuple[str, Read]] = {
-    key: (name, NODE[name]) for key in ALL_KEYS for name in (SPELLINGS.get(key, key),)
-}
-FOR_TASKS_ONLY = ("handler", "params", "loop", "sink", "retry", "queue", "timeout_seconds")
-
-
-def raw_nodes(findings: Findings, tree: Mapping[str, object]) -> list[RawNode]:
-    """The nodes of any of the three spellings."""
-    places = [key for key in ("nodes", "steps", "workflow") if key in tree]
-    if not places:
-        findings.add((), "there are no nodes", "add nodes: {id: {handler: …}}")
+def read_raw_nodes(findings: Findings, tree: Mapping[str, object]) -> list[RawNode]:
+    """Return the nodes of a document, whichever of the three keys contains them."""
+    sources = [key for key in ("nodes", "steps", "workflow") if key in tree]
+    if not sources:
+        findings.add((), "no nodes", "add nodes: {id: {handler: …}}")
         return []
-    for extra in places[1:]:
-        findings.add((extra,), f"both '{places[0]}' and '{extra}' list nodes", "keep one of the two", at_key=True)
-    where = places[0]
-    listed = tree[where]
-    if is_object(listed) and where == "nodes":
-        items = listed.items()
-        nodes = [raw_node(findings, key, inner, (where, key)) for key, inner in items]
-    elif is_array(listed):
-        entries = enumerate(listed)
-        nodes = [_listed_node(findings, inner, (where, place), where != "nodes") for place, inner in entries]
+    source = sources[0]
+    for other in sources[1:]:
+        message = f"conflicting keys: '{source}' and '{other}' both list nodes"
+        findings.add((other,), message, "keep one of the two", at_key=True)
+    content = tree[source]
+    nodes: list[RawNode | None] = []
+    if is_object(content) and source == "nodes":
+        for key, inner in content.items():
+            nodes.append(_read_raw_node(findings, key, inner, (source, key)))
+    elif is_array(content):
+        for index, inner in enumerate(content):
+            nodes.append(_read_listed_node(findings, inner, (source, index)))
     else:
-        expected = "an object or a list of nodes" if where == "nodes" else "a list of steps"
-        findings.add((where,), f"'{where}' is {expected}, not {kind_of(listed)}", "see docs/reference/language.md")
+        expected = "an object or a list of nodes" if source == "nodes" else "a list of steps"
+        findings.add((source,), f"must be {expected}: {kind_of(content)}", "see docs/reference/language.md")
         return []
     if not nodes:
-        findings.add((where,), "there are no nodes", "add at least one")
+        findings.add((source,), "no nodes", "add at least one")
     if len(nodes) > NODES_MAX:
-        findings.add((where,), f"there are {len(nodes)} nodes, over the limit of {NODES_MAX}", "split the workflow")
+        findings.add((source,), f"too many nodes: {len(nodes)}, limit {NODES_MAX}", "split the workflow")
         return []
-    usable = [node for node in nodes if node is not None]
-    return _without_twins(findings, usable) if is_array(listed) else usable
+    return _remove_duplicates(findings, [node for node in nodes if node is not None])
 
 
-def raw_node(findings: Findings, key: object, value: object, path: Path, *, listed: bool = False) -> RawNode | None:
-    """One node, if its id and its form can be used."""
-    if not isinstance(key, str) or not ID.fullmatch(key):
-        findings.add(path, f"{shown(key)} is no node id", ID_RULE, at_key=not listed)
+def _read_raw_node(findings: Findings, key: str, value: object, path: Path) -> RawNode | None:
+    """Read an entry of the object `nodes`."""
+    if not ID.fullmatch(key):
+        findings.add(path, f"invalid node id: {shown(key)}", ID_RULE, at_key=True)
         return None
     if value is None:
         value = {}
     if not is_object(value):
-        findings.add(path, f"a node is an object, not {kind_of(value)}", "write {handler: …}")
+        findings.add(path, f"a node must be an object: {kind_of(value)}", "write {handler: …}")
         return None
     return RawNode(key, value, path)
 
 
-def _listed_node(findings: Findings, value: object, path: Path, in_steps: bool) -> RawNode | None:
+def _read_listed_node(findings: Findings, value: object, path: Path) -> RawNode | None:
+    """Read an entry of a list of nodes or steps."""
     if not is_object(value):
-        findings.add(path, f"a node is an object, not {kind_of(value)}", "write {id: …, handler: …}")
+        findings.add(path, f"a node must be an object: {kind_of(value)}", "write {id: …, handler: …}")
         return None
-    fields = value
-    is_step = "step" in fields
+    is_step = "step" in value
     name = "step" if is_step else "id"
-    if name not in fields:
-        findings.add(path, f"this node has no '{'step' if in_steps else 'id'}'", "give it one, unique in the workflow")
+    if name not in value:
+        expected = "id" if path[0] == "nodes" else "step"
+        findings.add(path, f"missing key: '{expected}'", "add a name that is unique in the workflow")
         return None
-    node = raw_node(findings, fields[name], value, (*path, name), listed=True)
-    return None if node is None else RawNode(node.id, fields, path, is_step)
+    node_id = value[name]
+    if not isinstance(node_id, str) or not ID.fullmatch(node_id):
+        findings.add((*path, name), f"invalid node id: {shown(node_id)}", ID_RULE)
+        return None
+    return RawNode(node_id, value, path, is_step)
 
 
-def _without_twins(findings: Findings, nodes: Sequence[RawNode]) -> list[RawNode]:
-    kept: dict[str, RawNode] = {}
+def _remove_duplicates(findings: Findings, nodes: Sequence[RawNode]) -> list[RawNode]:
+    unique: dict[str, RawNode] = {}
     for node in nodes:
-        if node.id in kept:
-            message = f"the node id '{node.id}' is used twice"
-            findings.add((*node.path, "step" if node.is_step else "id"), message, "give each node an id of its own")
+        if node.id in unique:
+            name = "step" if node.is_step else "id"
+            findings.add((*node.path, name), f"duplicate node id: '{node.id}'", "give each node its own id")
         else:
-            kept[node.id] = node
-    return list(kept.values())
+            unique[node.id] = node
+    return list(unique.values())
 
 
 def read_node(findings: Findings, raw: RawNode, defaults: Mapping[str, Any]) -> ReadNode:
-    """The values of a node's keys, with defaults, problems noted."""
+    """Read the values of a node and fill in the defaults."""
     values: dict[str, Any] = {}
-    extra: dict[str, object] = {}
+    handler_params: dict[str, object] = {}
     path = raw.path
-    is_step = raw.is_step
     for key, inner in raw.fields.items():
-        if is_step and key not in STEP_KEYS:
-            extra[key] = inner
+        if raw.is_step and key not in STEP_KEYS:
+            handler_params[key] = inner
             continue
         known = _READERS.get(key)
         if known is None:
             if key != "step":
-                _note_unknown(findings, raw, key)
+                findings.add_unknown_key((*path, key), ALL_KEYS, SYNONYMS)
             continue
-        name, reader = known
-        result = reader(findings, (*path, key), inner)
+        name, read = known
+        value = read(findings, (*path, key), inner)
         if name in values:
-            _note_spellings(findings, raw, name, key)
-        if result is not None:
-            values[name] = result
-    if extra:
-        values["params"] = _step_params(findings, raw, extra)
-    if "type" not in values:
-        values["type"] = _implied_kind(raw, values) if is_step else "task"
-    kind: str = values["type"]
-    if kind != "task":
-        _check_marker(findings, raw, kind, values)
-    else:
+            message = f"same key in several spellings: {', '.join(raw.spellings(name))}"
+            findings.add((*path, key), message, f"keep only '{name}'", at_key=True)
+        if value is not None:
+            values[name] = value
+    if handler_params:
+        values["params"] = _read_step_params(findings, raw, handler_params)
+    kind = NodeKind(values.pop("type", None) or _implied_kind(raw, values))
+    if kind is NodeKind.TASK:
         if "handler" not in raw.fields and "tool" not in raw.fields:
-            findings.add(path, f"the node '{raw.id}' has no handler", "add handler: echo, or type: start or end")
+            findings.add(
+                path, f"missing key: node '{raw.id}' has no handler", "add handler: echo, or type: start or end"
+            )
         for key, value in defaults.items():
             values.setdefault(key, value)
+    else:
+        _check_marker(findings, raw, kind, values)
+    values["kind"] = kind
     return ReadNode(raw, values, values.pop("dependencies", ()), values.pop("next", ()))
 
 
-def _note_unknown(findings: Findings, raw: RawNode, key: str) -> None:
-    hint = findings.unknown_key(key, ALL_KEYS, MEANT)
-    findings.add((*raw.path, key), f"a node has no key '{key}'", hint, at_key=True)
-
-
-def _note_spellings(findings: Findings, raw: RawNode, name: str, key: str) -> None:
-    spelled = [k for k in raw.fields if SPELLINGS.get(k, k) == name]
-    message = f"{' and '.join(spelled)} are the same key"
-    findings.add((*raw.path, key), message, f"keep only '{name}'", at_key=True)
-
-
-def _step_params(findings: Findings, raw: RawNode, extra: dict[str, object]) -> Template | None:
-    """What the language does not define in a step belongs to its handler."""
+def _read_step_params(findings: Findings, raw: RawNode, params: dict[str, object]) -> Template | None:
+    """Read the keys of a step that the language does not define; they belong to its handler."""
     before = findings.count
-    for key, inner in extra.items():
-        template(findings, (*raw.path, key), inner)
-    return compile_template(extra) if findings.count == before else None
+    for key, inner in params.items():
+        read_template(findings, (*raw.path, key), inner)
+    if findings.count > before:
+        return None
+    return compile_template(params)
 
 
 def _implied_kind(raw: RawNode, values: Mapping[str, Any]) -> str:
-    """Steps called start and end need no `type` when they do nothing."""
-    if raw.id in {"start", "end"} and "handler" not in values:
+    """Return the type of a node without `type`. Steps called start and end without a handler are markers."""
+    if raw.is_step and raw.id in {"start", "end"} and "handler" not in values:
         return raw.id
-    return "task"
+    return NodeKind.TASK.value
 
 
-def _check_marker(findings: Findings, raw: RawNode, kind: str, values: Mapping[str, Any]) -> None:
-    """START and END run nothing."""
-    for name in FOR_TASKS_ONLY:
+def _check_marker(findings: Findings, raw: RawNode, kind: NodeKind, values: Mapping[str, Any]) -> None:
+    """Reject keys without a meaning on start and end nodes, which run nothing."""
+    for name in TASK_KEYS:
         if name in values:
-            key = next((k for k in raw.fields if SPELLINGS.get(k, k) == name), name)
-            message = f"a node of type {kind} runs nothing, so it has no '{key}'"
-            findings.add((*raw.path, key), message, f"remove it, or remove type: {kind}", at_key=True)
-    for name, type_ in (("dependencies", "start"), ("next", "end")):
-        if kind == type_ and values.get(name):
-            key = next((k for k in raw.fields if SPELLINGS.get(k, k) == name), name)
-            place = "begins" if kind == "start" else "ends"
-            findings.add(
-                (*raw.path, key), f"a node of type {kind} {place} the workflow", f"remove '{key}'", at_key=True
-            )
+            key = raw.spelling(name)
+            message = f"key not allowed on a node of type {kind.value}: '{key}'"
+            findings.add((*raw.path, key), message, f"remove it, or remove type: {kind.value}", at_key=True)
+    edges = "dependencies" if kind is NodeKind.START else "next"
+    if values.get(edges):
+        key = raw.spelling(edges)
+        message = f"key not allowed on a node of type {kind.value}: '{key}'"
+        findings.add((*raw.path, key), message, f"remove '{key}'", at_key=True)
 
 
-def finish_node(node: ReadNode, dependencies: tuple[str, ...]) -> Node:
-    """The node as it is stored, once all edges are known."""
+def finish_node(node: ReadNode, dependencies: tuple[str, ...]) -> NodeDefinition:
+    """Build the definition of a node when all edges are known."""
     values = node.values
-    values["kind"] = values.pop("type")
     values["id"] = node.raw.id
     values["dependencies"] = dependencies
     values.pop("description", None)
     if "retry" in values:
         values.update(values.pop("retry"))
     if values.get("handler") == WEBHOOK:
-        # Receivers are out of order now and then; whoever wants no second attempt says so.
-        values.setdefault("on_error", OnError(max_attempts=HOOK_ATTEMPTS))
-    return Node(**values)
+        # Receivers are unavailable at times, so webhooks are retried unless the author decides otherwise.
+        values.setdefault("on_error", RetryOnError(attempts_max=HOOK_ATTEMPTS))
+    return NodeDefinition(**values)

@@ -1,220 +1,232 @@
-"""Reads what a document says about runs: constraints, actions, and retries of whole runs."""
+"""The sections about runs: `constraints`, `actions`, `run_retry` and `hook`."""
 
 import re
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from windlass.core.templates.json_values import shown
-from windlass.spec.definition import Action, Constraints, Hook, Incoming, RunRetry
+from windlass.core.runs.rules import Action, ActionKind, CatchUp, Constraints, Hook, OnCheckError, RunRetry
+from windlass.core.templates.json_values import kind_of, shown
+from windlass.spec.definition import IncomingHookDefinition
 from windlass.spec.reading.findings import Findings, Path
-from windlass.spec.reading.trees import is_object
+from windlass.spec.reading.trees import is_integer, is_object
 from windlass.spec.sections.fields import (
     DAY_SECONDS,
     ID,
     ID_RULE,
     NAME,
     Section,
-    boolean,
+    build,
     choice,
     duration,
+    integer,
     matching,
     number,
+    read_boolean,
     read_section,
-    whole,
 )
-from windlass.spec.sections.schedules import input_object
+from windlass.spec.sections.schedules import read_input_object
 
 HOOK_SECONDS_MAX = 300.0
 HOOK_ATTEMPTS_MAX = 20
 RETRIES_MAX = 1_000
 URL_HINT = "write https://host/path"
 ACTION_EVENTS = ("on_constraint_violation", "on_failure", "on_success", "on_slow")
-# What comes after a violation may decide about the run; what comes after its end can only tell others.
-AFTERWARDS = ("webhook", "trigger_job")
+# Only actions on a violation can decide about the run; the others notify another system.
+NOTIFYING = (ActionKind.WEBHOOK.value, ActionKind.TRIGGER_JOB.value)
 _URL = re.compile(r"https?://[^\s\\]{1,2000}", re.IGNORECASE)
 
 
-def url(findings: Findings, path: Path, value: object) -> str | None:
-    """An http address without credentials in it."""
+def read_url(findings: Findings, path: Path, value: object) -> str | None:
+    """Read an HTTP URL without credentials."""
     if not isinstance(value, str) or not _URL.fullmatch(value):
-        findings.add(path, f"{shown(value)} is no http address", URL_HINT)
+        findings.add(path, f"invalid URL: {shown(value)}", URL_HINT)
         return None
     try:
         parts = urlsplit(value)
-        usable = bool(parts.hostname) and (parts.port is None or parts.port > 0)
+        has_host = bool(parts.hostname) and (parts.port is None or parts.port > 0)
     except ValueError:
-        findings.add(path, f"{shown(value)} is no http address", URL_HINT)
+        findings.add(path, f"invalid URL: {shown(value)}", URL_HINT)
         return None
     if "@" in parts.netloc:
-        findings.add(
-            path, "this address has credentials in it, and addresses are shown", "sign with a `secret` instead"
-        )
+        # The message does not show the value, which contains a password.
+        findings.add(path, "URL with credentials: definitions are not secret", "sign with a `secret` instead")
         return None
-    if not usable:
-        findings.add(path, f"{shown(value)} names no host", URL_HINT)
+    if not has_host:
+        findings.add(path, f"URL without a host: {shown(value)}", URL_HINT)
         return None
     return value
 
 
-def secret_name(findings: Findings, path: Path, value: object) -> str | None:
-    """The name of a secret; never the secret."""
+_read_secret_name = matching(NAME, "secret name", "use letters, digits and _, as in hook_key")
+
+
+def read_secret_name(findings: Findings, path: Path, value: object) -> str | None:
+    """Read the name of a secret; reject the secret itself."""
     if isinstance(value, str) and value.startswith("whsec_"):
-        findings.add(path, "this is a key itself, and definitions are shown", "name a secret of the worker's settings")
+        message = "a secret must be given by name: this is the key itself, and definitions are not secret"
+        findings.add(path, message, "write the name of a secret in the worker's settings")
         return None
-    return matching(NAME, "name of a secret", "use letters, digits and _, as in hook_key")(findings, path, value)
+    return _read_secret_name(findings, path, value)
 
 
-_HOOK = Section(
-    {
-        "url": url,
-        "secret": secret_name,
-        "timeout": duration(0.1, HOOK_SECONDS_MAX),
-        "max_attempts": whole(1, HOOK_ATTEMPTS_MAX),
-    },
-    ("url",),
-)
+def read_hook(findings: Findings, path: Path, value: object) -> Hook | None:
+    """Read a webhook call before or after a run."""
+    fields = read_section(findings, path, value, HOOK)
+    return None if fields is None else build(Hook, fields)
 
 
-_INCOMING = Section({"secret": secret_name}, ("secret",))
+def read_catch_up(findings: Findings, path: Path, value: object) -> str | None:
+    """Read which missed slots are started. `true` means all, `false` means none."""
+    if value is True:
+        return CatchUp.ALL.value
+    if value is False:
+        return CatchUp.NONE.value
+    return _read_catch_up(findings, path, value)
 
 
-def hook(findings: Findings, path: Path, value: object) -> Hook | None:
-    """A call before or after a run."""
-    read = read_section(findings, path, value, _HOOK)
-    return None if read is None else Hook(**read)
+_read_catch_up = choice(*(policy.value for policy in CatchUp))
 
 
-def catch_up(findings: Findings, path: Path, value: object) -> str | None:
-    """Which missed slots are made up for; true is all of them."""
-    if isinstance(value, bool):
-        return "all" if value else "none"
-    return choice("none", "latest", "all")(findings, path, value)
-
-
-def version(findings: Findings, path: Path, value: object) -> int | str | None:
-    """The number of a version, or an alias."""
-    if isinstance(value, int):
-        return whole(1, 1 << 31)(findings, path, value)
+def read_version(findings: Findings, path: Path, value: object) -> int | str | None:
+    """Read the number of a version, or an alias."""
+    if is_integer(value):
+        return integer(1, 1 << 31)(findings, path, value)
     return matching(ID, "version", "write a number or an alias")(findings, path, value)
 
 
-_CONSTRAINTS = Section(
+HOOK = Section(
     {
-        "max_concurrent_runs": whole(1, 10_000),
-        "require_previous_success": boolean,
-        "catch_up": catch_up,
+        "url": read_url,
+        "secret": read_secret_name,
+        "timeout": duration(0.1, HOOK_SECONDS_MAX),
+        "max_attempts": integer(1, HOOK_ATTEMPTS_MAX),
+    },
+    required=("url",),
+)
+INCOMING_HOOK = Section({"secret": read_secret_name}, required=("secret",))
+CONSTRAINTS = Section(
+    {
+        "max_concurrent_runs": integer(1, 10_000),
+        "require_previous_success": read_boolean,
+        "catch_up": read_catch_up,
         "catch_up_window": duration(0),
         "max_expected_run_time": duration(0.001),
         "max_allowed_run_time": duration(0.001),
-        "pre_run_hook": hook,
-        "post_run_hook": hook,
-        "on_check_error": choice("allow", "skip"),
-        "max_missed_heartbeats": whole(1, 1_000_000),
+        "pre_run_hook": read_hook,
+        "post_run_hook": read_hook,
+        "on_check_error": choice(*(decision.value for decision in OnCheckError)),
+        "max_missed_heartbeats": integer(1, 1_000_000),
     },
-    meant={"concurrency": "max_concurrent_runs", "catchup": "catch_up", "timeout": "max_allowed_run_time"},
+    synonyms={"concurrency": "max_concurrent_runs", "catchup": "catch_up", "timeout": "max_allowed_run_time"},
 )
-_RUN_RETRY = Section(
+RUN_RETRY = Section(
     {
-        "max_retries": whole(0, RETRIES_MAX),
+        "max_retries": integer(0, RETRIES_MAX),
         "initial_delay": duration(0, 7 * DAY_SECONDS),
         "backoff_multiplier": number(1, 100),
         "max_delay": duration(0, 7 * DAY_SECONDS),
-        "full": boolean,
+        "full": read_boolean,
     },
-    meant={"max_attempts": "max_retries", "delay": "initial_delay", "multiplier": "backoff_multiplier"},
+    synonyms={"max_attempts": "max_retries", "delay": "initial_delay", "multiplier": "backoff_multiplier"},
 )
-PARAMETERS: Mapping[str, Section] = {
+ACTION_PARAMETERS: Mapping[str, Section] = {
     "skip": Section({}),
-    "retry_later": Section({"delay": duration(0.001), "max_times": whole(1, RETRIES_MAX)}),
+    "retry_later": Section({"delay": duration(0.001), "max_times": integer(1, RETRIES_MAX)}),
     "kill_old": Section({}),
     "wait": Section({"timeout": duration(0.001)}),
-    "webhook": _HOOK,
+    "webhook": HOOK,
     "trigger_job": Section(
-        {"workflow_id": matching(ID, "workflow id", ID_RULE), "version": version, "input": input_object},
-        ("workflow_id",),
-        meant={"workflow": "workflow_id", "job": "workflow_id", "input_data": "input"},
+        {"workflow_id": matching(ID, "workflow id", ID_RULE), "version": read_version, "input": read_input_object},
+        required=("workflow_id",),
+        synonyms={"workflow": "workflow_id", "job": "workflow_id", "input_data": "input"},
     ),
 }
 
 
-def constraints(findings: Findings, path: Path, value: object) -> Constraints | None:
-    """What must hold for a run."""
-    read = read_section(findings, path, value, _CONSTRAINTS)
-    if read is None:
+def read_constraints(findings: Findings, path: Path, value: object) -> Constraints | None:
+    """Read the conditions for runs."""
+    fields = read_section(findings, path, value, CONSTRAINTS)
+    if fields is None:
         return None
-    expected, allowed = read.get("max_expected_run_time"), read.get("max_allowed_run_time")
+    expected, allowed = fields.get("max_expected_run_time"), fields.get("max_allowed_run_time")
     if expected is not None and allowed is not None and expected >= allowed:
-        message = "a run is stopped before it counts as slow: max_expected_run_time is not below max_allowed_run_time"
+        message = f"max_expected_run_time has no effect: runs are stopped after {allowed:g} s"
         findings.warn((*path, "max_expected_run_time"), message, "make it shorter", at_key=True)
-    return Constraints(**read)
+    return build(Constraints, fields)
 
 
-def actions(findings: Findings, path: Path, value: object) -> dict[str, Action] | None:
-    """What to do when something happens to a run."""
+def read_actions(findings: Findings, path: Path, value: object) -> dict[str, Action] | None:
+    """Read the actions on events of a run."""
     if not is_object(value):
-        findings.add(path, "actions are an object", f"write {ACTION_EVENTS[0]}: {{type: skip}}")
+        findings.add(path, f"must be an object: {kind_of(value)}", f"write {ACTION_EVENTS[0]}: {{type: skip}}")
         return None
-    made: dict[str, Action] = {}
+    actions: dict[str, Action] = {}
     for event, inner in value.items():
         if event not in ACTION_EVENTS:
-            hint = findings.unknown_key(event, ACTION_EVENTS)
-            findings.add((*path, event), f"there is no event '{event}'", hint, at_key=True)
-        elif (action := _action(findings, (*path, event), event, inner)) is not None:
-            made[event] = action
-    return made
+            findings.add_unknown_key((*path, event), ACTION_EVENTS)
+            continue
+        action = _read_action(findings, (*path, event), event, inner)
+        if action is not None:
+            actions[event] = action
+    return actions
 
 
-def _action(findings: Findings, path: Path, event: str, value: object) -> Action | None:
-    types = tuple(PARAMETERS) if event == "on_constraint_violation" else AFTERWARDS
+def _read_action(findings: Findings, path: Path, event: str, value: object) -> Action | None:
     if isinstance(value, str):
         value = {"type": value}
+    kinds = tuple(ACTION_PARAMETERS) if event == "on_constraint_violation" else NOTIFYING
+    parameters = None
+    if is_object(value):
+        parameters = ACTION_PARAMETERS.get(str(value.get("type")))
 
-    def parameters(findings: Findings, at: Path, inner: object) -> dict[str, Any] | None:
-        kind = value.get("type") if is_object(value) else None
-        section = PARAMETERS.get(kind) if isinstance(kind, str) else None
-        return None if section is None else read_section(findings, at, inner, section)
+    def read_parameters(findings: Findings, path: Path, value: object) -> dict[str, Any] | None:
+        # With an unknown type, nothing is known about the parameters.
+        return None if parameters is None else read_section(findings, path, value, parameters)
 
-    keys = {"type": choice(*types), "critical": boolean, "parameters": parameters}
-    read = read_section(findings, path, value, Section(keys, ("type",)))
-    if read is None:
+    keys = {"type": choice(*kinds), "critical": read_boolean, "parameters": read_parameters}
+    fields = read_section(findings, path, value, Section(keys, required=("type",)))
+    if fields is None or parameters is None or not is_object(value):
         return None
-    needed = PARAMETERS[read["type"]].required
-    if needed and is_object(value) and "parameters" not in value:
-        hint = f"write parameters: {{{needed[0]}: …}}"
-        findings.add(path, f"the action {read['type']} needs {', '.join(needed)} among its parameters", hint)
+    if parameters.required and "parameters" not in value:
+        required = ", ".join(parameters.required)
+        hint = f"write parameters: {{{parameters.required[0]}: …}}"
+        findings.add(path, f"missing parameters: {fields['type']} needs {required}", hint)
         return None
-    return Action(**read)
+    given = fields.pop("parameters", {})
+    if fields["type"] == ActionKind.WEBHOOK.value:
+        return build(Action, {**fields, "hook": build(Hook, given)}) if given else None
+    return build(Action, {**fields, **given})
 
 
-def incoming(findings: Findings, path: Path, value: object) -> Incoming | None:
-    """Who may start the workflow by a webhook."""
-    read = read_section(findings, path, value, _INCOMING)
-    return None if read is None else Incoming(**read)
+def read_incoming_hook(findings: Findings, path: Path, value: object) -> IncomingHookDefinition | None:
+    """Read which webhooks may start the workflow."""
+    fields = read_section(findings, path, value, INCOMING_HOOK)
+    return None if fields is None else build(IncomingHookDefinition, fields)
 
 
-def run_retry(findings: Findings, path: Path, value: object) -> RunRetry | None:
-    """How often a failed run is started again; a number is short for so many retries."""
-    if isinstance(value, int) and not isinstance(value, bool):
+def read_run_retry(findings: Findings, path: Path, value: object) -> RunRetry | None:
+    """Read the retries of failed runs. An integer is short for that many retries."""
+    if is_integer(value):
         value = {"max_retries": value}
-    read = read_section(findings, path, value, _RUN_RETRY)
-    return None if read is None else RunRetry(**read)
+    fields = read_section(findings, path, value, RUN_RETRY)
+    return None if fields is None else build(RunRetry, fields)
 
 
-def check_together(findings: Findings, top: Mapping[str, Any]) -> None:
-    """Warn of what is written but can have no effect beside the rest."""
-    bounds: Constraints | None = top.get("constraints")
-    acts: Mapping[str, Action] = top.get("actions") or {}
-    if bounds is not None and bounds.catch_up != "none" and "schedule" not in top:
-        findings.warn(("constraints", "catch_up"), "without a schedule there are no missed slots", "add schedule: {…}")
-    if "on_slow" in acts and (bounds is None or bounds.max_expected_run_time is None):
-        message = "no run is ever slow: there is no max_expected_run_time"
+def check_runs(findings: Findings, workflow: Mapping[str, Any]) -> None:
+    """Warn about rules without effect."""
+    constraints: Constraints | None = workflow.get("constraints")
+    actions: Mapping[str, Action] = workflow.get("actions") or {}
+    if constraints is not None and constraints.catch_up is not CatchUp.NONE and "schedule" not in workflow:
+        message = "catch_up has no effect: there is no schedule"
+        findings.warn(("constraints", "catch_up"), message, "add schedule: {…}")
+    if "on_slow" in actions and (constraints is None or constraints.max_expected_run_seconds is None):
+        message = "on_slow has no effect: there is no max_expected_run_time"
         findings.warn(("actions", "on_slow"), message, "add it under constraints", at_key=True)
-    if "on_constraint_violation" in acts and bounds is None:
-        findings.warn(
-            ("actions", "on_constraint_violation"), "there is no constraint", "add constraints: {…}", at_key=True
-        )
-    for event, action in acts.items():
-        if action.type == "trigger_job" and action.parameters.get("workflow_id") == top.get("workflow_id"):
-            message = f"with {event} this workflow starts itself again and again"
+    if "on_constraint_violation" in actions and constraints is None:
+        message = "on_constraint_violation has no effect: there are no constraints"
+        findings.warn(("actions", "on_constraint_violation"), message, "add constraints: {…}", at_key=True)
+    for event, action in actions.items():
+        if action.kind is ActionKind.TRIGGER_JOB and action.workflow_id == workflow.get("workflow_id"):
+            message = f"endless loop: {event} starts this workflow again"
             findings.warn(("actions", event, "parameters", "workflow_id"), message, "name another workflow")
