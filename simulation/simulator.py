@@ -200,7 +200,7 @@ class Simulation:
                 self._check_conflict(submit)
                 return None
             self.acknowledged.append(
-                AcknowledgedSubmit(job.job_id, submit.workflow_id, submit.idempotency_key, submit.request_digest)
+                AcknowledgedSubmit(job.spec.job_id, submit.workflow_id, submit.idempotency_key, submit.request_digest)
             )
             return job.job_id
         return None

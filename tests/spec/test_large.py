@@ -79,7 +79,7 @@ def test_a_cycle_of_a_hundred_thousand_nodes_is_named() -> None:
 
 
 def test_too_many_different_computations_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("windlass.spec.check.PARSED_TEMPLATES_MAX", 1_000)
+    monkeypatch.setattr("windlass.spec.workflow.PARSED_TEMPLATES_MAX", 1_000)
     nodes = {
         f"n{node}": {"handler": "e", "params": {"v": [f"{{{{ input.x + {node * 200 + n} }}}}" for n in range(200)]}}
         for node in range(20)

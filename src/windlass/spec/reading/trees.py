@@ -1,20 +1,25 @@
-"""What the plain trees of documents are made of."""
+"""Types and limits of the plain trees that documents are read into."""
 
 from typing import TypeGuard
 
 
 def is_object(value: object) -> TypeGuard[dict[str, object]]:
-    """Whether a value of a tree is an object."""
+    """Return whether a value of a tree is an object."""
     return isinstance(value, dict)
 
 
 def is_array(value: object) -> TypeGuard[list[object]]:
-    """Whether a value of a tree is a list."""
+    """Return whether a value of a tree is a list."""
     return isinstance(value, list)
 
 
+def is_integer(value: object) -> TypeGuard[int]:
+    """Return whether a value of a tree is an integer; true and false are not."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 def depth_over(value: object, limit: int) -> bool:
-    """Whether a value is nested deeper than the limit."""
+    """Return whether a value is nested deeper than the limit."""
     level = [value]
     for _ in range(limit + 1):
         following: list[object] = []
@@ -30,14 +35,14 @@ def depth_over(value: object, limit: int) -> bool:
 
 
 def integer_over(value: object, limit: int) -> int | None:
-    """An integer somewhere in a value that is further from zero than the limit, if there is one."""
-    waiting = [value]
-    while waiting:
-        item = waiting.pop()
+    """Return an integer inside a value whose magnitude is over the limit, if there is one."""
+    remaining = [value]
+    while remaining:
+        item = remaining.pop()
         if is_object(item):
-            waiting.extend(item.values())
+            remaining.extend(item.values())
         elif is_array(item):
-            waiting.extend(item)
+            remaining.extend(item)
         elif isinstance(item, int) and abs(item) > limit:
             return item
     return None

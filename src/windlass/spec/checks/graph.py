@@ -1,13 +1,13 @@
-"""The shape of a workflow: topological order, cycles, and who is upstream of whom, all in time linear in its edges."""
+"""Graph algorithms on node numbers: topological order, cycles and upstream queries, linear in the number of edges."""
 
 from collections.abc import Iterable, Sequence
 
-# References are looked up in blocks of this many sources: a block's bits for every node fit in some tens of megabytes.
+# Upstream queries are answered in blocks of this many sources: the bits of a block fit in tens of megabytes.
 BLOCK_SOURCES = 4_096
 
 
 def children_of(parents: Sequence[Sequence[int]]) -> list[list[int]]:
-    """The edges the other way round."""
+    """Return the edges in the other direction."""
     children: list[list[int]] = [[] for _ in parents]
     for node, above in enumerate(parents):
         for parent in above:
@@ -16,7 +16,7 @@ def children_of(parents: Sequence[Sequence[int]]) -> list[list[int]]:
 
 
 def topological_order(parents: Sequence[Sequence[int]], children: Sequence[Sequence[int]]) -> list[int]:
-    """Kahn's algorithm, level by level and by number within a level. Nodes on or behind a cycle are left out."""
+    """Return the nodes level by level, ordered by number within a level, without those on or after a cycle."""
     missing = [len(above) for above in parents]
     order: list[int] = []
     level = [node for node, count in enumerate(missing) if count == 0]
@@ -34,12 +34,12 @@ def topological_order(parents: Sequence[Sequence[int]], children: Sequence[Seque
 
 
 def find_cycle(parents: Sequence[Sequence[int]], order: Sequence[int]) -> list[int]:
-    """One cycle among the nodes that the order left out, in the direction of the edges; empty when there is none."""
+    """Return a cycle among the nodes missing from a topological order, in edge direction; empty if there is none."""
     ordered = set(order)
     start = next((node for node in range(len(parents)) if node not in ordered), None)
     if start is None:
         return []
-    # Every node left out has a parent left out, so going up must come round.
+    # Every missing node has a missing parent, so following parents leads into a cycle.
     seen: dict[int, int] = {}
     trail: list[int] = []
     node = start
@@ -51,7 +51,7 @@ def find_cycle(parents: Sequence[Sequence[int]], order: Sequence[int]) -> list[i
 
 
 def reachable_from(starts: Iterable[int], children: Sequence[Sequence[int]]) -> bytearray:
-    """Which nodes can be reached, the starts included."""
+    """Return a flag for each node: whether it can be reached from the starts, which are included."""
     reached = bytearray(len(children))
     stack = list(starts)
     for start in stack:
@@ -67,35 +67,35 @@ def reachable_from(starts: Iterable[int], children: Sequence[Sequence[int]]) -> 
 def not_upstream(
     queries: Iterable[tuple[int, int]], parents: Sequence[Sequence[int]], order: Sequence[int]
 ) -> set[tuple[int, int]]:
-    """Of the pairs (source, node), those whose source cannot reach the node.
+    """Return the pairs (source, node) whose source cannot reach the node.
 
-    Sources are taken in blocks; each block's bits flow once down the part of the order between its first source and
-    the last node that asks for one of them.
+    Sources are processed in blocks. Each block needs one pass over the part of the order between its first source and
+    the last node of its queries.
     """
     position = [0] * len(parents)
     for place, node in enumerate(order):
         position[node] = place
-    wrong: set[tuple[int, int]] = set()
-    asked: dict[int, list[int]] = {}
+    unreached: set[tuple[int, int]] = set()
+    nodes_by_source: dict[int, list[int]] = {}
     for source, node in queries:
         if position[source] < position[node]:
-            asked.setdefault(source, []).append(node)
+            nodes_by_source.setdefault(source, []).append(node)
         else:
-            wrong.add((source, node))
-    sources = sorted(asked, key=position.__getitem__)
+            unreached.add((source, node))
+    sources = sorted(nodes_by_source, key=position.__getitem__)
     for begin in range(0, len(sources), BLOCK_SOURCES):
         block = sources[begin : begin + BLOCK_SOURCES]
-        last = max(position[node] for source in block for node in asked[source])
+        last = max(position[node] for source in block for node in nodes_by_source[source])
         masks = _masks(block, parents, order[position[block[0]] : last + 1], position)
         for bit, source in enumerate(block):
-            wrong.update((source, node) for node in asked[source] if not masks[node] >> bit & 1)
-    return wrong
+            unreached.update((source, node) for node in nodes_by_source[source] if not masks[node] >> bit & 1)
+    return unreached
 
 
 def _masks(
     block: Sequence[int], parents: Sequence[Sequence[int]], between: Sequence[int], position: Sequence[int]
 ) -> dict[int, int]:
-    """For each node of a stretch of the order, which sources of the block are upstream of it or itself."""
+    """Return for each node of a part of the order the sources of the block that reach it, as bits."""
     own = {source: 1 << bit for bit, source in enumerate(block)}
     masks: dict[int, int] = {}
     get = masks.get
