@@ -9,7 +9,8 @@ from windlass.core.errors import DefinitionInvalid
 from windlass.spec import compile_plan, definition_from_json, definition_json, read_definition
 
 NODES = 100_000
-SECONDS_MAX = 6.0
+# About four seconds on an idle machine; more where other processes compete for the caches.
+SECONDS_MAX = 8.0
 
 
 def chain(reference: str = "") -> str:

@@ -181,9 +181,10 @@ def _define_nodes(
     check_references(findings, nodes, index, graph, input_schema)
     if findings.has_errors:
         return []
+    ids = list(index)
     definitions: list[NodeDefinition] = []
     for number in graph.order:
-        dependencies = tuple([nodes[parent].raw.id for parent in graph.parents[number]])
+        dependencies = tuple([ids[parent] for parent in graph.parents[number]])
         definitions.append(finish_node(nodes[number], dependencies))
     return definitions
 

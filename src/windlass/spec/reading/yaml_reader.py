@@ -110,9 +110,14 @@ def _count_tree_events(tree: object) -> int:
 
 
 def _check_keys(fields: dict[Any, object]) -> None:
-    for key in fields:
-        if type(key) is not str or key == "<<" or len(key) > KEY_LENGTH_MAX or "\0" in key:
-            raise NeedsStrictReader
+    try:
+        all_keys = "".join(fields)
+    except TypeError:
+        raise NeedsStrictReader from None
+    if "\0" in all_keys or "<<" in fields:
+        raise NeedsStrictReader
+    if len(all_keys) > KEY_LENGTH_MAX and max(map(len, fields)) > KEY_LENGTH_MAX:
+        raise NeedsStrictReader
 
 
 def _check_scalar(value: object) -> None:

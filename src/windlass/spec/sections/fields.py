@@ -262,10 +262,9 @@ def read_node_ids(findings: Findings, path: Path, value: object) -> list[str] | 
     if not is_array(value):
         findings.add(path, f"must be a list of node ids: {kind_of(value)}", "write [id, id]")
         return None
-    before = findings.count
+    is_valid = True
     for index, item in enumerate(value):
         if type(item) is not str:
+            is_valid = False
             findings.add((*path, index), f"must be a node id: {kind_of(item)}", "write the id of a node")
-    if findings.count > before:
-        return None
-    return cast("list[str]", value)
+    return cast("list[str]", value) if is_valid else None

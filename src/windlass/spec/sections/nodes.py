@@ -152,7 +152,10 @@ def read_raw_nodes(findings: Findings, tree: Mapping[str, object]) -> list[RawNo
     if len(nodes) > NODES_MAX:
         findings.add((source,), f"too many nodes: {len(nodes)}, limit {NODES_MAX}", "split the workflow")
         return []
-    return _remove_duplicates(findings, [node for node in nodes if node is not None])
+    valid = [node for node in nodes if node is not None]
+    if is_object(content):
+        return valid
+    return _remove_duplicates(findings, valid)
 
 
 def _read_raw_node(findings: Findings, key: str, value: object, path: Path) -> RawNode | None:
@@ -220,7 +223,11 @@ def read_node(findings: Findings, raw: RawNode, defaults: Mapping[str, Any]) -> 
             values[name] = value
     if handler_params:
         values["params"] = _read_step_params(findings, raw, handler_params)
-    kind = NodeKind(values.pop("type", None) or _implied_kind(raw, values))
+    kind = NodeKind.TASK
+    if "type" in values:
+        kind = NodeKind(values.pop("type"))
+    elif raw.is_step:
+        kind = _implied_kind(raw, values)
     if kind is NodeKind.TASK:
         if "handler" not in raw.fields and "tool" not in raw.fields:
             findings.add(
@@ -244,11 +251,11 @@ def _read_step_params(findings: Findings, raw: RawNode, params: dict[str, object
     return compile_template(params)
 
 
-def _implied_kind(raw: RawNode, values: Mapping[str, Any]) -> str:
-    """Return the type of a node without `type`. Steps called start and end without a handler are markers."""
-    if raw.is_step and raw.id in {"start", "end"} and "handler" not in values:
-        return raw.id
-    return NodeKind.TASK.value
+def _implied_kind(raw: RawNode, values: Mapping[str, Any]) -> NodeKind:
+    """Return the type of a step without `type`. Steps called start and end without a handler are markers."""
+    if raw.id in {"start", "end"} and "handler" not in values:
+        return NodeKind(raw.id)
+    return NodeKind.TASK
 
 
 def _check_marker(findings: Findings, raw: RawNode, kind: NodeKind, values: Mapping[str, Any]) -> None:
