@@ -13,7 +13,7 @@ from windlass.core.plan import NodePlan, RetryOnError
 
 def out(changes: Changes) -> list[str]:
     """Those that the page of a batch names."""
-    return [one.node_id for one in changes.departed.get("job", ())]
+    return [one.node_id for one in changes.in_flight.get("job", ())]
 
 
 def rows(changes: Changes) -> dict[str, str]:
@@ -48,8 +48,8 @@ def test_a_job_is_rebuilt_with_those_that_are_out() -> None:
 
     rebuilt = story.rebuilt()
 
-    assert rebuilt.departed == story.job.departed
-    assert rebuilt.flights == story.job.flights
+    assert rebuilt.in_flight == story.job.in_flight
+    assert rebuilt.attempts == story.job.attempts
     assert rebuilt.states == story.job.states
     assert not rebuilt.ready
     story.job = rebuilt
@@ -110,6 +110,6 @@ def test_the_row_that_a_departure_stands_for_is_the_one_that_others_get() -> Non
     story = Story(plan_of({f"n{number}": [] for number in range(turn.DEPARTED_MAX + 1)}))
     begun = story.begin()
     [written] = begun.nodes.values()
-    [first, *_] = begun.departed["job"]
+    [first, *_] = begun.in_flight["job"]
 
     assert first.row("job") == structs.replace(written, node_id="n0", first_seq=first.first_seq, number=0)
