@@ -46,12 +46,12 @@ def history() -> History:
     simulation = Simulation(SystemConfig(), NoFaults(), Random(1))
     simulation.undisturbed = True
 
-    async def play() -> None:
+    async def main() -> None:
         await simulation.deploy(plan)
         await simulation.submit(Submit("loops", 1, Raw(b'{"items": [5, 6, 7, 8], "n": 1}'), 0, None, None))
         await simulation.settle()
 
-    report = simulation.run(play)
+    report = simulation.run(main)
     assert report.violations == []
     return simulation.history()
 

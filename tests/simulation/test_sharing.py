@@ -31,28 +31,28 @@ def chain_simulation(fault_plan: FaultAtCall, config: SystemConfig = SHARED_CONF
     simulation = Simulation(config, fault_plan, Random(1))
     plan = compiled("chain", [NodeDraft("a", []), NodeDraft("b", ["a"]), NodeDraft("c", ["b"])])
 
-    async def play() -> None:
+    async def main() -> None:
         await simulation.deploy(plan)
         await simulation.submit(Submit(plan.workflow_id, plan.version, Raw(msgspec.json.encode({})), 0, "key", "body"))
         await simulation.settle()
 
-    return simulation, play
+    return simulation, main
 
 
 def call_number(wanted: str, place: int) -> int:
     """The number of one of the calls of a kind in an undisturbed run."""
     counter = FaultAtCall()
-    simulation, play = chain_simulation(counter)
-    simulation.run(play)
+    simulation, main = chain_simulation(counter)
+    simulation.run(main)
     return [number for number, call in enumerate(counter.calls) if call == wanted][place]
 
 
 def test_engine_stopped_after_its_commit_publishes_nothing() -> None:
     # The first commit dispatches the first node.
     fault_plan = FaultAtCall(call_number("store.commit", 0), Fault.STOP)
-    simulation, play = chain_simulation(fault_plan)
+    simulation, main = chain_simulation(fault_plan)
 
-    report = simulation.run(play)
+    report = simulation.run(main)
 
     published = [call for call in fault_plan.calls if call == "broker.publish"]
     assert report.violations == []
@@ -60,9 +60,9 @@ def test_engine_stopped_after_its_commit_publishes_nothing() -> None:
 
 
 def test_shards_of_a_stopped_engine_are_taken_over() -> None:
-    simulation, play = chain_simulation(FaultAtCall(call_number("store.commit", 0), Fault.STOP))
+    simulation, main = chain_simulation(FaultAtCall(call_number("store.commit", 0), Fault.STOP))
 
-    simulation.run(play)
+    simulation.run(main)
 
     assert max(simulation.store.owner_epoch(shard) for shard in range(SHARED_CONFIG.shards)) > 1
 
