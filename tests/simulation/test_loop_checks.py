@@ -46,12 +46,12 @@ def history() -> History:
     simulation = Simulation(SystemConfig(), NoFaults(), Random(1))
     simulation.undisturbed = True
 
-    async def play() -> None:
+    async def main() -> None:
         await simulation.deploy(plan)
         await simulation.submit(Submit("loops", 1, Raw(b'{"items": [5, 6, 7, 8], "n": 1}'), 0, None, None))
         await simulation.settle()
 
-    report = simulation.run(play)
+    report = simulation.run(main)
     assert report.violations == []
     return simulation.history()
 
@@ -129,7 +129,7 @@ def with_sunk(change: Callable[[list[SinkRow]], list[SinkRow]]) -> Tamper:
     return lambda job: replace(job, sink_rows=change(list(job.sink_rows or ())))
 
 
-def test_an_honest_history_breaks_nothing(history: History) -> None:
+def test_unchanged_history_has_no_violations(history: History) -> None:
     assert check(history) == []
 
 
@@ -172,18 +172,18 @@ def test_an_honest_history_breaks_nothing(history: History) -> None:
     ("I23", with_data("iteration_retrying", 1, delay_seconds=7.0)),
     ("I27", with_row(0, output=None)),
 ])  # fmt: skip
-def test_a_history_that_was_tampered_with_is_found_out(history: History, invariant: str, tamper: Tamper) -> None:
+def test_changed_history_has_violations(history: History, invariant: str, tamper: Tamper) -> None:
     assert invariant in broken(history, tamper)
 
 
-def test_handlers_that_overlap_beyond_the_window_are_found_out(history: History) -> None:
+def test_handlers_beyond_the_window_are_a_violation(history: History) -> None:
     def longer(run: Execution) -> Execution:
         return replace(run, finished_at=(run.finished_at or 0) + 60_000_000)
 
     assert "I17" in broken(history, with_runs(LOOP, longer))
 
 
-def test_a_loop_that_outlived_its_timeout_is_found_out(history: History) -> None:
+def test_loop_after_its_timeout_is_a_violation(history: History) -> None:
     late = with_events("node_completed", None, lambda event: replace(event, at=event.at + 90_000_000))
 
     assert "I23" in broken(history, late)
@@ -198,7 +198,7 @@ def rows_of(history: History) -> JobSnapshot:
     return JobSnapshot(job.job, nodes, [LoopRows(0, 0, list(job.loops.collections[0, 0]), array("l"), rows)])
 
 
-def test_a_loop_in_memory_that_differs_from_its_rows_is_found_out(history: History) -> None:
+def test_loop_in_memory_that_differs_from_its_rows_is_a_violation(history: History) -> None:
     rows = rows_of(history)
     memory = rebuild(history.jobs[0].plan, rows)
     assert check_memory(memory, rows) == []
@@ -208,7 +208,7 @@ def test_a_loop_in_memory_that_differs_from_its_rows_is_found_out(history: Histo
     assert [found.invariant for found in check_memory(memory, rows)] == ["I2"]
 
 
-def test_a_loop_with_room_and_work_left_is_found_out(history: History) -> None:
+def test_loop_with_free_slots_and_work_left_is_a_violation(history: History) -> None:
     rows = rows_of(history)
     memory = rebuild(history.jobs[0].plan, rows)
     assert check_window(memory) == []

@@ -5,7 +5,7 @@ import time
 from random import Random
 
 from tests.brokers.conftest import ServerBroker, Site
-from tests.contracts.ends import Listener, listening
+from tests.contracts.done_listener import DoneListener, subscribed
 from tests.contracts.test_broker import QUEUES, ids, nodes, report, task
 from windlass.core.messages import Submitted, TaskLost
 
@@ -20,7 +20,7 @@ async def all_taken(broker: ServerBroker, worker_id: str = "last") -> list[str]:
     return found
 
 
-async def test_tasks_that_many_publish_at_once_are_delivered_once(site: Site) -> None:
+async def test_tasks_published_by_several_processes_are_delivered_once(site: Site) -> None:
     brokers = [await site.open() for _ in range(4)]
     tasks = [task(f"t{number}") for number in range(300)]
     await asyncio.gather(*(broker.publish(tasks) for broker in brokers))
@@ -28,7 +28,7 @@ async def test_tasks_that_many_publish_at_once_are_delivered_once(site: Site) ->
     assert sorted(await all_taken(brokers[0])) == sorted(one.task_id for one in tasks)
 
 
-async def test_two_who_reclaim_at_once_find_each_task_once(site: Site) -> None:
+async def test_two_processes_that_reclaim_at_once_find_each_task_once(site: Site) -> None:
     brokers = [await site.open() for _ in range(2)]
     names = sorted(f"t{number}" for number in range(700))
     await brokers[0].publish([task(name) for name in names])
@@ -44,25 +44,25 @@ async def test_two_who_reclaim_at_once_find_each_task_once(site: Site) -> None:
     assert {message.losses for message in lost if isinstance(message, TaskLost)} == {1}
 
 
-async def test_a_consume_that_is_cancelled_at_any_moment_loses_no_task(site: Site) -> None:
+async def test_claim_cancelled_at_any_moment_loses_no_task(site: Site) -> None:
     broker, publisher = await site.open(), await site.open()
     chance = Random(5)
     found: list[str] = []
     for number in range(200):
-        taking = asyncio.ensure_future(broker.claim("w1", QUEUES, 3, 5.0))
+        claiming = asyncio.ensure_future(broker.claim("w1", QUEUES, 3, 5.0))
         await asyncio.sleep(chance.choice([0.0, chance.uniform(0.0, 0.003)]))
         publishing = asyncio.ensure_future(publisher.publish([task(f"t{number}")]))
         await asyncio.sleep(chance.uniform(0.0, 0.004))
-        taking.cancel()
-        await asyncio.wait([taking, publishing])
-        if not taking.cancelled():
-            found += ids(taking.result())
+        claiming.cancel()
+        await asyncio.wait([claiming, publishing])
+        if not claiming.cancelled():
+            found += ids(claiming.result())
 
     found += await all_taken(broker)
     assert sorted(found) == sorted(f"t{number}" for number in range(200))
 
 
-async def test_a_former_owner_that_reads_on_steals_nothing(site: Site) -> None:
+async def test_former_owner_that_keeps_reading_removes_nothing(site: Site) -> None:
     former, owner, sender = [await site.open() for _ in range(3)]
     await sender.send(0, [Submitted("a"), Submitted("b")])
     await former.receive(0, 10, 0.0)
@@ -76,7 +76,7 @@ async def test_a_former_owner_that_reads_on_steals_nothing(site: Site) -> None:
     assert list(await owner.receive(0, 10, 0.0)) == [Submitted("b"), Submitted("c")]
 
 
-async def test_an_owner_acknowledges_what_it_gathered_and_nothing_else(site: Site) -> None:
+async def test_owner_acknowledges_only_what_it_received(site: Site) -> None:
     owner, sender = await site.open(), await site.open()
     await sender.send(0, [Submitted("a")])
     await owner.receive(0, 10, 0.0)
@@ -94,7 +94,7 @@ async def work(broker: ServerBroker, worker_id: str, seen: list[str], wanted: in
         await broker.finish(worker_id, [report(delivery.task, worker_id) for delivery in taken])
 
 
-async def test_ten_thousand_tasks_go_through_two_workers_once_each(site: Site) -> None:
+async def test_ten_thousand_tasks_run_once_on_two_workers(site: Site) -> None:
     engine, first, second = [await site.open() for _ in range(3)]
     names = [f"t{number}" for number in range(10_000)]
     seen: list[str] = []
@@ -122,7 +122,7 @@ async def wake_seconds(publisher: ServerBroker, worker: ServerBroker, number: in
     return time.perf_counter() - begun
 
 
-async def test_an_idle_worker_is_woken_at_once_by_another_process(site: Site) -> None:
+async def test_idle_worker_is_woken_at_once_by_another_process(site: Site) -> None:
     publisher, worker = await site.open(), await site.open()
 
     times = [await wake_seconds(publisher, worker, number) for number in range(20)]
@@ -131,7 +131,7 @@ async def test_an_idle_worker_is_woken_at_once_by_another_process(site: Site) ->
     assert min(times) < WAKE_SECONDS_MAX
 
 
-async def test_a_task_published_while_a_worker_begins_to_listen_is_found_at_once(site: Site) -> None:
+async def test_task_published_while_a_worker_subscribes_is_found_at_once(site: Site) -> None:
     publisher, worker = await site.open(), await site.open()
     # From now on notifications come, and nobody looks without one.
     await wake_seconds(publisher, worker, 0)
@@ -146,7 +146,7 @@ async def test_a_task_published_while_a_worker_begins_to_listen_is_found_at_once
         await worker.finish("w1", [report(delivery.task)])
 
 
-async def test_an_idle_owner_is_woken_by_a_message_from_another_process(site: Site) -> None:
+async def test_idle_owner_is_woken_by_a_message_from_another_process(site: Site) -> None:
     owner, sender = await site.open(), await site.open()
     waiting = asyncio.ensure_future(owner.receive(3, 10, 30.0))
     await asyncio.sleep(0.05)
@@ -156,7 +156,7 @@ async def test_an_idle_owner_is_woken_by_a_message_from_another_process(site: Si
         assert list(await waiting) == [Submitted("a")]
 
 
-async def test_a_holder_is_told_of_a_cancel_by_another_process(site: Site) -> None:
+async def test_holder_is_notified_of_a_cancellation_by_another_process(site: Site) -> None:
     worker, engine = await site.open(), await site.open()
     await engine.publish([task("a")])
     await worker.claim("w1", QUEUES, 1, 0.0)
@@ -168,30 +168,30 @@ async def test_a_holder_is_told_of_a_cancel_by_another_process(site: Site) -> No
         assert list(await waiting) == ["a"]
 
 
-async def hear_seconds(teller: ServerBroker, listener: Listener, job_id: str) -> float:
+async def hear_seconds(teller: ServerBroker, listener: DoneListener, job_id: str) -> float:
     begun = time.perf_counter()
     teller.notify_done([job_id])
-    await listener.until_heard([job_id])
+    await listener.until_received([job_id])
     return time.perf_counter() - begun
 
 
-async def test_an_end_is_heard_at_once_in_every_process(site: Site) -> None:
+async def test_every_process_is_notified_at_once_that_a_job_ended(site: Site) -> None:
     teller, *others = [await site.open() for _ in range(4)]
-    listeners = [await listening(broker, teller) for broker in others]
+    listeners = [await subscribed(broker, teller) for broker in others]
 
     times = [await hear_seconds(teller, listeners[0], f"j{number}") for number in range(20)]
 
     assert min(times) < WAKE_SECONDS_MAX
     for listener in listeners:
-        await listener.until_heard([f"j{number}" for number in range(20)])
+        await listener.until_received([f"j{number}" for number in range(20)])
 
 
-async def test_many_ends_reach_another_process_whole(site: Site) -> None:
+async def test_notifications_of_many_ended_jobs_reach_another_process(site: Site) -> None:
     teller, other = await site.open(), await site.open()
-    listener = await listening(other, teller)
+    listener = await subscribed(other, teller)
     job_ids = [f"{number:024}" for number in range(2_000)]
 
     teller.notify_done(job_ids)
 
-    await listener.until_heard(job_ids)
-    assert set(listener.heard) == {"first", *job_ids}
+    await listener.until_received(job_ids)
+    assert set(listener.received) == {"first", *job_ids}

@@ -1,4 +1,4 @@
-"""Messages about runs travel through inboxes like any others."""
+"""Encoding and decoding of messages about runs."""
 
 import pytest
 
@@ -16,5 +16,5 @@ from windlass.ports.message_codec import decode_message, encode_message
         RunAdmitted("j1"),
     ],
 )
-def test_a_message_about_a_run_is_read_as_it_was_written(message: Message) -> None:
+def test_message_about_a_run_is_decoded_as_it_was_encoded(message: Message) -> None:
     assert decode_message(encode_message(message)) == message

@@ -1,4 +1,4 @@
-"""The PostgreSQL broker and its server: crashed, restarted or gone at any moment."""
+"""The PostgreSQL broker when its server crashes, restarts or is gone."""
 
 import asyncio
 import signal
@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 from tests.contracts.brokers import empty_postgres
-from tests.contracts.ends import listening
+from tests.contracts.done_listener import subscribed
 from tests.contracts.test_broker import QUEUES, ids, report, task
 from tests.servers import Server, free_port, start_postgres
 from windlass.brokers.postgres import connection, notifications
@@ -38,7 +38,7 @@ async def broker(broker_database: str) -> AsyncIterator[PostgresBroker]:
 
 
 async def restart(server: Server) -> Server:
-    """Crash the server, and start it again under its old address."""
+    """Crash the server and start it again at its address."""
     server.process.send_signal(signal.SIGQUIT)
     await asyncio.to_thread(server.process.wait)
     process = await asyncio.to_thread(
@@ -47,11 +47,11 @@ async def restart(server: Server) -> Server:
     return Server(server.url, process, signal.SIGINT)
 
 
-async def test_a_crash_of_the_server_empties_the_queues_and_those_who_wait_go_on(server: Server) -> None:
+async def test_waiters_continue_after_a_server_crash_that_empties_the_queues(server: Server) -> None:
     broker = await PostgresBroker.open(server.url)
     await broker.publish([task("a", queue="other")])
-    taking = asyncio.ensure_future(broker.claim("w1", QUEUES, 10, 60.0))
-    gathering = asyncio.ensure_future(broker.receive(0, 10, 60.0))
+    claiming = asyncio.ensure_future(broker.claim("w1", QUEUES, 10, 60.0))
+    receiving = asyncio.ensure_future(broker.receive(0, 10, 60.0))
     running = await restart(server)
     try:
         assert list(await broker.missing(["a"])) == ["a"]
@@ -59,20 +59,18 @@ async def test_a_crash_of_the_server_empties_the_queues_and_those_who_wait_go_on
         await broker.send(0, [Submitted("c")])
 
         async with asyncio.timeout(20.0):
-            assert ids(await taking) == ["b"]
-            assert list(await gathering) == [Submitted("c")]
+            assert ids(await claiming) == ["b"]
+            assert list(await receiving) == [Submitted("c")]
     finally:
         await broker.close()
         running.stop()
 
 
-async def test_ends_told_while_the_server_is_away_disturb_nobody(
-    server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # How soon the one who listens notices that it was cut off.
+async def test_notifications_while_the_server_is_down_are_lost(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    # How soon the listener notices the lost connection.
     monkeypatch.setattr(notifications, "PING_SECONDS", 0.1)
     broker = await PostgresBroker.open(server.url)
-    listener = await listening(broker, broker)
+    listener = await subscribed(broker, broker)
     server.process.send_signal(signal.SIGQUIT)
     await asyncio.to_thread(server.process.wait)
     broker.notify_done(["lost"])
@@ -84,7 +82,7 @@ async def test_ends_told_while_the_server_is_away_disturb_nobody(
         running.stop()
 
 
-async def test_where_no_server_is_the_error_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_error_names_the_server_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "CALL_SECONDS_MAX", BOUND_SECONDS)
     port = free_port()
 
@@ -92,7 +90,7 @@ async def test_where_no_server_is_the_error_says_which(monkeypatch: pytest.Monke
         await PostgresBroker.open(f"postgresql://nobody@127.0.0.1:{port}/none")
 
 
-async def test_those_who_start_together_make_the_tables_once(postgres_url: str) -> None:
+async def test_processes_that_start_together_create_the_tables_once(postgres_url: str) -> None:
     brokers = await asyncio.gather(*(PostgresBroker.open(postgres_url) for _ in range(5)))
 
     await brokers[0].publish([task("a")])
@@ -101,7 +99,7 @@ async def test_those_who_start_together_make_the_tables_once(postgres_url: str) 
         await broker.close()
 
 
-async def test_tables_that_went_away_are_made_again(postgres_url: str) -> None:
+async def test_dropped_tables_are_created_again(postgres_url: str) -> None:
     broker = await PostgresBroker.open(postgres_url)
     other = await asyncpg.connect(postgres_url)
     await other.execute("drop table broker_tasks, broker_inbox, broker_workers, broker_cancellations")
@@ -112,7 +110,7 @@ async def test_tables_that_went_away_are_made_again(postgres_url: str) -> None:
     await broker.close()
 
 
-async def test_a_message_whose_commit_came_late_is_gathered_after_later_ones(
+async def test_message_committed_late_is_received_after_later_ones(
     broker: PostgresBroker, broker_database: str
 ) -> None:
     other = await asyncpg.connect(broker_database)
@@ -130,7 +128,7 @@ async def test_a_message_whose_commit_came_late_is_gathered_after_later_ones(
     assert (list(first), list(second)) == ([Submitted("early")], [Submitted("late")])
 
 
-async def test_a_worker_whose_publisher_died_before_it_notified_finds_the_task_all_the_same(
+async def test_worker_finds_a_task_whose_publisher_died_before_notifying(
     broker: PostgresBroker, broker_database: str
 ) -> None:
     await broker.publish([task("a")])
@@ -159,18 +157,18 @@ async def test_idle_tables_are_empty(broker: PostgresBroker, broker_database: st
     assert counts == [0, 0, 0]
 
 
-async def test_the_connections_of_a_broker_are_bounded(broker: PostgresBroker, broker_database: str) -> None:
+async def test_number_of_connections_is_limited(broker: PostgresBroker, broker_database: str) -> None:
     await broker.publish([task(f"t{number}") for number in range(50)])
     await asyncio.gather(*(broker.claim(f"w{number}", QUEUES, 2, 1.0) for number in range(25)))
 
     other = await asyncpg.connect(broker_database)
     mine = await other.fetchval("select count(*) from pg_stat_activity where datname = current_database()")
     await other.close()
-    # The pool, the one that listens, and the one that asks here.
+    # The pool, the listener, and the connection of this test.
     assert mine <= connection.POOL_MAX + 2
 
 
-async def test_what_nobody_can_read_is_passed_over(broker: PostgresBroker, broker_database: str) -> None:
+async def test_invalid_tasks_and_messages_are_skipped(broker: PostgresBroker, broker_database: str) -> None:
     await broker.publish([task("bad"), task("good")])
     other = await asyncpg.connect(broker_database)
     await other.execute("update broker_tasks set body = 'forged' where task_id = 'bad'")

@@ -1,4 +1,4 @@
-"""The Redis broker and its server: emptied, restarted, hung or gone at any moment."""
+"""The Redis broker when its server is flushed, restarted, hanging or gone."""
 
 import asyncio
 import gc
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import redis
 
-from tests.contracts.ends import listening
+from tests.contracts.done_listener import subscribed
 from tests.contracts.test_broker import QUEUES, ids, nodes, report, task
 from tests.servers import Server, free_port, start_redis, tell_redis
 from windlass.brokers.redis import connection
@@ -23,7 +23,7 @@ BOUND_SECONDS = 0.5
 
 
 class Restartable:
-    """A server that can go away and come back under its old address."""
+    """A server that can be stopped and started again at its address."""
 
     def __init__(self, folder: Path) -> None:
         self._server = start_redis(folder)
@@ -71,9 +71,7 @@ async def restarted(server: Restartable) -> AsyncIterator[RedisBroker]:
     await opened.close()
 
 
-async def test_after_the_server_was_emptied_everything_is_missing_and_can_be_published_again(
-    broker: RedisBroker, redis_url: str
-) -> None:
+async def test_tasks_can_be_published_again_after_a_flush(broker: RedisBroker, redis_url: str) -> None:
     await broker.publish([task("queued"), task("held", priority=1)])
     await broker.claim("w1", QUEUES, 1, 0.0)
     tell_redis(redis_url, b"FLUSHALL")
@@ -84,7 +82,7 @@ async def test_after_the_server_was_emptied_everything_is_missing_and_can_be_pub
     assert ids(await broker.claim("w2", QUEUES, 10, 0.0)) == ["held", "queued"]
 
 
-async def test_messages_after_the_server_was_emptied_are_gathered(broker: RedisBroker, redis_url: str) -> None:
+async def test_messages_sent_after_a_flush_are_received(broker: RedisBroker, redis_url: str) -> None:
     await broker.send(0, [Submitted("a")])
     await broker.receive(0, 10, 0.0)
     tell_redis(redis_url, b"FLUSHALL")
@@ -93,7 +91,7 @@ async def test_messages_after_the_server_was_emptied_are_gathered(broker: RedisB
     assert list(await broker.receive(0, 10, 0.0)) == [Submitted("b")]
 
 
-async def test_a_result_of_a_task_that_the_server_forgot_is_delivered(broker: RedisBroker, redis_url: str) -> None:
+async def test_result_of_a_task_lost_in_a_flush_is_delivered(broker: RedisBroker, redis_url: str) -> None:
     await broker.publish([task("a")])
     await broker.claim("w1", QUEUES, 1, 0.0)
     tell_redis(redis_url, b"FLUSHALL")
@@ -102,7 +100,7 @@ async def test_a_result_of_a_task_that_the_server_forgot_is_delivered(broker: Re
     assert nodes(await broker.receive(0, 10, 0.0)) == ["a"]
 
 
-async def test_scripts_that_the_server_forgot_are_sent_again(broker: RedisBroker, redis_url: str) -> None:
+async def test_scripts_are_sent_again_after_a_script_flush(broker: RedisBroker, redis_url: str) -> None:
     await broker.publish([task("a")])
     with redis.Redis.from_url(redis_url) as client:
         client.script_flush()
@@ -111,9 +109,9 @@ async def test_scripts_that_the_server_forgot_are_sent_again(broker: RedisBroker
     assert ids(await broker.claim("w1", QUEUES, 10, 0.0)) == ["a", "b"]
 
 
-async def test_those_who_wait_go_on_after_the_server_was_restarted(restarted: RedisBroker, server: Restartable) -> None:
-    taking = asyncio.ensure_future(restarted.claim("w1", QUEUES, 10, 30.0))
-    gathering = asyncio.ensure_future(restarted.receive(0, 10, 30.0))
+async def test_waiters_continue_after_a_server_restart(restarted: RedisBroker, server: Restartable) -> None:
+    claiming = asyncio.ensure_future(restarted.claim("w1", QUEUES, 10, 30.0))
+    receiving = asyncio.ensure_future(restarted.receive(0, 10, 30.0))
     await restarted.missing(["a"])
     server.kill()
     await server.start_again()
@@ -121,20 +119,18 @@ async def test_those_who_wait_go_on_after_the_server_was_restarted(restarted: Re
     await restarted.send(0, [Submitted("b")])
 
     async with asyncio.timeout(10.0):
-        assert ids(await taking) == ["a"]
-        assert list(await gathering) == [Submitted("b")]
+        assert ids(await claiming) == ["a"]
+        assert list(await receiving) == [Submitted("b")]
 
 
-async def test_a_call_while_the_server_restarts_succeeds_when_it_is_back(
-    restarted: RedisBroker, server: Restartable
-) -> None:
+async def test_call_during_a_server_restart_succeeds(restarted: RedisBroker, server: Restartable) -> None:
     server.kill()
     await asyncio.gather(restarted.publish([task("a")]), server.start_again())
 
     assert list(await restarted.missing(["a"])) == []
 
 
-async def test_an_inbox_made_anew_below_what_was_read_is_read_from_its_beginning(
+async def test_new_inbox_below_the_last_read_id_is_read_from_its_start(
     restarted: RedisBroker, server: Restartable
 ) -> None:
     with redis.Redis.from_url(server.url) as client:
@@ -147,7 +143,7 @@ async def test_an_inbox_made_anew_below_what_was_read_is_read_from_its_beginning
     assert list(await restarted.receive(0, 10, 0.0)) == [Submitted("b")]
 
 
-async def test_a_server_that_hangs_is_an_error_in_time_and_forgotten_when_it_goes_on(
+async def test_hanging_server_raises_in_time_and_works_again_later(
     restarted: RedisBroker, server: Restartable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "CALL_SECONDS_MAX", BOUND_SECONDS)
@@ -159,7 +155,7 @@ async def test_a_server_that_hangs_is_an_error_in_time_and_forgotten_when_it_goe
     assert list(await restarted.missing(["a"])) == ["a"]
 
 
-async def test_where_no_server_is_the_error_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_error_names_the_server_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "CALL_SECONDS_MAX", BOUND_SECONDS)
     port = free_port()
 
@@ -167,7 +163,7 @@ async def test_where_no_server_is_the_error_says_which(monkeypatch: pytest.Monke
         await RedisBroker.open(f"redis://127.0.0.1:{port}/0")
 
 
-async def test_a_closed_broker_says_so(redis_url: str) -> None:
+async def test_call_on_a_closed_broker_raises(redis_url: str) -> None:
     broker = await RedisBroker.open(redis_url)
     await broker.close()
 
@@ -175,7 +171,7 @@ async def test_a_closed_broker_says_so(redis_url: str) -> None:
         await broker.publish([task("a")])
 
 
-async def test_an_idle_server_keeps_next_to_nothing(broker: RedisBroker, redis_url: str) -> None:
+async def test_idle_server_stores_almost_nothing(broker: RedisBroker, redis_url: str) -> None:
     names = [f"t{number}" for number in range(10_000)]
     await broker.publish([task(name, queue=f"q{number % 7}", priority=number % 3) for number, name in enumerate(names)])
     await broker.cancel(names[9_000:])
@@ -191,7 +187,7 @@ async def test_an_idle_server_keeps_next_to_nothing(broker: RedisBroker, redis_u
     assert sum(sizes.values()) < 20_000
 
 
-async def test_a_broker_has_two_connections_whatever_it_does(broker: RedisBroker, redis_url: str) -> None:
+async def test_broker_uses_two_connections(broker: RedisBroker, redis_url: str) -> None:
     with redis.Redis.from_url(redis_url) as client:
         others = len(client.client_list())
         await broker.publish([task(f"t{number}") for number in range(50)])
@@ -207,7 +203,7 @@ async def test_a_broker_has_two_connections_whatever_it_does(broker: RedisBroker
     assert seen <= others + 1
 
 
-async def test_what_nobody_can_read_is_passed_over(broker: RedisBroker, redis_url: str) -> None:
+async def test_invalid_tasks_and_messages_are_skipped(broker: RedisBroker, redis_url: str) -> None:
     await broker.publish([task("bad"), task("good")])
     with redis.Redis.from_url(redis_url) as client:
         client.hset(f"{PREFIX}bodies", "bad", b"\x00 forged")
@@ -223,8 +219,8 @@ async def test_what_nobody_can_read_is_passed_over(broker: RedisBroker, redis_ur
         assert client.xlen(f"{PREFIX}inbox:0") == 1
 
 
-async def told_of(broker: RedisBroker, count: int) -> list[Submitted]:
-    """Messages to shard 0 as they come, so many of them, each acknowledged."""
+async def received(broker: RedisBroker, count: int) -> list[Submitted]:
+    """Receive and acknowledge so many messages of shard 0."""
     found: list[Any] = []
     async with asyncio.timeout(10.0):
         while len(found) < count:
@@ -234,13 +230,13 @@ async def told_of(broker: RedisBroker, count: int) -> list[Submitted]:
     return found
 
 
-async def test_messages_come_once_and_in_order_however_they_come(broker: RedisBroker, redis_url: str) -> None:
+async def test_pushed_and_fetched_messages_arrive_once_and_in_order(broker: RedisBroker, redis_url: str) -> None:
     sender = await RedisBroker.open(redis_url)
-    # Few of them come with their notification, many are read.
+    # Small batches are pushed with their notification, large ones are fetched.
     batches = [[Submitted(f"{turn}-{n}") for n in range(1 + 97 * (turn % 4))] for turn in range(60)]
     messages = [one for batch in batches for one in batch]
 
-    telling = asyncio.ensure_future(told_of(broker, len(messages)))
+    telling = asyncio.ensure_future(received(broker, len(messages)))
     for batch in batches:
         await sender.send(0, batch)
 
@@ -248,21 +244,19 @@ async def test_messages_come_once_and_in_order_however_they_come(broker: RedisBr
     await sender.close()
 
 
-async def test_messages_that_come_with_their_notifications_are_not_asked_for(
-    broker: RedisBroker, redis_url: str
-) -> None:
+async def test_pushed_messages_are_not_fetched(broker: RedisBroker, redis_url: str) -> None:
     with redis.Redis.from_url(redis_url) as client:
         client.config_resetstat()
         for number in range(20):
             await broker.send(0, [Submitted(f"{number}")])
-            await told_of(broker, 1)
+            await received(broker, 1)
         asked: Any = client.info("commandstats")
 
-    # At first, and when it has just begun to listen.
+    # The first one, and one when the subscription begins.
     assert asked["cmdstat_xread"]["calls"] <= 2
 
 
-async def test_what_was_acknowledged_is_gone_once_the_broker_is_closed(broker: RedisBroker, redis_url: str) -> None:
+async def test_acknowledged_messages_are_removed_when_the_broker_closes(broker: RedisBroker, redis_url: str) -> None:
     other = await RedisBroker.open(redis_url)
     await other.send(0, [Submitted("a")])
     await other.receive(0, 10, 0.0)
@@ -273,7 +267,7 @@ async def test_what_was_acknowledged_is_gone_once_the_broker_is_closed(broker: R
     assert list(await broker.receive(0, 10, 0.0)) == []
 
 
-async def test_an_acknowledgement_survives_a_lost_connection(broker: RedisBroker, redis_url: str) -> None:
+async def test_acknowledgement_survives_a_lost_connection(broker: RedisBroker, redis_url: str) -> None:
     await broker.send(0, [Submitted("a")])
     await broker.receive(0, 10, 0.0)
     await broker.acknowledge(0, 1)
@@ -286,10 +280,10 @@ async def test_an_acknowledgement_survives_a_lost_connection(broker: RedisBroker
     assert list(await broker.receive(0, 10, 0.0)) == [Submitted("b")]
 
 
-async def test_ends_told_while_the_server_is_away_are_lost_without_a_word(
+async def test_notifications_while_the_server_is_down_are_lost_silently(
     restarted: RedisBroker, server: Restartable, caplog: pytest.LogCaptureFixture
 ) -> None:
-    listener = await listening(restarted, restarted)
+    listener = await subscribed(restarted, restarted)
     server.kill()
     for number in range(20):
         restarted.notify_done([f"lost-{number}"])
@@ -298,12 +292,12 @@ async def test_ends_told_while_the_server_is_away_are_lost_without_a_word(
 
     await listener.until(lambda: restarted.notify_done(["a"]), ["a"])
     gc.collect()
-    # That nothing is heard is said once, by the one who listens.
+    # The lost connection is logged once, by the listener.
     assert {record.name for record in caplog.records} <= {"windlass.brokers"}
     assert not [record for record in caplog.records if "PUBLISH" in record.getMessage()]
 
 
-async def test_a_closed_broker_tells_nobody_of_ends(redis_url: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_closed_broker_ignores_notifications(redis_url: str, caplog: pytest.LogCaptureFixture) -> None:
     broker = await RedisBroker.open(redis_url)
     broker.notify_done(["a"])
     await broker.close()
@@ -313,9 +307,9 @@ async def test_a_closed_broker_tells_nobody_of_ends(redis_url: str, caplog: pyte
     assert caplog.records == []
 
 
-async def test_a_server_that_speaks_another_language_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_server_with_another_protocol_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # The driver's own greetings are answered; then comes what no Redis says.
+        # Answer the driver's handshake, then send something that is not the Redis protocol.
         while (head := await reader.readline()).startswith(b"*"):
             words = [await reader.readline() for _ in range(2 * int(head[1:]))]
             writer.write(b"SSH-2.0-OpenSSH\r\n" if words[1] == b"PING\r\n" else b"+OK\r\n")
