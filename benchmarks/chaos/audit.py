@@ -21,7 +21,7 @@ async def audit(
     """Check every job there is; what was seen, and every violation."""
     findings = Findings()
     sunk, problems = await _sunk(target_url)
-    store = await PostgresStore.open(database_url, SystemClock())
+    store = await PostgresStore.open(database_url, SystemClock(), connections_max=10)
     keys: dict[tuple[str, str | None], str] = {}
     with tempfile.TemporaryDirectory(prefix="windlass-audit-") as folder:
         ledger = Ledger(ledgers, Path(folder) / "ledger.db")
