@@ -12,13 +12,14 @@ from msgspec import Raw, Struct, field
 
 from benchmarks.chaos.handlers import Begun, Ended
 from simulation.checker import check_job
-from simulation.history import Execution, JobHistory, LoopRecords, Sunk, Violation
+from simulation.history import Execution, JobHistory, SinkRow, Violation
 from windlass.core.changes import IterationRow, NodeRow
 from windlass.core.events import Event
 from windlass.core.jobs import JobRecord
 from windlass.engine.plan_cache import Plans
 from windlass.factory import compile_stored
 from windlass.ports.store import Request, Store
+from windlass.stores.memory.records import LoopRecords
 from windlass.stores.postgres.pool import Session, connect
 from windlass.stores.rows import decode_page, event_of, job_of, node_of, task_of
 
@@ -37,7 +38,8 @@ select job_id, workflow_id, version, shard, status, input, round, priority, crea
 _OF_JOBS = {
     "nodes": "select * from node_list where job_id = any ($1::text[])",
     "iterations": "select * from iterations where job_id = any ($1::text[])",
-    "call_outputs": 'select job_id, number, generation, "index", call, output from call_outputs where job_id = any ($1::text[])',
+    "call_outputs": 'select job_id, number, generation, "index", call, output from call_outputs '
+    "where job_id = any ($1::text[])",
     "chunks": "select job_id, number, generation, body from collection_chunks where job_id = any ($1::text[]) "
     "order by job_id, number, generation, chunk",
     "events": "select job_id, body from event_pages where job_id = any ($1::text[]) order by job_id, first_seq",
@@ -116,7 +118,7 @@ class Ledger:
 
 
 async def histories(
-    url: str, store: Store, ledger: Ledger | None, sinks: Mapping[str, Sequence[Sunk]] | None = None
+    url: str, store: Store, ledger: Ledger | None, sinks: Mapping[str, Sequence[SinkRow]] | None = None
 ) -> AsyncIterator[list[JobHistory]]:
     """All jobs of a database, in batches."""
     plans = Plans(store, compile_stored)
@@ -135,7 +137,7 @@ async def _batch(
     plans: Plans,
     jobs: Sequence[JobRecord],
     ledger: Ledger | None,
-    sinks: Mapping[str, Sequence[Sunk]] | None,
+    sinks: Mapping[str, Sequence[SinkRow]] | None,
 ) -> list[JobHistory]:
     job_ids = [job.spec.job_id for job in jobs]
     rows = {name: await session.fetch(query, job_ids) for name, query in _OF_JOBS.items()}
@@ -159,9 +161,9 @@ async def _batch(
             events=events.get(job.spec.job_id, []),
             requests=requests.get(job.spec.job_id, []),
             executions=executions.get(job.spec.job_id, []),
-            is_ledger_whole=ledger is not None,
+            is_execution_log_complete=ledger is not None,
             loops=loops.get(job.spec.job_id, LoopRecords()),
-            sunk=None if sinks is None else sinks.get(job.spec.job_id, ()),
+            sink_rows=None if sinks is None else sinks.get(job.spec.job_id, ()),
         )
         for job in jobs
     ]

@@ -17,9 +17,7 @@ from windlass.ports.store import JobFilter, StoredWorkflow
 from windlass.process import ALL_ROLES, Process, open_process
 from windlass.reader import RESULT_BYTES_MAX, JobResult, Reader
 from windlass.settings import Settings
-from windlass.spec.compile import definition_json, digest
-from windlass.spec.inputs import check_input
-from windlass.spec.model import Definition
+from windlass.spec import Definition, check_input, definition_json, digest
 
 EVENTS_PAGE = 1_000
 WATCH_SECONDS = 1.0

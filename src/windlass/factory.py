@@ -33,7 +33,7 @@ from windlass.sinks.file import FileSink
 from windlass.sinks.http import HttpSink
 from windlass.sinks.postgres import PostgresSink
 from windlass.sinks.sqlite import SqliteSink
-from windlass.spec.compile import compile_plan, definition_from_json
+from windlass.spec import compile_plan, definition_from_json
 from windlass.stores.artifacts.folder import FolderArtifacts
 from windlass.stores.sqlite.store import SqliteStore
 

@@ -33,7 +33,7 @@ from windlass.ports.handler import Handler
 from windlass.ports.sink import Sink
 from windlass.ports.store import Store
 from windlass.settings import Settings, process_environment
-from windlass.spec.inputs import check_input
+from windlass.spec import check_input
 from windlass.worker.heartbeat import Heartbeat
 from windlass.worker.log_writer import LogWriter
 from windlass.worker.worker import Worker

@@ -24,7 +24,7 @@ from windlass.engine.engine import Engine
 from windlass.engine.plan_cache import Plans
 from windlass.factory import compile_stored
 from windlass.handlers import builtin
-from windlass.ports.broker import Delivery
+from windlass.ports.broker import TaskClaim
 from windlass.ports.control import Submit
 from windlass.ports.handler import Handler
 from windlass.spec import definition_json, digest, read_definition
@@ -79,11 +79,11 @@ class HeardBroker(MemoryBroker):
         super().__init__(clock)
         self._asked: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
 
-    async def consume(
+    async def claim(
         self, worker_id: str, queues: Sequence[str], limit: int, wait_seconds: float
-    ) -> Sequence[Delivery]:
+    ) -> Sequence[TaskClaim]:
         self._asked[worker_id].set()
-        return await super().consume(worker_id, queues, limit, wait_seconds)
+        return await super().claim(worker_id, queues, limit, wait_seconds)
 
     async def asked(self, worker_id: str) -> None:
         """Return once a worker has asked."""

@@ -22,8 +22,7 @@ from windlass.handlers import builtin
 from windlass.ports.control import Submit
 from windlass.ports.handler import Handler
 from windlass.ports.store import Store, StoredWorkflow
-from windlass.spec import read_definition
-from windlass.spec.compile import compile_plan
+from windlass.spec import compile_plan, read_definition
 from windlass.stores.memory.artifacts import MemoryArtifacts
 from windlass.stores.sqlite.store import SqliteStore
 from windlass.worker.worker import Worker

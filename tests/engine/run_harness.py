@@ -25,9 +25,7 @@ from windlass.ports.handler import Context
 from windlass.ports.handler_declaration import declared, handler
 from windlass.ports.runs import RunFilter
 from windlass.ports.store import Store, StoredWorkflow
-from windlass.spec import read_definition
-from windlass.spec.compile import compile_plan, definition_from_json, definition_json, digest
-from windlass.spec.inputs import check_input
+from windlass.spec import check_input, compile_plan, definition_from_json, definition_json, digest, read_definition
 from windlass.stores.memory.artifacts import MemoryArtifacts
 from windlass.stores.sqlite.store import SqliteStore
 from windlass.worker.worker import Worker

@@ -20,7 +20,7 @@ from windlass.ports.control import Submit
 from windlass.ports.handler import Context, Handler
 from windlass.ports.handler_declaration import declared, handler
 from windlass.ports.runs import RunFilter
-from windlass.spec.inputs import check_input
+from windlass.spec import check_input
 from windlass.stores.memory.artifacts import MemoryArtifacts
 from windlass.stores.postgres.store import PostgresStore
 from windlass.worker.worker import Worker

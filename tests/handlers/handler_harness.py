@@ -79,7 +79,7 @@ class Runner:
 
     async def messages_for(self, seconds: float) -> list[Message]:
         """What the worker says next, or nothing when it is silent for so long."""
-        messages = list(await self.broker.gather(0, 100, seconds))
+        messages = list(await self.broker.receive(0, 100, seconds))
         await self.broker.acknowledge(0, len(messages))
         return messages
 

@@ -295,7 +295,7 @@ async def test_lines_of_async_and_thread_handlers_reach_the_database(tmp_path: P
     finished = 0
     async with asyncio.timeout(PATIENCE_SECONDS):
         while finished < 2:
-            messages = await broker.gather(0, 10, PATIENCE_SECONDS)
+            messages = await broker.receive(0, 10, PATIENCE_SECONDS)
             finished += sum(isinstance(message, TaskFinished) for message in messages)
     await worker.stop(1.0)
     await working

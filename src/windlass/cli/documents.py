@@ -8,10 +8,9 @@ import click
 import msgspec
 
 from windlass.core.errors import DefinitionInvalid, InputInvalid, Problem
-from windlass.spec import read_definition
-from windlass.spec.findings import Findings
-from windlass.spec.model import Definition
-from windlass.spec.reader import read_document
+from windlass.spec import Definition, read_definition
+from windlass.spec.reading.document import read_document
+from windlass.spec.reading.findings import Findings
 
 
 def read_workflow(
@@ -69,7 +68,7 @@ def _read_object(file: Path) -> dict[str, object]:
     findings = Findings()
     document = read_document(file.read_bytes(), _format(file), findings)
     try:
-        findings.settle(document.locate)
+        findings.report(document.find_positions)
         return msgspec.convert(document.tree, dict[str, object])
     except DefinitionInvalid as error:
         raise InputInvalid(error.problems) from error

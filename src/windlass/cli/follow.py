@@ -11,7 +11,7 @@ from windlass.client import Client
 from windlass.core.events import Event
 from windlass.core.plan import Plan
 from windlass.core.runs.webhooks import WEBHOOK_WORKFLOW, webhook_plan
-from windlass.spec.compile import compile_plan, definition_from_json
+from windlass.spec import compile_plan, definition_from_json
 
 
 async def follow_job(client: Client, job_id: str, *, as_json: bool) -> int:

@@ -460,4 +460,4 @@ class Engine:
             self._settle(request_id)
         self._waiting.tell_all(changes)
         if self._sharing is not None and (changes.finished or requests):
-            self._broker.tell_done([*changes.finished, *requests])
+            self._broker.notify_done([*changes.finished, *requests])

@@ -182,7 +182,7 @@ class Shard:
                 if self._gather_failure is not None:
                     raise self._gather_failure
                 carried, self._carried = self._carried, []
-                gathered = await self._broker.gather(self.number, BATCH_MAX, 0.0 if carried else GATHER_SECONDS)
+                gathered = await self._broker.receive(self.number, BATCH_MAX, 0.0 if carried else GATHER_SECONDS)
                 if not gathered and not carried:
                     continue
                 changes = await self.decide([*carried, *gathered])
@@ -471,7 +471,7 @@ class Shard:
     async def _drain(self) -> None:
         while True:
             carried, self._carried = self._carried, []
-            gathered = await self._broker.gather(self.number, BATCH_MAX, 0.0)
+            gathered = await self._broker.receive(self.number, BATCH_MAX, 0.0)
             if not gathered and not carried:
                 return
             changes = await self.decide([*carried, *gathered])

@@ -10,7 +10,7 @@ from windlass.cli.exit_codes import INVALID
 from windlass.cli.options import FILE
 from windlass.cli.output.drawing import draw_dot, draw_mermaid, draw_text
 from windlass.core.errors import DefinitionInvalid
-from windlass.spec.compile import compile_plan
+from windlass.spec import compile_plan
 
 PIPE_COLUMNS = 120
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 from msgspec import Raw
 
-from simulation.history import LoopRecords
 from windlass.core.changes import Changes, InFlightEntry, IterationRow, MergeOutputs, NodeRow
 from windlass.core.errors import CommitUnknown, RequestRefused, StaleLease, WorkflowNotFound
 from windlass.core.events import Event
@@ -38,6 +37,7 @@ from windlass.ports.store import (
     no_job,
 )
 from windlass.stores.memory.overview import MemoryOverview, is_wanted
+from windlass.stores.memory.records import LoopRecords
 from windlass.stores.memory.runs import MemoryRuns
 
 _UNFINISHED = ("pending", "running")
