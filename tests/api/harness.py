@@ -64,7 +64,7 @@ class System:
         )
         self.state = ApiState(
             store, self.artifacts, self.broker, self.engine, self.clock, tuple(handlers), Random(chance), "0.0.0",
-            **{"ui_folder": NO_UI, **settings},
+            **{"ui_folder": NO_UI, "artifact_bytes_max": OUTPUT_BYTES_MAX, **settings},
         )  # fmt: skip
         self.app: FastAPI = create_app(self.state)
         self.client = self.reaching()

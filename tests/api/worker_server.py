@@ -213,7 +213,7 @@ async def serving(
         client = await stack.enter_async_context(
             httpx2.AsyncClient(timeout=ENDS_SECONDS, trust_env=False, verify=False)
         )
-        state = ApiState(store, artifacts, broker, engine, clock, registry, Random(), "test")
+        state = ApiState(store, artifacts, broker, engine, clock, registry, Random(), "test", OUTPUT_BYTES_MAX)
         url = await stack.enter_async_context(_listening(state, port))
         client.base_url = f"{url}/api/v1"
         yield Server(store, artifacts, broker, clock, engine, client, url)

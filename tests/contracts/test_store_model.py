@@ -163,7 +163,7 @@ def test_sqlite_does_as_the_model_does(tmp_path: Path) -> None:
 
 def test_postgres_does_as_the_model_does(contract_database: str) -> None:
     async def opening() -> Store:
-        return await PostgresStore.open(await emptied(contract_database), SystemClock())
+        return await PostgresStore.open(await emptied(contract_database), SystemClock(), connections_max=10)
 
     bounds = settings(max_examples=15, stateful_step_count=25, deadline=None)
     run_state_machine_as_test(against(opening), settings=bounds)

@@ -94,7 +94,7 @@ class Deployment:
         """What the checker says of every job."""
         findings = Findings()
         log = ExecutionLogReader(self.fleet.folder / FOLDER, self.fleet.folder / f"executions{time.monotonic_ns()}.db")
-        store = await PostgresStore.open(self.url, SystemClock())
+        store = await PostgresStore.open(self.url, SystemClock(), connections_max=10)
         try:
             async for batch in histories(self.url, store, log):
                 inspect(batch, findings, settled=False)

@@ -159,7 +159,7 @@ class Worker:
         finally:
             await self.stop(0.0)
 
-    async def stop(self, drain_seconds: float = 30.0) -> None:
+    async def stop(self, drain_seconds: float) -> None:
         """Take no more tasks, let running ones finish for a while, hand back the others, and let go of everything."""
         first, self._stopping = not self._stopping, True
         if self._executor is None:
