@@ -20,9 +20,9 @@ from windlass.connections.secrets import Secrets
 from windlass.core.errors import BrokerUnavailable, DatabaseInUse, HandlerInvalid, StoreUnavailable
 from windlass.core.plan import Plan
 from windlass.handlers import builtin
-from windlass.handlers.container.handler import ContainerDefaults
-from windlass.handlers.container.manifest import KubernetesRules
-from windlass.handlers.llm import LlmDefaults
+from windlass.handlers.container.handler import ContainerConfig
+from windlass.handlers.container.manifest import KubernetesConfig
+from windlass.handlers.llm import LlmConfig
 from windlass.handlers.sender import GuardedSender
 from windlass.ports.artifacts import Artifacts
 from windlass.ports.broker import Broker
@@ -95,8 +95,8 @@ def registry_of(settings: Settings, connections: Connections | None = None) -> d
     handlers = builtin(
         allow_private=settings.http.allow_private,
         environment=process_environment(),
-        llm=LlmDefaults(settings.llm.base_url, settings.llm.api_key),
-        container=ContainerDefaults(settings.container.runtime, _kubernetes_rules(settings)),
+        llm=LlmConfig(settings.llm.base_url, settings.llm.api_key),
+        container=ContainerConfig(settings.container.runtime, _kubernetes_rules(settings)),
         connections=connections or connections_of(settings),
         secrets=Secrets(settings.secrets),
     )
@@ -109,9 +109,9 @@ def registry_of(settings: Settings, connections: Connections | None = None) -> d
     return handlers
 
 
-def _kubernetes_rules(settings: Settings) -> KubernetesRules:
+def _kubernetes_rules(settings: Settings) -> KubernetesConfig:
     # The same names on both sides; handlers know nothing of settings.
-    return KubernetesRules(**msgspec.structs.asdict(settings.kubernetes))
+    return KubernetesConfig(**msgspec.structs.asdict(settings.kubernetes))
 
 
 def connections_of(settings: Settings) -> Connections:

@@ -365,7 +365,7 @@ def _worker(settings: Settings, parts: _Parts, process: str, queues: Sequence[st
         artifacts=parts.artifacts,
         sinks=parts.sinks,
         output_bytes_max=settings.artifacts.bytes_max,
-        pulse=Heartbeat(lambda: open_broker(settings, parts.clock), wanted.heartbeat_seconds)
+        heartbeat=Heartbeat(lambda: open_broker(settings, parts.clock), wanted.heartbeat_seconds)
         if is_shared(settings)
         else None,
     )

@@ -177,7 +177,7 @@ async def test_a_body_without_end_is_refused(squeezed: bool) -> None:
     async with serving(lambda request: reply) as server, running() as runner:
         error = await runner.error("http", {"url": server.url})
 
-    assert (error.type, error.retryable) == ("answer_refused", False)
+    assert (error.type, error.retryable) == ("response_rejected", False)
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ async def test_redirects_without_end_are_refused() -> None:
     async with serving(lambda request: answer(302, location="/again")) as server, running() as runner:
         error = await runner.error("http", {"url": server.url})
 
-    assert (error.type, error.retryable) == ("answer_refused", False)
+    assert (error.type, error.retryable) == ("response_rejected", False)
     assert len(server.requests) == 6
 
 

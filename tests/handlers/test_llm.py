@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from windlass.core.messages import Failed, Succeeded
 from windlass.handlers.event_stream import EVENT_BYTES_MAX, EventReader, EventTooLarge
-from windlass.handlers.llm import LlmDefaults
+from windlass.handlers.llm import LlmConfig
 
 KEY = "sk-a-very-secret-key"
 USAGE = {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12}
@@ -104,7 +104,7 @@ async def test_the_url_is_found_below_the_one_that_is_given(path: str, target: s
 async def test_the_settings_say_which_server_and_key_are_used_where_a_node_does_not() -> None:
     async with (
         serving(lambda request: completion()) as server,
-        running(llm=LlmDefaults(server.url + "/v1", KEY)) as runner,
+        running(llm=LlmConfig(server.url + "/v1", KEY)) as runner,
     ):
         await runner.output("llm", {"model": "m", "prompt": "p"})
         await runner.output("llm", {"model": "m", "prompt": "p", "base_url": server.url + "/v2"})
@@ -119,9 +119,9 @@ async def test_the_settings_say_which_server_and_key_are_used_where_a_node_does_
 
 async def test_the_key_of_the_settings_is_sent_to_no_other_server() -> None:
     async with serving(lambda request: completion()) as server, serving(lambda request: completion()) as other:
-        async with running(llm=LlmDefaults(server.url, KEY)) as runner:
+        async with running(llm=LlmConfig(server.url, KEY)) as runner:
             await runner.output("llm", {"model": "m", "prompt": "p", "base_url": other.url})
-        async with running(llm=LlmDefaults(None, KEY)) as runner:
+        async with running(llm=LlmConfig(None, KEY)) as runner:
             await runner.output("llm", {"model": "m", "prompt": "p", "base_url": other.url})
 
     assert ["authorization" in request.headers for request in other.requests] == [False, False]
@@ -313,7 +313,7 @@ async def test_an_answer_without_end_is_refused(stream: bool) -> None:
     async with serving(lambda request: reply) as server, running() as runner:
         error = await runner.error("llm", asking(server.url, stream=stream))
 
-    assert (error.type, error.retryable) == ("answer_refused", False)
+    assert (error.type, error.retryable) == ("response_rejected", False)
 
 
 async def test_an_event_without_end_is_an_error() -> None:

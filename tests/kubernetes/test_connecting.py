@@ -15,17 +15,17 @@ from tests.handlers.handler_harness import running
 from tests.kubernetes.api_server import TOKEN, ApiServer, serving, write_kubeconfig
 from tests.kubernetes.conftest import Place
 from windlass.core.messages import TaskError
-from windlass.handlers.container.api import Api
+from windlass.handlers.container.api import KubernetesApi
 from windlass.handlers.container.cluster_config import connect
 from windlass.handlers.container.errors import KubernetesRefused
-from windlass.handlers.container.handler import ContainerDefaults
-from windlass.handlers.container.manifest import KubernetesRules
+from windlass.handlers.container.handler import ContainerConfig
+from windlass.handlers.container.manifest import KubernetesConfig
 
 NODE = {"image": "busybox"}
 
 
-async def error_with(rules: KubernetesRules) -> TaskError:
-    async with running(container=ContainerDefaults("kubernetes", rules)) as runner:
+async def error_with(rules: KubernetesConfig) -> TaskError:
+    async with running(container=ContainerConfig("kubernetes", rules)) as runner:
         return await runner.error("container", NODE)
 
 
@@ -77,7 +77,7 @@ async def test_a_plugin_that_fails_is_named(place: Place) -> None:
 
 
 async def test_a_kubeconfig_that_is_not_there_is_named(tmp_path: Path) -> None:
-    error = await error_with(KubernetesRules(kubeconfig=str(tmp_path / "none")))
+    error = await error_with(KubernetesConfig(kubeconfig=str(tmp_path / "none")))
 
     assert (error.type, error.retryable) == ("kubernetes_unusable", False)
     assert str(tmp_path / "none") in error.message
@@ -96,7 +96,7 @@ async def test_a_server_that_nobody_finds_is_an_error_worth_another_attempt(
     monkeypatch.setattr("windlass.handlers.container.connection.PAUSE_SECONDS_MIN", 0.001)
     config = write_kubeconfig(tmp_path / "config", "http://127.0.0.1:9", TOKEN, "shop")
 
-    error = await error_with(KubernetesRules(kubeconfig=str(config)))
+    error = await error_with(KubernetesConfig(kubeconfig=str(config)))
 
     assert (error.type, error.retryable) == ("kubernetes_unavailable", True)
 
@@ -142,8 +142,8 @@ async def test_a_worker_inside_the_cluster_uses_its_own_account(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(certificate(tmp_path)) as server:
-        link = connect(KubernetesRules(), account_folder=account(tmp_path, server, monkeypatch))
-        found = await Api(link).job("none")
+        link = connect(KubernetesConfig(), account_folder=account(tmp_path, server, monkeypatch))
+        found = await KubernetesApi(link).job("none")
         await link.aclose()
 
     assert found is None
@@ -153,8 +153,8 @@ async def test_a_worker_inside_the_cluster_uses_its_own_account(
 
 async def test_a_token_that_was_renewed_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with serving(certificate(tmp_path)) as server:
-        link = connect(KubernetesRules(), account_folder=account(tmp_path, server, monkeypatch))
-        api = Api(link)
+        link = connect(KubernetesConfig(), account_folder=account(tmp_path, server, monkeypatch))
+        api = KubernetesApi(link)
         await api.job("none")
         server.token = "renewed"
         (tmp_path / "token").write_text("renewed")
@@ -172,9 +172,9 @@ async def test_a_server_with_another_certificate_is_not_trusted(
     async with serving(certificate(tmp_path)) as server:
         folder = account(tmp_path / "other", server, monkeypatch)
         monkeypatch.setattr("windlass.handlers.container.connection.PAUSE_SECONDS_MIN", 0.001)
-        link = connect(KubernetesRules(), account_folder=folder)
+        link = connect(KubernetesConfig(), account_folder=folder)
         with pytest.raises(Exception, match="certificate verify failed"):
-            await Api(link).job("none")
+            await KubernetesApi(link).job("none")
         await link.aclose()
 
     assert server.calls == []
@@ -183,5 +183,5 @@ async def test_a_server_with_another_certificate_is_not_trusted(
 async def test_a_refusal_carries_the_servers_words(place: Place) -> None:
     link = connect(replace(place.rules, namespace="a/b"))
     with pytest.raises(KubernetesRefused, match="404 the server could not find"):
-        await Api(link).pods("none")
+        await KubernetesApi(link).pods("none")
     await link.aclose()

@@ -11,7 +11,7 @@ from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.conftest import Place
 from windlass.core.changes import Task
 from windlass.core.messages import Failed, Succeeded, TaskFinished, TaskStarted
-from windlass.handlers.container.handler import ContainerDefaults
+from windlass.handlers.container.handler import ContainerConfig
 
 NODE = {"image": "busybox:1", "command": ["sh", "-c", "true"]}
 
@@ -100,7 +100,7 @@ async def test_the_allowed_fields_reach_the_pod(any_place: Place) -> None:
         "annotations": {"note": "a b"},
     }
     rules = replace(any_place.rules, service_accounts=["runner"])
-    async with running(container=ContainerDefaults("kubernetes", rules)) as runner:
+    async with running(container=ContainerConfig("kubernetes", rules)) as runner:
         await runner.publish("container", params)
         job = await any_place.cluster.job()
 
@@ -274,7 +274,7 @@ async def test_a_job_deleted_under_us_is_lost(any_place: Place) -> None:
 async def test_the_clusters_own_deadline_is_a_timeout(any_place: Place) -> None:
     cluster = any_place.cluster
     rules = replace(any_place.rules, reconcile_seconds=1)
-    async with running(container=ContainerDefaults("kubernetes", rules)) as runner:
+    async with running(container=ContainerConfig("kubernetes", rules)) as runner:
         task = await runner.publish("container", NODE)
         pod = await cluster.started()
         await cluster.fail_job("DeadlineExceeded")
@@ -424,7 +424,7 @@ async def test_the_first_container_of_a_whole_pod_is_the_task(any_place: Place) 
     rules = replace(any_place.rules, allow_pod_spec=True)
     beside = [{"name": "work", "image": "busybox"}, {"name": "proxy", "image": "busybox"}]
     pod_spec = {"containers": beside, "terminationGracePeriodSeconds": 5}
-    async with running(container=ContainerDefaults("kubernetes", rules)) as runner:
+    async with running(container=ContainerConfig("kubernetes", rules)) as runner:
         task = await runner.publish("container", {"pod_spec": pod_spec})
         pod = await cluster.started()
         await cluster.end_first(pod, 0)

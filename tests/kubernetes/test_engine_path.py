@@ -60,14 +60,14 @@ async def test_the_pod_of_a_killed_worker_is_adopted_by_another(any_place: Place
 
         await until(process, job.job_id, is_adopted, every_seconds=0.1)
         await cluster.end(pod, message='{"rows": 3}')
-        ended = await process.ended(job.job_id)
+        container_end = await process.ended(job.job_id)
         output: Any = await output_of(process, job.job_id, "work")
         events = await events_of(store, job.job_id)
         await other.stop(1.0)
         await working
         await process.engine.stop()
 
-    assert ended.status == "completed"
+    assert container_end.status == "completed"
     assert (output["result"], output["pod_name"]) == ({"rows": 3}, pod["metadata"]["name"])
     assert events.count("node_dispatched") == 1
     assert [len(names) for names in cluster.made.values()] == [1]
@@ -88,11 +88,11 @@ async def test_an_eviction_costs_the_author_no_attempt(any_place: Place, tmp_pat
         pod = await cluster.make_pod(second)
         await cluster.start(pod)
         await cluster.end(pod, job=second)
-        ended = await process.ended(job.job_id)
+        container_end = await process.ended(job.job_id)
         events = await events_of(store, job.job_id)
         await process.stop()
 
-    assert ended.status == "completed"
+    assert container_end.status == "completed"
     assert events.count("worker_lost") == 1
     assert second["metadata"]["labels"]["windlass/attempt"] == "2"
     assert [len(names) for names in cluster.made.values()] == [1, 1]
@@ -107,11 +107,11 @@ async def test_a_cancelled_job_takes_its_container_along(any_place: Place, tmp_p
         await _event(process, job.job_id, "node_started")
         labels = (await any_place.cluster.job())["metadata"]["labels"]
         await process.engine.cancel(job.job_id)
-        ended = await process.ended(job.job_id)
+        container_end = await process.ended(job.job_id)
         await any_place.cluster.collected()
         await process.stop()
 
-    assert ended.status == "cancelled"
+    assert container_end.status == "cancelled"
     slot = datetime.fromtimestamp(job.created_at / 1e6, UTC).strftime("%Y-%m-%dT%H-%M-%S")
     assert labels["job-id"] == job.job_id
     assert labels["run-id"].startswith(f"test-{slot}")
@@ -132,11 +132,11 @@ async def test_a_node_starts_when_its_pod_runs(any_place: Place, tmp_path: Path)
         await cluster.start(pod)
         await _event(process, job.job_id, "node_started")
         await cluster.end(pod)
-        ended = await process.ended(job.job_id)
+        container_end = await process.ended(job.job_id)
         await process.stop()
 
     assert "node_started" not in before
-    assert ended.status == "completed"
+    assert container_end.status == "completed"
 
 
 async def test_a_run_that_is_killed_finds_its_pod_again(place: Place, server: ApiServer, tmp_path: Path) -> None:

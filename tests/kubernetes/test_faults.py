@@ -10,7 +10,7 @@ from tests.handlers.handler_harness import Runner, running
 from tests.kubernetes.api_server import ApiServer
 from tests.kubernetes.conftest import Place
 from windlass.handlers.container import connection, pod_log
-from windlass.handlers.container.handler import ContainerDefaults
+from windlass.handlers.container.handler import ContainerConfig
 
 NODE = {"image": "busybox:1", "command": ["sh", "-c", "true"]}
 PATIENCE_SECONDS = 20.0
@@ -232,7 +232,7 @@ async def test_a_log_that_can_not_be_read_is_said_and_does_no_harm(place: Place,
 
 async def test_a_long_log_is_cut_with_a_note_and_its_end_still_counts(place: Place, server: ApiServer) -> None:
     rules = replace(place.rules, log_bytes_max=2000)
-    async with running(container=ContainerDefaults("kubernetes", rules)) as runner:
+    async with running(container=ContainerConfig("kubernetes", rules)) as runner:
         task = await runner.publish("container", NODE)
         pod = await place.cluster.started()
         log = server.log(pod["metadata"]["name"])
@@ -260,7 +260,7 @@ async def test_an_error_has_the_end_of_the_log(place: Place, server: ApiServer) 
 async def test_requests_keep_the_pace_that_is_set(place: Place, server: ApiServer) -> None:
     rules = replace(place.rules, requests_per_second=10.0, requests_burst=1)
     loop = asyncio.get_running_loop()
-    async with running(container=ContainerDefaults("kubernetes", rules)) as runner:
+    async with running(container=ContainerConfig("kubernetes", rules)) as runner:
         began = loop.time()
         tasks = [await runner.publish("container", NODE) for _ in range(6)]
         await place.cluster.jobs_of(len(tasks))

@@ -8,9 +8,9 @@ from msgspec.structs import replace
 from tests.handlers.handler_harness import running
 from tests.kubernetes.conftest import Place
 from windlass.handlers.container import orphan_cleaner
-from windlass.handlers.container.api import Api
+from windlass.handlers.container.api import KubernetesApi
 from windlass.handlers.container.cluster_config import connect
-from windlass.handlers.container.handler import ContainerDefaults
+from windlass.handlers.container.handler import ContainerConfig
 from windlass.handlers.container.orphan_cleaner import delete_orphans
 
 NODE = {"image": "busybox:1", "command": ["sh", "-c", "true"]}
@@ -29,7 +29,9 @@ async def left_behind(place: Place) -> str:
 async def deleted(place: Place, instance: str = "default", in_seconds: float = HOUR + 60) -> list[str]:
     link = connect(place.rules)
     try:
-        return await delete_orphans(Api(link), instance, datetime.now(UTC) + timedelta(seconds=in_seconds), HOUR)
+        return await delete_orphans(
+            KubernetesApi(link), instance, datetime.now(UTC) + timedelta(seconds=in_seconds), HOUR
+        )
     finally:
         await link.aclose()
 
@@ -66,7 +68,7 @@ async def test_another_installations_jobs_are_left_alone(any_place: Place) -> No
 async def test_a_job_that_is_taken_over_meanwhile_is_kept(any_place: Place) -> None:
     name = await left_behind(any_place)
     link = connect(any_place.rules)
-    api = Api(link)
+    api = KubernetesApi(link)
     (job,) = (await api.jobs("default", "")).items
     await api.follow(name)
     is_deleted = await api.delete(name, job.metadata.uid, job.metadata.resource_version)
@@ -78,7 +80,7 @@ async def test_a_job_that_is_taken_over_meanwhile_is_kept(any_place: Place) -> N
 
 async def test_following_goes_on_while_a_container_runs(any_place: Place) -> None:
     rules = replace(any_place.rules, reconcile_seconds=1)
-    async with running(container=ContainerDefaults("kubernetes", rules)) as runner:
+    async with running(container=ContainerConfig("kubernetes", rules)) as runner:
         task = await runner.publish("container", NODE)
         pod = await any_place.cluster.started()
         await runner.started(task)

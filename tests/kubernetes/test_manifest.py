@@ -10,19 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.core.errors import ParamsInvalid
-from windlass.handlers.container.connection import Pace
-from windlass.handlers.container.handler import ContainerDefaults, container_handler
-from windlass.handlers.container.identity import Identity, as_label
-from windlass.handlers.container.manifest import KubernetesRules, NotAllowed, build
-from windlass.handlers.container.params import Order, bytes_of, result_of, seconds_of
-from windlass.handlers.container.pods import Pod, stuck, taken_away
+from windlass.handlers.container.connection import RequestRateLimiter
+from windlass.handlers.container.handler import ContainerConfig, container_handler
+from windlass.handlers.container.identity import AttemptIdentity, as_label
+from windlass.handlers.container.manifest import KubernetesConfig, NotAllowed, build
+from windlass.handlers.container.params import ContainerParams, bytes_of, result_of, seconds_of
+from windlass.handlers.container.pods import Pod, disruption_error, start_error
 
 NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 LABEL = re.compile(r"([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?")
-RULES = KubernetesRules()
+RULES = KubernetesConfig()
 
 identities = st.builds(
-    Identity,
+    AttemptIdentity,
     job_id=st.text(min_size=1, max_size=80),
     node_id=st.text(min_size=1, max_size=80),
     index=st.integers(0, 10**6),
@@ -31,24 +31,24 @@ identities = st.builds(
 )
 
 
-def read(**params: Any) -> Order:
+def read(**params: Any) -> ContainerParams:
     """The order as the handler reads it."""
-    handler = container_handler({}, ContainerDefaults())
-    return Order(**handler.check(msgspec.json.encode({"image": "busybox", **params})))
+    handler = container_handler({}, ContainerConfig())
+    return ContainerParams(**handler.check(msgspec.json.encode({"image": "busybox", **params})))
 
 
-def built(rules: KubernetesRules = RULES, **params: Any) -> Any:
-    return build(read(**params), Identity("job", "node", 0, 1, "key"), rules, 60.0).body
+def built(rules: KubernetesConfig = RULES, **params: Any) -> Any:
+    return build(read(**params), AttemptIdentity("job", "node", 0, 1, "key"), rules, 60.0).body
 
 
 @given(identities)
-def test_every_task_has_a_name_and_labels_that_a_cluster_takes(identity: Identity) -> None:
+def test_every_task_has_a_name_and_labels_that_a_cluster_takes(identity: AttemptIdentity) -> None:
     assert NAME.fullmatch(identity.name)
     assert all(LABEL.fullmatch(value) for value in identity.labels.values())
 
 
 @given(identities, identities)
-def test_two_attempts_never_share_a_name(one: Identity, other: Identity) -> None:
+def test_two_attempts_never_share_a_name(one: AttemptIdentity, other: AttemptIdentity) -> None:
     assert (one.name == other.name) == (one.text == other.text)
 
 
@@ -60,7 +60,7 @@ def test_any_text_becomes_a_label(text: str) -> None:
 def test_the_labels_of_a_scheduled_run_are_its_workflow_and_its_slot() -> None:
     slot = datetime(2026, 11, 16, 3, 0, tzinfo=timezone(timedelta(hours=1)))
 
-    labels = Identity("job", "node", 0, 1, "key", "nightly", slot).labels
+    labels = AttemptIdentity("job", "node", 0, 1, "key", "nightly", slot).labels
 
     assert (labels["run-id"], labels["scheduled-at"]) == ("nightly-2026-11-16T02-00-00Z", "2026-11-16T02-00-00Z")
 
@@ -140,7 +140,10 @@ def test_a_whole_pod_is_taken_as_it_is_where_that_is_allowed() -> None:
     given = {"containers": [{"name": "work", "image": "x", "env": [{"name": "A", "value": "1"}]}], "hostNetwork": True}
 
     body = build(
-        Order(pod_spec=given), Identity("job", "node", 0, 1, "key"), KubernetesRules(allow_pod_spec=True), 60.0
+        ContainerParams(pod_spec=given),
+        AttemptIdentity("job", "node", 0, 1, "key"),
+        KubernetesConfig(allow_pod_spec=True),
+        60.0,
     ).body
 
     pod = body["spec"]["template"]["spec"]
@@ -205,13 +208,13 @@ def pod(**status: Any) -> Pod:
     ],
 )
 def test_the_clusters_reasons_are_told_from_the_programs(status: dict[str, Any], type_: str | None) -> None:
-    assert getattr(taken_away(pod(**status)), "type", None) == type_
+    assert getattr(disruption_error(pod(**status)), "type", None) == type_
 
 
 def test_a_waiting_init_container_holds_up_the_pod() -> None:
     waiting = {"name": "init", "state": {"waiting": {"reason": "ErrImagePull", "message": "no such image"}}}
 
-    error = stuck(pod(phase="Pending", initContainerStatuses=[waiting]))
+    error = start_error(pod(phase="Pending", initContainerStatuses=[waiting]))
 
     assert "no such image" in str(error)
 
@@ -222,7 +225,7 @@ def test_root_where_it_is_not_allowed_names_the_way_out() -> None:
         "message": "container has runAsNonRoot and image will run as root",
     }
 
-    error = stuck(pod(containerStatuses=[{"name": "main", "state": {"waiting": reason}}]))
+    error = start_error(pod(containerStatuses=[{"name": "main", "state": {"waiting": reason}}]))
 
     assert "kubernetes.allow_root" in str(error)
 
@@ -232,7 +235,7 @@ def test_no_window_sees_more_requests_than_burst_and_rate_allow(
     gaps: list[float], burst: int, per_second: float
 ) -> None:
     clock = [0.0]
-    pace = Pace(per_second, burst, lambda: clock[0])
+    pace = RequestRateLimiter(per_second, burst, lambda: clock[0])
     sent: list[float] = []
     for gap in gaps:
         clock[0] += gap

@@ -20,8 +20,8 @@ from windlass.ports.artifacts import Artifacts
 from windlass.ports.broker import Report
 from windlass.stores.artifacts.folder import FolderArtifacts
 from windlass.stores.artifacts.s3 import S3Artifacts
-from windlass.worker.child_processes import Children
-from windlass.worker.context import Resources
+from windlass.worker.child_processes import ChildProcesses
+from windlass.worker.context import SharedResources
 from windlass.worker.executor import Executor, ExecutorContext
 from windlass.worker.large_values import LargeValues
 
@@ -275,13 +275,13 @@ async def test_a_thread_that_got_large_values_and_is_stuck_is_replaced(store: Fo
 async def test_a_cancel_before_storing_even_began_ends_the_attempt_at_once(store: FolderArtifacts) -> None:
     reports: list[Report] = []
     ended = asyncio.Event()
-    children = Children(1, 60.0, "w", {})
+    children = ChildProcesses(1, 60.0, "w", {})
     around = ExecutorContext(
         worker_id="w",
         registry=registry(*GIVERS),
         clock=LoopClock(),
         random=Random(1),
-        resources=Resources(),
+        resources=SharedResources(),
         isolation=children,
         on_finished=lambda report: (reports.append(report), ended.set())[0],
         on_started=lambda announcements: None,

@@ -13,10 +13,10 @@ class DatabaseUnavailable(RetryableError):
         self.code = code
 
 
-class QueryStopped(RetryableError):
+class QueryCanceled(RetryableError):
     """The server stopped a statement: its time was over, or somebody cancelled it."""
 
-    type = "query_stopped"
+    type = "query_canceled"
 
 
 class DatabaseRefused(FatalError):

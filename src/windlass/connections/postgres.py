@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 import msgspec
 
-from windlass.connections.failures import DatabaseRefused, DatabaseUnavailable, QueryStopped
+from windlass.connections.failures import DatabaseRefused, DatabaseUnavailable, QueryCanceled
 
 # Connections of one process to one named database.
 CONNECTIONS_MAX = 10
@@ -33,13 +33,13 @@ _OFFSET_HOURS = re.compile(r"T.*[+-]\d\d$")
 _PASSING = re.compile(r"08...|53...|57P0[1235]|58...|40001|40P01|55P03|25006")
 
 
-class Rows(Protocol):
+class PostgresCursor(Protocol):
     """A cursor: the rows of a statement, some at a time."""
 
     async def fetch(self, count: int) -> Sequence[Any]: ...
 
 
-class Statement(Protocol):
+class PreparedStatement(Protocol):
     """A statement that the server has read."""
 
     def get_attributes(self) -> Sequence[Any]: ...
@@ -48,12 +48,12 @@ class Statement(Protocol):
 
     def get_statusmsg(self) -> str | None: ...
 
-    async def cursor(self, *values: object) -> Rows: ...
+    async def cursor(self, *values: object) -> PostgresCursor: ...
 
     async def fetch(self, *values: object) -> Sequence[Any]: ...
 
 
-class Session(Protocol):
+class PostgresConnection(Protocol):
     """A connection; what it raises are the driver's errors."""
 
     def get_server_pid(self) -> int: ...
@@ -64,15 +64,15 @@ class Session(Protocol):
 
     async def fetchval(self, sql: str, *values: object) -> Any: ...
 
-    async def prepare(self, sql: str) -> Statement: ...
+    async def prepare(self, sql: str) -> PreparedStatement: ...
 
     def transaction(self, *, isolation: str | None = None) -> AbstractAsyncContextManager[None]: ...
 
 
-class _Pool(Protocol):
-    def acquire(self, *, timeout: float) -> Awaitable[Session]: ...
+class ConnectionPool(Protocol):
+    def acquire(self, *, timeout: float) -> Awaitable[PostgresConnection]: ...
 
-    async def release(self, connection: Session, *, timeout: float | None = None) -> None: ...
+    async def release(self, connection: PostgresConnection, *, timeout: float | None = None) -> None: ...
 
     async def close(self) -> None: ...
 
@@ -86,12 +86,12 @@ class PostgresDatabase:
         self.name = name
         self._url = url
         self._opening = asyncio.Lock()
-        self._pool: _Pool | None = None
+        self._pool: ConnectionPool | None = None
         # Server processes whose sessions are not as they began. The driver would reset each of them each time.
         self._changed: set[int] = set()
 
     @asynccontextmanager
-    async def session(self, *, runs_any: bool = False) -> AsyncGenerator[Session]:
+    async def session(self, *, runs_any: bool = False) -> AsyncGenerator[PostgresConnection]:
         """A connection for a while; errors of the database inside are translated. A cancel stops its statement.
 
         With `runs_any` whatever statements leave behind in it (settings, locks) is undone before others get it.
@@ -106,7 +106,7 @@ class PostgresDatabase:
             finally:
                 await pool.release(connection, timeout=CANCEL_SECONDS_MAX)
 
-    async def statement(self, session: Session, sql: str) -> Statement | None:
+    async def statement(self, session: PostgresConnection, sql: str) -> PreparedStatement | None:
         """The statement of a text; None when it holds several, which can only be run whole."""
         try:
             return await session.prepare(sql)
@@ -140,13 +140,13 @@ class PostgresDatabase:
             what = str(error) or "no answer in time"
             raise DatabaseUnavailable(self._said(f"cannot be reached: {what}")) from None
 
-    async def _opened(self) -> _Pool:
+    async def _opened(self) -> ConnectionPool:
         async with self._opening:
             if self._pool is None:
                 self._pool = await _pool(self._url, self._reset)
             return self._pool
 
-    async def _acquired(self, pool: _Pool) -> Session:
+    async def _acquired(self, pool: ConnectionPool) -> PostgresConnection:
         try:
             return await pool.acquire(timeout=WAIT_SECONDS_MAX)
         except (ValueError, TypeError):
@@ -161,13 +161,13 @@ class PostgresDatabase:
             await connection.execute(connection.get_reset_query())
             self._changed.discard(process)
 
-    def _translated(self, error: asyncpg.PostgresError) -> DatabaseRefused | DatabaseUnavailable | QueryStopped:
+    def _translated(self, error: asyncpg.PostgresError) -> DatabaseRefused | DatabaseUnavailable | QueryCanceled:
         code = str(getattr(error, "sqlstate", "") or "")
         detail = str(getattr(error, "detail", "") or "")[:DETAIL_CHARS_MAX]
         text = self._said(f"{error}".splitlines()[0] if str(error) else type(error).__name__)
         text += f" ({detail})" if detail else ""
         if code == QUERY_CANCELLED:
-            return QueryStopped(text)
+            return QueryCanceled(text)
         kind = DatabaseUnavailable if _PASSING.fullmatch(code) else DatabaseRefused
         return kind(text, code=code)
 
@@ -177,7 +177,7 @@ class PostgresDatabase:
         return f"{self.name}: {text}"
 
 
-async def _pool(url: str, reset: Callable[[Any], Awaitable[None]]) -> _Pool:
+async def _pool(url: str, reset: Callable[[Any], Awaitable[None]]) -> ConnectionPool:
     open_pool = cast("Any", asyncpg).create_pool
     pool = await open_pool(
         url,
@@ -190,7 +190,7 @@ async def _pool(url: str, reset: Callable[[Any], Awaitable[None]]) -> _Pool:
         # A text without a zone means the same on every server.
         server_settings={"application_name": "windlass", "TimeZone": "UTC", "DateStyle": "ISO"},
     )
-    return cast("_Pool", pool)
+    return cast("ConnectionPool", pool)
 
 
 async def _prepare(connection: Any) -> None:

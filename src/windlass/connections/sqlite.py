@@ -34,7 +34,7 @@ Result = TypeVar("Result")
 _PASSING = (apsw.BusyError, apsw.LockedError, apsw.FullError, apsw.IOError, apsw.ProtocolError, apsw.NoMemError)
 
 
-class Rows(Protocol):
+class SqliteCursor(Protocol):
     """The answer to a statement."""
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]: ...
@@ -46,12 +46,12 @@ class Rows(Protocol):
     def close(self, force: bool = False, /) -> None: ...
 
 
-class Connection(Protocol):
+class SqliteConnection(Protocol):
     """A connection; what it raises are apsw's errors."""
 
-    def execute(self, sql: str, values: Sequence[Any] | Mapping[str, Any] | None = None, /) -> Rows: ...
+    def execute(self, sql: str, values: Sequence[Any] | Mapping[str, Any] | None = None, /) -> SqliteCursor: ...
 
-    def executemany(self, sql: str, values: Sequence[Sequence[Any]], /) -> Rows: ...
+    def executemany(self, sql: str, values: Sequence[Sequence[Any]], /) -> SqliteCursor: ...
 
     def cursor(self) -> Any: ...
 
@@ -65,15 +65,15 @@ class Connection(Protocol):
     def in_transaction(self) -> bool: ...
 
 
-class Session:
+class SqliteSession:
     """A seat at the database: a connection, opened at its first use, and whether its work is still wanted."""
 
     def __init__(self) -> None:
         self.is_wanted: Callable[[], bool] = _always
         self._busy_since = 0.0
-        self._connection: Connection | None = None
+        self._connection: SqliteConnection | None = None
 
-    def connect(self, path: Path) -> Connection:
+    def connect(self, path: Path) -> SqliteConnection:
         """The connection; apsw's errors when it cannot be opened."""
         if self._connection is None:
             opened = apsw.Connection(str(path))
@@ -81,7 +81,7 @@ class Session:
             opened.limit(apsw.SQLITE_LIMIT_ATTACHED, 0)
             opened.set_busy_handler(self._goes_on_waiting)
             opened.set_progress_handler(lambda: not self.is_wanted(), STEPS_BETWEEN_LOOKS)
-            self._connection = cast("Connection", opened)
+            self._connection = cast("SqliteConnection", opened)
         return self._connection
 
     def close(self) -> None:
@@ -100,10 +100,10 @@ class Session:
         return True
 
 
-class Wish(Struct, frozen=True):
+class QueuedWrite(Struct, frozen=True):
     """A write that waits for its turn, and where its outcome goes."""
 
-    operation: Callable[[Connection], Any]
+    operation: Callable[[SqliteConnection], Any]
     outcome: "asyncio.Future[Any]"
 
 
@@ -115,17 +115,17 @@ class SqliteDatabase:
         self._path = path
         self._threads = ThreadPoolExecutor(CONNECTIONS_MAX, "windlass-sqlite")
         self._seats = asyncio.Semaphore(CONNECTIONS_MAX)
-        self._idle: list[Session] = []
-        self._wishes: deque[Wish] = deque()
+        self._idle: list[SqliteSession] = []
+        self._wishes: deque[QueuedWrite] = deque()
         self._writing: asyncio.Task[None] | None = None
         self._is_closed = False
 
     async def run(
-        self, operation: Callable[[Connection], Result], is_wanted: Callable[[], bool] | None = None
+        self, operation: Callable[[SqliteConnection], Result], is_wanted: Callable[[], bool] | None = None
     ) -> Result:
         """Run the operation in a thread. Cancelled or no longer wanted, it stops and leaves no transaction behind."""
         await self._seats.acquire()
-        session = self._idle.pop() if self._idle else Session()
+        session = self._idle.pop() if self._idle else SqliteSession()
         session.is_wanted = is_wanted or _always
         running = asyncio.get_running_loop().run_in_executor(self._threads, self._work, session, operation)
         running.add_done_callback(lambda _: self._give_back(session))
@@ -136,9 +136,9 @@ class SqliteDatabase:
             await asyncio.wait((running,))
             raise
 
-    async def write(self, operation: Callable[[Connection], Result]) -> Result:
+    async def write(self, operation: Callable[[SqliteConnection], Result]) -> Result:
         """Run the operation in a transaction, which it may share with others; what it raises undoes it alone."""
-        wish = Wish(operation, asyncio.get_running_loop().create_future())
+        wish = QueuedWrite(operation, asyncio.get_running_loop().create_future())
         self._wishes.append(wish)
         if self._writing is None or self._writing.done():
             self._writing = asyncio.create_task(self._write_all())
@@ -174,14 +174,14 @@ class SqliteDatabase:
                 else:
                     wish.outcome.set_result(outcome)
 
-    def _write_group(self, group: Sequence[Wish], connection: Connection) -> list[object]:
+    def _write_group(self, group: Sequence[QueuedWrite], connection: SqliteConnection) -> list[object]:
         # A transaction that may write from its beginning never meets a lock half way.
         connection.execute("begin immediate")
         outcomes = [self._written(wish, connection) for wish in group]
         connection.execute("commit")
         return outcomes
 
-    def _written(self, wish: Wish, connection: Connection) -> object:
+    def _written(self, wish: QueuedWrite, connection: SqliteConnection) -> object:
         """What the operation returns, or the error that undid it; raises when all of the group is undone."""
         if wish.outcome.cancelled():
             return None
@@ -198,7 +198,7 @@ class SqliteDatabase:
         connection.execute("release wish")
         return outcome
 
-    def _work(self, session: Session, operation: Callable[[Connection], Result]) -> Result:
+    def _work(self, session: SqliteSession, operation: Callable[[SqliteConnection], Result]) -> Result:
         with translated(self.name):
             connection = session.connect(self._path)
             try:
@@ -207,7 +207,7 @@ class SqliteDatabase:
                 if connection.in_transaction:
                     connection.execute("rollback")
 
-    def _give_back(self, session: Session) -> None:
+    def _give_back(self, session: SqliteSession) -> None:
         session.is_wanted = _always
         if self._is_closed:
             session.close()
@@ -224,7 +224,7 @@ def _never() -> bool:
     return False
 
 
-def _is_any_wanted(group: Sequence[Wish]) -> bool:
+def _is_any_wanted(group: Sequence[QueuedWrite]) -> bool:
     return not all(wish.outcome.cancelled() for wish in group)
 
 

@@ -7,9 +7,9 @@ from windlass.connections.folder import Folder
 from windlass.connections.named import Connections
 from windlass.connections.secrets import Secrets
 from windlass.handlers import echo, fail, python, sleep
-from windlass.handlers.container.handler import ContainerDefaults, container_handler
+from windlass.handlers.container.handler import ContainerConfig, container_handler
 from windlass.handlers.http import http_handler
-from windlass.handlers.llm import LlmDefaults, llm_handler
+from windlass.handlers.llm import LlmConfig, llm_handler
 from windlass.handlers.postgres import postgres_handler
 from windlass.handlers.shell import shell_handler
 from windlass.handlers.sqlite import sqlite_handler
@@ -22,14 +22,14 @@ def builtin(
     *,
     allow_private: bool = False,
     environment: Mapping[str, str] | None = None,
-    llm: LlmDefaults | None = None,
-    container: ContainerDefaults | None = None,
+    llm: LlmConfig | None = None,
+    container: ContainerConfig | None = None,
     connections: Connections | None = None,
     secrets: Secrets | None = None,
 ) -> dict[str, Handler]:
     """All of them, by name. `environment` is the worker's own, of which commands see the harmless part."""
     http = http_handler(allow_private)
-    model = llm_handler(allow_private, llm or LlmDefaults())
+    model = llm_handler(allow_private, llm or LlmConfig())
     databases = connections or Connections({}, Folder(Path()))
     return {
         **collect(echo),
@@ -38,7 +38,7 @@ def builtin(
         **collect(python),
         "http": http,
         "call_external_service": http,
-        "container": container_handler(environment or {}, container or ContainerDefaults()),
+        "container": container_handler(environment or {}, container or ContainerConfig()),
         "llm": model,
         "llm_service": model,
         "postgres": postgres_handler(databases),

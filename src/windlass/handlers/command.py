@@ -20,7 +20,7 @@ LINGER_SECONDS = 0.2
 TERMINATE_SECONDS = 3.0
 
 
-class ExitCode(RetryableError):
+class ExitCodeError(RetryableError):
     """The command ended with a code that does not mean success."""
 
     type = "exit_code"
@@ -32,7 +32,7 @@ class CommandUnusable(FatalError):
     type = "command_unusable"
 
 
-class Tail:
+class OutputTail:
     """The end of a stream, up to a bound; its lines also go to the log."""
 
     def __init__(self, ctx: Context, level: str) -> None:
@@ -102,9 +102,11 @@ async def start(
         raise CommandUnusable(f"{arguments[0]!r} cannot be run: {error}") from None
 
 
-async def outputs(ctx: Context, running: asyncio.subprocess.Process, stdin: str | None = None) -> tuple[Tail, Tail]:
+async def outputs(
+    ctx: Context, running: asyncio.subprocess.Process, stdin: str | None = None
+) -> tuple[OutputTail, OutputTail]:
     """What the command writes until it ends: to its log as it comes, and the end of each stream."""
-    stdout, stderr = Tail(ctx, "info"), Tail(ctx, "error")
+    stdout, stderr = OutputTail(ctx, "info"), OutputTail(ctx, "error")
     assert running.stdout is not None
     assert running.stderr is not None
     streams = {asyncio.create_task(stdout.read(running.stdout)), asyncio.create_task(stderr.read(running.stderr))}

@@ -24,7 +24,7 @@ class BearerAuth(Struct, frozen=True, tag="bearer", forbid_unknown_fields=True):
     token: str
 
 
-class Wanted(Struct, frozen=True):
+class HttpParams(Struct, frozen=True):
     """A request as the author described it."""
 
     url: str
@@ -60,7 +60,7 @@ def http_handler(allow_private: bool) -> Handler:
         if sum(given is not None for given in (json, data, body)) > 1:
             raise ParamsInvalid("give only one of 'json', 'data' and 'body'")
         expected = [expected_status] if isinstance(expected_status, int) else expected_status or []
-        wanted = Wanted(
+        wanted = HttpParams(
             url=url,
             method=method.upper(),
             params=params or {},

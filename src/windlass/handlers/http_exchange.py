@@ -14,7 +14,7 @@ import httpx2
 import msgspec
 
 from windlass.core.errors import FatalError, ParamsInvalid, RetryableError
-from windlass.handlers.http import BasicAuth, Wanted
+from windlass.handlers.http import BasicAuth, HttpParams
 from windlass.handlers.network_guard import GuardedTransport
 from windlass.ports.handler import Context
 
@@ -50,7 +50,7 @@ class StatusFinal(FatalError):
     type = "http_status"
 
 
-class Unreachable(RetryableError):
+class ConnectionFailed(RetryableError):
     """The request got no answer."""
 
     type = "connection_failed"
@@ -62,13 +62,13 @@ class BodyInvalid(RetryableError):
     type = "body_invalid"
 
 
-class AnswerRefused(FatalError):
+class ResponseRejected(FatalError):
     """The answer is larger, or redirects more often, than is acceptable."""
 
-    type = "answer_refused"
+    type = "response_rejected"
 
 
-async def exchange(ctx: Context, wanted: Wanted, allow_private: bool) -> Any:
+async def exchange(ctx: Context, wanted: HttpParams, allow_private: bool) -> Any:
     """Make the request and return what the body says; `ctx.meta` gets the status, headers and time taken."""
     client = shared_client(ctx, allow_private)
     began = perf_counter()
@@ -92,7 +92,7 @@ def shared_client(ctx: Context, allow_private: bool) -> httpx2.AsyncClient:
 
 
 @contextmanager
-def translated(wanted: Wanted) -> Generator[None]:
+def translated(wanted: HttpParams) -> Generator[None]:
     """The client's errors as those of the handler: what cannot be sent, what got no answer, what cannot be read."""
     try:
         yield
@@ -102,10 +102,10 @@ def translated(wanted: Wanted) -> Generator[None]:
         raise BodyInvalid(f"{wanted.method} {shown(wanted.url)}: {error}") from None
     except httpx2.TransportError as error:
         what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        raise Unreachable(f"{wanted.method} {shown(wanted.url)} got no answer ({what})") from None
+        raise ConnectionFailed(f"{wanted.method} {shown(wanted.url)} got no answer ({what})") from None
 
 
-async def deliver(client: httpx2.AsyncClient, wanted: Wanted) -> None:
+async def deliver(client: httpx2.AsyncClient, wanted: HttpParams) -> None:
     """Make a request whose answer matters only by its status. A redirect is none: it would lose the body on its way."""
     with translated(wanted):
         response = await client.send(request_of(client, wanted), stream=True)
@@ -129,7 +129,7 @@ def guarded_client(allow_private: bool) -> httpx2.AsyncClient:
     )
 
 
-def request_of(client: httpx2.AsyncClient, wanted: Wanted) -> httpx2.Request:
+def request_of(client: httpx2.AsyncClient, wanted: HttpParams) -> httpx2.Request:
     """The request that the author described; ParamsInvalid when there is none such."""
     if not _METHOD.fullmatch(wanted.method):
         raise ParamsInvalid(f"method {wanted.method!r} is none: use GET, POST, PUT, PATCH, DELETE or the like")
@@ -174,12 +174,12 @@ async def _answer(client: httpx2.AsyncClient, request: httpx2.Request) -> tuple[
         finally:
             await response.aclose()
         request = _followed(request, response.next_request)
-    raise AnswerRefused(f"{shown(str(request.url))}: more than {REDIRECTS_MAX} redirects")
+    raise ResponseRejected(f"{shown(str(request.url))}: more than {REDIRECTS_MAX} redirects")
 
 
 def _followed(request: httpx2.Request, following: httpx2.Request) -> httpx2.Request:
     if following.url.scheme not in SCHEMES:
-        raise AnswerRefused(f"{shown(str(request.url))} redirects to {shown(str(following.url))}, which is not HTTP")
+        raise ResponseRejected(f"{shown(str(request.url))} redirects to {shown(str(following.url))}, which is not HTTP")
     was, now = request.url, following.url
     if (was.scheme, was.host, was.port) != (now.scheme, now.host, now.port):
         for name in [name for name in following.headers if name.lower() not in HEADERS_FOLLOWING]:
@@ -194,11 +194,11 @@ async def body_of(response: httpx2.Response) -> bytes:
     async for part in response.aiter_bytes():
         parts += part
         if len(parts) > BODY_BYTES_MAX:
-            raise AnswerRefused(f"{shown(str(response.url))}: the body exceeds {BODY_BYTES_MAX} bytes")
+            raise ResponseRejected(f"{shown(str(response.url))}: the body exceeds {BODY_BYTES_MAX} bytes")
     return bytes(parts)
 
 
-def _value(wanted: Wanted, response: httpx2.Response, body: bytes, text: str) -> Any:
+def _value(wanted: HttpParams, response: httpx2.Response, body: bytes, text: str) -> Any:
     if not _JSON_TYPE.match(response.headers.get("content-type", "")):
         return text
     if not body.strip():
@@ -209,7 +209,7 @@ def _value(wanted: Wanted, response: httpx2.Response, body: bytes, text: str) ->
         raise BodyInvalid(f"{wanted.method} {shown(wanted.url)}: the body is no JSON: {error}") from None
 
 
-def status_error(wanted: Wanted, response: httpx2.Response, text: str) -> RetryableError | FatalError:
+def status_error(wanted: HttpParams, response: httpx2.Response, text: str) -> RetryableError | FatalError:
     """What an answer other than the hoped for means: whether another attempt may get a better one."""
     status = response.status_code
     said = text.strip()[:BODY_SHOWN_CHARS]

@@ -11,14 +11,14 @@ from windlass.ports.handler_declaration import declared, handler
 TIMEOUT_SECONDS = 120.0
 
 
-class LlmDefaults(Struct, frozen=True):
+class LlmConfig(Struct, frozen=True):
     """The server that nodes use which name none, and its key, which is sent to no other server."""
 
     base_url: str | None = None
     api_key: str | None = None
 
 
-class Asked(Struct, frozen=True):
+class ChatParams(Struct, frozen=True):
     """A question as the author described it."""
 
     base_url: str | None
@@ -30,7 +30,7 @@ class Asked(Struct, frozen=True):
     timeout_seconds: float
 
 
-def llm_handler(allow_private: bool, defaults: LlmDefaults) -> Handler:
+def llm_handler(allow_private: bool, defaults: LlmConfig) -> Handler:
     """The `llm` handler; `allow_private` lets it reach loopback and private addresses, never metadata."""
 
     @handler("llm")
@@ -66,7 +66,7 @@ def llm_handler(allow_private: bool, defaults: LlmDefaults) -> Handler:
             "stream_options": {"include_usage": True} if stream else None,
             **(extra or {}),
         }
-        asked = Asked(
+        asked = ChatParams(
             base_url=base_url,
             api_key=api_key,
             headers=headers or {},

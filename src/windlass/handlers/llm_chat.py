@@ -12,13 +12,13 @@ from msgspec import Struct
 
 from windlass.core.errors import FatalError, ParamsInvalid, RetryableError
 from windlass.handlers.event_stream import EventReader
-from windlass.handlers.http import Wanted
+from windlass.handlers.http import HttpParams
 from windlass.handlers.http_exchange import (
     BODY_BYTES_MAX,
     BODY_SHOWN_CHARS,
     RETRYABLE,
-    AnswerRefused,
     BodyInvalid,
+    ResponseRejected,
     StatusFinal,
     StatusRetryable,
     body_of,
@@ -29,7 +29,7 @@ from windlass.handlers.http_exchange import (
     text_of,
     translated,
 )
-from windlass.handlers.llm import Asked, LlmDefaults
+from windlass.handlers.llm import ChatParams, LlmConfig
 from windlass.ports.handler import Context
 
 PATH = "/chat/completions"
@@ -67,35 +67,35 @@ class ReplyInvalid(RetryableError):
     type = "reply_invalid"
 
 
-class Words(Struct, frozen=True):
+class ChatMessage(Struct, frozen=True):
     """A message, or what a chunk adds to it."""
 
     content: str | list[dict[str, Any]] | None = None
     refusal: str | None = None
 
 
-class Choice(Struct, frozen=True):
+class ChatChoice(Struct, frozen=True):
     """One of the model's answers; the first is the one that counts."""
 
     index: int = 0
-    message: Words | None = None
-    delta: Words | None = None
+    message: ChatMessage | None = None
+    delta: ChatMessage | None = None
     finish_reason: str | None = None
 
 
-class Completion(Struct, frozen=True):
+class ChatCompletion(Struct, frozen=True):
     """A whole answer, or a chunk of a stream."""
 
-    choices: list[Choice] | None = None
+    choices: list[ChatChoice] | None = None
     model: str | None = None
     usage: dict[str, Any] | None = None
     error: Any = None
 
 
-class Reply:
+class ChatReply:
     """What the model said so far. Lines go to the log as they are completed, if it is given."""
 
-    def __init__(self, ctx: Context, hidden: "Hidden", logs: bool) -> None:
+    def __init__(self, ctx: Context, hidden: "SecretRedactor", logs: bool) -> None:
         self.finish_reason: str | None = None
         self.refusal = ""
         self.model: str | None = None
@@ -111,7 +111,7 @@ class Reply:
         """All of the text."""
         return self._hidden("".join(self._parts))
 
-    def add(self, completion: Completion) -> None:
+    def add(self, completion: ChatCompletion) -> None:
         """Take in an answer or a chunk of one."""
         if completion.model:
             self.model = self._hidden(completion.model[:NAME_CHARS_MAX])
@@ -145,7 +145,7 @@ class Reply:
             self.end_line()
 
 
-class Hidden:
+class SecretRedactor:
     """Takes secrets out of texts: servers like to repeat keys in their errors."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
@@ -158,12 +158,12 @@ class Hidden:
         return text
 
 
-async def converse(ctx: Context, asked: Asked, defaults: LlmDefaults, allow_private: bool) -> dict[str, Any]:
+async def converse(ctx: Context, asked: ChatParams, defaults: LlmConfig, allow_private: bool) -> dict[str, Any]:
     """Ask, and return what the model said; `ctx.meta` gets the usage, the model and the time taken."""
     validator = _validator(asked.json_schema) if asked.json_schema is not None else None
     wanted, hidden = _wanted(asked, defaults)
     client = shared_client(ctx, allow_private)
-    reply = Reply(ctx, hidden, asked.streams)
+    reply = ChatReply(ctx, hidden, asked.streams)
     began = perf_counter()
     with translated(wanted):
         # Redirects are not followed: a server that moved is a setting to change, and the key goes nowhere else.
@@ -187,7 +187,7 @@ async def converse(ctx: Context, asked: Asked, defaults: LlmDefaults, allow_priv
     return output if validator is None else {**output, "json": _parsed(reply, validator)}
 
 
-def _wanted(asked: Asked, defaults: LlmDefaults) -> tuple[Wanted, Hidden]:
+def _wanted(asked: ChatParams, defaults: LlmConfig) -> tuple[HttpParams, SecretRedactor]:
     base_url = (asked.base_url or defaults.base_url or "").strip()
     if not base_url:
         raise ParamsInvalid("base_url is missing: give it, as in https://host/v1, or set llm.base_url")
@@ -202,7 +202,7 @@ def _wanted(asked: Asked, defaults: LlmDefaults) -> tuple[Wanted, Hidden]:
     secrets = [value.removeprefix("Bearer ") for name, value in headers.items() if _SECRET_HEADER.search(name)]
     path, mark, query = base_url.partition("?")
     path = path.rstrip("/")
-    wanted = Wanted(
+    wanted = HttpParams(
         url=(path if path.endswith(PATH) else path + PATH) + mark + query,
         method="POST",
         params={},
@@ -213,7 +213,7 @@ def _wanted(asked: Asked, defaults: LlmDefaults) -> tuple[Wanted, Hidden]:
         auth=None,
         expected=(),
     )
-    return wanted, Hidden(secrets)
+    return wanted, SecretRedactor(secrets)
 
 
 def _is_same_server(base_url: str, known: str | None) -> bool:
@@ -227,13 +227,13 @@ def _is_same_server(base_url: str, known: str | None) -> bool:
     return (one.scheme, one.host, one.port) == (other.scheme, other.host, other.port)
 
 
-async def _read_stream(wanted: Wanted, hidden: Hidden, response: httpx2.Response, reply: Reply) -> None:
+async def _read_stream(wanted: HttpParams, hidden: SecretRedactor, response: httpx2.Response, reply: ChatReply) -> None:
     reader = EventReader()
     size = 0
     async for part in response.aiter_bytes():
         size += len(part)
         if size > BODY_BYTES_MAX:
-            raise AnswerRefused(f"{_place(wanted)}: the stream exceeds {BODY_BYTES_MAX} bytes")
+            raise ResponseRejected(f"{_place(wanted)}: the stream exceeds {BODY_BYTES_MAX} bytes")
         for data in reader.feed(part):
             if data.strip() == DONE:
                 return
@@ -245,9 +245,9 @@ async def _read_stream(wanted: Wanted, hidden: Hidden, response: httpx2.Response
         raise StreamTruncated(f"{_place(wanted)}: the stream ended in the middle of the answer")
 
 
-def _completion(wanted: Wanted, hidden: Hidden, body: bytes) -> Completion:
+def _completion(wanted: HttpParams, hidden: SecretRedactor, body: bytes) -> ChatCompletion:
     try:
-        found = msgspec.json.decode(body, type=Completion)
+        found = msgspec.json.decode(body, type=ChatCompletion)
     except (msgspec.DecodeError, RecursionError) as error:
         raise BodyInvalid(f"{_place(wanted)}: the answer is no chat completion: {hidden(str(error))}") from None
     if found.error is not None:
@@ -255,7 +255,9 @@ def _completion(wanted: Wanted, hidden: Hidden, body: bytes) -> Completion:
     return found
 
 
-def _refusal(wanted: Wanted, hidden: Hidden, response: httpx2.Response, text: str) -> RetryableError | FatalError:
+def _refusal(
+    wanted: HttpParams, hidden: SecretRedactor, response: httpx2.Response, text: str
+) -> RetryableError | FatalError:
     """What a status means. The server's own words are kept, short."""
     status = response.status_code
     try:
@@ -269,7 +271,7 @@ def _refusal(wanted: Wanted, hidden: Hidden, response: httpx2.Response, text: st
     return _by_status(message, status, retry_after(response.headers))
 
 
-def _failure(wanted: Wanted, hidden: Hidden, error: object) -> RetryableError | FatalError:
+def _failure(wanted: HttpParams, hidden: SecretRedactor, error: object) -> RetryableError | FatalError:
     """An error that the server sent in place of an answer, after it had promised one."""
     said = hidden(_message({"error": error}) or "no reason given").strip()[:BODY_SHOWN_CHARS]
     match error:
@@ -297,7 +299,7 @@ def _message(answer: object) -> str:
             return ""
 
 
-def _parsed(reply: Reply, validator: jsonschema_rs.Validator) -> Any:
+def _parsed(reply: ChatReply, validator: jsonschema_rs.Validator) -> Any:
     text = reply.text
     fenced = _FENCED.fullmatch(text)
     try:
@@ -334,5 +336,5 @@ def _plain(content: str | list[dict[str, Any]] | None) -> str:
     return content or ""
 
 
-def _place(wanted: Wanted) -> str:
+def _place(wanted: HttpParams) -> str:
     return f"{wanted.method} {shown(wanted.url)}"

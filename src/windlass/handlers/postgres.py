@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 
-from windlass.connections.failures import QueryStopped
+from windlass.connections.failures import QueryCanceled
 from windlass.connections.named import Connections
 from windlass.core.errors import ParamsInvalid
 from windlass.core.templates.json_values import is_list, is_mapping, scalar_text
@@ -15,7 +15,7 @@ from windlass.handlers.sql_query import (
     ROWS_MAX,
     ROWS_MAX_LIMIT,
     TIMEOUT_SECONDS,
-    Results,
+    ResultRows,
     json_text,
     output,
     positional,
@@ -26,7 +26,7 @@ from windlass.ports.handler_declaration import declared, handler
 
 # For the types only: the driver is an optional extra.
 if TYPE_CHECKING:
-    from windlass.connections.postgres import PostgresDatabase, Session, Statement
+    from windlass.connections.postgres import PostgresConnection, PostgresDatabase, PreparedStatement
 
 _INTEGERS = frozenset({"int2", "int4", "int8", "oid"})
 _FLOATS = frozenset({"float4", "float8"})
@@ -59,7 +59,7 @@ def postgres_handler(connections: Connections) -> Handler:
             async with asyncio.timeout(seconds):
                 return await _run(database, text, values, rows_max, seconds)
         except TimeoutError:
-            raise QueryStopped(f"{database.name}: the query did not finish within {seconds:g} s") from None
+            raise QueryCanceled(f"{database.name}: the query did not finish within {seconds:g} s") from None
 
     return declared(postgres)
 
@@ -80,11 +80,11 @@ async def _run(
         if not names:
             await statement.fetch(*bound)
             return output([], _count(statement.get_statusmsg()))
-        return await _rows(session, statement, bound, Results(names, rows_max))
+        return await _rows(session, statement, bound, ResultRows(names, rows_max))
 
 
 async def _rows(
-    session: "Session", statement: "Statement", bound: Sequence[object], results: Results
+    session: "PostgresConnection", statement: "PreparedStatement", bound: Sequence[object], results: ResultRows
 ) -> dict[str, Any]:
     # A result too large undoes the statement that brought it.
     async with session.transaction():
@@ -95,7 +95,7 @@ async def _rows(
     return results.output()
 
 
-def _bound(values: Sequence[object], statement: "Statement") -> list[object]:
+def _bound(values: Sequence[object], statement: "PreparedStatement") -> list[object]:
     wanted = statement.get_parameters()
     if len(wanted) != len(values):
         raise ParamsInvalid(f"the query has {len(wanted)} params, but 'params' gives {len(values)}")

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from windlass.handlers.http import Wanted
-from windlass.ports.sender import Outgoing
+from windlass.handlers.http import HttpParams
+from windlass.ports.sender import OutgoingRequest
 
 # For the types only: the client is slow to import.
 if TYPE_CHECKING:
@@ -17,14 +17,14 @@ class GuardedSender:
         self._allow_private = allow_private
         self._client: httpx2.AsyncClient | None = None
 
-    async def send(self, request: Outgoing) -> None:
+    async def send(self, request: OutgoingRequest) -> None:
         """Return once the server has answered with a 2xx."""
         # The client takes 100 ms to import; a worker that sends no requests does not pay for it.
         from windlass.handlers.http_exchange import deliver, guarded_client
 
         if self._client is None:
             self._client = guarded_client(self._allow_private)
-        wanted = Wanted(
+        wanted = HttpParams(
             url=request.url,
             method=request.method,
             params={},

@@ -8,7 +8,7 @@ from typing import Any
 from windlass.core.errors import ParamsInvalid
 from windlass.handlers.command import (
     STDERR_SHOWN_CHARS,
-    ExitCode,
+    ExitCodeError,
     checked_command,
     how_ended,
     outputs,
@@ -45,7 +45,7 @@ def shell_handler(environment: Mapping[str, str]) -> Handler:
         ctx.meta["exit_code"] = code
         if code not in (exit_codes if exit_codes is not None else [0]):
             shown = stderr.text().strip()[-STDERR_SHOWN_CHARS:]
-            raise ExitCode(f"{arguments[0]} {how_ended(code)}" + (f": {shown}" if shown else ""))
+            raise ExitCodeError(f"{arguments[0]} {how_ended(code)}" + (f": {shown}" if shown else ""))
         output = {"exit_code": code, "stdout": stdout.text(), "stderr": stderr.text()}
         return {**output, "truncated": True} if stdout.truncated or stderr.truncated else output
 

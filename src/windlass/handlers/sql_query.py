@@ -71,7 +71,7 @@ def positional(sql: str, params: Mapping[str, object]) -> tuple[str, list[object
     return text, [params[name] for name in numbers]
 
 
-class Results:
+class ResultRows:
     """Rows as JSON, encoded once and counted; ResultTooLarge beyond the bounds."""
 
     def __init__(self, names: Sequence[str], rows_max: int) -> None:

@@ -9,16 +9,16 @@ from typing import Annotated, Any
 import apsw
 from msgspec import Meta
 
-from windlass.connections.failures import QueryStopped
+from windlass.connections.failures import QueryCanceled
 from windlass.connections.named import Connections
-from windlass.connections.sqlite import Connection, Rows
+from windlass.connections.sqlite import SqliteConnection, SqliteCursor
 from windlass.core.errors import ParamsInvalid
 from windlass.core.templates.json_values import available, is_list, is_mapping
 from windlass.handlers.sql_query import (
     ROWS_MAX,
     ROWS_MAX_LIMIT,
     TIMEOUT_SECONDS,
-    Results,
+    ResultRows,
     json_text,
     output,
     query_text,
@@ -58,12 +58,12 @@ def sqlite_handler(connections: Connections) -> Handler:
             async with asyncio.timeout(seconds):
                 return await found.run(lambda session: _run(session, text, values, rows_max))
         except TimeoutError:
-            raise QueryStopped(f"{found.name}: the query did not finish within {seconds:g} s") from None
+            raise QueryCanceled(f"{found.name}: the query did not finish within {seconds:g} s") from None
 
     return declared(sqlite)
 
 
-def _run(connection: Connection, sql: str, values: OutputStore, rows_max: int) -> dict[str, Any]:
+def _run(connection: SqliteConnection, sql: str, values: OutputStore, rows_max: int) -> dict[str, Any]:
     is_several, is_reading = _look(connection, sql, values)
     if is_several and values:
         raise ParamsInvalid("several statements take no params: give each a node, or write the values out")
@@ -84,21 +84,21 @@ def _run(connection: Connection, sql: str, values: OutputStore, rows_max: int) -
     return results.output() if results is not None else output([], connection.total_changes() - before)
 
 
-def _results(cursor: Rows, rows_max: int) -> Results | None:
-    results: Results | None = None
+def _results(cursor: SqliteCursor, rows_max: int) -> ResultRows | None:
+    results: ResultRows | None = None
     for row in cursor:
         if results is None:
-            results = Results([name for name, _ in cursor.get_description()], rows_max)
+            results = ResultRows([name for name, _ in cursor.get_description()], rows_max)
         results.add(row)
     return results
 
 
-def _drained(cursor: Rows) -> None:
+def _drained(cursor: SqliteCursor) -> None:
     for _ in cursor:
         pass
 
 
-def _look(connection: Connection, sql: str, values: OutputStore) -> tuple[bool, bool]:
+def _look(connection: SqliteConnection, sql: str, values: OutputStore) -> tuple[bool, bool]:
     """Whether the text has several statements, and whether the first only reads; nothing is run."""
     seen: list[tuple[str, bool]] = []
 

@@ -21,7 +21,7 @@ from windlass.core.webhooks import (
     key_of,
     signature,
 )
-from windlass.handlers.http import Wanted
+from windlass.handlers.http import HttpParams
 from windlass.handlers.http_exchange import (
     BODY_BYTES_MAX,
     body_of,
@@ -40,7 +40,7 @@ ERROR_CHARS_MAX = 1_000
 ANSWER_BYTES_MAX = 64 << 10
 
 
-class TooSlow(RetryableError):
+class ResponseTimeout(RetryableError):
     """The receiver did not answer in time."""
 
     type = "timeout"
@@ -77,7 +77,7 @@ async def call(ctx: Context, message: Message, allow_private: bool, secrets: Sec
         ctx.meta["delivery"] = msgspec.to_builtins(delivery)
 
 
-def _signed(message: Message, secrets: Secrets, timestamp: int) -> Wanted:
+def _signed(message: Message, secrets: Secrets, timestamp: int) -> HttpParams:
     if not message.id.isascii() or not 0 < len(message.id) <= ID_CHARS_MAX:
         raise ParamsInvalid(f"id {message.id[:50]!r}: use 1 to {ID_CHARS_MAX} ASCII characters")
     moment = datetime.fromtimestamp(timestamp, UTC).isoformat().replace("+00:00", "Z")
@@ -91,7 +91,7 @@ def _signed(message: Message, secrets: Secrets, timestamp: int) -> Wanted:
     }
     if message.secret is not None:
         headers[SIGNATURE_HEADER] = signature(_key(message.secret, secrets), message.id, timestamp, body)
-    return Wanted(
+    return HttpParams(
         url=message.url,
         method="POST",
         params={},
@@ -111,7 +111,7 @@ def _key(name: str, secrets: Secrets) -> bytes:
         raise FatalError(f"the secret {name!r} cannot be used: {error}") from None
 
 
-async def _sent(client: httpx2.AsyncClient, wanted: Wanted) -> tuple[httpx2.Response, bytes]:
+async def _sent(client: httpx2.AsyncClient, wanted: HttpParams) -> tuple[httpx2.Response, bytes]:
     try:
         # The client's own bound is for each step: a receiver that drips its answer could hold on for ever.
         async with asyncio.timeout(wanted.timeout_seconds):
@@ -122,7 +122,7 @@ async def _sent(client: httpx2.AsyncClient, wanted: Wanted) -> tuple[httpx2.Resp
                 finally:
                     await response.aclose()
     except TimeoutError:
-        raise TooSlow(f"POST {shown(wanted.url)} got no answer within {wanted.timeout_seconds:g} s") from None
+        raise ResponseTimeout(f"POST {shown(wanted.url)} got no answer within {wanted.timeout_seconds:g} s") from None
 
 
 def _said(response: httpx2.Response, body: bytes, text: str) -> Any:

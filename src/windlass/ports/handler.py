@@ -90,7 +90,7 @@ class Handler(Struct, frozen=True):
     # An async def without any await runs in one step and needs no task of the loop.
     suspends: bool = True
     # It says itself when its work begins: a machine must be found first, or an image loaded.
-    tells_start: bool = False
+    reports_start: bool = False
 
 
 Registry = Mapping[str, Handler]

@@ -37,7 +37,7 @@ class Signature(Struct, frozen=True):
     takes_rest: bool = False
 
 
-def handler(name: str, *, mode: str | None = None, tells_start: bool = False) -> Callable[[Function], Function]:
+def handler(name: str, *, mode: str | None = None, reports_start: bool = False) -> Callable[[Function], Function]:
     """Declare a function as the handler `name`; the function itself stays as it is.
 
     With `tells_start`, attempts count as started when the function calls `ctx.started()`, not when it is called.
@@ -55,7 +55,7 @@ def handler(name: str, *, mode: str | None = None, tells_start: bool = False) ->
             takes_context=signature.takes_context,
             description=(inspect.getdoc(function) or "")[:DESCRIPTION_CHARS_MAX],
             suspends=any(step.opname == "SEND" for step in dis.get_instructions(function)),
-            tells_start=tells_start,
+            reports_start=reports_start,
         )
         setattr(function, _ATTRIBUTE, declared)
         return function

@@ -5,7 +5,7 @@ from typing import Protocol
 from msgspec import Struct
 
 
-class Outgoing(Struct, frozen=True):
+class OutgoingRequest(Struct, frozen=True):
     """A request with a JSON body."""
 
     method: str
@@ -18,7 +18,7 @@ class Outgoing(Struct, frozen=True):
 class Sender(Protocol):
     """Sends requests. RetryableError when another attempt may succeed, FatalError or ParamsInvalid when none can."""
 
-    async def send(self, request: Outgoing) -> None:
+    async def send(self, request: OutgoingRequest) -> None:
         """Return once the server has accepted the request."""
         ...
 

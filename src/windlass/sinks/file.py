@@ -16,8 +16,8 @@ from windlass.connections.folder import Folder
 from windlass.core.changes import SinkSpec
 from windlass.core.errors import FatalError, RetryableError
 from windlass.ports.sink import SinkReceipt
-from windlass.sinks.formats import Addition, Format, csv_text, json_lines, parquet_file
-from windlass.sinks.rows import OptionsInvalid, Place, options_of, rows_of
+from windlass.sinks.formats import FileUpdate, Format, csv_text, json_lines, parquet_file
+from windlass.sinks.rows import OptionsInvalid, RowSource, options_of, rows_of
 
 LOCK_SECONDS_MAX = 30.0
 LOCK_PAUSE_SECONDS = 0.01
@@ -78,7 +78,7 @@ class FileSink:
     def _write(self, order: SinkSpec, output: Raw, identity: str) -> SinkReceipt:
         options = options_of(order.options, FileOptions)
         form = _form(options)
-        rows = rows_of(output, Place(options.rows, order.path, options.column, options.json_column))
+        rows = rows_of(output, RowSource(options.rows, order.path, options.column, options.json_column))
         path = self._folder.place(options.path)
         run_key = order.run_key or identity
         try:
@@ -138,7 +138,7 @@ def _is_empty(path: Path) -> bool:
     return not path.exists() or path.stat().st_size == 0
 
 
-def _write_file(path: Path, addition: Addition) -> None:
+def _write_file(path: Path, addition: FileUpdate) -> None:
     if addition.is_whole:
         _replace(path, addition.content)
     else:

@@ -25,7 +25,7 @@ class FormatMissing(FatalError):
     type = "driver_missing"
 
 
-class Addition(Struct, frozen=True):
+class FileUpdate(Struct, frozen=True):
     """What to do with a file: write `content` behind its end, or in place of all it holds."""
 
     content: bytes
@@ -33,16 +33,16 @@ class Addition(Struct, frozen=True):
 
 
 # Rows, and the file to add them to, if there is one that holds something.
-Format = Callable[[Sequence[Row], Path | None], Addition]
+Format = Callable[[Sequence[Row], Path | None], FileUpdate]
 
 
-def json_lines(rows: Sequence[Row], existing: Path | None) -> Addition:
+def json_lines(rows: Sequence[Row], existing: Path | None) -> FileUpdate:
     """One JSON object a line."""
     lines = b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
-    return Addition(lines, existing is None)
+    return FileUpdate(lines, existing is None)
 
 
-def csv_text(rows: Sequence[Row], existing: Path | None) -> Addition:
+def csv_text(rows: Sequence[Row], existing: Path | None) -> FileUpdate:
     """Comma-separated values under the header of the first write; nested values are JSON, null is empty."""
     header = _names(rows) if existing is None else _header(existing)
     if existing is not None:
@@ -52,10 +52,10 @@ def csv_text(rows: Sequence[Row], existing: Path | None) -> Addition:
     if existing is None and header:
         writer.writerow(header)
     writer.writerows([_field(row.get(name)) for name in header] for row in rows)
-    return Addition(text.getvalue().encode(), existing is None)
+    return FileUpdate(text.getvalue().encode(), existing is None)
 
 
-def parquet_file(rows: Sequence[Row], existing: Path | None) -> Addition:
+def parquet_file(rows: Sequence[Row], existing: Path | None) -> FileUpdate:
     """A Parquet file of all rows, types found in their values."""
     try:
         # An optional extra, and slow to import.
@@ -74,7 +74,7 @@ def parquet_file(rows: Sequence[Row], existing: Path | None) -> Addition:
         raise RowsRefused(f"the rows do not fit into one Parquet table: {error}: write jsonl instead") from None
     sink = arrow.BufferOutputStream()
     parquet.write_table(table, sink)
-    return Addition(sink.getvalue().to_pybytes(), True)
+    return FileUpdate(sink.getvalue().to_pybytes(), True)
 
 
 def _names(rows: Sequence[Row]) -> list[str]:

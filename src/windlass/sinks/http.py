@@ -7,9 +7,9 @@ from msgspec import Meta, Raw, Struct
 
 from windlass.core.changes import SinkSpec
 from windlass.core.templates.json_values import is_list
-from windlass.ports.sender import Outgoing, Sender
+from windlass.ports.sender import OutgoingRequest, Sender
 from windlass.ports.sink import SinkReceipt
-from windlass.sinks.rows import OptionsInvalid, Place, json_text, options_of, thought, value_at
+from windlass.sinks.rows import OptionsInvalid, RowSource, json_text, options_of, thought, value_at
 
 TIMEOUT_SECONDS = 30.0
 TIMEOUT_SECONDS_MAX = 3_600.0
@@ -38,9 +38,9 @@ class HttpSink:
     async def write(self, order: SinkSpec, output: Raw, identity: str) -> SinkReceipt:
         """Send it; the server that knows the identity already is free to do nothing."""
         options = options_of(order.options, HttpOptions)
-        body, count = await thought(output, lambda: _body(output, Place(options.rows, order.path)))
+        body, count = await thought(output, lambda: _body(output, RowSource(options.rows, order.path)))
         headers = {name: header for name, header in options.headers.items() if name.lower() != "idempotency-key"}
-        request = Outgoing(
+        request = OutgoingRequest(
             options.method,
             options.url,
             {**headers, IDEMPOTENCY_HEADER: identity},
@@ -55,7 +55,7 @@ class HttpSink:
         await self._sender.aclose()
 
 
-def _body(output: Raw, place: Place) -> tuple[str, int]:
+def _body(output: Raw, place: RowSource) -> tuple[str, int]:
     value = value_at(output, place)
     return json_text(value), len(value) if is_list(value) else 1
 

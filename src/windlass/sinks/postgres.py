@@ -14,10 +14,10 @@ from windlass.ports.sink import SinkReceipt
 from windlass.sinks.rows import OptionsInvalid, json_text
 from windlass.sinks.tables import (
     EFFECTS,
-    Batch,
     ColumnUnknown,
+    RowBatch,
     TableUnknown,
-    Write,
+    TableWrite,
     insert_into,
     on_conflict,
     prepared,
@@ -27,7 +27,7 @@ from windlass.sinks.tables import (
 
 # For the types only: the driver is an optional extra.
 if TYPE_CHECKING:
-    from windlass.connections.postgres import PostgresDatabase, Session
+    from windlass.connections.postgres import PostgresConnection, PostgresDatabase
 
 # A deadlock, or a table that is not what we remember of it, is worth another try before it fails the attempt.
 TRIES_MAX = 3
@@ -95,7 +95,7 @@ class PostgresSink:
     async def aclose(self) -> None:
         """Nothing to let go of: the connections belong to all."""
 
-    async def _write(self, database: "PostgresDatabase", write: Write) -> SinkReceipt:
+    async def _write(self, database: "PostgresDatabase", write: TableWrite) -> SinkReceipt:
         for _ in range(TRIES_MAX - 1):
             table = (database.name, write.table)
             remembered = table in self._columns
@@ -110,7 +110,7 @@ class PostgresSink:
                 self._with_effects.discard(database.name)
         return await self._attempt(database, write)
 
-    async def _attempt(self, database: "PostgresDatabase", write: Write) -> SinkReceipt:
+    async def _attempt(self, database: "PostgresDatabase", write: TableWrite) -> SinkReceipt:
         async with database.session() as session:
             if database.name not in self._with_effects:
                 await _make_effects(session)
@@ -133,7 +133,7 @@ class PostgresSink:
                 return SinkReceipt(rows or 0, skipped=True)
         return SinkReceipt(write.count)
 
-    async def _columns_of(self, session: "Session", database: str, write: Write) -> Columns:
+    async def _columns_of(self, session: "PostgresConnection", database: str, write: TableWrite) -> Columns:
         known = self._columns.get((database, write.table))
         if known is None:
             found = await session.fetch(_COLUMNS, write.table)
@@ -146,7 +146,7 @@ class PostgresSink:
         return known
 
 
-async def _make_effects(session: "Session") -> None:
+async def _make_effects(session: "PostgresConnection") -> None:
     if await session.fetchval("select to_regclass($1)::text", EFFECTS) is not None:
         return
     async with session.transaction():
@@ -154,19 +154,19 @@ async def _make_effects(session: "Session") -> None:
         await session.execute(_MAKE_EFFECTS)
 
 
-async def _refuse_table(session: "Session", database: str, write: Write) -> None:
+async def _refuse_table(session: "PostgresConnection", database: str, write: TableWrite) -> None:
     tables = [row["relname"] for row in await session.fetch(_TABLES, TABLES_COMPARED_MAX)]
     raise TableUnknown(database, write.options.table, nearest(write.names[-1], tables))
 
 
-async def _write_all(session: "Session", write: Write, columns: Columns) -> None:
+async def _write_all(session: "PostgresConnection", write: TableWrite, columns: Columns) -> None:
     if write.options.mode == "replace" and await session.fetchval(_CLAIM, write.replace_identity, write.run_key, 0):
         await session.execute(f"delete from {write.table}")
     for batch in write.batches:
         await session.execute(_statement(write, batch, columns), _payload(write, batch, columns))
 
 
-def _statement(write: Write, batch: Batch, columns: Columns, payload: str = "$1", condition: str = "") -> str:
+def _statement(write: TableWrite, batch: RowBatch, columns: Columns, payload: str = "$1", condition: str = "") -> str:
     """The server itself converts each value to its column's type, as it would read it from text."""
     names = ", ".join(map(quoted, batch.columns))
     types = ", ".join(f"{quoted(name)} {columns[name]}" for name in batch.columns)
@@ -174,12 +174,12 @@ def _statement(write: Write, batch: Batch, columns: Columns, payload: str = "$1"
     return f"{insert_into(write, batch.columns)} {rows}{on_conflict(write, batch.columns)}"
 
 
-def _claim_and_write(write: Write, batch: Batch, columns: Columns) -> str:
+def _claim_and_write(write: TableWrite, batch: RowBatch, columns: Columns) -> str:
     rows = _statement(write, batch, columns, "$4", " where exists (select 1 from claimed)")
     return f"with claimed as ({_CLAIM}), written as ({rows}) select 1 from claimed"
 
 
-def _payload(write: Write, batch: Batch, columns: Columns) -> str:
+def _payload(write: TableWrite, batch: RowBatch, columns: Columns) -> str:
     whole = write.options.json_column
     if whole is not None and columns[whole] not in ("json", "jsonb"):
         return json_text([{whole: json_text(row[whole])} for row in batch.rows])

@@ -32,7 +32,7 @@ class RowsRefused(FatalError):
     type = "rows_refused"
 
 
-class Place(Struct, frozen=True):
+class RowSource(Struct, frozen=True):
     """Where the rows of an output are, and what becomes of values that are no rows by themselves."""
 
     # The author's own word, dotted; it must be there.
@@ -58,7 +58,7 @@ async def thought(output: Raw, think: Callable[[], Result]) -> Result:
     return think() if len(memoryview(output)) < THREAD_BYTES_MIN else await asyncio.to_thread(think)
 
 
-def value_at(output: Raw, place: Place) -> object:
+def value_at(output: Raw, place: RowSource) -> object:
     """The part of an output that is to be written; RowsRefused when the author's path leads nowhere."""
     value: object = msgspec.json.decode(output)
     if place.rows:
@@ -73,7 +73,7 @@ def value_at(output: Raw, place: Place) -> object:
     return merged
 
 
-def rows_of(output: Raw, place: Place) -> list[Row]:
+def rows_of(output: Raw, place: RowSource) -> list[Row]:
     """The rows of an output; RowsRefused beyond the bounds."""
     value = value_at(output, place)
     if value is None:
@@ -100,7 +100,7 @@ def json_text(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _row(item: object, place: Place) -> Row:
+def _row(item: object, place: RowSource) -> Row:
     if place.json_column is not None:
         return {place.json_column: item}
     return cast("Row", item) if isinstance(item, dict) else {place.column: item}

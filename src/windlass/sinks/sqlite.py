@@ -5,16 +5,16 @@ from msgspec import Raw
 
 from windlass.connections.failures import DatabaseRefused
 from windlass.connections.named import Connections
-from windlass.connections.sqlite import Connection, SqliteDatabase
+from windlass.connections.sqlite import SqliteConnection, SqliteDatabase
 from windlass.core.changes import SinkSpec
 from windlass.core.templates.json_values import nearest
 from windlass.ports.sink import SinkReceipt
 from windlass.sinks.rows import Row, is_nested, json_text
 from windlass.sinks.tables import (
     EFFECTS,
-    Batch,
+    RowBatch,
     TableUnknown,
-    Write,
+    TableWrite,
     insert_into,
     on_conflict,
     prepared,
@@ -66,7 +66,7 @@ class SqliteSink:
         """Nothing to let go of: the connections belong to all."""
 
 
-def _use_wal(connection: Connection) -> bool:
+def _use_wal(connection: SqliteConnection) -> bool:
     """Have readers and the writer not wait for each other, which the file remembers; false while others use it."""
     try:
         connection.execute("pragma journal_mode = wal").fetchone()
@@ -75,7 +75,7 @@ def _use_wal(connection: Connection) -> bool:
     return True
 
 
-def _write(connection: Connection, database: str, write: Write) -> SinkReceipt:
+def _write(connection: SqliteConnection, database: str, write: TableWrite) -> SinkReceipt:
     connection.execute(_MAKE_EFFECTS)
     if not _claimed(connection, write.identity, write.run_key, write.count):
         row = connection.execute(f"select rows from {EFFECTS} where identity = ?", (write.identity,)).fetchone()
@@ -90,13 +90,13 @@ def _write(connection: Connection, database: str, write: Write) -> SinkReceipt:
     return SinkReceipt(write.count)
 
 
-def _claimed(connection: Connection, identity: str, run_key: str, count: int) -> bool:
+def _claimed(connection: SqliteConnection, identity: str, run_key: str, count: int) -> bool:
     before = connection.total_changes()
     connection.execute(_CLAIM, (identity, run_key, count))
     return connection.total_changes() > before
 
 
-def _columns(connection: Connection, database: str, write: Write) -> list[str]:
+def _columns(connection: SqliteConnection, database: str, write: TableWrite) -> list[str]:
     *schema, table = write.names
     found = [row[0] for row in connection.execute(_COLUMNS, (table, schema[0] if schema else None))]
     if not found:
@@ -105,6 +105,6 @@ def _columns(connection: Connection, database: str, write: Write) -> list[str]:
     return found
 
 
-def _values(row: Row, batch: Batch, whole: str | None) -> list[object]:
+def _values(row: Row, batch: RowBatch, whole: str | None) -> list[object]:
     values = [row[name] for name in batch.columns]
     return [json_text(value) if whole is not None or is_nested(value) else value for value in values]

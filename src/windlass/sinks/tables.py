@@ -10,7 +10,7 @@ from msgspec import Meta, Raw, Struct
 from windlass.core.changes import SinkSpec
 from windlass.core.errors import FatalError
 from windlass.core.templates.json_values import available
-from windlass.sinks.rows import OptionsInvalid, Place, Row, RowsRefused, options_of, rows_of, thought
+from windlass.sinks.rows import OptionsInvalid, Row, RowSource, RowsRefused, options_of, rows_of, thought
 
 # Sets of columns that differ from each other, in the rows of one write: each is a statement.
 BATCHES_MAX = 1_000
@@ -41,14 +41,14 @@ class TableOptions(Struct, frozen=True, forbid_unknown_fields=True):
     json_column: Column | None = None
 
 
-class Batch(Struct, frozen=True):
+class RowBatch(Struct, frozen=True):
     """Rows with the same columns."""
 
     columns: tuple[str, ...]
     rows: list[Row]
 
 
-class Write(Struct, frozen=True):
+class TableWrite(Struct, frozen=True):
     """One write of one task, ready to be carried out."""
 
     options: TableOptions
@@ -56,7 +56,7 @@ class Write(Struct, frozen=True):
     names: tuple[str, ...]
     table: str
     key: tuple[str, ...]
-    batches: list[Batch]
+    batches: list[RowBatch]
     count: int
     identity: str
     run_key: str
@@ -83,22 +83,22 @@ class TableUnknown(FatalError):
         super().__init__(f"{database}: there is no table {table!r}: {meant}")
 
 
-async def prepared(order: SinkSpec, output: Raw, identity: str) -> Write:
+async def prepared(order: SinkSpec, output: Raw, identity: str) -> TableWrite:
     """What is to be written; OptionsInvalid, RowsRefused."""
     return await thought(output, lambda: read_write(order, output, identity))
 
 
-def read_write(order: SinkSpec, output: Raw, identity: str) -> Write:
+def read_write(order: SinkSpec, output: Raw, identity: str) -> TableWrite:
     """What is to be written, by reading all of the output."""
     options = options_of(order.options, TableOptions)
     key = _key(options)
-    rows = rows_of(output, Place(options.rows, order.path, options.column, options.json_column))
+    rows = rows_of(output, RowSource(options.rows, order.path, options.column, options.json_column))
     if options.mode == "upsert":
         rows = _merged(rows, key)
     batches = _batches(rows)
     names = _names(options)
     table = ".".join(map(quoted, names))
-    return Write(options, names, table, key, batches, len(rows), identity, order.run_key)
+    return TableWrite(options, names, table, key, batches, len(rows), identity, order.run_key)
 
 
 def quoted(name: str) -> str:
@@ -106,12 +106,12 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def insert_into(write: Write, columns: Sequence[str]) -> str:
+def insert_into(write: TableWrite, columns: Sequence[str]) -> str:
     """The beginning of the statement, up to its rows."""
     return f"insert into {write.table} ({', '.join(map(quoted, columns))})"
 
 
-def on_conflict(write: Write, columns: Sequence[str]) -> str:
+def on_conflict(write: TableWrite, columns: Sequence[str]) -> str:
     """The end of the statement: what becomes of a row whose key is there already."""
     if write.options.mode != "upsert":
         return ""
@@ -120,7 +120,7 @@ def on_conflict(write: Write, columns: Sequence[str]) -> str:
     return f" on conflict ({', '.join(map(quoted, write.key))}) {action}"
 
 
-def refuse_unknown(write: Write, known: Collection[str]) -> None:
+def refuse_unknown(write: TableWrite, known: Collection[str]) -> None:
     """ColumnUnknown when a row has a column that the table has not."""
     for batch in write.batches:
         for name in batch.columns:
@@ -164,7 +164,7 @@ def _merged(rows: list[Row], key: tuple[str, ...]) -> list[Row]:
     return [found[identity] for identity in sorted(found)]
 
 
-def _batches(rows: list[Row]) -> list[Batch]:
+def _batches(rows: list[Row]) -> list[RowBatch]:
     found: dict[tuple[str, ...], list[Row]] = {}
     for number, row in enumerate(rows):
         if not row:
@@ -176,7 +176,7 @@ def _batches(rows: list[Row]) -> list[Batch]:
             "give them the same columns, or set 'json_column'"
         )
     return [
-        Batch(columns, alike[start : start + ROWS_PER_STATEMENT])
+        RowBatch(columns, alike[start : start + ROWS_PER_STATEMENT])
         for columns, alike in found.items()
         for start in range(0, len(alike), ROWS_PER_STATEMENT)
     ]

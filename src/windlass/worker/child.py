@@ -23,7 +23,7 @@ from windlass.core.errors import HandlerInvalid
 from windlass.core.messages import Failed, Succeeded
 from windlass.ports.handler import Handler
 from windlass.ports.handler_declaration import declared
-from windlass.worker.child_protocol import HEADER, Ready, Run, Said, ended, frame
+from windlass.worker.child_protocol import HEADER, ChildReady, LogWritten, RunAttempt, ended, frame
 from windlass.worker.outcomes import failed, succeeded
 
 PR_SET_PDEATHSIG = 1
@@ -33,7 +33,7 @@ Built = TypeVar("Built")
 class ChildContext:
     """The Context of a handler in a process of its own."""
 
-    def __init__(self, run: Run, line: socket.socket) -> None:
+    def __init__(self, run: RunAttempt, line: socket.socket) -> None:
         self.job_id = run.job_id
         self.node_id = run.node_id
         self.index = run.index
@@ -67,7 +67,7 @@ class ChildContext:
     def log(self, message: str, level: str = "info") -> None:
         """Write a line to the attempt's log."""
         text = str(message).encode("utf-8", "backslashreplace").decode()
-        self._line.sendall(frame(Said(str(level), text)))
+        self._line.sendall(frame(LogWritten(str(level), text)))
 
     def resource(self, key: str, build: Callable[[], Built]) -> Built:
         """A thing for this attempt: a child process shares nothing with others."""
@@ -83,14 +83,14 @@ class ChildContext:
 def serve(line: socket.socket) -> None:
     """Run attempts until the worker closes the line."""
     home = os.getcwd()
-    line.sendall(frame(Ready()))
+    line.sendall(frame(ChildReady()))
     while (run := _receive(line)) is not None:
         outcome = _run(run, line)
         _flush()
         line.sendall(frame(ended(outcome, _is_spoiled(home))))
 
 
-def _run(run: Run, line: socket.socket) -> Succeeded | Failed:
+def _run(run: RunAttempt, line: socket.socket) -> Succeeded | Failed:
     context = ChildContext(run, line)
 
     def stop(number: int, at: FrameType | None) -> None:
@@ -142,13 +142,13 @@ def _is_spoiled(home: str) -> bool:
     return has_children or has_moved or threading.active_count() > 1
 
 
-def _receive(line: socket.socket) -> Run | None:
+def _receive(line: socket.socket) -> RunAttempt | None:
     header = _read(line, HEADER.size)
     if header is None:
         return None
     (size,) = HEADER.unpack(header)
     body = _read(line, size)
-    return msgspec.msgpack.decode(body, type=Run) if body is not None else None
+    return msgspec.msgpack.decode(body, type=RunAttempt) if body is not None else None
 
 
 def _read(line: socket.socket, size: int) -> bytes | None:

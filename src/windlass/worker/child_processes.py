@@ -14,7 +14,16 @@ import msgspec
 
 from windlass.core.messages import Failed, Succeeded, TaskError
 from windlass.ports.handler import ENVIRONMENT_PASSED
-from windlass.worker.child_protocol import FRAME_ROOM_BYTES, HEADER, Ended, Ready, Run, Said, frame, outcome_of
+from windlass.worker.child_protocol import (
+    FRAME_ROOM_BYTES,
+    HEADER,
+    AttemptEnded,
+    ChildReady,
+    LogWritten,
+    RunAttempt,
+    frame,
+    outcome_of,
+)
 from windlass.worker.context import AttemptLog
 from windlass.worker.executor import RunningAttempt
 from windlass.worker.outcomes import OUTPUT_BYTES_MAX
@@ -34,14 +43,14 @@ _BOOT = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[3]); "
     "from windlass.worker.child import main; main(int(sys.argv[1]), int(sys.argv[2]))"
 )
-_decode = msgspec.msgpack.Decoder(Ready | Said | Ended).decode
+_decode = msgspec.msgpack.Decoder(ChildReady | LogWritten | AttemptEnded).decode
 
 
-class ChildLost(Exception):
+class ChildProcessLost(Exception):
     """The process ended under its attempt."""
 
 
-class Pump:
+class OutputPump:
     """Reads one standard stream of a child and writes its lines to the log of the attempt that runs."""
 
     def __init__(self, descriptor: int, level: str) -> None:
@@ -90,7 +99,7 @@ class Pump:
             self.log.write(line.decode("utf-8", "backslashreplace"), self._level)
 
 
-class Child:
+class ChildProcess:
     """One child process, the leader of its own session and group."""
 
     def __init__(self, process: subprocess.Popen[bytes], line: socket.socket, frame_bytes_max: int) -> None:
@@ -105,7 +114,7 @@ class Child:
         assert process.stdout is not None
         assert process.stderr is not None
         self._streams = (process.stdout, process.stderr)
-        self._pumps = (Pump(process.stdout.fileno(), "info"), Pump(process.stderr.fileno(), "error"))
+        self._pumps = (OutputPump(process.stdout.fileno(), "info"), OutputPump(process.stderr.fileno(), "error"))
         self._watch()
 
     async def ready(self) -> None:
@@ -117,9 +126,9 @@ class Child:
                 self._line = await asyncio.open_unix_connection(sock=self._socket)
                 await self._receive()
         except TimeoutError:
-            raise ChildLost(f"did not start within {START_SECONDS_MAX:g} s") from None
+            raise ChildProcessLost(f"did not start within {START_SECONDS_MAX:g} s") from None
 
-    async def run(self, message: Run, log: AttemptLog | None) -> Ended:
+    async def run(self, message: RunAttempt, log: AttemptLog | None) -> AttemptEnded:
         """Run one attempt; ChildLost when the process ends first."""
         self.served += 1
         for pump in self._pumps:
@@ -135,27 +144,27 @@ class Child:
         self.spoiled = answer.spoiled
         return answer
 
-    async def _converse(self, message: Run, log: AttemptLog | None) -> Ended:
+    async def _converse(self, message: RunAttempt, log: AttemptLog | None) -> AttemptEnded:
         if self._line is None:
-            raise ChildLost("was never connected")
+            raise ChildProcessLost("was never connected")
         self._line[1].write(frame(message))
-        while not isinstance(answer := await self._receive(), Ended):
-            if isinstance(answer, Said) and log is not None:
+        while not isinstance(answer := await self._receive(), AttemptEnded):
+            if isinstance(answer, LogWritten) and log is not None:
                 log.write(answer.message, answer.level)
         return answer
 
-    async def _receive(self) -> Ready | Said | Ended:
+    async def _receive(self) -> ChildReady | LogWritten | AttemptEnded:
         if self._line is None:
-            raise ChildLost("was never connected")
+            raise ChildProcessLost("was never connected")
         reader, writer = self._line
         try:
             await writer.drain()
             (size,) = HEADER.unpack(await reader.readexactly(HEADER.size))
             if size > self._frame_bytes_max:
-                raise ChildLost(f"sent {size} bytes at once, {self._frame_bytes_max} is the most")
+                raise ChildProcessLost(f"sent {size} bytes at once, {self._frame_bytes_max} is the most")
             return _decode(await reader.readexactly(size))
         except (asyncio.IncompleteReadError, ConnectionError, msgspec.DecodeError) as error:
-            raise ChildLost("broke off the conversation") from error
+            raise ChildProcessLost("broke off the conversation") from error
 
     async def kill(self, grace_seconds: float) -> None:
         """Ask the whole group to end, and kill what is left of it after the grace."""
@@ -239,7 +248,7 @@ class Child:
             os.killpg(self.process.pid, number)
 
 
-class Children:
+class ChildProcesses:
     """The child processes of a worker. None is started before the first attempt needs it."""
 
     def __init__(
@@ -255,8 +264,8 @@ class Children:
         self._worker_id = worker_id
         self._output_bytes_max = output_bytes_max
         self._environment = {name: environment[name] for name in ENVIRONMENT_PASSED if name in environment}
-        self._idle: list[Child] = []
-        self._all: set[Child] = set()
+        self._idle: list[ChildProcess] = []
+        self._all: set[ChildProcess] = set()
         self._retiring: set[asyncio.Task[None]] = set()
         self._warden = ProcessReaper()
 
@@ -268,7 +277,7 @@ class Children:
                 await child.ready()
                 begin()
                 answer = await child.run(_message(attempt, self._worker_id, self._output_bytes_max), attempt.log)
-            except (ChildLost, OSError) as lost:
+            except (ChildProcessLost, OSError) as lost:
                 message = await child.epitaph(lost)
                 child.destroy()
                 self._forget(child)
@@ -312,7 +321,7 @@ class Children:
             await asyncio.wait(self._retiring)
         self.kill()
 
-    def _start(self) -> Child:
+    def _start(self) -> ChildProcess:
         ours, theirs = socket.socketpair()
         with theirs:
             try:
@@ -321,17 +330,17 @@ class Children:
                 ours.close()
                 raise
         ours.setblocking(False)
-        child = Child(process, ours, self._output_bytes_max + FRAME_ROOM_BYTES)
+        child = ChildProcess(process, ours, self._output_bytes_max + FRAME_ROOM_BYTES)
         self._all.add(child)
         self._warden.watch(process.pid)
         return child
 
-    def _retire(self, child: Child) -> None:
+    def _retire(self, child: ChildProcess) -> None:
         retiring = asyncio.create_task(child.retire())
         self._retiring.add(retiring)
         retiring.add_done_callback(lambda done: (self._retiring.discard(done), self._forget(child)))
 
-    def _forget(self, child: Child) -> None:
+    def _forget(self, child: ChildProcess) -> None:
         if child in self._all:
             self._all.discard(child)
             self._warden.forget(child.process.pid)
@@ -351,9 +360,9 @@ def _spawn(descriptor: int, environment: Mapping[str, str]) -> "subprocess.Popen
     )
 
 
-def _message(attempt: RunningAttempt, worker_id: str, output_bytes_max: int) -> Run:
+def _message(attempt: RunningAttempt, worker_id: str, output_bytes_max: int) -> RunAttempt:
     task, call = attempt.task, attempt.handler.call
-    return Run(
+    return RunAttempt(
         module=call.__module__,
         function=getattr(call, "__qualname__", ""),
         params=task.params,

@@ -12,7 +12,7 @@ FRAME_ROOM_BYTES = 4 * 1024 * 1024
 HEADER = struct.Struct(">I")
 
 
-class Run(Struct, frozen=True, tag="run"):
+class RunAttempt(Struct, frozen=True, tag="run"):
     """To the child: run an attempt. `params` is JSON."""
 
     module: str
@@ -29,18 +29,18 @@ class Run(Struct, frozen=True, tag="run"):
     output_bytes_max: int
 
 
-class Ready(Struct, frozen=True, tag="ready"):
+class ChildReady(Struct, frozen=True, tag="ready"):
     """From the child: it has started and takes attempts now."""
 
 
-class Said(Struct, frozen=True, tag="said"):
+class LogWritten(Struct, frozen=True, tag="said"):
     """From the child: the handler wrote a line to its log."""
 
     level: str
     message: str
 
 
-class Ended(Struct, frozen=True, tag="ended"):
+class AttemptEnded(Struct, frozen=True, tag="ended"):
     """From the child: the attempt is over. `spoiled` asks for a new process before the next one."""
 
     output: bytes | None = None
@@ -49,21 +49,21 @@ class Ended(Struct, frozen=True, tag="ended"):
     spoiled: bool = False
 
 
-def frame(message: Run | Ready | Said | Ended) -> bytes:
+def frame(message: RunAttempt | ChildReady | LogWritten | AttemptEnded) -> bytes:
     """A message as it travels."""
     body = msgspec.msgpack.encode(message)
     return HEADER.pack(len(body)) + body
 
 
-def ended(outcome: Succeeded | Failed, spoiled: bool) -> Ended:
+def ended(outcome: Succeeded | Failed, spoiled: bool) -> AttemptEnded:
     """An outcome as the child sends it: JSON stays JSON, as bytes."""
     meta = bytes(outcome.meta) if outcome.meta is not None else None
     if isinstance(outcome, Succeeded):
-        return Ended(output=bytes(outcome.output), meta=meta, spoiled=spoiled)
-    return Ended(error=outcome.error, meta=meta, spoiled=spoiled)
+        return AttemptEnded(output=bytes(outcome.output), meta=meta, spoiled=spoiled)
+    return AttemptEnded(error=outcome.error, meta=meta, spoiled=spoiled)
 
 
-def outcome_of(message: Ended) -> Succeeded | Failed:
+def outcome_of(message: AttemptEnded) -> Succeeded | Failed:
     """The outcome that a child sent."""
     meta = Raw(message.meta) if message.meta is not None else None
     if message.error is not None:

@@ -18,7 +18,7 @@ LogSink = Callable[[LogLine], None]
 _ESCAPES = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if code != ord("\t")}
 
 
-class Resources:
+class SharedResources:
     """Things that attempts share for the life of a worker, built at their first use."""
 
     def __init__(self) -> None:
@@ -96,7 +96,7 @@ class AttemptContext:
         task: Task,
         worker_id: str,
         log: AttemptLog,
-        resources: Resources,
+        resources: SharedResources,
         adopt: Callable[[int], None],
         started: Callable[[], None],
     ) -> None:

@@ -19,7 +19,7 @@ from windlass.ports.broker import Report
 from windlass.ports.clock import Clock
 from windlass.ports.handler import Handler, Mode, Registry
 from windlass.ports.sink import Sinks
-from windlass.worker.context import AttemptContext, AttemptLog, LogSink, Resources
+from windlass.worker.context import AttemptContext, AttemptLog, LogSink, SharedResources
 from windlass.worker.large_values import LargeValues
 from windlass.worker.outcomes import (
     CANCELLED,
@@ -32,7 +32,7 @@ from windlass.worker.outcomes import (
     timed_out,
 )
 from windlass.worker.sink_step import sink_failed, written
-from windlass.worker.thread_pool import Threads
+from windlass.worker.thread_pool import ThreadPool
 
 # A loop that answers so late is blocked by a handler, and the worker's heartbeat with it.
 LOOP_BLOCKED_SECONDS = 0.5
@@ -78,7 +78,7 @@ class ExecutorContext(Struct, frozen=True):
     registry: Registry
     clock: Clock
     random: Random
-    resources: Resources
+    resources: SharedResources
     isolation: Isolation
     on_finished: Callable[[Report], None]
     on_started: Callable[[list[tuple[int, TaskStarted]]], None]
@@ -120,7 +120,7 @@ class RunningAttempt:
         self.deadline = math.inf
         self.abandon_when = math.inf
         self.abandoned = False
-        self.announced = handler.tells_start
+        self.announced = handler.reports_start
         self.afterwards = StopMode.REPORT
         self.stop_error: TaskError | None = None
         self.runner: asyncio.Task[None] | None = None
@@ -137,7 +137,7 @@ class Executor:
         self._around = around
         self._inline_bytes_max = around.large_values.inline_bytes_max
         self._loop = asyncio.get_running_loop()
-        self._threads: Threads | None = None
+        self._threads: ThreadPool | None = None
         self._abandoned: set[asyncio.Task[None]] = set()
         self._idle = asyncio.Event()
         self._watch_when = math.inf
@@ -251,7 +251,7 @@ class Executor:
 
     def _run_in_thread(self, attempt: RunningAttempt) -> None:
         if self._threads is None:
-            self._threads = Threads(self._around.threads_max)
+            self._threads = ThreadPool(self._around.threads_max)
         handler, loop, sink = attempt.handler, self._loop, self._around.log_sink
         bytes_max = self._around.output_bytes_max
         # The sink belongs to the loop; lines of a thread go there in their order.

@@ -42,7 +42,7 @@ class Heartbeat:
 
         self.moved()
         self._thread = threading.Thread(
-            target=lambda: asyncio.run(self._run(worker_id, held, tell)), name="pulse", daemon=True
+            target=lambda: asyncio.run(self._run(worker_id, held, tell)), name="heartbeat", daemon=True
         )
         self._thread.start()
 

@@ -17,7 +17,7 @@ SINK_FAILED = "sink_failed"
 _META = "sink"
 
 
-class ToolUnknown(FatalError):
+class UnknownSinkTool(FatalError):
     """A task names a sink that this worker does not have."""
 
     type = "tool_unknown"
@@ -31,7 +31,7 @@ async def written(sinks: Sinks, task: Task, outcome: Succeeded) -> Succeeded:
     sink = sinks.get(order.tool)
     if sink is None:
         like = get_close_matches(order.tool, list(sinks), n=1) or sorted(sinks)
-        raise ToolUnknown(f"this worker has no sink {order.tool!r}: it has {', '.join(like) or 'none'}")
+        raise UnknownSinkTool(f"this worker has no sink {order.tool!r}: it has {', '.join(like) or 'none'}")
     receipt = await sink.write(order, outcome.output, task.idempotency_key or task.task_id)
     meta: dict[str, Any] = {}
     if outcome.meta is not None:

@@ -8,7 +8,7 @@ from queue import SimpleQueue
 Work = Callable[[], bool]
 
 
-class Threads:
+class ThreadPool:
     """A pool that starts threads as they are needed. All of its accounting happens on the worker's loop."""
 
     def __init__(self, limit: int) -> None:

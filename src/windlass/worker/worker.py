@@ -14,8 +14,8 @@ from windlass.ports.broker import Broker, Delivery, Report
 from windlass.ports.clock import Clock
 from windlass.ports.handler import Registry
 from windlass.ports.sink import Sinks
-from windlass.worker.child_processes import Children
-from windlass.worker.context import LogSink, Resources
+from windlass.worker.child_processes import ChildProcesses
+from windlass.worker.context import LogSink, SharedResources
 from windlass.worker.executor import KILL_SECONDS_MAX, Executor, ExecutorContext
 from windlass.worker.heartbeat import Heartbeat
 from windlass.worker.large_values import LargeValues
@@ -90,19 +90,19 @@ class Worker:
         artifacts: Artifacts | None = None,
         output_bytes_max: int = OUTPUT_BYTES_MAX,
         sinks: Sinks | None = None,
-        pulse: Heartbeat | None = None,
+        heartbeat: Heartbeat | None = None,
     ) -> None:
         self._broker = broker
         # None: the worker's own loop says that it lives.
-        self._pulse = pulse
+        self._heartbeat = heartbeat
         self._clock = clock
         self._worker_id = worker_id
         self._queues = tuple(queues)
         self._concurrency = concurrency
         self._heartbeat_seconds = heartbeat_seconds
         self._grace_seconds = grace_seconds
-        self._resources = Resources()
-        self._children = Children(
+        self._resources = SharedResources()
+        self._children = ChildProcesses(
             processes, grace_seconds, worker_id, environment or {"PATH": os.defpath}, output_bytes_max
         )
         self._around = ExecutorContext(
@@ -153,8 +153,8 @@ class Worker:
         self._duties = [asyncio.create_task(self._lasting(duty), name=name) for name, duty in duties.items()]
         # Where everything is cancelled at once, it may end just after somebody began to wait for what it reports.
         self._duties[1].add_done_callback(lambda _: self._flushed.set())
-        if self._pulse is not None:
-            self._pulse.start(self._worker_id, self._to_extend, self._give_up)
+        if self._heartbeat is not None:
+            self._heartbeat.start(self._worker_id, self._to_extend, self._give_up)
         try:
             await self._ended.wait()
         finally:
@@ -195,8 +195,8 @@ class Worker:
     async def _close(self, duties: Sequence[asyncio.Task[None]]) -> None:
         for duty in duties:
             await _ended(duty)
-        if self._pulse is not None:
-            await self._pulse.stop()
+        if self._heartbeat is not None:
+            await self._heartbeat.stop()
         if self._executor is not None:
             self._executor.close()
         await self._children.aclose()
@@ -277,10 +277,10 @@ class Worker:
             await self._broker.send(shard, messages)
 
     async def _beat(self) -> None:
-        if self._pulse is None:
+        if self._heartbeat is None:
             self._give_up(await self._broker.extend(self._worker_id, self._to_extend()))
         else:
-            self._pulse.moved()
+            self._heartbeat.moved()
         await self._clock.sleep(self._heartbeat_seconds)
 
     def _to_extend(self) -> list[str]:

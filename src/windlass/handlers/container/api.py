@@ -8,10 +8,10 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Raw, Struct, field
 
-from windlass.handlers.container.connection import Answer, Link, refusal, told
+from windlass.handlers.container.connection import ApiResponse, ClusterConnection, error_message, refusal
 from windlass.handlers.container.errors import KubernetesUnavailable
 from windlass.handlers.container.identity import INSTANCE_LABEL, MANAGED_BY, NAME_LABEL, PREFIX, followed_now
-from windlass.handlers.container.pods import Job, Metadata, Pod
+from windlass.handlers.container.pods import KubernetesJob, ObjectMetadata, Pod
 
 # A Job has one pod; a few more are worth seeing, to say that something is wrong.
 PODS_MAX = 10
@@ -25,7 +25,7 @@ LINE_BYTES_MAX = 4 * 1024 * 1024
 class PodList(Struct, frozen=True):
     """Some pods, at one moment."""
 
-    metadata: Metadata
+    metadata: ObjectMetadata
     items: list[Pod]
 
 
@@ -35,11 +35,11 @@ class ListMetadata(Struct, frozen=True):
     begin: str = field(name="continue", default="")
 
 
-class JobList(Struct, frozen=True):
+class KubernetesJobList(Struct, frozen=True):
     """Some Jobs, and where the next page of them begins."""
 
     metadata: ListMetadata
-    items: list[Job]
+    items: list[KubernetesJob]
 
 
 class WatchEvent(Struct, frozen=True):
@@ -49,26 +49,26 @@ class WatchEvent(Struct, frozen=True):
     object: Raw
 
 
-class Api:
+class KubernetesApi:
     """What one attempt asks of the cluster."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: ClusterConnection) -> None:
         self.calls = 0
         self.link = link
         self._jobs = f"/apis/batch/v1/namespaces/{quote(link.namespace)}/jobs"
         self._pods = f"/api/v1/namespaces/{quote(link.namespace)}/pods"
 
-    async def create(self, manifest: Mapping[str, Any]) -> Job | None:
+    async def create(self, manifest: Mapping[str, Any]) -> KubernetesJob | None:
         """Create a Job; None when one of this name is there already."""
         answer = await self.link.exchange("POST", self._jobs, count=self._count, body=manifest)
-        return None if answer.status == 409 else self._read("the Job", answer, Job)
+        return None if answer.status == 409 else self._read("the Job", answer, KubernetesJob)
 
-    async def job(self, name: str) -> Job | None:
+    async def job(self, name: str) -> KubernetesJob | None:
         """The Job of this name."""
         answer = await self.link.exchange("GET", f"{self._jobs}/{name}", count=self._count)
-        return None if answer.status == 404 else self._read(f"Job {name}", answer, Job)
+        return None if answer.status == 404 else self._read(f"Job {name}", answer, KubernetesJob)
 
-    async def follow(self, name: str) -> Job | None:
+    async def follow(self, name: str) -> KubernetesJob | None:
         """The Job of this name, which is told at the same time that somebody follows it."""
         answer = await self.link.exchange(
             "PATCH",
@@ -77,14 +77,14 @@ class Api:
             body={"metadata": {"annotations": followed_now()}},
             content_type="application/merge-patch+json",
         )
-        return None if answer.status == 404 else self._read(f"Job {name}", answer, Job)
+        return None if answer.status == 404 else self._read(f"Job {name}", answer, KubernetesJob)
 
-    async def jobs(self, instance: str, begin: str) -> JobList:
+    async def jobs(self, instance: str, begin: str) -> KubernetesJobList:
         """A page of all Jobs of an installation."""
         selector = f"{MANAGED_BY}={PREFIX},{INSTANCE_LABEL}={instance}"
         query = {"labelSelector": selector, "limit": JOBS_MAX, **({"continue": begin} if begin else {})}
         answer = await self.link.exchange("GET", self._jobs, count=self._count, query=query)
-        return self._read("the list of Jobs", answer, JobList)
+        return self._read("the list of Jobs", answer, KubernetesJobList)
 
     async def delete(self, name: str, uid: str, version: str | None = None) -> bool:
         """Delete a Job and then, before its name is free, its pods; false when it is gone, or no longer as it was."""
@@ -117,7 +117,9 @@ class Api:
                 event = _decode(line, WatchEvent)
                 if event.type == "ERROR":
                     # Mostly 410: what came after this version is forgotten. A new list tells what is.
-                    raise KubernetesUnavailable(f"the watch ended: {told(Answer(410, bytes(event.object)))}")
+                    raise KubernetesUnavailable(
+                        f"the watch ended: {error_message(ApiResponse(410, bytes(event.object)))}"
+                    )
                 if event.type != "BOOKMARK":
                     yield event.type, _decode(event.object, Pod)
 
@@ -131,7 +133,7 @@ class Api:
     def _count(self) -> None:
         self.calls += 1
 
-    def _read(self, what: str, answer: Answer, kind: type[Any]) -> Any:
+    def _read(self, what: str, answer: ApiResponse, kind: type[Any]) -> Any:
         if not answer.is_good:
             raise refusal(what, answer)
         return _decode(answer.body, kind)

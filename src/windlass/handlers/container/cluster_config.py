@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from windlass.handlers.container.connection import REQUEST_SECONDS_MAX, Link, Pace
+from windlass.handlers.container.connection import REQUEST_SECONDS_MAX, ClusterConnection, RequestRateLimiter
 from windlass.handlers.container.errors import KubernetesUnusable
-from windlass.handlers.container.manifest import KubernetesRules
+from windlass.handlers.container.manifest import KubernetesConfig
 from windlass.handlers.container.orphan_cleaner import keep
 
 # For the types only: the client is an extra.
@@ -25,7 +25,9 @@ EXEC_VERSION_KNOWN = "client.authentication.k8s.io/v1beta1"
 EXEC_INFO = {"kind": "ExecCredential", "apiVersion": EXEC_VERSION, "spec": {"interactive": False}}
 
 
-def connect(rules: KubernetesRules, *, account_folder: str = ACCOUNT_FOLDER, chance: Random | None = None) -> Link:
+def connect(
+    rules: KubernetesConfig, *, account_folder: str = ACCOUNT_FOLDER, chance: Random | None = None
+) -> ClusterConnection:
     """A line to the cluster of the kubeconfig, or to the one this worker runs in. KubernetesUnusable."""
     try:
         # An extra, and large; only who uses it pays for it.
@@ -58,8 +60,8 @@ def connect(rules: KubernetesRules, *, account_folder: str = ACCOUNT_FOLDER, cha
         raise KubernetesUnusable(
             f"no cluster can be reached with {place} ({error}): the setting kubernetes.kubeconfig names a file"
         ) from None
-    pace = Pace(rules.requests_per_second, rules.requests_burst, asyncio.get_running_loop().time)
-    link = Link(client, rules.namespace or config.namespace.strip(), pace, chance or Random())
+    pace = RequestRateLimiter(rules.requests_per_second, rules.requests_burst, asyncio.get_running_loop().time)
+    link = ClusterConnection(client, rules.namespace or config.namespace.strip(), pace, chance or Random())
     link.keeping = asyncio.create_task(keep(link, rules.instance, rules.orphan_seconds))
     return link
 
@@ -72,6 +74,6 @@ def _with_plugin(user: "User") -> "User":
     # The client is an extra.
     from lightkube.config.models import NameValue
 
-    told = NameValue(name="KUBERNETES_EXEC_INFO", value=msgspec.json.encode(EXEC_INFO).decode())
-    asked = msgspec.structs.replace(plugin, apiVersion=EXEC_VERSION_KNOWN, env=[*(plugin.env or []), told])
+    error_message = NameValue(name="KUBERNETES_EXEC_INFO", value=msgspec.json.encode(EXEC_INFO).decode())
+    asked = msgspec.structs.replace(plugin, apiVersion=EXEC_VERSION_KNOWN, env=[*(plugin.env or []), error_message])
     return msgspec.structs.replace(user, exec=asked)

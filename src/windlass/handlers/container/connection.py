@@ -33,7 +33,7 @@ Count = Callable[[], None]
 log = logging.getLogger(__name__)
 
 
-class Answer(Struct, frozen=True):
+class ApiResponse(Struct, frozen=True):
     """What the API server said."""
 
     status: int
@@ -45,7 +45,7 @@ class Answer(Struct, frozen=True):
         return 200 <= self.status < 300
 
 
-class Pace:
+class RequestRateLimiter:
     """Spaces requests out: so many at once, then so many a second."""
 
     def __init__(self, per_second: float, burst: int, now: Callable[[], float]) -> None:
@@ -62,10 +62,10 @@ class Pace:
         return max(0.0, place - now)
 
 
-class Link:
+class ClusterConnection:
     """Requests to one API server. Every request has its place in the pace; those that may get better are repeated."""
 
-    def __init__(self, http: "httpx2.AsyncClient", namespace: str, pace: Pace, chance: Random) -> None:
+    def __init__(self, http: "httpx2.AsyncClient", namespace: str, pace: RequestRateLimiter, chance: Random) -> None:
         self.namespace = namespace
         # What looks after Jobs that nobody follows, for as long as the line is open.
         self.keeping: asyncio.Task[None] | None = None
@@ -84,7 +84,7 @@ class Link:
         query: Mapping[str, str | int] | None = None,
         body: object = None,
         content_type: str = "application/json",
-    ) -> Answer:
+    ) -> ApiResponse:
         """One request and its answer; busy servers and broken lines are tried again. KubernetesUnavailable."""
         # The client is loaded only where a container needs it.
         import httpx2
@@ -105,8 +105,8 @@ class Link:
                 raise KubernetesUnusable(f"the cluster cannot be asked: {error}") from None
             else:
                 if response.status_code != 429 and response.status_code < 500:
-                    return Answer(response.status_code, response.content)
-                said = told(Answer(response.status_code, response.content))
+                    return ApiResponse(response.status_code, response.content)
+                said = error_message(ApiResponse(response.status_code, response.content))
                 wait = max(wait, _retry_after(response.headers.get("retry-after")))
             if tries + 1 < TRIES_MAX:
                 await asyncio.sleep(wait)
@@ -132,9 +132,9 @@ class Link:
             raise _broken(error) from None
         try:
             if response.status_code >= 400:
-                answer = Answer(response.status_code, await response.aread())
+                answer = ApiResponse(response.status_code, await response.aread())
                 if answer.status == 429 or answer.status >= 500:
-                    raise KubernetesUnavailable(told(answer), status=answer.status)
+                    raise KubernetesUnavailable(error_message(answer), status=answer.status)
                 raise refusal(f"GET {path}", answer)
             yield response
         except (httpx2.TransportError, httpx2.StreamError) as error:
@@ -197,7 +197,7 @@ class Link:
         count()
 
 
-def told(answer: Answer) -> str:
+def error_message(answer: ApiResponse) -> str:
     """The API server's own words."""
     try:
         message = str(msgspec.json.decode(answer.body, type=dict[str, Any]).get("message") or "")
@@ -206,12 +206,12 @@ def told(answer: Answer) -> str:
     return f"{answer.status} {message}"[:MESSAGE_CHARS_MAX].strip()
 
 
-def refusal(what: str, answer: Answer) -> KubernetesRefused:
+def refusal(what: str, answer: ApiResponse) -> KubernetesRefused:
     """The error of a request that the API server will never grant as it is."""
     hint = ""
     if answer.status in (401, 403):
         hint = " (the worker's account needs the rights that the reference of containers lists)"
-    return KubernetesRefused(f"the cluster refused {what}: {told(answer)}{hint}", status=answer.status)
+    return KubernetesRefused(f"the cluster refused {what}: {error_message(answer)}{hint}", status=answer.status)
 
 
 def _broken(error: Exception) -> KubernetesUnavailable:

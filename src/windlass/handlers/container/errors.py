@@ -27,7 +27,7 @@ class OutOfMemory(RetryableError):
     type = "oom_killed"
 
 
-class DeadlinePassed(RetryableError):
+class DeadlineExceeded(RetryableError):
     """The cluster stopped the Job because its time was over."""
 
     type = "timeout"

@@ -26,7 +26,7 @@ _UNSAFE_IN_NAMES = re.compile(r"[^a-z0-9]+")
 _UNSAFE_IN_LABELS = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
-class Identity(Struct, frozen=True):
+class AttemptIdentity(Struct, frozen=True):
     """One attempt, as a cluster knows it."""
 
     job_id: str
@@ -90,9 +90,11 @@ class Identity(Struct, frozen=True):
         }
 
 
-def identity_of(ctx: Context, workflow_id: str = "", scheduled_at: datetime | None = None) -> Identity:
+def identity_of(ctx: Context, workflow_id: str = "", scheduled_at: datetime | None = None) -> AttemptIdentity:
     """The identity of the attempt that a handler runs."""
-    return Identity(ctx.job_id, ctx.node_id, ctx.index, ctx.attempt, ctx.idempotency_key, workflow_id, scheduled_at)
+    return AttemptIdentity(
+        ctx.job_id, ctx.node_id, ctx.index, ctx.attempt, ctx.idempotency_key, workflow_id, scheduled_at
+    )
 
 
 def followed_now() -> dict[str, str]:

@@ -5,9 +5,9 @@ from contextlib import aclosing
 from datetime import datetime
 from typing import Any
 
-from windlass.handlers.command import ExitCode
-from windlass.handlers.container.api import Api
-from windlass.handlers.container.connection import Link
+from windlass.handlers.command import ExitCodeError
+from windlass.handlers.container.api import KubernetesApi
+from windlass.handlers.container.connection import ClusterConnection
 from windlass.handlers.container.errors import (
     JobNameTaken,
     KubernetesRefused,
@@ -17,29 +17,31 @@ from windlass.handlers.container.errors import (
     PodStartTimeout,
 )
 from windlass.handlers.container.identity import TASK_ANNOTATION, identity_of
-from windlass.handlers.container.manifest import KubernetesRules, Manifest, build
-from windlass.handlers.container.params import Order, means_success, result_of, seconds_of
+from windlass.handlers.container.manifest import JobManifest, KubernetesConfig, build
+from windlass.handlers.container.params import ContainerParams, means_success, result_of, seconds_of
 from windlass.handlers.container.pod_log import PodLog
-from windlass.handlers.container.pod_watch import Sighting, sightings
+from windlass.handlers.container.pod_watch import PodObservation, observe_pods
 from windlass.handlers.container.pods import (
-    Job,
+    ContainerStateTerminated,
+    KubernetesJob,
     Pod,
-    Terminated,
-    ended,
-    failed_job,
+    container_end,
+    disruption_error,
     has_started,
-    ran_out_of_memory,
+    job_error,
+    out_of_memory_error,
+    start_error,
     started_at,
-    stuck,
-    taken_away,
-    why_waiting,
+    waiting_reason,
 )
 from windlass.ports.handler import Context
 
 DELETE_TRIES_MAX = 3
 
 
-async def run_on_kubernetes(ctx: Context, order: Order, link: Link, rules: KubernetesRules) -> dict[str, Any]:
+async def run_on_kubernetes(
+    ctx: Context, order: ContainerParams, link: ClusterConnection, rules: KubernetesConfig
+) -> dict[str, Any]:
     """Run the container to its end; the output of its node."""
     origin = order.origin
     identity = identity_of(ctx) if origin is None else identity_of(ctx, origin.workflow_id, origin.scheduled_at)
@@ -47,7 +49,7 @@ async def run_on_kubernetes(ctx: Context, order: Order, link: Link, rules: Kuber
     start_seconds = rules.start_timeout_seconds
     if order.start_timeout is not None:
         start_seconds = seconds_of(order.start_timeout, "start_timeout")
-    attempt = _Attempt(ctx, Api(link), rules, manifest)
+    attempt = KubernetesAttempt(ctx, KubernetesApi(link), rules, manifest)
     try:
         terminated = await attempt.see_through(start_seconds)
         output = attempt.output(terminated, order)
@@ -69,10 +71,10 @@ def _is_left_to_others(ctx: Context, error: BaseException) -> bool:
     return isinstance(error, asyncio.CancelledError) and (ctx.handed_back or not ctx.cancelled)
 
 
-class _Attempt:
+class KubernetesAttempt:
     """One Job under our eyes."""
 
-    def __init__(self, ctx: Context, api: Api, rules: KubernetesRules, manifest: Manifest) -> None:
+    def __init__(self, ctx: Context, api: KubernetesApi, rules: KubernetesConfig, manifest: JobManifest) -> None:
         # The container has ended by itself: its Job stays for whoever may have to read it again, until its TTL.
         self.is_over = False
         self._ctx = ctx
@@ -81,20 +83,20 @@ class _Attempt:
         self._manifest = manifest
         self._name: str = manifest.body["metadata"]["name"]
         self._main = manifest.main
-        self._creating: asyncio.Task[Job | None] | None = None
+        self._creating: asyncio.Task[KubernetesJob | None] | None = None
         self._created_when: float | None = None
-        self._job: Job | None = None
+        self._job: KubernetesJob | None = None
         self._pod: Pod | None = None
         self._pod_start_seconds: float | None = None
         self._log: PodLog | None = None
 
-    async def see_through(self, start_seconds: float) -> Terminated:
+    async def see_through(self, start_seconds: float) -> ContainerStateTerminated:
         """Create or adopt the Job, and follow it to the end of its container."""
-        seen: Sighting | None = None
+        seen: PodObservation | None = None
         try:
             async with asyncio.timeout(start_seconds) as until_start:
                 await self._create_or_adopt()
-                watched = sightings(self._ctx, self._api, self._name, self._rules.reconcile_seconds)
+                watched = observe_pods(self._ctx, self._api, self._name, self._rules.reconcile_seconds)
                 async with aclosing(watched) as looks:
                     async for seen in looks:
                         terminated = self._judge(seen)
@@ -105,21 +107,21 @@ class _Attempt:
                     else:
                         raise PodLost(f"nobody looks at Job {self._name} any more")
         except TimeoutError:
-            why = why_waiting(self._job, self._pod, self._main)
+            why = waiting_reason(self._job, self._pod, self._main)
             raise PodStartTimeout(f"Job {self._name} did not start within {start_seconds:g} s: {why}") from None
         if self._log is not None:
             await self._log.finish()
         self._refuse_disruption(terminated)
         return terminated
 
-    def output(self, terminated: Terminated, order: Order) -> dict[str, Any]:
+    def output(self, terminated: ContainerStateTerminated, order: ContainerParams) -> dict[str, Any]:
         """What the node returns; the error of a container that failed."""
         code, pod = terminated.exit_code, self._pod
         self._ctx.meta["exit_code"] = code
         if not means_success(order, code):
             said = self._log.end if self._log is not None else ""
             said = said or terminated.message or terminated.reason
-            raise ExitCode(f"container {self._main!r} exited with code {code}" + (f": {said}" if said else ""))
+            raise ExitCodeError(f"container {self._main!r} exited with code {code}" + (f": {said}" if said else ""))
         return {
             "exit_code": code,
             "runtime": "kubernetes",
@@ -170,7 +172,7 @@ class _Attempt:
         self._job = found
         self._ctx.log(f"took over Job {self._name}, which another worker began; its log is told again", "info")
 
-    def _judge(self, seen: Sighting) -> Terminated | None:
+    def _judge(self, seen: PodObservation) -> ContainerStateTerminated | None:
         """What a look at the Job means: how its container ended, None while it may still run; or it raises."""
         if seen.job is not None:
             self._job = seen.job
@@ -187,28 +189,28 @@ class _Attempt:
         self._pod = pod = pods[0]
         if has_started(pod, self._main):
             self._note_start(pod)
-        terminated = ended(pod, self._main)
+        terminated = container_end(pod, self._main)
         if terminated is not None:
             # Nothing to remove, unless containers beside ours go on.
             self.is_over = pod.is_over
             return terminated
-        if pod.metadata.deletion_timestamp is not None and isinstance(lost := taken_away(pod), NodeLost):
+        if pod.metadata.deletion_timestamp is not None and isinstance(lost := disruption_error(pod), NodeLost):
             # No kubelet is left to say how it ended.
             raise lost
         if seen.gone:
             # Its Job may know more; the next list asks it.
             return None
-        if (error := stuck(pod)) is not None:
+        if (error := start_error(pod)) is not None:
             raise error
         return None
 
-    def _judge_without_pod(self, seen: Sighting, known: Pod | None) -> Terminated | None:
+    def _judge_without_pod(self, seen: PodObservation, known: Pod | None) -> ContainerStateTerminated | None:
         if seen.job is None or seen.job.metadata.deletion_timestamp is not None:
             raise PodLost(f"Job {self._name} was deleted by somebody else")
         if seen.job.condition("Complete") is not None:
             self.is_over = True
-            return Terminated(exit_code=0)
-        if (error := failed_job(seen.job)) is not None:
+            return ContainerStateTerminated(exit_code=0)
+        if (error := job_error(seen.job)) is not None:
             self.is_over = True
             raise error
         if known is not None or seen.job.condition("Failed") is not None:
@@ -231,15 +233,15 @@ class _Attempt:
         made = self._job.metadata.creation_timestamp if self._job is not None else None
         return max(0.0, (began - made).total_seconds()) if began is not None and made is not None else None
 
-    def _refuse_disruption(self, terminated: Terminated) -> None:
+    def _refuse_disruption(self, terminated: ContainerStateTerminated) -> None:
         """Raise what ended the container, if that was not the program itself."""
         self._ctx.meta["exit_code"] = terminated.exit_code
         pod = self._pod
         if pod is None or pod.status.phase == "Succeeded":
             return
-        error = taken_away(pod) or ran_out_of_memory(pod, self._main)
+        error = disruption_error(pod) or out_of_memory_error(pod, self._main)
         if error is None and self._job is not None:
-            error = failed_job(self._job)
+            error = job_error(self._job)
         if error is None and pod.metadata.deletion_timestamp is not None and terminated.exit_code != 0:
             error = PodLost(f"pod {pod.metadata.name} was deleted while it ran")
         if error is not None:
@@ -263,6 +265,6 @@ class _Attempt:
                     self._ctx.log(said, "warning")
                     return
 
-    def _is_ours(self, job: Job) -> bool:
+    def _is_ours(self, job: KubernetesJob) -> bool:
         ours = self._manifest.body["metadata"]["annotations"][TASK_ANNOTATION]
         return (job.metadata.annotations or {}).get(TASK_ANNOTATION) == ours

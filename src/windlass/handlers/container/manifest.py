@@ -12,10 +12,10 @@ from windlass.handlers.container.identity import (
     LABEL_CHARS_MAX,
     PREFIX,
     TASK_ANNOTATION,
-    Identity,
+    AttemptIdentity,
     followed_now,
 )
-from windlass.handlers.container.params import EnvRef, EnvSource, Order, Volume, only_one
+from windlass.handlers.container.params import ContainerParams, ContainerVolume, EnvFromSource, EnvVarSource, only_one
 
 MAIN = "main"
 RESULT_FILE = "/dev/termination-log"
@@ -24,7 +24,7 @@ ENTRIES_MAX = 100
 DEADLINE_MARGIN_SECONDS = 30
 
 
-class KubernetesRules(Struct, frozen=True, kw_only=True):
+class KubernetesConfig(Struct, frozen=True, kw_only=True):
     """What an administrator decided about containers on Kubernetes."""
 
     # Tells the Jobs of several installations in one namespace apart.
@@ -53,14 +53,16 @@ class NotAllowed(FatalError):
     type = "not_allowed"
 
 
-class Manifest(Struct, frozen=True):
+class JobManifest(Struct, frozen=True):
     """A Job to create, and which of its containers is the task."""
 
     body: dict[str, Any]
     main: str
 
 
-def build(order: Order, identity: Identity, rules: KubernetesRules, timeout_seconds: float) -> Manifest:
+def build(
+    order: ContainerParams, identity: AttemptIdentity, rules: KubernetesConfig, timeout_seconds: float
+) -> JobManifest:
     """The Job for an attempt. ParamsInvalid, NotAllowed."""
     if order.pod_spec is not None:
         pod, main = _given(order, identity, rules)
@@ -83,10 +85,10 @@ def build(order: Order, identity: Identity, rules: KubernetesRules, timeout_seco
             "template": template,
         },
     }
-    return Manifest(body, main)
+    return JobManifest(body, main)
 
 
-def _built(order: Order, identity: Identity, rules: KubernetesRules) -> dict[str, Any]:
+def _built(order: ContainerParams, identity: AttemptIdentity, rules: KubernetesConfig) -> dict[str, Any]:
     if not order.image:
         raise ParamsInvalid("image is missing: on Kubernetes a container node names the image to run")
     if order.service_account is not None and order.service_account not in rules.service_accounts:
@@ -143,7 +145,7 @@ def _built(order: Order, identity: Identity, rules: KubernetesRules) -> dict[str
     )
 
 
-def _given(order: Order, identity: Identity, rules: KubernetesRules) -> tuple[dict[str, Any], str]:
+def _given(order: ContainerParams, identity: AttemptIdentity, rules: KubernetesConfig) -> tuple[dict[str, Any], str]:
     """The pod of a node that writes all of it. Its first container is the task."""
     if not rules.allow_pod_spec:
         raise NotAllowed(
@@ -167,7 +169,7 @@ def _given(order: Order, identity: Identity, rules: KubernetesRules) -> tuple[di
     return pod, main["name"]
 
 
-def _refuse_too_many(order: Order) -> None:
+def _refuse_too_many(order: ContainerParams) -> None:
     for name, entries in (
         ("env", order.env),
         ("env_from", order.env_from),
@@ -181,7 +183,7 @@ def _refuse_too_many(order: Order) -> None:
 
 
 def _unreserved(given: dict[str, str], place: str) -> dict[str, str]:
-    reserved = [name for name in given if name.startswith(f"{PREFIX}/") or name in Identity.RESERVED]
+    reserved = [name for name in given if name.startswith(f"{PREFIX}/") or name in AttemptIdentity.RESERVED]
     if reserved:
         raise ParamsInvalid(f"{place} has {reserved[0]!r}, which Windlass sets itself: choose another name")
     if len(given) > ENTRIES_MAX:
@@ -189,11 +191,11 @@ def _unreserved(given: dict[str, str], place: str) -> dict[str, str]:
     return given
 
 
-def _variables(order: Order, identity: Identity) -> dict[str, str | EnvRef]:
+def _variables(order: ContainerParams, identity: AttemptIdentity) -> dict[str, str | EnvVarSource]:
     return {**identity.variables(RESULT_FILE), **order.env}
 
 
-def _variable(name: str, value: str | EnvRef) -> dict[str, Any]:
+def _variable(name: str, value: str | EnvVarSource) -> dict[str, Any]:
     if isinstance(value, str):
         return {"name": name, "value": value}
     kind = only_one(f"env.{name}", secret=value.secret, config_map=value.config_map)
@@ -201,13 +203,13 @@ def _variable(name: str, value: str | EnvRef) -> dict[str, Any]:
     return {"name": name, "valueFrom": {field: {"name": held_by, "key": value.key, "optional": value.optional}}}
 
 
-def _source(source: EnvSource, place: str) -> dict[str, Any]:
+def _source(source: EnvFromSource, place: str) -> dict[str, Any]:
     kind = only_one(place, secret=source.secret, config_map=source.config_map)
     field, held_by = ("secretRef", source.secret) if kind == "secret" else ("configMapRef", source.config_map)
     return {"prefix": source.prefix, field: {"name": held_by, "optional": source.optional}}
 
 
-def _named(volume: Volume, at: int) -> tuple[str, Volume]:
+def _named(volume: ContainerVolume, at: int) -> tuple[str, ContainerVolume]:
     if not volume.mount.startswith("/"):
         raise ParamsInvalid(f"volumes[{at}].mount {volume.mount!r} is no absolute path")
     name = volume.name or f"volume-{at}"
@@ -216,7 +218,7 @@ def _named(volume: Volume, at: int) -> tuple[str, Volume]:
     return name, volume
 
 
-def _volume(name: str, volume: Volume) -> dict[str, Any]:
+def _volume(name: str, volume: ContainerVolume) -> dict[str, Any]:
     kind = only_one(
         f"volume {name}",
         secret=volume.secret,
@@ -238,12 +240,12 @@ def _volume(name: str, volume: Volume) -> dict[str, Any]:
     return {"name": name, "emptyDir": empty}
 
 
-def _mount(name: str, volume: Volume) -> dict[str, Any]:
+def _mount(name: str, volume: ContainerVolume) -> dict[str, Any]:
     mount = {"name": name, "mountPath": volume.mount, "subPath": volume.sub_path, "readOnly": volume.read_only}
     return _present(mount)
 
 
-def _confined(order: Order, rules: KubernetesRules) -> dict[str, Any]:
+def _confined(order: ContainerParams, rules: KubernetesConfig) -> dict[str, Any]:
     confined: dict[str, Any] = {"allowPrivilegeEscalation": False, "runAsUser": order.user}
     if not rules.allow_root:
         confined |= {"runAsNonRoot": True, "capabilities": {"drop": ["ALL"]}}

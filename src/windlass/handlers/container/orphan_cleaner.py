@@ -4,11 +4,11 @@ import asyncio
 import logging
 from datetime import UTC, datetime, timedelta
 
-from windlass.handlers.container.api import Api
-from windlass.handlers.container.connection import Link
+from windlass.handlers.container.api import KubernetesApi
+from windlass.handlers.container.connection import ClusterConnection
 from windlass.handlers.container.errors import KubernetesRefused, KubernetesUnavailable
 from windlass.handlers.container.identity import FOLLOWED_ANNOTATION
-from windlass.handlers.container.pods import Job
+from windlass.handlers.container.pods import KubernetesJob
 
 # The first look comes late too: whoever takes over from a dead worker must have had time to say so.
 LOOK_SECONDS_MAX = 300.0
@@ -18,12 +18,12 @@ PAGES_MAX = 100
 log = logging.getLogger(__name__)
 
 
-async def keep(link: Link, instance: str, orphan_seconds: int) -> None:
+async def keep(link: ClusterConnection, instance: str, orphan_seconds: int) -> None:
     """Look again and again, for as long as the worker lives."""
     while True:
         await asyncio.sleep(min(LOOK_SECONDS_MAX, orphan_seconds / LOOKS_PER_LIMIT))
         try:
-            names = await delete_orphans(Api(link), instance, datetime.now(UTC), orphan_seconds)
+            names = await delete_orphans(KubernetesApi(link), instance, datetime.now(UTC), orphan_seconds)
         except (KubernetesUnavailable, KubernetesRefused) as error:
             log.warning("Jobs without a worker cannot be looked for: %s", error)
         else:
@@ -31,7 +31,7 @@ async def keep(link: Link, instance: str, orphan_seconds: int) -> None:
                 log.warning("%d Jobs were deleted that no worker followed any more: %s", len(names), ", ".join(names))
 
 
-async def delete_orphans(api: Api, instance: str, now: datetime, orphan_seconds: int) -> list[str]:
+async def delete_orphans(api: KubernetesApi, instance: str, now: datetime, orphan_seconds: int) -> list[str]:
     """Delete the Jobs that run and that nobody followed for so long; their names."""
     followed_before = now - timedelta(seconds=orphan_seconds)
     names: list[str] = []
@@ -49,7 +49,7 @@ async def delete_orphans(api: Api, instance: str, now: datetime, orphan_seconds:
     return names
 
 
-def _is_orphan(job: Job, followed_before: datetime) -> bool:
+def _is_orphan(job: KubernetesJob, followed_before: datetime) -> bool:
     if job.condition("Complete") or job.condition("Failed") or job.metadata.deletion_timestamp is not None:
         return False
     try:

@@ -21,7 +21,7 @@ _FACTORS = {"": 1, "k": 1000, **{unit: 1000**power for power, unit in enumerate(
 _SECONDS = {None: 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
-class EnvRef(Struct, frozen=True, forbid_unknown_fields=True):
+class EnvVarSource(Struct, frozen=True, forbid_unknown_fields=True):
     """A variable whose value a secret or a config map of the cluster holds."""
 
     key: str
@@ -30,7 +30,7 @@ class EnvRef(Struct, frozen=True, forbid_unknown_fields=True):
     optional: bool = False
 
 
-class EnvSource(Struct, frozen=True, forbid_unknown_fields=True):
+class EnvFromSource(Struct, frozen=True, forbid_unknown_fields=True):
     """A secret or a config map all of whose keys become variables."""
 
     secret: str | None = None
@@ -39,21 +39,21 @@ class EnvSource(Struct, frozen=True, forbid_unknown_fields=True):
     optional: bool = False
 
 
-class Resources(Struct, frozen=True, forbid_unknown_fields=True):
+class ResourceRequirements(Struct, frozen=True, forbid_unknown_fields=True):
     """What a container is given at least and at most."""
 
     requests: dict[str, Quantity] = {}
     limits: dict[str, Quantity] = {}
 
 
-class EmptyDir(Struct, frozen=True, forbid_unknown_fields=True):
+class EmptyDirVolume(Struct, frozen=True, forbid_unknown_fields=True):
     """A folder that lives as long as its pod."""
 
     medium: Literal["", "Memory"] = ""
     size_limit: str | None = None
 
 
-class Volume(Struct, frozen=True, forbid_unknown_fields=True):
+class ContainerVolume(Struct, frozen=True, forbid_unknown_fields=True):
     """Files, and where the container finds them. Exactly one kind of source."""
 
     mount: str
@@ -61,7 +61,7 @@ class Volume(Struct, frozen=True, forbid_unknown_fields=True):
     secret: str | None = None
     config_map: str | None = None
     claim: str | None = None
-    empty_dir: EmptyDir | None = None
+    empty_dir: EmptyDirVolume | None = None
     sub_path: str | None = None
     read_only: bool = False
 
@@ -76,28 +76,28 @@ class Toleration(Struct, frozen=True, forbid_unknown_fields=True):
     toleration_seconds: int | None = None
 
 
-class Origin(Struct, frozen=True):
+class JobOrigin(Struct, frozen=True):
     """The job that the node is of, as its workflow's plan tells it."""
 
     workflow_id: str
     scheduled_at: datetime
 
 
-class Order(Struct, frozen=True, kw_only=True):
+class ContainerParams(Struct, frozen=True, kw_only=True):
     """The params of a container node."""
 
     runtime: Runtime | None = None
     image: str | None = None
     command: list[str] | None = None
     args: list[str] | None = None
-    env: dict[str, str | EnvRef] = {}
-    env_from: list[EnvSource] = []
+    env: dict[str, str | EnvVarSource] = {}
+    env_from: list[EnvFromSource] = []
     working_dir: str | None = None
-    resources: Resources = Resources()
+    resources: ResourceRequirements = ResourceRequirements()
     cpu_seconds: int | None = None
     # None: 0 alone means success.
     exit_codes: list[int] | None = None
-    volumes: list[Volume] = []
+    volumes: list[ContainerVolume] = []
     user: int | None = None
     service_account: str | None = None
     node_selector: dict[str, str] = {}
@@ -108,10 +108,10 @@ class Order(Struct, frozen=True, kw_only=True):
     annotations: dict[str, str] = {}
     start_timeout: Quantity | None = None
     pod_spec: dict[str, Any] | None = None
-    origin: Origin | None = None
+    origin: JobOrigin | None = None
 
 
-def means_success(order: Order, code: int) -> bool:
+def means_success(order: ContainerParams, code: int) -> bool:
     """Whether the node takes this exit code for a good one."""
     return code == 0 if order.exit_codes is None else code in order.exit_codes
 

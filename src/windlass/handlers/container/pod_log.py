@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
-from windlass.handlers.container.api import Api
+from windlass.handlers.container.api import KubernetesApi
 from windlass.handlers.container.errors import KubernetesRefused, KubernetesUnavailable
 from windlass.ports.handler import Context
 
@@ -24,7 +24,7 @@ TRIES_AFTER_END_MAX = 3
 class PodLog:
     """The log of one container. `follow` runs beside the container, `finish` waits for the rest."""
 
-    def __init__(self, ctx: Context, api: Api, pod: str, container: str, bytes_max: int) -> None:
+    def __init__(self, ctx: Context, api: KubernetesApi, pod: str, container: str, bytes_max: int) -> None:
         self.truncated = False
         self._ctx = ctx
         self._api = api

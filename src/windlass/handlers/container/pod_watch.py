@@ -6,9 +6,9 @@ from contextlib import aclosing
 
 from msgspec import Struct
 
-from windlass.handlers.container.api import Api
+from windlass.handlers.container.api import KubernetesApi
 from windlass.handlers.container.errors import KubernetesUnavailable
-from windlass.handlers.container.pods import Job, Pod
+from windlass.handlers.container.pods import KubernetesJob, Pod
 from windlass.ports.handler import Context
 
 PAUSE_SECONDS_MIN = 0.25
@@ -17,15 +17,17 @@ PAUSE_SECONDS_MAX = 15.0
 WATCH_SECONDS_MIN = 1.0
 
 
-class Sighting(Struct, frozen=True):
+class PodObservation(Struct, frozen=True):
     """A Job, None when it is gone, and its pods. `gone` are pods as they were when they were deleted."""
 
-    job: Job | None
+    job: KubernetesJob | None
     pods: list[Pod]
     gone: list[Pod] = []
 
 
-async def sightings(ctx: Context, api: Api, name: str, reconcile_seconds: int) -> AsyncGenerator[Sighting]:
+async def observe_pods(
+    ctx: Context, api: KubernetesApi, name: str, reconcile_seconds: int
+) -> AsyncGenerator[PodObservation]:
     """The state of things, at once and after every change, for as long as somebody asks. An API server that is away
     is waited for: the pod does not need it to go on."""
     loop = asyncio.get_running_loop()
@@ -45,17 +47,17 @@ async def sightings(ctx: Context, api: Api, name: str, reconcile_seconds: int) -
             pause = min(pause * 2, PAUSE_SECONDS_MAX)
 
 
-async def _round(api: Api, name: str, seconds: int) -> AsyncGenerator[Sighting]:
+async def _round(api: KubernetesApi, name: str, seconds: int) -> AsyncGenerator[PodObservation]:
     """One list and the watch after it, until that ends or a pod is gone."""
     job = await api.follow(name)
     listed = await api.pods(name)
     pods = {pod.metadata.uid: pod for pod in listed.items}
-    yield Sighting(job, list(pods.values()))
+    yield PodObservation(job, list(pods.values()))
     async with aclosing(api.watch(name, listed.metadata.resource_version, seconds)) as events:
         async for kind, pod in events:
             if kind == "DELETED":
                 pods.pop(pod.metadata.uid, None)
-                yield Sighting(job, list(pods.values()), [pod])
+                yield PodObservation(job, list(pods.values()), [pod])
                 return
             pods[pod.metadata.uid] = pod
-            yield Sighting(job, list(pods.values()))
+            yield PodObservation(job, list(pods.values()))

@@ -7,7 +7,7 @@ from msgspec import Struct
 from windlass.core.errors import FatalError, RetryableError
 from windlass.handlers.container.errors import (
     ContainerConfigInvalid,
-    DeadlinePassed,
+    DeadlineExceeded,
     ImagePullFailed,
     NodeLost,
     OutOfMemory,
@@ -28,7 +28,7 @@ EVICTIONS = frozenset(
 NODE_LOSSES = frozenset({"NodeLost", "DeletionByTaintManager", "DeletionByPodGC"})
 
 
-class Metadata(Struct, frozen=True, rename="camel"):
+class ObjectMetadata(Struct, frozen=True, rename="camel"):
     """What every object has."""
 
     name: str = ""
@@ -39,7 +39,7 @@ class Metadata(Struct, frozen=True, rename="camel"):
     annotations: dict[str, str] | None = None
 
 
-class Condition(Struct, frozen=True, rename="camel"):
+class StatusCondition(Struct, frozen=True, rename="camel"):
     """One thing that is or is not the case."""
 
     type: str
@@ -48,20 +48,20 @@ class Condition(Struct, frozen=True, rename="camel"):
     message: str = ""
 
 
-class Waiting(Struct, frozen=True, rename="camel"):
+class ContainerStateWaiting(Struct, frozen=True, rename="camel"):
     """A container that does not run yet."""
 
     reason: str = ""
     message: str = ""
 
 
-class Running(Struct, frozen=True, rename="camel"):
+class ContainerStateRunning(Struct, frozen=True, rename="camel"):
     """A container that runs."""
 
     started_at: datetime | None = None
 
 
-class Terminated(Struct, frozen=True, rename="camel"):
+class ContainerStateTerminated(Struct, frozen=True, rename="camel"):
     """A container that ended."""
 
     exit_code: int = 0
@@ -74,9 +74,9 @@ class Terminated(Struct, frozen=True, rename="camel"):
 class ContainerState(Struct, frozen=True, rename="camel"):
     """Exactly one of these."""
 
-    waiting: Waiting | None = None
-    running: Running | None = None
-    terminated: Terminated | None = None
+    waiting: ContainerStateWaiting | None = None
+    running: ContainerStateRunning | None = None
+    terminated: ContainerStateTerminated | None = None
 
 
 class ContainerStatus(Struct, frozen=True, rename="camel"):
@@ -92,12 +92,12 @@ class PodStatus(Struct, frozen=True, rename="camel"):
     phase: str = "Pending"
     reason: str = ""
     message: str = ""
-    conditions: list[Condition] | None = None
+    conditions: list[StatusCondition] | None = None
     container_statuses: list[ContainerStatus] | None = None
     init_container_statuses: list[ContainerStatus] | None = None
 
 
-class Named(Struct, frozen=True):
+class ContainerSpec(Struct, frozen=True):
     """A container, by its name."""
 
     name: str = ""
@@ -107,13 +107,13 @@ class PodSpec(Struct, frozen=True, rename="camel"):
     """Where a pod is."""
 
     node_name: str = ""
-    containers: list[Named] = []
+    containers: list[ContainerSpec] = []
 
 
 class Pod(Struct, frozen=True, rename="camel"):
     """A pod, as far as we read it."""
 
-    metadata: Metadata
+    metadata: ObjectMetadata
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
 
@@ -130,24 +130,24 @@ class Pod(Struct, frozen=True, rename="camel"):
         return ContainerState()
 
 
-class JobStatus(Struct, frozen=True, rename="camel"):
+class KubernetesJobStatus(Struct, frozen=True, rename="camel"):
     """How a Job is."""
 
-    conditions: list[Condition] | None = None
+    conditions: list[StatusCondition] | None = None
 
 
-class Job(Struct, frozen=True, rename="camel"):
+class KubernetesJob(Struct, frozen=True, rename="camel"):
     """A Job, as far as we read it."""
 
-    metadata: Metadata
-    status: JobStatus = JobStatus()
+    metadata: ObjectMetadata
+    status: KubernetesJobStatus = KubernetesJobStatus()
 
-    def condition(self, kind: str) -> Condition | None:
+    def condition(self, kind: str) -> StatusCondition | None:
         """The condition of this kind, if it is the case."""
         return true_condition(self.status.conditions, kind)
 
 
-def true_condition(conditions: list[Condition] | None, kind: str) -> Condition | None:
+def true_condition(conditions: list[StatusCondition] | None, kind: str) -> StatusCondition | None:
     """The condition of this kind, if it is the case."""
     return next((one for one in conditions or () if one.type == kind and one.status == "True"), None)
 
@@ -166,15 +166,15 @@ def has_started(pod: Pod, main: str) -> bool:
     return state.running is not None or state.terminated is not None
 
 
-def ended(pod: Pod, main: str) -> Terminated | None:
+def container_end(pod: Pod, main: str) -> ContainerStateTerminated | None:
     """How the container ended, once the pod is over: or once the container is, when others beside it never end."""
     terminated = pod.state_of(main).terminated
     if pod.is_over:
-        return terminated or Terminated(exit_code=0 if pod.status.phase == "Succeeded" else -1)
+        return terminated or ContainerStateTerminated(exit_code=0 if pod.status.phase == "Succeeded" else -1)
     return terminated if len(pod.spec.containers) > 1 else None
 
 
-def stuck(pod: Pod) -> Exception | None:
+def start_error(pod: Pod) -> Exception | None:
     """Why a pod that waits will not start, as far as waiting longer cannot help."""
     statuses = [*(pod.status.init_container_statuses or ()), *(pod.status.container_statuses or ())]
     for status in statuses:
@@ -196,7 +196,7 @@ def _way_out(message: str) -> str:
     return ""
 
 
-def taken_away(pod: Pod) -> Exception | None:
+def disruption_error(pod: Pod) -> Exception | None:
     """The cluster's own reason for the end of a pod, if it was that and not the program."""
     status = pod.status
     disruption = true_condition(status.conditions, "DisruptionTarget")
@@ -210,11 +210,11 @@ def taken_away(pod: Pod) -> Exception | None:
         if reason in EVICTIONS or (reason and disruption is not None):
             return PodEvicted(said)
         if reason == "DeadlineExceeded":
-            return DeadlinePassed(said)
+            return DeadlineExceeded(said)
     return None
 
 
-def ran_out_of_memory(pod: Pod, main: str) -> Exception | None:
+def out_of_memory_error(pod: Pod, main: str) -> Exception | None:
     """The error of a container that needed more memory than it may have."""
     terminated = pod.state_of(main).terminated
     if terminated is None or terminated.reason != "OOMKilled":
@@ -225,7 +225,7 @@ def ran_out_of_memory(pod: Pod, main: str) -> Exception | None:
     )
 
 
-def why_waiting(job: Job | None, pod: Pod | None, main: str) -> str:
+def waiting_reason(job: KubernetesJob | None, pod: Pod | None, main: str) -> str:
     """What is known about why the container does not run yet."""
     if pod is None:
         return "it has no pod" if job is not None else "it is gone"
@@ -238,11 +238,11 @@ def why_waiting(job: Job | None, pod: Pod | None, main: str) -> str:
     return f"its pod is {pod.status.phase}"
 
 
-def failed_job(job: Job) -> RetryableError | FatalError | None:
+def job_error(job: KubernetesJob) -> RetryableError | FatalError | None:
     """The error of a Job that the cluster declared failed, where the pod cannot say more."""
     failed = job.condition("Failed")
     if failed is None:
         return None
     if failed.reason == "DeadlineExceeded":
-        return DeadlinePassed(f"Job {job.metadata.name} was stopped by the cluster: {failed.message}")
+        return DeadlineExceeded(f"Job {job.metadata.name} was stopped by the cluster: {failed.message}")
     return None

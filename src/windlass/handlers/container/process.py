@@ -14,7 +14,7 @@ from windlass.core.errors import ParamsInvalid
 from windlass.handlers.command import (
     STDERR_SHOWN_CHARS,
     CommandUnusable,
-    ExitCode,
+    ExitCodeError,
     checked_command,
     how_ended,
     outputs,
@@ -22,7 +22,7 @@ from windlass.handlers.command import (
     terminate,
 )
 from windlass.handlers.container.identity import identity_of
-from windlass.handlers.container.params import RESULT_BYTES_MAX, Order, bytes_of, means_success, result_of
+from windlass.handlers.container.params import RESULT_BYTES_MAX, ContainerParams, bytes_of, means_success, result_of
 from windlass.ports.handler import Context
 
 # The program is told that its processor time is over, and killed if it goes on for so long.
@@ -31,7 +31,7 @@ CPU_GRACE_SECONDS = 5
 LIMITED = 'ulimit -c 0; {limits} exec "$@"'
 
 
-async def run_as_process(ctx: Context, order: Order, passed: Mapping[str, str]) -> dict[str, Any]:
+async def run_as_process(ctx: Context, order: ContainerParams, passed: Mapping[str, str]) -> dict[str, Any]:
     """Run the command to its end; the output of its node."""
     arguments = _arguments(order)
     with tempfile.TemporaryFile() as result:
@@ -55,7 +55,7 @@ async def run_as_process(ctx: Context, order: Order, passed: Mapping[str, str]) 
     if not means_success(order, code):
         shown = stderr.text().strip()[-STDERR_SHOWN_CHARS:]
         why = f" (it used more than cpu_seconds {order.cpu_seconds})" if code == -signal.SIGXCPU else ""
-        raise ExitCode(f"{arguments[0]} {how_ended(code)}{why}" + (f": {shown}" if shown else ""))
+        raise ExitCodeError(f"{arguments[0]} {how_ended(code)}{why}" + (f": {shown}" if shown else ""))
     truncated = stdout.truncated or stderr.truncated
     return {
         "exit_code": code,
@@ -67,7 +67,7 @@ async def run_as_process(ctx: Context, order: Order, passed: Mapping[str, str]) 
     }
 
 
-def _arguments(order: Order) -> list[str]:
+def _arguments(order: ContainerParams) -> list[str]:
     if order.pod_spec is not None:
         raise ParamsInvalid("pod_spec is given, but runtime is 'process': a pod needs runtime 'kubernetes'")
     if order.volumes or order.env_from:
@@ -82,7 +82,7 @@ def _arguments(order: Order) -> list[str]:
     return checked_command([*order.command, *(order.args or [])])
 
 
-def _environment(order: Order) -> dict[str, str]:
+def _environment(order: ContainerParams) -> dict[str, str]:
     given: dict[str, str] = {}
     for name, value in order.env.items():
         if not isinstance(value, str):
@@ -93,7 +93,7 @@ def _environment(order: Order) -> dict[str, str]:
     return given
 
 
-def _limited(arguments: list[str], order: Order, environment: Mapping[str, str]) -> list[str]:
+def _limited(arguments: list[str], order: ContainerParams, environment: Mapping[str, str]) -> list[str]:
     """The command, with the limits that are given in force before its first step."""
     limits: list[str] = []
     if order.cpu_seconds is not None:
