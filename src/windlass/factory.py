@@ -19,10 +19,9 @@ from windlass.connections.named import Connections
 from windlass.connections.secrets import Secrets
 from windlass.core.errors import BrokerUnavailable, DatabaseInUse, HandlerInvalid, StoreUnavailable
 from windlass.core.plan import Plan
-from windlass.handlers import builtin
-from windlass.handlers.container.handler import ContainerConfig
-from windlass.handlers.container.manifest import KubernetesConfig
-from windlass.handlers.llm import LlmConfig
+from windlass.handlers import builtin_handlers
+from windlass.handlers.config import HandlerConfig, LlmConfig
+from windlass.handlers.container.config import ContainerConfig, KubernetesConfig
 from windlass.handlers.sender import GuardedSender
 from windlass.ports.artifacts import Artifacts
 from windlass.ports.broker import Broker
@@ -92,14 +91,15 @@ async def open_broker(settings: Settings, clock: Clock) -> Broker:
 
 def registry_of(settings: Settings, connections: Connections | None = None) -> dict[str, Handler]:
     """The handlers built in and those of the modules that the settings name."""
-    handlers = builtin(
+    config = HandlerConfig(
         allow_private=settings.http.allow_private,
         environment=process_environment(),
         llm=LlmConfig(settings.llm.base_url, settings.llm.api_key),
-        container=ContainerConfig(settings.container.runtime, _kubernetes_rules(settings)),
+        container=ContainerConfig(settings.container.runtime, _kubernetes_config(settings)),
         connections=connections or connections_of(settings),
         secrets=Secrets(settings.secrets),
     )
+    handlers = builtin_handlers(config)
     for name in settings.worker.imports:
         try:
             module = importlib.import_module(name)
@@ -109,7 +109,7 @@ def registry_of(settings: Settings, connections: Connections | None = None) -> d
     return handlers
 
 
-def _kubernetes_rules(settings: Settings) -> KubernetesConfig:
+def _kubernetes_config(settings: Settings) -> KubernetesConfig:
     # The same names on both sides; handlers know nothing of settings.
     return KubernetesConfig(**msgspec.structs.asdict(settings.kubernetes))
 

@@ -4,7 +4,6 @@ Each effective value knows its origin. The only module that reads the environmen
 """
 
 import os
-import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from windlass.core.errors import Problem, SettingsInvalid
+from windlass.core.redaction import MASK, redact_url
 from windlass.core.templates.json_values import nearest
 
 FILE_NAME = "windlass.toml"
@@ -33,8 +33,6 @@ ARTIFACT_BYTES_LIMIT = 512 * 1024 * 1024
 
 Count = Annotated[int, Meta(ge=1, le=100_000)]
 Seconds = Annotated[float, Meta(ge=0.01, le=86_400)]
-
-_PASSWORD = re.compile(r"(://[^/@:]*):.*@")
 
 
 class SqliteSettings(Struct, frozen=True):
@@ -241,8 +239,8 @@ def masked(value: object, key: str = "") -> object:
     """The value without the password that a URL may carry; nothing of one whose name says that it is a secret."""
     section, _, name = key.rpartition(".")
     if value is not None and (name in SECRET_NAMES or section == SECRET_SECTION):
-        return "***"
-    return _PASSWORD.sub(r"\1:***@", value) if isinstance(value, str) else value
+        return MASK
+    return redact_url(value) if isinstance(value, str) else value
 
 
 def _leaves(kind: type[Struct], prefix: str = "") -> Iterator[tuple[str, object]]:

@@ -21,7 +21,8 @@ from windlass.clock import SystemClock
 from windlass.engine.engine import Duties, Engine
 from windlass.engine.plan_cache import Plans
 from windlass.factory import compiled
-from windlass.handlers import builtin
+from windlass.handlers import builtin_handlers
+from windlass.handlers.config import HandlerConfig
 from windlass.ports.broker import Delivery
 from windlass.ports.control import Submit
 from windlass.ports.handler import Handler
@@ -189,7 +190,7 @@ async def serving(
         )
         stack.push_async_callback(engine.stop)
         await engine.start()
-        registry = {**builtin(allow_private=True), **(handlers or {})}
+        registry = {**builtin_handlers(HandlerConfig(allow_private=True)), **(handlers or {})}
         if queues:
             logs = LogWriter(store.append_logs, clock)
             writing = asyncio.create_task(logs.run())

@@ -151,7 +151,7 @@ async def test_the_whole_group_is_killed(ends: str) -> None:
         ({"command": ["ls"], "working_dir": "no/such"}, "params_invalid", "no/such"),
         ({"command": ["no-such-program-at-all"]}, "command_unusable", "no-such-program-at-all"),
         ({"command": ["no-such-program-at-all"], "cpu_seconds": 5}, "command_unusable", "no-such-program-at-all"),
-        ({"command": ["ls"], "cpu_seconds": 0}, "params_invalid", "cpu_seconds is 0"),
+        ({"command": ["ls"], "cpu_seconds": 0}, "params_invalid", "invalid cpu_seconds: 0"),
         ({"command": ["ls"], "resources": {"limits": {"memory": "much"}}}, "params_invalid", "'much'"),
         ({"command": ["ls"], "env": {"K": {"secret": "s", "key": "k"}}}, "params_invalid", "env.K"),
         ({"command": ["ls"], "env": {"A=B": "x"}}, "params_invalid", "A=B"),

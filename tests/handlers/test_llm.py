@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.core.messages import Failed, Succeeded
+from windlass.handlers.config import LlmConfig
 from windlass.handlers.event_stream import EVENT_BYTES_MAX, EventReader, EventTooLarge
-from windlass.handlers.llm import LlmConfig
 
 KEY = "sk-a-very-secret-key"
 USAGE = {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12}
@@ -143,12 +143,12 @@ async def test_a_reply_in_json_comes_back_parsed(reply: str) -> None:
 @pytest.mark.parametrize(
     ("reply", "words"),
     [
-        (completion("I would say 1."), "does not fit"),
+        (completion("I would say 1."), "does not match"),
         (completion('{"n": "one"}'), "['n']"),
         (completion('{"m": 1}'), "required"),
-        (completion('{"n": 1e999}'), "does not fit"),
-        (completion("[" * 100_000), "does not fit"),
-        (completion('{"n": ', "length"), "cut off"),
+        (completion('{"n": 1e999}'), "does not match"),
+        (completion("[" * 100_000), "does not match"),
+        (completion('{"n": ', "length"), "reached its token limit"),
         (completion(None, refusal="I must not count"), "I must not count"),
     ],
 )

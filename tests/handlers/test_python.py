@@ -36,8 +36,8 @@ async def test_what_the_code_prints_is_logged() -> None:
     ("params", "type_", "words"),
     [
         ({"code": "def main():\n    return (1"}, "code_invalid", "line 2"),
-        ({"code": "x = 1"}, "code_invalid", "defines no main"),
-        ({"code": "main = 3"}, "code_invalid", "defines no main"),
+        ({"code": "x = 1"}, "code_invalid", "does not define main"),
+        ({"code": "main = 3"}, "code_invalid", "does not define main"),
         ({"code": "\0"}, "code_invalid", "null"),
         ({}, "params_invalid", "either 'code'"),
         ({"code": "def main(): pass", "call": "a:b"}, "params_invalid", "either 'code'"),

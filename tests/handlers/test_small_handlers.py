@@ -6,7 +6,7 @@ import time
 import pytest
 from handler_harness import running
 
-from windlass.handlers import builtin
+from windlass.handlers import builtin_handlers
 
 NAMES = {
     "echo", "input", "output", "sleep", "fail", "crash", "http", "call_external_service", "python", "shell",
@@ -14,13 +14,13 @@ NAMES = {
 
 
 def test_the_built_in_handlers_have_these_names() -> None:
-    assert set(builtin()) >= NAMES
+    assert set(builtin_handlers()) >= NAMES
 
 
 def test_the_http_client_is_not_imported_before_it_is_needed() -> None:
     import subprocess
 
-    code = "import sys, windlass.handlers as h; h.builtin(); print('httpx2' in sys.modules)"
+    code = "import sys, windlass.handlers as h; h.builtin_handlers(); print('httpx2' in sys.modules)"
     seen = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert seen.stdout.strip() == "False"

@@ -116,7 +116,7 @@ async def test_more_rows_than_allowed_are_an_error_and_undo_the_statement(databa
         ("select :nmae", {"name": 1}, "did you mean 'name'"),
         ("select ?, ?", [1], "uses 2 and there are 1 supplied"),
         ("select ?", {"a": 1}, "has no name"),
-        ("select 1 as n, 2 as n", [], "two columns of the result are called 'n'"),
+        ("select 1 as n, 2 as n", [], "duplicate column in the result: 'n'"),
     ],
 )
 async def test_params_that_do_not_fit_are_refused(database: Database, query: str, params: Any, said: str) -> None:

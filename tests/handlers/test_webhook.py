@@ -97,7 +97,7 @@ async def test_what_gets_no_answer_is_reported_too() -> None:
 
     delivery = reported(finished)
     assert delivery.status is None
-    assert "got no answer" in (delivery.error or "")
+    assert "no response" in (delivery.error or "")
 
 
 async def test_a_receiver_that_takes_too_long_is_left() -> None:

@@ -12,8 +12,7 @@ import pytest
 from tests.kubernetes.api_server import TOKEN, ApiServer, serving, write_kubeconfig
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.real_server import RealServer, new_namespace, start_real
-from windlass.handlers.container.handler import ContainerConfig
-from windlass.handlers.container.manifest import KubernetesConfig
+from windlass.handlers.container.config import ContainerConfig, KubernetesConfig
 
 ASSETS = os.environ.get("KUBEBUILDER_ASSETS")
 NAMESPACE = "shop"

@@ -11,7 +11,7 @@ from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.conftest import Place
 from windlass.core.changes import Task
 from windlass.core.messages import Failed, Succeeded, TaskFinished, TaskStarted
-from windlass.handlers.container.handler import ContainerConfig
+from windlass.handlers.container.config import ContainerConfig
 
 NODE = {"image": "busybox:1", "command": ["sh", "-c", "true"]}
 
@@ -254,7 +254,7 @@ async def test_a_second_pod_of_a_job_is_not_waited_for(any_place: Place) -> None
         await cluster.collected()
 
     assert error.type == "pod_lost"
-    assert "another pod" in error.message
+    assert "second pod" in error.message
 
 
 async def test_a_job_deleted_under_us_is_lost(any_place: Place) -> None:
@@ -267,7 +267,7 @@ async def test_a_job_deleted_under_us_is_lost(any_place: Place) -> None:
         error = await runner.error_of(task)
 
     assert error.type == "pod_lost"
-    assert "deleted by somebody else" in error.message
+    assert "deleted by another client" in error.message
     assert await cluster.jobs() == []
 
 
@@ -317,7 +317,7 @@ async def test_a_task_handed_back_leaves_its_pod_to_the_next_worker(any_place: P
         await first.started(task)
     async with running(container=any_place.defaults) as second:
         await second.broker.publish([task])
-        await second.said("took over")
+        await second.said("adopted Job")
         await cluster.end(pod, message='{"ok": true}')
         output = await second.output_of(task)
 

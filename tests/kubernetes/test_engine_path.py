@@ -15,7 +15,8 @@ import msgspec
 from tests.engine.harness import CLOCK, Process, events_of, opened, output_of, plan_from, until
 from tests.kubernetes.api_server import ApiServer
 from tests.kubernetes.conftest import Place
-from windlass.handlers.container.handler import container_handler
+from windlass.handlers import builtin_handlers
+from windlass.handlers.config import HandlerConfig
 from windlass.ports.handler import Handler
 from windlass.worker.worker import Worker
 
@@ -23,7 +24,7 @@ NODE = {"image": "busybox:1", "command": ["sh", "-c", "true"]}
 
 
 def handlers_of(place: Place) -> dict[str, Handler]:
-    return {"container": container_handler({}, place.defaults)}
+    return {"container": builtin_handlers(HandlerConfig(container=place.defaults))["container"]}
 
 
 def workflow(**node: Any) -> dict[str, Any]:
@@ -56,7 +57,7 @@ async def test_the_pod_of_a_killed_worker_is_adopted_by_another(any_place: Place
 
         async def is_adopted() -> bool:
             await process.broker.reclaim(0.5)
-            return any("took over" in line for line in lines)
+            return any("adopted Job" in line for line in lines)
 
         await until(process, job.job_id, is_adopted, every_seconds=0.1)
         await cluster.end(pod, message='{"rows": 3}')

@@ -10,7 +10,7 @@ from tests.handlers.handler_harness import Runner, running
 from tests.kubernetes.api_server import ApiServer
 from tests.kubernetes.conftest import Place
 from windlass.handlers.container import connection, pod_log
-from windlass.handlers.container.handler import ContainerConfig
+from windlass.handlers.container.config import ContainerConfig
 
 NODE = {"image": "busybox:1", "command": ["sh", "-c", "true"]}
 PATIENCE_SECONDS = 20.0
@@ -237,7 +237,7 @@ async def test_a_long_log_is_cut_with_a_note_and_its_end_still_counts(place: Pla
         pod = await place.cluster.started()
         log = server.log(pod["metadata"]["name"])
         log.write(*(f"line {at}" for at in range(500)), '{"rows": 500}')
-        await runner.said("the log ends here")
+        await runner.said("log truncated")
         await place.cluster.end(pod)
         output = await runner.output_of(task)
 

@@ -10,7 +10,7 @@ from tests.kubernetes.conftest import Place
 from windlass.handlers.container import orphan_cleaner
 from windlass.handlers.container.api import KubernetesApi
 from windlass.handlers.container.cluster_config import connect
-from windlass.handlers.container.handler import ContainerConfig
+from windlass.handlers.container.config import ContainerConfig
 from windlass.handlers.container.orphan_cleaner import delete_orphans
 
 NODE = {"image": "busybox:1", "command": ["sh", "-c", "true"]}
@@ -70,7 +70,7 @@ async def test_a_job_that_is_taken_over_meanwhile_is_kept(any_place: Place) -> N
     link = connect(any_place.rules)
     api = KubernetesApi(link)
     (job,) = (await api.jobs("default", "")).items
-    await api.follow(name)
+    await api.mark_followed(name)
     is_deleted = await api.delete(name, job.metadata.uid, job.metadata.resource_version)
     await link.aclose()
 
@@ -96,7 +96,7 @@ async def test_every_worker_that_runs_containers_looks_for_them(
     cluster = any_place.cluster
     name = await left_behind(any_place)
     await cluster.annotate(name, {"windlass/followed-at": "2020-01-01T00:00:00+00:00"})
-    monkeypatch.setattr(orphan_cleaner, "LOOK_SECONDS_MAX", 0.01)
+    monkeypatch.setattr(orphan_cleaner, "CHECK_SECONDS_MAX", 0.01)
     async with running(container=any_place.defaults) as runner:
         # The first of any runner is the task of the Job that was left behind.
         runner.count = 1

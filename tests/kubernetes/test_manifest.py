@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.core.errors import ParamsInvalid
+from windlass.handlers import builtin_handlers
+from windlass.handlers.container.config import KubernetesConfig
 from windlass.handlers.container.connection import RequestRateLimiter
-from windlass.handlers.container.handler import ContainerConfig, container_handler
 from windlass.handlers.container.identity import AttemptIdentity, as_label
-from windlass.handlers.container.manifest import KubernetesConfig, NotAllowed, build
-from windlass.handlers.container.params import ContainerParams, bytes_of, result_of, seconds_of
+from windlass.handlers.container.manifest import NotAllowed, build
+from windlass.handlers.container.params import ContainerParams, parse_bytes, parse_result, parse_seconds
 from windlass.handlers.container.pods import Pod, disruption_error, start_error
 
 NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -33,7 +34,7 @@ identities = st.builds(
 
 def read(**params: Any) -> ContainerParams:
     """The order as the handler reads it."""
-    handler = container_handler({}, ContainerConfig())
+    handler = builtin_handlers()["container"]
     return ContainerParams(**handler.check(msgspec.json.encode({"image": "busybox", **params})))
 
 
@@ -109,10 +110,10 @@ def test_what_needs_the_administrators_word_is_refused_without_it(params: dict[s
     [
         ({"image": ""}, "image is missing"),
         ({"volumes": [{"mount": "data", "claim": "c"}]}, "absolute"),
-        ({"volumes": [{"mount": "/data"}]}, "names none"),
-        ({"volumes": [{"mount": "/data", "claim": "c", "secret": "s"}]}, "both secret and claim"),
-        ({"env": {"A": {"key": "k"}}}, "env.A names none"),
-        ({"env_from": [{}]}, r"env_from\[0\] names none"),
+        ({"volumes": [{"mount": "/data"}]}, "has nothing"),
+        ({"volumes": [{"mount": "/data", "claim": "c", "secret": "s"}]}, "has secret and claim"),
+        ({"env": {"A": {"key": "k"}}}, "env.A has nothing"),
+        ({"env_from": [{}]}, r"env_from\[0\] has nothing"),
         ({"labels": {"windlass/task": "x"}}, "windlass/task"),
         ({"labels": {"job-id": "x"}}, "job-id"),
         ({"annotations": {"windlass/task": "x"}}, "windlass/task"),
@@ -157,20 +158,20 @@ def test_a_whole_pod_is_taken_as_it_is_where_that_is_allowed() -> None:
     ("text", "count"), [("1", 1), ("1k", 1000), ("1Ki", 1024), ("1.5Gi", 3 * 2**29), (2048, 2048), ("2M", 2 * 10**6)]
 )
 def test_quantities_are_read_as_the_cluster_reads_them(text: str | int, count: int) -> None:
-    assert bytes_of(text, "memory") == count
+    assert parse_bytes(text, "memory") == count
 
 
 @pytest.mark.parametrize("text", ["", "-1", "1 Gi", "Gi", "0", "1m", "١"])
 def test_other_quantities_are_refused(text: str) -> None:
     with pytest.raises(ParamsInvalid, match="memory"):
-        bytes_of(text, "memory")
+        parse_bytes(text, "memory")
 
 
 @pytest.mark.parametrize(
     ("text", "seconds"), [("500ms", 0.5), (90, 90.0), ("90s", 90.0), ("5m", 300.0), ("1h", 3600.0)]
 )
 def test_durations_are_those_of_the_language(text: str | int, seconds: float) -> None:
-    assert seconds_of(text, "start_timeout") == seconds
+    assert parse_seconds(text, "start_timeout") == seconds
 
 
 @pytest.mark.parametrize(
@@ -186,7 +187,7 @@ def test_durations_are_those_of_the_language(text: str | int, seconds: float) ->
     ],
 )
 def test_the_result_is_the_file_or_the_last_line_or_nothing(message: str, line: str, result: object) -> None:
-    assert result_of(message, line) == result
+    assert parse_result(message, line) == result
 
 
 def pod(**status: Any) -> Pod:
@@ -239,7 +240,7 @@ def test_no_window_sees_more_requests_than_burst_and_rate_allow(
     sent: list[float] = []
     for gap in gaps:
         clock[0] += gap
-        sent.append(clock[0] + pace.wait_seconds())
+        sent.append(clock[0] + pace.reserve())
 
     for first in range(len(sent)):
         for last in range(first, len(sent)):

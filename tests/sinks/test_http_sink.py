@@ -73,7 +73,7 @@ async def test_pages_are_sent_by_their_merged_part() -> None:
 @pytest.mark.parametrize("status", [408, 429, 500, 503])
 async def test_statuses_that_may_change_are_worth_another_attempt(status: int) -> None:
     async with endpoint(lambda _: answer(status, "busy", retry_after="7")) as (sink, server):
-        with pytest.raises(RetryableError, match=f"answered {status}") as caught:
+        with pytest.raises(RetryableError, match=f"returned {status}") as caught:
             await sink.write(to(server), raw({}), "task-1")
 
     assert (caught.value.status, caught.value.retry_after) == (status, 7.0)
@@ -83,7 +83,7 @@ async def test_statuses_that_may_change_are_worth_another_attempt(status: int) -
 @pytest.mark.parametrize("status", [301, 302, 400, 401, 409, 422])
 async def test_other_statuses_are_final(status: int) -> None:
     async with endpoint(lambda _: answer(status, "no", location="/elsewhere")) as (sink, server):
-        with pytest.raises(FatalError, match=f"answered {status}"):
+        with pytest.raises(FatalError, match=f"returned {status}"):
             await sink.write(to(server), raw({}), "task-1")
 
     assert len(server.requests) == 1
@@ -91,7 +91,7 @@ async def test_other_statuses_are_final(status: int) -> None:
 
 async def test_a_server_that_hangs_up_is_worth_another_attempt() -> None:
     async with endpoint(lambda _: b"") as (sink, server):
-        with pytest.raises(RetryableError, match="got no answer"):
+        with pytest.raises(RetryableError, match="no response"):
             await sink.write(to(server), raw({}), "task-1")
 
 

@@ -273,7 +273,7 @@ async def test_a_column_that_the_table_has_not_is_refused_whatever_it_looks_like
 
 
 async def test_an_unknown_column_is_refused_with_the_nearest_one(users: Writer) -> None:
-    with pytest.raises(ColumnUnknown, match=r"has no column 'nmae'.*did you mean 'name'"):
+    with pytest.raises(ColumnUnknown, match=r"has 'nmae'.*did you mean 'name'"):
         await users.write({"id": 1, "nmae": "Ada"})
 
 
@@ -314,7 +314,7 @@ async def test_the_table_of_identities_can_not_be_written_to(users: Writer) -> N
 
 
 async def test_too_many_rows_at_once_are_refused(users: Writer) -> None:
-    with pytest.raises(RowsRefused, match=f"{ROWS_MAX} is the most"):
+    with pytest.raises(RowsRefused, match=f"at most {ROWS_MAX}"):
         await users.write(list(range(ROWS_MAX + 1)))
 
 

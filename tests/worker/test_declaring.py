@@ -80,7 +80,7 @@ def test_a_catch_all_gets_what_no_named_param_takes() -> None:
         (resize, b'{"image": "a", "width": "800"}', ["'width'", "expected int", "got str"]),
         (resize, b'{"image": "a", "width": 1.5}', ["'width'", "expected int"]),
         (resize, b'{"image": "a", "tags": ["x", 1]}', ["'tags[1]'", "expected str"]),
-        (resize, b"{}", ["'image'", "missing"]),
+        (resize, b"{}", ["'image'", "required"]),
         (resize, b'{"image": "a", "widht": 1}', ["'widht'", "did you mean 'width'"]),
         (resize, b'{"image": "a", "ctx": 1}', ["unknown param 'ctx'"]),
         (resize, b"[]", ["object", "array"]),
@@ -124,7 +124,7 @@ def _yields() -> Any:
         (_nested_opaque, "Opaque"),
         (_late_context, "first parameter"),
         (_unresolved, "NoSuchType"),
-        (_yields, "yields"),
+        (_yields, "is a generator"),
         (Opaque, "not a function"),
     ],
 )

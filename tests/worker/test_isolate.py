@@ -238,7 +238,7 @@ async def test_a_process_that_dies_is_a_loss_and_not_an_error(
 
     assert (error.type, error.retryable) == ("worker_lost", True)
     assert words in error.message
-    assert "last words" in error.message
+    assert "end of stderr: last words" in error.message
 
 
 async def test_all_that_a_handler_prints_is_in_the_log(shelf: ModuleType) -> None:

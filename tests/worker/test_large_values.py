@@ -22,8 +22,9 @@ from windlass.stores.artifacts.folder import FolderArtifacts
 from windlass.stores.artifacts.s3 import S3Artifacts
 from windlass.worker.child_processes import ChildProcesses
 from windlass.worker.context import SharedResources
-from windlass.worker.executor import Executor, ExecutorContext
+from windlass.worker.executor import Executor
 from windlass.worker.large_values import LargeValues
+from windlass.worker.running_attempt import ExecutorContext
 
 MIB = 1024 * 1024
 BYTES_MAX = 2 * MIB
@@ -275,8 +276,8 @@ async def test_a_thread_that_got_large_values_and_is_stuck_is_replaced(store: Fo
 async def test_a_cancel_before_storing_even_began_ends_the_attempt_at_once(store: FolderArtifacts) -> None:
     reports: list[Report] = []
     ended = asyncio.Event()
-    children = ChildProcesses(1, 60.0, "w", {})
-    around = ExecutorContext(
+    children = ChildProcesses(1, grace_seconds=60.0, worker_id="w", environment={})
+    context = ExecutorContext(
         worker_id="w",
         registry=registry(*GIVERS),
         clock=LoopClock(),
@@ -284,13 +285,13 @@ async def test_a_cancel_before_storing_even_began_ends_the_attempt_at_once(store
         resources=SharedResources(),
         isolation=children,
         on_finished=lambda report: (reports.append(report), ended.set())[0],
-        on_started=lambda announcements: None,
+        on_started=lambda messages: None,
         on_handed_back=lambda task_id: None,
         large_values=LargeValues(store, BYTES_MAX),
         sinks={},
         grace_seconds=60.0,
     )
-    executor = Executor(around)
+    executor = Executor(context)
 
     executor.start(task("give", {"size": MIB}))
     executor.cancel("job_node_1")

@@ -176,7 +176,7 @@ def test_a_batch_that_is_refused_again_and_again_gives_way_to_the_next() -> None
         await asyncio.sleep(1)
         writer(line(2, attempt=2))
         await asyncio.sleep(200)
-        assert kept.messages == ["2", "(1 line is missing: the log could not be stored in time)"]
+        assert kept.messages == ["2", "(1 lines dropped: the log could not be stored in time)"]
 
     on_virtual_time(story)
 
@@ -194,7 +194,7 @@ def test_a_slow_store_costs_lines_and_says_how_many() -> None:
 
     kept = on_virtual_time(story, kept_lines_max=10)
 
-    notice = "(15 lines are missing: the log could not be stored in time)"
+    notice = "(15 lines dropped: the log could not be stored in time)"
     assert kept.messages == [*map(str, range(11)), notice, "26"]
 
 
@@ -216,7 +216,7 @@ def test_long_lines_count_by_their_length() -> None:
     kept = on_virtual_time(story, kept_chars_max=20)
 
     assert kept.messages[:5] == ["1000", "1001", "1002", "1003", "1004"]
-    assert kept.messages[5].startswith("(5 lines are missing")
+    assert kept.messages[5].startswith("(5 lines dropped")
 
 
 def test_no_line_of_an_attempt_overtakes_the_notice_of_those_before_it() -> None:
@@ -226,7 +226,7 @@ def test_no_line_of_an_attempt_overtakes_the_notice_of_those_before_it() -> None
 
     kept = on_virtual_time(story, kept_chars_max=20)
 
-    assert kept.messages == ["fifteen letters", "(2 lines are missing: the log could not be stored in time)"]
+    assert kept.messages == ["fifteen letters", "(2 lines dropped: the log could not be stored in time)"]
 
 
 def test_closing_ends_although_the_store_is_away(caplog: pytest.LogCaptureFixture) -> None:

@@ -128,7 +128,7 @@ async def test_a_sink_that_refuses_fails_the_attempt_of_every_kind_of_handler(tm
         error = await bench.error(task(name, {"n": 7}, sink=into("sqlite", table="mark")))
 
     assert error.type == "sink_failed.table_unknown"
-    assert error.message == "marks: there is no table 'mark': did you mean 'marks'?"
+    assert error.message == "marks: table not found: 'mark'; did you mean 'marks'?"
     assert not error.retryable
 
 
@@ -206,7 +206,7 @@ async def test_an_unknown_tool_is_refused_with_those_there_are(tmp_path: Path) -
         error = await bench.error(task("at_once", {"n": 7}, sink=into("sqlight", table="marks")))
 
     assert error.type == "sink_failed.tool_unknown"
-    assert error.message == "this worker has no sink 'sqlight': it has sqlite"
+    assert error.message == "unknown sink: 'sqlight'; this worker has sqlite"
     assert not error.retryable
 
 
