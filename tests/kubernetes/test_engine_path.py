@@ -76,7 +76,7 @@ async def test_the_pod_of_a_killed_worker_is_adopted_by_another(any_place: Place
     assert await cluster.jobs() == []
 
 
-async def test_an_eviction_costs_the_author_no_attempt(any_place: Place, tmp_path: Path) -> None:
+async def test_an_eviction_does_not_use_up_an_attempt(any_place: Place, tmp_path: Path) -> None:
     cluster = any_place.cluster
     async with opened(tmp_path) as store:
         process = Process(store, plan_from(workflow()), handlers=handlers_of(any_place))
@@ -99,7 +99,7 @@ async def test_an_eviction_costs_the_author_no_attempt(any_place: Place, tmp_pat
     assert [len(names) for names in cluster.made.values()] == [1, 1]
 
 
-async def test_a_cancelled_job_takes_its_container_along(any_place: Place, tmp_path: Path) -> None:
+async def test_a_cancelled_job_deletes_its_container(any_place: Place, tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         process = Process(store, plan_from(workflow()), handlers=handlers_of(any_place))
         await process.start()
@@ -140,7 +140,7 @@ async def test_a_node_starts_when_its_pod_runs(any_place: Place, tmp_path: Path)
     assert container_end.status == "completed"
 
 
-async def test_a_run_that_is_killed_finds_its_pod_again(place: Place, server: ApiServer, tmp_path: Path) -> None:
+async def test_a_restarted_run_adopts_its_pod(place: Place, server: ApiServer, tmp_path: Path) -> None:
     (tmp_path / "work.json").write_bytes(msgspec.json.encode({"workflow_id": "work", **workflow()}))
     cluster = place.cluster
     first = _spawn(place, tmp_path)

@@ -43,7 +43,7 @@ def built(rules: KubernetesConfig = RULES, **params: Any) -> Any:
 
 
 @given(identities)
-def test_every_task_has_a_name_and_labels_that_a_cluster_takes(identity: AttemptIdentity) -> None:
+def test_names_and_labels_are_valid_on_a_cluster(identity: AttemptIdentity) -> None:
     assert NAME.fullmatch(identity.name)
     assert all(LABEL.fullmatch(value) for value in identity.labels.values())
 
@@ -54,7 +54,7 @@ def test_two_attempts_never_share_a_name(one: AttemptIdentity, other: AttemptIde
 
 
 @given(st.text(max_size=200))
-def test_any_text_becomes_a_label(text: str) -> None:
+def test_every_text_is_converted_to_a_valid_label(text: str) -> None:
     assert LABEL.fullmatch(as_label(text))
 
 
@@ -87,7 +87,7 @@ def test_long_ids_stay_apart_as_labels() -> None:
         {"resources": {"claims": []}},
     ],
 )
-def test_what_is_not_on_the_list_is_refused(params: dict[str, Any]) -> None:
+def test_params_that_are_not_on_the_allow_list_are_rejected(params: dict[str, Any]) -> None:
     with pytest.raises(ParamsInvalid):
         read(**params)
 
@@ -100,7 +100,7 @@ def test_what_is_not_on_the_list_is_refused(params: dict[str, Any]) -> None:
         ({"user": 0}, "kubernetes.allow_root"),
     ],
 )
-def test_what_needs_the_administrators_word_is_refused_without_it(params: dict[str, Any], words: str) -> None:
+def test_params_that_need_a_setting_are_rejected_without_it(params: dict[str, Any], words: str) -> None:
     with pytest.raises(NotAllowed, match=words):
         built(**params)
 
@@ -120,7 +120,7 @@ def test_what_needs_the_administrators_word_is_refused_without_it(params: dict[s
         ({"env": {f"N{at}": "" for at in range(101)}}, "101 entries"),
     ],
 )
-def test_what_makes_no_sense_is_refused_with_the_way_out(params: dict[str, Any], words: str) -> None:
+def test_invalid_params_are_rejected_with_a_hint(params: dict[str, Any], words: str) -> None:
     with pytest.raises(ParamsInvalid, match=words):
         built(**params)
 
@@ -137,7 +137,7 @@ def test_a_pod_without_an_account_gets_no_token_and_no_rights() -> None:
     }
 
 
-def test_a_whole_pod_is_taken_as_it_is_where_that_is_allowed() -> None:
+def test_a_pod_spec_is_used_unchanged_if_allowed() -> None:
     given = {"containers": [{"name": "work", "image": "x", "env": [{"name": "A", "value": "1"}]}], "hostNetwork": True}
 
     body = build(
@@ -162,7 +162,7 @@ def test_quantities_are_read_as_the_cluster_reads_them(text: str | int, count: i
 
 
 @pytest.mark.parametrize("text", ["", "-1", "1 Gi", "Gi", "0", "1m", "١"])
-def test_other_quantities_are_refused(text: str) -> None:
+def test_other_quantities_are_rejected(text: str) -> None:
     with pytest.raises(ParamsInvalid, match="memory"):
         parse_bytes(text, "memory")
 
@@ -170,7 +170,7 @@ def test_other_quantities_are_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "seconds"), [("500ms", 0.5), (90, 90.0), ("90s", 90.0), ("5m", 300.0), ("1h", 3600.0)]
 )
-def test_durations_are_those_of_the_language(text: str | int, seconds: float) -> None:
+def test_durations_follow_the_workflow_language(text: str | int, seconds: float) -> None:
     assert parse_seconds(text, "start_timeout") == seconds
 
 
@@ -208,11 +208,13 @@ def pod(**status: Any) -> Pod:
         ({"phase": "Failed"}, None),
     ],
 )
-def test_the_clusters_reasons_are_told_from_the_programs(status: dict[str, Any], type_: str | None) -> None:
+def test_disruptions_by_the_cluster_are_distinguished_from_program_failures(
+    status: dict[str, Any], type_: str | None
+) -> None:
     assert getattr(disruption_error(pod(**status)), "type", None) == type_
 
 
-def test_a_waiting_init_container_holds_up_the_pod() -> None:
+def test_an_init_container_that_cannot_start_fails_the_pod() -> None:
     waiting = {"name": "init", "state": {"waiting": {"reason": "ErrImagePull", "message": "no such image"}}}
 
     error = start_error(pod(phase="Pending", initContainerStatuses=[waiting]))
@@ -220,7 +222,7 @@ def test_a_waiting_init_container_holds_up_the_pod() -> None:
     assert "no such image" in str(error)
 
 
-def test_root_where_it_is_not_allowed_names_the_way_out() -> None:
+def test_a_root_image_gets_a_hint_if_root_is_not_allowed() -> None:
     reason = {
         "reason": "CreateContainerConfigError",
         "message": "container has runAsNonRoot and image will run as root",

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from random import Random
 
-from windlass.core.messages import Message, Succeeded, TaskStarted
+from windlass.core.messages import Message, TaskStarted
 from windlass.ports.artifacts import Artifacts
 from windlass.ports.broker import Broker, Delivery, Report
 from windlass.ports.clock import Clock
@@ -20,15 +20,13 @@ from windlass.worker.executor import KILL_SECONDS_MAX, Executor
 from windlass.worker.heartbeat import Heartbeat
 from windlass.worker.large_values import LargeValues
 from windlass.worker.outcomes import OUTPUT_BYTES_MAX
+from windlass.worker.report_cache import ReportCache
 from windlass.worker.running_attempt import ExecutorContext
 
 CONSUME_WAIT_SECONDS = 5.0
 CANCELLED_WAIT_SECONDS = 5.0
 # Outcomes that are not reported yet; at this number, no more tasks are received.
 REPORTS_MAX = 10_000
-# Reports kept to answer a second delivery of the same task without running it again.
-REPORTS_CACHED_MAX = 4096
-REPORTS_CACHED_BYTES_MAX = 32 * 1024 * 1024
 # Cancels that arrived before their tasks, which are delivered separately.
 CANCELLED_EARLY_MAX = 1024
 # Pauses of a background duty after failures.
@@ -39,33 +37,6 @@ TAKE_MAX = 512
 FLUSH_SECONDS_MAX = 10.0
 
 log = logging.getLogger(__name__)
-
-
-class ReportCache:
-    """The latest reports by task id: at least as many as the limits, at most twice as many.
-
-    Two generations, of which the older is dropped when the newer is full: evicting reports one by one would take
-    longer than everything else done with a report here.
-    """
-
-    def __init__(self) -> None:
-        self._newer: dict[str, Report] = {}
-        self._older: dict[str, Report] = {}
-        self._newer_bytes = 0
-
-    def add(self, report: Report) -> None:
-        """Add a report; drop old ones beyond the limits."""
-        newer = self._newer
-        newer[report.task_id] = report
-        outcome = report.message.outcome
-        if isinstance(outcome, Succeeded):
-            self._newer_bytes += len(outcome.output)
-        if len(newer) >= REPORTS_CACHED_MAX or self._newer_bytes >= REPORTS_CACHED_BYTES_MAX:
-            self._older, self._newer, self._newer_bytes = newer, {}, 0
-
-    def get(self, task_id: str) -> Report | None:
-        """Return the report of a task that finished here recently."""
-        return self._newer.get(task_id) or self._older.get(task_id)
 
 
 class Worker:

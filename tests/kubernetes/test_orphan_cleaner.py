@@ -36,21 +36,21 @@ async def deleted(place: Place, instance: str = "default", in_seconds: float = H
         await link.aclose()
 
 
-async def test_a_job_that_nobody_follows_is_deleted(any_place: Place) -> None:
+async def test_a_job_without_a_follower_is_deleted(any_place: Place) -> None:
     name = await left_behind(any_place)
 
     assert await deleted(any_place) == [name]
     await any_place.cluster.collected()
 
 
-async def test_a_job_that_was_followed_lately_is_kept(any_place: Place) -> None:
+async def test_a_job_followed_recently_is_kept(any_place: Place) -> None:
     await left_behind(any_place)
 
     assert await deleted(any_place, in_seconds=HOUR - 60) == []
     assert "deletionTimestamp" not in (await any_place.cluster.job())["metadata"]
 
 
-async def test_a_finished_job_is_left_to_its_own_time(any_place: Place) -> None:
+async def test_the_orphan_cleaner_keeps_finished_jobs(any_place: Place) -> None:
     async with running(container=any_place.defaults) as runner:
         task = await runner.publish("container", NODE)
         await any_place.cluster.end(await any_place.cluster.started())
@@ -65,7 +65,7 @@ async def test_another_installations_jobs_are_left_alone(any_place: Place) -> No
     assert await deleted(any_place, instance="other") == []
 
 
-async def test_a_job_that_is_taken_over_meanwhile_is_kept(any_place: Place) -> None:
+async def test_an_orphan_that_is_adopted_meanwhile_is_kept(any_place: Place) -> None:
     name = await left_behind(any_place)
     link = connect(any_place.rules)
     api = KubernetesApi(link)
@@ -78,7 +78,7 @@ async def test_a_job_that_is_taken_over_meanwhile_is_kept(any_place: Place) -> N
     assert "deletionTimestamp" not in (await any_place.cluster.job())["metadata"]
 
 
-async def test_following_goes_on_while_a_container_runs(any_place: Place) -> None:
+async def test_a_running_container_is_marked_as_followed_regularly(any_place: Place) -> None:
     rules = replace(any_place.rules, reconcile_seconds=1)
     async with running(container=ContainerConfig("kubernetes", rules)) as runner:
         task = await runner.publish("container", NODE)
@@ -90,7 +90,7 @@ async def test_following_goes_on_while_a_container_runs(any_place: Place) -> Non
         await runner.output_of(task)
 
 
-async def test_every_worker_that_runs_containers_looks_for_them(
+async def test_every_worker_that_runs_containers_deletes_orphans(
     any_place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster = any_place.cluster

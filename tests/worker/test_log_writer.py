@@ -123,7 +123,7 @@ def test_closing_stores_what_is_left() -> None:
     assert kept.when == [0.0]
 
 
-def test_what_was_written_before_the_writer_ran_is_stored() -> None:
+def test_lines_written_before_run_are_stored() -> None:
     async def tell() -> list[str]:
         kept = Kept()
         writer = LogWriter(kept.append, virtual_time.VirtualClock())
@@ -137,7 +137,7 @@ def test_what_was_written_before_the_writer_ran_is_stored() -> None:
     assert virtual_time.run(tell()) == ["1"]
 
 
-def test_a_writer_that_was_cancelled_amid_a_batch_still_stores_it_on_closing() -> None:
+def test_a_batch_interrupted_by_a_cancel_is_stored_on_close() -> None:
     async def tell() -> list[str]:
         kept = Kept()
         kept.open.clear()
@@ -169,7 +169,7 @@ def test_lines_survive_a_store_that_fails_for_a_while(caplog: pytest.LogCaptureF
     assert "the disk is full" in caplog.text
 
 
-def test_a_batch_that_is_refused_again_and_again_gives_way_to_the_next() -> None:
+def test_a_batch_that_keeps_failing_is_dropped() -> None:
     async def story(writer: LogWriter, kept: Kept) -> None:
         kept.failures = TRIES_MAX
         writer(line(1))
@@ -181,7 +181,7 @@ def test_a_batch_that_is_refused_again_and_again_gives_way_to_the_next() -> None
     on_virtual_time(story)
 
 
-def test_a_slow_store_costs_lines_and_says_how_many() -> None:
+def test_a_slow_store_drops_lines_and_counts_them() -> None:
     async def story(writer: LogWriter, kept: Kept) -> None:
         kept.open.clear()
         writer(line(0))
@@ -219,7 +219,7 @@ def test_long_lines_count_by_their_length() -> None:
     assert kept.messages[5].startswith("(5 lines dropped")
 
 
-def test_no_line_of_an_attempt_overtakes_the_notice_of_those_before_it() -> None:
+def test_no_line_is_stored_before_the_notice_of_dropped_lines() -> None:
     async def story(writer: LogWriter, kept: Kept) -> None:
         for message in ("fifteen letters", "too long to fit", "ok"):
             writer(replace(line(0), message=message))
@@ -229,7 +229,7 @@ def test_no_line_of_an_attempt_overtakes_the_notice_of_those_before_it() -> None
     assert kept.messages == ["fifteen letters", "(2 lines dropped: the log could not be stored in time)"]
 
 
-def test_closing_ends_although_the_store_is_away(caplog: pytest.LogCaptureFixture) -> None:
+def test_close_ends_although_the_store_is_unavailable(caplog: pytest.LogCaptureFixture) -> None:
     async def tell() -> None:
         kept = Kept()
         kept.open.clear()

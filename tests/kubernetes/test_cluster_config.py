@@ -39,14 +39,14 @@ def plugin(version: str, code: str) -> dict[str, Any]:
     return {"apiVersion": f"client.authentication.k8s.io/{version}", "command": sys.executable, "args": ["-c", code]}
 
 
-async def test_the_namespace_of_the_settings_goes_before_that_of_the_context(place: Place) -> None:
+async def test_the_namespace_of_the_settings_overrides_that_of_the_context(place: Place) -> None:
     link = connect(replace(place.rules, namespace="other"))
     await link.aclose()
 
     assert link.namespace == "other"
 
 
-async def test_a_wrong_token_is_refused_for_good(place: Place) -> None:
+async def test_a_wrong_token_is_rejected_permanently(place: Place) -> None:
     with_user(place.rules.kubeconfig, token="wrong")
 
     error = await error_with(place.rules)
@@ -66,7 +66,7 @@ async def test_a_credential_plugin_gives_the_token(place: Place, version: str) -
     assert output["exit_code"] == 0
 
 
-async def test_a_plugin_that_fails_is_named(place: Place) -> None:
+async def test_the_error_names_a_credential_plugin_that_fails(place: Place) -> None:
     with_user(place.rules.kubeconfig, exec=plugin("v1beta1", "raise SystemExit('no login')"))
 
     error = await error_with(place.rules)
@@ -75,23 +75,21 @@ async def test_a_plugin_that_fails_is_named(place: Place) -> None:
     assert "no login" in error.message
 
 
-async def test_a_kubeconfig_that_is_not_there_is_named(tmp_path: Path) -> None:
+async def test_the_error_names_a_missing_kubeconfig(tmp_path: Path) -> None:
     error = await error_with(KubernetesConfig(kubeconfig=str(tmp_path / "none")))
 
     assert (error.type, error.retryable) == ("kubernetes_unusable", False)
     assert str(tmp_path / "none") in error.message
 
 
-async def test_a_context_that_is_not_there_is_named(place: Place) -> None:
+async def test_the_error_names_an_unknown_context(place: Place) -> None:
     error = await error_with(replace(place.rules, context="staging"))
 
     assert error.type == "kubernetes_unusable"
     assert "staging" in error.message
 
 
-async def test_a_server_that_nobody_finds_is_an_error_worth_another_attempt(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_unresolvable_server_is_retryable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("windlass.handlers.container.connection.PAUSE_SECONDS_MIN", 0.001)
     config = write_kubeconfig(tmp_path / "config", "http://127.0.0.1:9", TOKEN, "shop")
 
@@ -100,7 +98,7 @@ async def test_a_server_that_nobody_finds_is_an_error_worth_another_attempt(
     assert (error.type, error.retryable) == ("kubernetes_unavailable", True)
 
 
-async def test_without_the_extra_its_name_is_told(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_the_client_the_error_names_the_extra(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "lightkube.config.client_adapter", None)
 
     error = await error_with(place.rules)
@@ -109,7 +107,7 @@ async def test_without_the_extra_its_name_is_told(place: Place, monkeypatch: pyt
     assert "pip install 'windlass[kubernetes]'" in error.message
 
 
-def test_nobody_loads_the_client_who_does_not_use_it() -> None:
+def test_the_kubernetes_client_is_not_imported_before_it_is_needed() -> None:
     code = "import sys, windlass.handlers as h; h.builtin_handlers(); print({'lightkube', 'httpx2'} & {*sys.modules})"
 
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
@@ -137,7 +135,7 @@ def account(folder: Path, server: ApiServer, monkeypatch: pytest.MonkeyPatch, to
     return str(folder)
 
 
-async def test_a_worker_inside_the_cluster_uses_its_own_account(
+async def test_a_worker_inside_the_cluster_uses_its_service_account(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(certificate(tmp_path)) as server:
@@ -150,7 +148,7 @@ async def test_a_worker_inside_the_cluster_uses_its_own_account(
     assert [call.path for call in server.calls] == ["/apis/batch/v1/namespaces/shop/jobs/none"]
 
 
-async def test_a_token_that_was_renewed_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_renewed_token_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with serving(certificate(tmp_path)) as server:
         link = connect(KubernetesConfig(), account_folder=account(tmp_path, server, monkeypatch))
         api = KubernetesApi(link)
@@ -179,7 +177,7 @@ async def test_a_server_with_another_certificate_is_not_trusted(
     assert server.calls == []
 
 
-async def test_a_refusal_carries_the_servers_words(place: Place) -> None:
+async def test_the_error_contains_the_servers_message(place: Place) -> None:
     link = connect(replace(place.rules, namespace="a/b"))
     with pytest.raises(KubernetesRefused, match="404 the server could not find"):
         await KubernetesApi(link).pods("none")
