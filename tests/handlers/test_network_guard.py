@@ -91,7 +91,7 @@ ALWAYS = [
 
 
 @pytest.mark.parametrize("url", INNER + ALWAYS)
-async def test_no_spelling_reaches_an_inner_address(url: str) -> None:
+async def test_no_spelling_reaches_a_private_address(url: str) -> None:
     async with serving(lambda request: answer(200, '"reached"')) as server, running(allow_private=False) as runner:
         error = await runner.error("http", {"url": url.replace("PORT", server.url.rsplit(":", 1)[1]), "timeout": 5})
 
@@ -110,7 +110,7 @@ async def test_no_setting_permits_metadata_addresses(url: str) -> None:
     assert error.type in {"address_refused", "params_invalid"} or "cannot be resolved" in error.message
 
 
-async def test_a_redirect_to_an_inner_address_is_refused() -> None:
+async def test_a_redirect_to_an_inner_address_is_rejected() -> None:
     async with serving(lambda request: answer(302, location="http://169.254.169.254/")) as server, running() as runner:
         error = await runner.error("http", {"url": server.url})
 
@@ -118,7 +118,7 @@ async def test_a_redirect_to_an_inner_address_is_refused() -> None:
     assert len(server.requests) == 1
 
 
-async def test_a_refusal_says_which_setting_would_permit_it() -> None:
+async def test_the_error_names_the_setting_that_permits_the_address() -> None:
     async with running(allow_private=False) as runner:
         error = await runner.error("http", {"url": "http://127.0.0.1/"})
 
@@ -126,7 +126,7 @@ async def test_a_refusal_says_which_setting_would_permit_it() -> None:
     assert "http.allow_private" in error.message
 
 
-async def test_a_name_with_one_inner_address_among_others_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_name_with_one_private_address_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     resolve_to(monkeypatch, ["93.184.216.34", "10.0.0.1"])
     async with running(allow_private=False) as runner:
         error = await runner.error("http", {"url": "http://mixed.test/"})
@@ -134,7 +134,7 @@ async def test_a_name_with_one_inner_address_among_others_is_refused(monkeypatch
     assert error.type == "address_refused"
 
 
-async def test_a_name_is_resolved_once_so_it_can_not_change_its_meaning(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_host_name_is_resolved_only_once(monkeypatch: pytest.MonkeyPatch) -> None:
     async with serving(lambda request: answer(200, '"reached"')) as server, running() as runner:
         asked = resolve_to(monkeypatch, ["127.0.0.1"])
         port = server.url.rsplit(":", 1)[1]

@@ -4,7 +4,7 @@ from msgspec import Raw
 
 from windlass.core.messages import Succeeded, TaskFinished
 from windlass.ports.broker import TaskReport
-from windlass.worker.worker import REMEMBERED_BYTES_MAX, REMEMBERED_MAX, ReportCache
+from windlass.worker.report_cache import REPORTS_CACHED_BYTES_MAX, REPORTS_CACHED_MAX, ReportCache
 
 
 def report(number: int, output: bytes = b"1") -> TaskReport:
@@ -16,29 +16,29 @@ def kept(remembered: ReportCache, count: int) -> list[int]:
     return [number for number in range(count) if remembered.get(f"j{number}_n_1") is not None]
 
 
-def test_the_latest_reports_are_remembered() -> None:
+def test_the_latest_reports_are_cached() -> None:
     remembered = ReportCache()
-    count = 5 * REMEMBERED_MAX // 2
+    count = 5 * REPORTS_CACHED_MAX // 2
 
     for number in range(count):
         remembered.add(report(number))
 
-    assert kept(remembered, count)[-REMEMBERED_MAX:] == list(range(count - REMEMBERED_MAX, count))
+    assert kept(remembered, count)[-REPORTS_CACHED_MAX:] == list(range(count - REPORTS_CACHED_MAX, count))
 
 
-def test_no_more_than_twice_the_bound_is_remembered() -> None:
+def test_at_most_twice_the_limit_is_cached() -> None:
     remembered = ReportCache()
-    count = 4 * REMEMBERED_MAX
+    count = 4 * REPORTS_CACHED_MAX
 
     for number in range(count):
         remembered.add(report(number))
 
-    assert len(kept(remembered, count)) <= 2 * REMEMBERED_MAX
+    assert len(kept(remembered, count)) <= 2 * REPORTS_CACHED_MAX
 
 
-def test_large_outputs_are_forgotten_earlier() -> None:
+def test_large_outputs_are_evicted_earlier() -> None:
     remembered = ReportCache()
-    size = REMEMBERED_BYTES_MAX // 4
+    size = REPORTS_CACHED_BYTES_MAX // 4
     output = b'"' + b"x" * (size - 2) + b'"'
 
     for number in range(20):

@@ -1,4 +1,4 @@
-"""Handlers that give back what they get: `echo`, and `input` and `output`, which name the ends of a workflow."""
+"""Handlers that return what they get: `echo`, and `input` and `output`, which mark the ends of a workflow."""
 
 from typing import Any
 
@@ -13,11 +13,11 @@ async def echo(**params: Any) -> dict[str, Any]:
 
 @handler("input")
 async def input_(**params: Any) -> dict[str, Any]:
-    """Return its params, which are the job's input when the node has none."""
+    """Return its params, by default the job's input."""
     return params
 
 
 @handler("output")
 async def output(**params: Any) -> dict[str, Any]:
-    """Return its params: what the workflow shows as its result."""
+    """Return its params: the result of the workflow."""
     return params

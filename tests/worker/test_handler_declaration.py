@@ -69,7 +69,7 @@ def test_structured_params_arrive_as_their_types() -> None:
     assert declared(blocking).check(b'{"box": {"width": 3}, "ratio": 2}') == {"box": Box(3), "ratio": 2.0}
 
 
-def test_a_catch_all_gets_what_no_named_param_takes() -> None:
+def test_a_catch_all_receives_the_params_without_a_name() -> None:
     assert declared(mixed).check(b'{"first": 1, "b": "x"}') == {"first": 1, "b": "x"}
 
 
@@ -80,7 +80,7 @@ def test_a_catch_all_gets_what_no_named_param_takes() -> None:
         (resize, b'{"image": "a", "width": "800"}', ["'width'", "expected int", "got str"]),
         (resize, b'{"image": "a", "width": 1.5}', ["'width'", "expected int"]),
         (resize, b'{"image": "a", "tags": ["x", 1]}', ["'tags[1]'", "expected str"]),
-        (resize, b"{}", ["'image'", "missing"]),
+        (resize, b"{}", ["'image'", "required"]),
         (resize, b'{"image": "a", "widht": 1}', ["'widht'", "did you mean 'width'"]),
         (resize, b'{"image": "a", "ctx": 1}', ["unknown param 'ctx'"]),
         (resize, b"[]", ["object", "array"]),
@@ -93,14 +93,14 @@ def test_a_catch_all_gets_what_no_named_param_takes() -> None:
         (mixed, b'{"first": 1, "b": 2}', ["expected str"]),
     ],
 )
-def test_params_that_do_not_fit_are_refused_by_name(function: Any, params: bytes, words: list[str]) -> None:
+def test_params_that_do_not_match_are_rejected_by_name(function: Any, params: bytes, words: list[str]) -> None:
     with pytest.raises(ParamsInvalid) as refusal:
         declared(function).check(params)
 
     assert [word for word in words if word not in str(refusal.value)] == []
 
 
-def test_params_nested_beyond_all_reason_are_refused() -> None:
+def test_deeply_nested_params_are_rejected() -> None:
     with pytest.raises(ParamsInvalid):
         declared(anything).check(b'{"a":' + b"[" * 100_000)
 
@@ -124,17 +124,17 @@ def _yields() -> Any:
         (_nested_opaque, "Opaque"),
         (_late_context, "first parameter"),
         (_unresolved, "NoSuchType"),
-        (_yields, "yields"),
+        (_yields, "is a generator"),
         (Opaque, "not a function"),
     ],
 )
-def test_a_signature_that_json_can_not_fill_is_refused(function: Any, word: str) -> None:
+def test_a_signature_that_json_cannot_fill_is_rejected(function: Any, word: str) -> None:
     with pytest.raises(HandlerInvalid, match=word.replace("*", r"\*")):
         handler("refused")(function)
 
 
 @pytest.mark.parametrize("mode", ["async", "banana", "process"])
-def test_a_mode_that_can_not_work_is_refused(mode: str) -> None:
+def test_a_mode_that_cannot_work_is_rejected(mode: str) -> None:
     def local() -> None: ...
 
     with pytest.raises(HandlerInvalid):
@@ -142,19 +142,19 @@ def test_a_mode_that_can_not_work_is_refused(mode: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "1st", "a b", "a" * 101, "é"])
-def test_a_name_that_no_document_could_hold_is_refused(name: str) -> None:
+def test_an_invalid_handler_name_is_rejected(name: str) -> None:
     with pytest.raises(HandlerInvalid):
         handler(name)
 
 
-def test_a_module_gives_its_handlers_by_name() -> None:
+def test_collect_returns_the_handlers_of_a_module_by_name() -> None:
     module = types.ModuleType("shelf")
     vars(module).update(one=resize, two=anything, three=Opaque, again=resize)
 
     assert set(collect(module)) == {"resize", "anything"}
 
 
-def test_two_handlers_of_one_name_are_refused() -> None:
+def test_two_handlers_of_one_name_are_rejected() -> None:
     @handler("resize")
     async def other() -> None: ...
 

@@ -32,7 +32,7 @@ VALUES = st.recursive(
 @example({-1: 0})
 @example({"a": 0, 5: 0})
 @example(2**64)
-def test_an_output_is_refused_just_when_it_has_a_fault(value: Any) -> None:
+def test_exactly_the_outputs_with_a_fault_are_rejected(value: Any) -> None:
     try:
         encode_json(value, "it holds", 1 << 20)
         refusal = ""
@@ -45,7 +45,7 @@ def test_an_output_is_refused_just_when_it_has_a_fault(value: Any) -> None:
 
 
 @pytest.mark.parametrize("fault", [math.nan, -math.inf, {1: 2}, 2**64])
-def test_a_fault_is_found_at_the_end_of_much(fault: Any) -> None:
+def test_a_fault_at_the_end_of_a_large_output_is_found(fault: Any) -> None:
     value = {
         "rows": [{"id": number, "name": None, "parts": [number, 0.5]} for number in range(10_000)],
         "last": [fault],

@@ -15,17 +15,16 @@ from tests.handlers.handler_harness import running
 from tests.kubernetes.api_server import TOKEN, ApiServer, serving, write_kubeconfig
 from tests.kubernetes.conftest import Place
 from windlass.core.messages import TaskError
-from windlass.handlers.container.api import Api
+from windlass.handlers.container.api import KubernetesApi
 from windlass.handlers.container.cluster_config import connect
+from windlass.handlers.container.config import ContainerConfig, KubernetesConfig
 from windlass.handlers.container.errors import KubernetesRefused
-from windlass.handlers.container.handler import ContainerDefaults
-from windlass.handlers.container.manifest import KubernetesRules
 
 NODE = {"image": "busybox"}
 
 
-async def error_with(rules: KubernetesRules) -> TaskError:
-    async with running(container=ContainerDefaults("kubernetes", rules)) as runner:
+async def error_with(rules: KubernetesConfig) -> TaskError:
+    async with running(container=ContainerConfig("kubernetes", rules)) as runner:
         return await runner.error("container", NODE)
 
 
@@ -40,14 +39,14 @@ def plugin(version: str, code: str) -> dict[str, Any]:
     return {"apiVersion": f"client.authentication.k8s.io/{version}", "command": sys.executable, "args": ["-c", code]}
 
 
-async def test_the_namespace_of_the_settings_goes_before_that_of_the_context(place: Place) -> None:
+async def test_the_namespace_of_the_settings_overrides_that_of_the_context(place: Place) -> None:
     link = connect(replace(place.rules, namespace="other"))
     await link.aclose()
 
     assert link.namespace == "other"
 
 
-async def test_a_wrong_token_is_refused_for_good(place: Place) -> None:
+async def test_a_wrong_token_is_rejected_permanently(place: Place) -> None:
     with_user(place.rules.kubeconfig, token="wrong")
 
     error = await error_with(place.rules)
@@ -67,7 +66,7 @@ async def test_a_credential_plugin_gives_the_token(place: Place, version: str) -
     assert output["exit_code"] == 0
 
 
-async def test_a_plugin_that_fails_is_named(place: Place) -> None:
+async def test_the_error_names_a_credential_plugin_that_fails(place: Place) -> None:
     with_user(place.rules.kubeconfig, exec=plugin("v1beta1", "raise SystemExit('no login')"))
 
     error = await error_with(place.rules)
@@ -76,32 +75,30 @@ async def test_a_plugin_that_fails_is_named(place: Place) -> None:
     assert "no login" in error.message
 
 
-async def test_a_kubeconfig_that_is_not_there_is_named(tmp_path: Path) -> None:
-    error = await error_with(KubernetesRules(kubeconfig=str(tmp_path / "none")))
+async def test_the_error_names_a_missing_kubeconfig(tmp_path: Path) -> None:
+    error = await error_with(KubernetesConfig(kubeconfig=str(tmp_path / "none")))
 
     assert (error.type, error.retryable) == ("kubernetes_unusable", False)
     assert str(tmp_path / "none") in error.message
 
 
-async def test_a_context_that_is_not_there_is_named(place: Place) -> None:
+async def test_the_error_names_an_unknown_context(place: Place) -> None:
     error = await error_with(replace(place.rules, context="staging"))
 
     assert error.type == "kubernetes_unusable"
     assert "staging" in error.message
 
 
-async def test_a_server_that_nobody_finds_is_an_error_worth_another_attempt(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_unresolvable_server_is_retryable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("windlass.handlers.container.connection.PAUSE_SECONDS_MIN", 0.001)
     config = write_kubeconfig(tmp_path / "config", "http://127.0.0.1:9", TOKEN, "shop")
 
-    error = await error_with(KubernetesRules(kubeconfig=str(config)))
+    error = await error_with(KubernetesConfig(kubeconfig=str(config)))
 
     assert (error.type, error.retryable) == ("kubernetes_unavailable", True)
 
 
-async def test_without_the_extra_its_name_is_told(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_the_client_the_error_names_the_extra(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "lightkube.config.client_adapter", None)
 
     error = await error_with(place.rules)
@@ -110,12 +107,12 @@ async def test_without_the_extra_its_name_is_told(place: Place, monkeypatch: pyt
     assert "pip install 'windlass[kubernetes]'" in error.message
 
 
-def test_nobody_loads_the_client_who_does_not_use_it() -> None:
-    code = "import sys, windlass.handlers as h; h.builtin(); print('lightkube' in sys.modules, 'httpx2' in sys.modules)"
+def test_the_kubernetes_client_is_not_imported_before_it_is_needed() -> None:
+    code = "import sys, windlass.handlers as h; h.builtin_handlers(); print({'lightkube', 'httpx2'} & {*sys.modules})"
 
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
-    assert said == "False False\n"
+    assert said == "set()\n"
 
 
 def certificate(folder: Path) -> ssl.SSLContext:
@@ -138,12 +135,12 @@ def account(folder: Path, server: ApiServer, monkeypatch: pytest.MonkeyPatch, to
     return str(folder)
 
 
-async def test_a_worker_inside_the_cluster_uses_its_own_account(
+async def test_a_worker_inside_the_cluster_uses_its_service_account(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(certificate(tmp_path)) as server:
-        link = connect(KubernetesRules(), account_folder=account(tmp_path, server, monkeypatch))
-        found = await Api(link).job("none")
+        link = connect(KubernetesConfig(), account_folder=account(tmp_path, server, monkeypatch))
+        found = await KubernetesApi(link).job("none")
         await link.aclose()
 
     assert found is None
@@ -151,10 +148,10 @@ async def test_a_worker_inside_the_cluster_uses_its_own_account(
     assert [call.path for call in server.calls] == ["/apis/batch/v1/namespaces/shop/jobs/none"]
 
 
-async def test_a_token_that_was_renewed_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_renewed_token_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with serving(certificate(tmp_path)) as server:
-        link = connect(KubernetesRules(), account_folder=account(tmp_path, server, monkeypatch))
-        api = Api(link)
+        link = connect(KubernetesConfig(), account_folder=account(tmp_path, server, monkeypatch))
+        api = KubernetesApi(link)
         await api.job("none")
         server.token = "renewed"
         (tmp_path / "token").write_text("renewed")
@@ -172,16 +169,16 @@ async def test_a_server_with_another_certificate_is_not_trusted(
     async with serving(certificate(tmp_path)) as server:
         folder = account(tmp_path / "other", server, monkeypatch)
         monkeypatch.setattr("windlass.handlers.container.connection.PAUSE_SECONDS_MIN", 0.001)
-        link = connect(KubernetesRules(), account_folder=folder)
+        link = connect(KubernetesConfig(), account_folder=folder)
         with pytest.raises(Exception, match="certificate verify failed"):
-            await Api(link).job("none")
+            await KubernetesApi(link).job("none")
         await link.aclose()
 
     assert server.calls == []
 
 
-async def test_a_refusal_carries_the_servers_words(place: Place) -> None:
+async def test_the_error_contains_the_servers_message(place: Place) -> None:
     link = connect(replace(place.rules, namespace="a/b"))
     with pytest.raises(KubernetesRefused, match="404 the server could not find"):
-        await Api(link).pods("none")
+        await KubernetesApi(link).pods("none")
     await link.aclose()

@@ -147,12 +147,12 @@ async def gone(pid: int) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_a_result_comes_back_from_the_child(shelf: ModuleType) -> None:
+async def test_a_result_is_returned_from_the_child(shelf: ModuleType) -> None:
     async with at_work(shelf) as bench:
         assert await bench.output(task("double", {"n": 21})) == 42
 
 
-async def test_a_child_is_used_again(shelf: ModuleType) -> None:
+async def test_a_child_process_is_reused(shelf: ModuleType) -> None:
     async with at_work(shelf) as bench:
         pids = [await bench.output(task("pid", None, f"j_n_{n}")) for n in range(3)]
 
@@ -177,21 +177,21 @@ async def test_params_are_checked_in_the_child_too(shelf: ModuleType) -> None:
 
 
 @pytest.mark.parametrize(("name", "type_"), [("refuse", "FatalError"), ("leave", "SystemExit")])
-async def test_what_is_raised_in_a_child_becomes_the_error(shelf: ModuleType, name: str, type_: str) -> None:
+async def test_an_exception_in_a_child_process_becomes_the_error(shelf: ModuleType, name: str, type_: str) -> None:
     async with at_work(shelf) as bench:
         error = await bench.error(task(name))
 
     assert error.type == type_
 
 
-async def test_values_of_many_megabytes_pass_both_ways(shelf: ModuleType) -> None:
+async def test_values_of_many_megabytes_are_sent_and_received(shelf: ModuleType) -> None:
     size = 8_000_000
     async with at_work(shelf) as bench:
         assert len(await bench.output(task("large", {"text": "x" * size, "size": size}))) == size
 
 
 @pytest.mark.parametrize("name", ["burn_regex", "burn_integer", "deaf"])
-async def test_a_process_that_can_not_hear_is_killed_after_its_grace(shelf: ModuleType, name: str) -> None:
+async def test_a_process_that_ignores_sigterm_is_killed_after_its_grace_period(shelf: ModuleType, name: str) -> None:
     async with at_work(shelf, grace_seconds=0.3) as bench:
         await bench.output(task("pid", None, "j_warm_1"))
         began = time.monotonic()
@@ -202,13 +202,13 @@ async def test_a_process_that_can_not_hear_is_killed_after_its_grace(shelf: Modu
     assert 0.5 <= took < 0.5 + 0.3 + 1.0
 
 
-async def test_heartbeats_go_on_while_a_process_burns(shelf: ModuleType) -> None:
+async def test_heartbeats_continue_while_a_process_is_busy(shelf: ModuleType) -> None:
     async with at_work(shelf) as bench:
         await bench.broker.publish([task("burn_regex")])
         await bench.until(lambda: sum("job_node_1" in beat for beat in bench.broker.extended) >= 5)
 
 
-async def test_a_handler_may_tidy_up_when_it_is_stopped(shelf: ModuleType, tmp_path: Path) -> None:
+async def test_a_stopped_handler_runs_its_finally_blocks(shelf: ModuleType, tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     async with at_work(shelf, grace_seconds=5.0) as bench:
         await bench.broker.publish([task("tidy", {"path": str(mark)})])
@@ -229,16 +229,14 @@ async def test_a_handler_may_tidy_up_when_it_is_stopped(shelf: ModuleType, tmp_p
         ({"code": 3}, "exited with code 3"),
     ],
 )
-async def test_a_process_that_dies_is_a_loss_and_not_an_error(
-    shelf: ModuleType, params: dict[str, int], words: str
-) -> None:
+async def test_a_process_that_dies_is_reported_as_lost(shelf: ModuleType, params: dict[str, int], words: str) -> None:
     async with at_work(shelf) as bench:
         error = await bench.error(task("die", params))
         assert await bench.output(task("double", {"n": 1}, "j_after_1")) == 2
 
     assert (error.type, error.retryable) == ("worker_lost", True)
     assert words in error.message
-    assert "last words" in error.message
+    assert "end of stderr: last words" in error.message
 
 
 async def test_all_that_a_handler_prints_is_in_the_log(shelf: ModuleType) -> None:
@@ -254,7 +252,7 @@ async def test_all_that_a_handler_prints_is_in_the_log(shelf: ModuleType) -> Non
     }
 
 
-async def test_a_flood_of_output_neither_blocks_nor_fills_the_memory(shelf: ModuleType) -> None:
+async def test_excessive_output_neither_blocks_nor_fills_the_memory(shelf: ModuleType) -> None:
     async with at_work(shelf) as bench:
         assert await bench.output(task("flood")) == "done"
 
@@ -269,7 +267,7 @@ async def test_addresses_and_secrets_of_the_worker_do_not_reach_the_child(shelf:
     assert set(seen) <= {"PATH", "LC_CTYPE"}
 
 
-async def test_what_a_child_started_dies_with_its_attempt(shelf: ModuleType) -> None:
+async def test_processes_started_by_a_child_end_with_the_attempt(shelf: ModuleType) -> None:
     async with at_work(shelf) as bench:
         await bench.broker.publish([task("family", timeout_seconds=0.5)])
         pid = int(await said(bench, ""))
@@ -278,7 +276,7 @@ async def test_what_a_child_started_dies_with_its_attempt(shelf: ModuleType) -> 
 
 
 @pytest.mark.parametrize("name", ["thread", "family"])
-async def test_a_child_that_is_no_longer_clean_is_replaced(shelf: ModuleType, name: str) -> None:
+async def test_a_dirty_child_process_is_replaced(shelf: ModuleType, name: str) -> None:
     async with at_work(shelf) as bench:
         first = await bench.output(task(name, {"seconds": 0.0} if name == "family" else None))
         await bench.output(task("pid", None, "j_next_1"))
@@ -315,13 +313,13 @@ async def test_more_attempts_than_processes_wait_for_their_turn(shelf: ModuleTyp
     assert [f for f in bench.broker.finished.values() if isinstance(f.outcome, Failed)] == []
 
 
-async def test_the_start_of_a_process_takes_no_time_of_its_attempt(shelf: ModuleType, tmp_path: Path) -> None:
+async def test_starting_a_process_does_not_count_against_the_timeout(shelf: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("import time; time.sleep(1)")
     async with at_work(shelf, environment={**os.environ, "PYTHONPATH": str(tmp_path)}) as bench:
         assert await bench.output(task("double", {"n": 2}, timeout_seconds=0.9)) == 4
 
 
-async def test_nothing_outlives_a_worker_that_is_killed(shelf: ModuleType, tmp_path: Path) -> None:
+async def test_all_child_processes_end_with_a_killed_worker(shelf: ModuleType, tmp_path: Path) -> None:
     here = Path(__file__).parent
     script = tmp_path / "worker_process.py"
     script.write_text(

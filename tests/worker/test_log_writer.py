@@ -124,7 +124,7 @@ def test_closing_stores_what_is_left() -> None:
     assert kept.when == [0.0]
 
 
-def test_what_was_written_before_the_writer_ran_is_stored() -> None:
+def test_lines_written_before_run_are_stored() -> None:
     async def tell() -> list[str]:
         kept = Kept()
         writer = LogWriter(kept.append, virtual_time.VirtualClock())
@@ -138,7 +138,7 @@ def test_what_was_written_before_the_writer_ran_is_stored() -> None:
     assert virtual_time.run(tell()) == ["1"]
 
 
-def test_a_writer_that_was_cancelled_amid_a_batch_still_stores_it_on_closing() -> None:
+def test_a_batch_interrupted_by_a_cancel_is_stored_on_close() -> None:
     async def tell() -> list[str]:
         kept = Kept()
         kept.open.clear()
@@ -170,19 +170,19 @@ def test_lines_survive_a_store_that_fails_for_a_while(caplog: pytest.LogCaptureF
     assert "the disk is full" in caplog.text
 
 
-def test_a_batch_that_is_refused_again_and_again_gives_way_to_the_next() -> None:
+def test_a_batch_that_keeps_failing_is_dropped() -> None:
     async def story(writer: LogWriter, kept: Kept) -> None:
         kept.failures = TRIES_MAX
         writer(line(1))
         await asyncio.sleep(1)
         writer(line(2, attempt=2))
         await asyncio.sleep(200)
-        assert kept.messages == ["2", "(1 line is missing: the log could not be stored in time)"]
+        assert kept.messages == ["2", "(1 lines dropped: the log could not be stored in time)"]
 
     on_virtual_time(story)
 
 
-def test_a_slow_store_costs_lines_and_says_how_many() -> None:
+def test_a_slow_store_drops_lines_and_counts_them() -> None:
     async def story(writer: LogWriter, kept: Kept) -> None:
         kept.open.clear()
         writer(line(0))
@@ -195,7 +195,7 @@ def test_a_slow_store_costs_lines_and_says_how_many() -> None:
 
     kept = on_virtual_time(story, kept_lines_max=10)
 
-    notice = "(15 lines are missing: the log could not be stored in time)"
+    notice = "(15 lines dropped: the log could not be stored in time)"
     assert kept.messages == [*map(str, range(11)), notice, "26"]
 
 
@@ -217,20 +217,20 @@ def test_long_lines_count_by_their_length() -> None:
     kept = on_virtual_time(story, kept_chars_max=20)
 
     assert kept.messages[:5] == ["1000", "1001", "1002", "1003", "1004"]
-    assert kept.messages[5].startswith("(5 lines are missing")
+    assert kept.messages[5].startswith("(5 lines dropped")
 
 
-def test_no_line_of_an_attempt_overtakes_the_notice_of_those_before_it() -> None:
+def test_no_line_is_stored_before_the_notice_of_dropped_lines() -> None:
     async def story(writer: LogWriter, kept: Kept) -> None:
         for message in ("fifteen letters", "too long to fit", "ok"):
             writer(replace(line(0), message=message))
 
     kept = on_virtual_time(story, kept_chars_max=20)
 
-    assert kept.messages == ["fifteen letters", "(2 lines are missing: the log could not be stored in time)"]
+    assert kept.messages == ["fifteen letters", "(2 lines dropped: the log could not be stored in time)"]
 
 
-def test_closing_ends_although_the_store_is_away(caplog: pytest.LogCaptureFixture) -> None:
+def test_close_ends_although_the_store_is_unavailable(caplog: pytest.LogCaptureFixture) -> None:
     async def tell() -> None:
         kept = Kept()
         kept.open.clear()
