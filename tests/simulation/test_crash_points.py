@@ -4,18 +4,18 @@ from collections.abc import Callable
 
 import pytest
 
-from simulation.faults import Fault, FaultAt
-from simulation.processes import Setting
+from simulation.faults import Fault, FaultAtCall
+from simulation.processes import SystemConfig
 from simulation.reference_workflows import (
-    REFERENCE_SETTINGS,
-    SHARED_SETTING,
-    Reference,
+    REFERENCE_CONFIGS,
+    SHARED_CONFIG,
+    ReferenceWorkflow,
     a_bounded_job,
     a_task_that_kills,
     crash_points,
     flush_points,
-    forgotten_points,
     loops_of_all_kinds,
+    lost_commit_points,
     pages_in_a_loop,
     run_reference,
     thirty_nodes,
@@ -39,16 +39,16 @@ def test_the_reference_workflow_has_thirty_nodes() -> None:
 @pytest.mark.parametrize(
     "make", [*REFERENCES.values(), loops_of_all_kinds, a_bounded_job, a_task_that_kills], ids=lambda make: make.__name__
 )
-@pytest.mark.parametrize("setting", REFERENCE_SETTINGS)
-def test_the_reference_run_breaks_nothing_without_faults(setting: str, make: Callable[[], Reference]) -> None:
-    assert run_reference(make(), FaultAt(), REFERENCE_SETTINGS[setting]).violations == []
+@pytest.mark.parametrize("config", REFERENCE_CONFIGS)
+def test_the_reference_run_breaks_nothing_without_faults(config: str, make: Callable[[], ReferenceWorkflow]) -> None:
+    assert run_reference(make(), FaultAtCall(), REFERENCE_CONFIGS[config]).violations == []
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
-@pytest.mark.parametrize("setting", REFERENCE_SETTINGS)
+@pytest.mark.parametrize("config", REFERENCE_CONFIGS)
 @pytest.mark.parametrize("reference", REFERENCES)
-def test_a_fault_at_any_call_breaks_nothing(reference: str, setting: str, fault: Fault) -> None:
-    points = list(crash_points(REFERENCES[reference](), REFERENCE_SETTINGS[setting], fault))
+def test_a_fault_at_any_call_breaks_nothing(reference: str, config: str, fault: Fault) -> None:
+    points = list(crash_points(REFERENCES[reference](), REFERENCE_CONFIGS[config], fault))
 
     assert [f"{call}: {report.violations[0]}" for call, report in points if report.violations] == []
     assert len(points) > POINTS_MIN
@@ -56,15 +56,15 @@ def test_a_fault_at_any_call_breaks_nothing(reference: str, setting: str, fault:
 
 @pytest.mark.parametrize("reference", REFERENCES)
 def test_a_broker_may_lose_everything_at_any_call(reference: str) -> None:
-    points = list(flush_points(REFERENCES[reference](), REFERENCE_SETTINGS["the broker survives the engine"]))
+    points = list(flush_points(REFERENCES[reference](), REFERENCE_CONFIGS["the broker survives the engine"]))
 
     assert [f"{call}: {report.violations[0]}" for call, report in points if report.violations] == []
     assert len(points) > POINTS_MIN
 
 
-@pytest.mark.parametrize("setting", [REFERENCE_SETTINGS["the broker survives the engine"], SHARED_SETTING])
-def test_results_that_only_the_inbox_knows_are_not_lost(setting: Setting) -> None:
-    points = list(forgotten_points(thirty_nodes(), setting))
+@pytest.mark.parametrize("config", [REFERENCE_CONFIGS["the broker survives the engine"], SHARED_CONFIG])
+def test_results_that_only_the_inbox_knows_are_not_lost(config: SystemConfig) -> None:
+    points = list(lost_commit_points(thirty_nodes(), config))
 
     assert [f"{call}: {report.violations[0]}" for call, report in points if report.violations] == []
     assert len(points) > COMMITS_MIN
@@ -73,23 +73,23 @@ def test_results_that_only_the_inbox_knows_are_not_lost(setting: Setting) -> Non
 @pytest.mark.parametrize("fault", [*FAULTS, Fault.STOP], ids=lambda fault: fault.name)
 @pytest.mark.parametrize("reference", REFERENCES)
 def test_a_fault_at_any_call_of_engines_that_share_breaks_nothing(reference: str, fault: Fault) -> None:
-    points = list(crash_points(REFERENCES[reference](), SHARED_SETTING, fault))
+    points = list(crash_points(REFERENCES[reference](), SHARED_CONFIG, fault))
 
     assert [f"{call}: {report.violations[0]}" for call, report in points if report.violations] == []
     assert len(points) > POINTS_MIN
 
 
 def test_leases_are_among_what_can_go_wrong() -> None:
-    counter = FaultAt()
+    counter = FaultAtCall()
 
-    run_reference(thirty_nodes(), counter, SHARED_SETTING)
+    run_reference(thirty_nodes(), counter, SHARED_CONFIG)
 
     assert {"store.beat", "store.claim_lease", "store.release_lease"} <= set(counter.calls)
 
 
 def test_a_sink_is_among_what_can_go_wrong() -> None:
-    counter = FaultAt()
+    counter = FaultAtCall()
 
-    run_reference(pages_in_a_loop(), counter, REFERENCE_SETTINGS["the broker survives the engine"])
+    run_reference(pages_in_a_loop(), counter, REFERENCE_CONFIGS["the broker survives the engine"])
 
     assert {"sink.write", "artifacts.put", "artifacts.get"} <= set(counter.calls)

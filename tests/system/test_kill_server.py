@@ -103,7 +103,7 @@ async def start(folder: Path, port: int) -> asyncio.subprocess.Process:
     assert process.stdout is not None
     async with asyncio.timeout(UP_SECONDS_MAX):
         while line := await process.stdout.readline():
-            if b"Ctrl-C stops it" in line:
+            if b"Press Ctrl-C" in line:
                 return process
     raise AssertionError(f"it did not come up: {(await process.communicate())[1].decode()}")
 

@@ -32,10 +32,10 @@ class Livelock(Exception):
 class _Selector:
     """Where a loop would wait for the outside world; here it only lets time pass."""
 
-    def __init__(self, chance: Random | None, on_idle: Callable[[], None] | None) -> None:
+    def __init__(self, random: Random | None, on_idle: Callable[[], None] | None) -> None:
         self.loop: asyncio.AbstractEventLoop | None = None
         self.now = 0.0
-        self._chance = chance
+        self._random = random
         self._on_idle = on_idle
         self._rounds = 0
         self._keys: dict[int, SelectorKey] = {}
@@ -62,11 +62,11 @@ class _Selector:
         return bool(_ready(self.loop))
 
     def _shuffle(self) -> None:
-        if self._chance is not None:
+        if self._random is not None:
             ready = _ready(self.loop)
             if len(ready) > 1:
                 handles = list(ready)
-                self._chance.shuffle(handles)
+                self._random.shuffle(handles)
                 ready.clear()
                 ready.extend(handles)
 
@@ -98,13 +98,13 @@ def _ready(loop: Any) -> "deque[asyncio.Handle]":
     return loop._ready
 
 
-def virtual_loop(chance: Random | None = None, on_idle: Callable[[], None] | None = None) -> asyncio.AbstractEventLoop:
+def virtual_loop(random: Random | None = None, on_idle: Callable[[], None] | None = None) -> asyncio.AbstractEventLoop:
     """A loop on virtual time that starts at 0.
 
-    With `chance`, callbacks that are ready together run in a random order. `on_idle` is called at each moment when
+    With `random`, callbacks that are ready together run in a random order. `on_idle` is called at each moment when
     nothing is left to do before time passes.
     """
-    selector = _Selector(chance, on_idle)
+    selector = _Selector(random, on_idle)
     loop = asyncio.SelectorEventLoop(cast("Any", selector))
     selector.loop = loop
     vars(loop)["time"] = lambda: selector.now
@@ -113,9 +113,9 @@ def virtual_loop(chance: Random | None = None, on_idle: Callable[[], None] | Non
     return loop
 
 
-def run(main: Coroutine[Any, Any, T], *, chance: Random | None = None) -> T:
+def run(main: Coroutine[Any, Any, T], *, random: Random | None = None) -> T:
     """Run a coroutine to its end on virtual time; Deadlock when it cannot end."""
-    loop = virtual_loop(chance)
+    loop = virtual_loop(random)
     try:
         return loop.run_until_complete(main)
     finally:

@@ -90,7 +90,7 @@ def _count_tree_events(tree: object) -> int:
         inner: list[Any] = []
         events += len(level)
         for value in level:
-            kind: type = type(value)
+            kind = type(value)  # pyright: ignore[reportUnknownVariableType]
             if kind is str:
                 if "\0" in value:
                     raise NeedsStrictReader
