@@ -180,39 +180,38 @@ SHARED_CONFIG = SystemConfig(
 )
 
 
-def crash_points(
-    reference: ReferenceWorkflow, config: SystemConfig, fault: Fault
-) -> Iterator[tuple[str, SimulationReport]]:
-    """Run the workflow once for each call it makes, with the fault at that call; yield the call and the report."""
-    counter = FaultAtCall()
-    run_reference(reference, counter, config)
-    for number, call in enumerate(counter.calls):
-        if can_happen(fault, call.partition(".")[2]):
-            yield f"call {number} ({call})", run_reference(reference, FaultAtCall(number, fault), config)
+Points = Iterator[tuple[str, SimulationReport]]
 
 
-def flush_points(reference: ReferenceWorkflow, config: SystemConfig) -> Iterator[tuple[str, SimulationReport]]:
-    """Run the workflow once for each call it makes, with the broker losing its contents just before that call."""
+def _calls(reference: ReferenceWorkflow, config: SystemConfig) -> list[tuple[int, str]]:
+    """Return the numbers and names of the calls in a run without faults."""
     counter = FaultAtCall()
     run_reference(reference, counter, config)
-    for number, call in enumerate(counter.calls):
-        report = run_reference(
-            reference, FaultAtCall(number), config, lambda simulation: simulation.supervisor.flush_broker()
-        )
+    return list(enumerate(counter.calls))
+
+
+def crash_points(reference: ReferenceWorkflow, config: SystemConfig, fault: Fault, every: int = 1) -> Points:
+    """Run the workflow with the fault at each call (or one in `every`); yield the call and the report."""
+    calls = [(number, call) for number, call in _calls(reference, config) if can_happen(fault, call.partition(".")[2])]
+    for number, call in calls[::every]:
+        yield f"call {number} ({call})", run_reference(reference, FaultAtCall(number, fault), config)
+
+
+def flush_points(reference: ReferenceWorkflow, config: SystemConfig, every: int = 1) -> Points:
+    """Run the workflow with the broker losing its contents just before each call."""
+    for number, call in _calls(reference, config)[::every]:
+        plan = FaultAtCall(number)
+        report = run_reference(reference, plan, config, lambda simulation: simulation.supervisor.flush_broker())
         yield f"call {number} ({call})", report
 
 
-def lost_commit_points(reference: ReferenceWorkflow, config: SystemConfig) -> Iterator[tuple[str, SimulationReport]]:
-    """Run the workflow once for each commit, which fails while all workers die: only the inbox has the results."""
-    counter = FaultAtCall()
-    run_reference(reference, counter, config)
-    for number, call in enumerate(counter.calls):
-        if call == "store.commit":
-            fault_plan = FaultAtCall(number, Fault.FAIL_BEFORE)
-            report = run_reference(
-                reference, fault_plan, config, lambda simulation: simulation.supervisor.kill_workers()
-            )
-            yield f"call {number} ({call})", report
+def lost_commit_points(reference: ReferenceWorkflow, config: SystemConfig, every: int = 1) -> Points:
+    """Run the workflow with each commit failing while all workers die: only the inbox has the results."""
+    commits = [(number, call) for number, call in _calls(reference, config) if call == "store.commit"]
+    for number, call in commits[::every]:
+        plan = FaultAtCall(number, Fault.FAIL_BEFORE)
+        report = run_reference(reference, plan, config, lambda simulation: simulation.supervisor.kill_workers())
+        yield f"call {number} ({call})", report
 
 
 def former_owner_resumes() -> SimulationReport:

@@ -151,7 +151,7 @@ class RunSimulation:
         while self.loop.time() < until:
             task = await self._spawned(lambda engine: engine.submit(submit))
             if task.done() and not task.cancelled() and task.exception() is None:
-                return task.result().job_id
+                return task.result().spec.job_id
             task.cancel()
         raise TimeoutError(f"no engine accepted a job of {workflow_id} within {SUBMIT_SECONDS_MAX:g} s")
 

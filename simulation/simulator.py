@@ -23,6 +23,7 @@ from simulation.probes import lost_deadlines, lost_tasks, lost_waits
 from simulation.processes import EXPECTED, EngineSlot, Environment, ProcessSupervisor, SystemConfig
 from simulation.small_bounds import small_bounds
 from windlass.core.errors import IdempotencyConflict, JobNotFound, RequestRefused
+from windlass.core.jobs import JobRecord
 from windlass.core.plan import Plan
 from windlass.engine.engine import Engine
 from windlass.engine.shard import Shard
@@ -193,16 +194,21 @@ class Simulation:
         tries = 1 if submit.idempotency_key is None else SUBMITS_MAX
         for _ in range(tries):
             try:
-                job = await self.call_engine(lambda engine: engine.submit(submit))
+                job: JobRecord = await self.call_engine(lambda engine: engine.submit(submit))
             except TimeoutError:
                 continue
             except IdempotencyConflict:
                 self._check_conflict(submit)
                 return None
             self.acknowledged.append(
-                AcknowledgedSubmit(job.job_id, submit.workflow_id, submit.idempotency_key, submit.request_digest)
+                AcknowledgedSubmit(
+                    job_id=job.spec.job_id,
+                    workflow_id=submit.workflow_id,
+                    idempotency_key=submit.idempotency_key,
+                    request_digest=submit.request_digest,
+                )
             )
-            return job.job_id
+            return job.spec.job_id
         return None
 
     def _check_conflict(self, submit: Submit) -> None:

@@ -27,7 +27,7 @@ JOB_MUTANTS = (
     in_core(
         "the timeout of a job never fires",
         "turn",
-        'self.wake(job.deadline_at, "job_timeout")',
+        'self.wake(deadline_at, "job_timeout")',
         "pass",
     ),
     in_core(
@@ -141,8 +141,8 @@ JOB_MUTANTS = (
     in_core(
         "the timeout of an earlier round ends a retried job",
         "advance",
-        "        if job.ended or message.round != job.round:\n            return\n"
-        "        if job.deadline_at is not None and turn.now < job.deadline_at:\n",
+        "        if job.ended or message.round != job.state.round:\n            return\n"
+        "        if job.state.deadline_at is not None and turn.now < job.state.deadline_at:\n",
         "        if job.ended:\n            return\n        if False:\n",
     ),
     # Rebuilding from rows

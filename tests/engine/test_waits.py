@@ -30,7 +30,7 @@ class NotedSeat(SharedBrokerClient):
 
     def subscribe_done(self, callback: Callable[[Sequence[str]], None]) -> None:
         self.listeners += 1
-        super().subscribe_done(hear)
+        super().subscribe_done(callback)
 
 
 class Seats:

@@ -41,7 +41,7 @@ def by_violation(kind: str, limit: int = 3) -> RunRules:
 
 
 @pytest.mark.parametrize("kind", ["wait", "skip", "kill_old", "retry_later"])
-def test_the_limit_holds_with_three_engines_and_200_triggers_at_once(kind: str) -> None:
+def test_concurrency_limit_holds_with_three_engines_and_200_triggers(kind: str) -> None:
     simulation = RunSimulation(7, crash_rate=0.05, crash_seconds=60.0)
 
     async def main() -> None:
@@ -67,7 +67,7 @@ def test_the_limit_holds_with_three_engines_and_200_triggers_at_once(kind: str) 
         assert 3 <= len(ran) < 200
 
 
-def test_runs_that_wait_start_in_the_order_in_which_they_came() -> None:
+def test_waiting_runs_start_in_order_of_arrival() -> None:
     simulation = RunSimulation(3, crash_rate=0.05, crash_seconds=60.0)
 
     async def main() -> None:
@@ -86,7 +86,7 @@ def test_runs_that_wait_start_in_the_order_in_which_they_came() -> None:
     assert started == sorted(started, key=lambda at: at or 0)
 
 
-def test_kill_old_leaves_exactly_the_newest() -> None:
+def test_kill_old_keeps_only_the_newest_runs() -> None:
     simulation = RunSimulation(5)
 
     async def main() -> None:
@@ -112,7 +112,7 @@ def test_kill_old_leaves_exactly_the_newest() -> None:
         (CatchUp.NONE, 86_400.0, []),
     ],
 )
-def test_engines_that_are_down_over_ten_slots_catch_up_as_declared(
+def test_engines_catch_up_after_an_outage_as_declared(
     policy: CatchUp, window: float, expected: "range | list[int]"
 ) -> None:
     simulation = RunSimulation(11)
@@ -171,8 +171,8 @@ def any_rules(random: Random) -> RunRules:
     )
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_whatever_goes_wrong_every_run_ends_by_the_rules(seed: int) -> None:
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.prove) for seed in range(2, 12))])
+def test_runs_end_by_their_rules_under_random_faults(seed: int) -> None:
     random = Random(seed)
     rates = {fault: random.random() * 0.004 for fault in Fault if fault is not Fault.SHUFFLE}
     simulation = RunSimulation(seed, shards=3, rates=rates)

@@ -23,7 +23,7 @@ from windlass.ports.control import Submit
 from windlass.ports.store import Lease
 from windlass.testing.virtual_time import VirtualClock
 
-SEEDS = range(SHARING_EVERY - 1, 100, SHARING_EVERY)
+SEEDS = range(SHARING_EVERY - 1, 60, SHARING_EVERY)
 
 
 def chain_simulation(fault_plan: FaultAtCall, config: SystemConfig = SHARED_CONFIG) -> tuple[Simulation, Any]:
