@@ -12,7 +12,7 @@ import msgspec
 from simulation.history import Acknowledged
 from windlass.client import Client
 from windlass.core.errors import ApiError, RequestRefused, ServerUnreachable, StoreUnavailable, WindlassError
-from windlass.wire import BatchItem, SubmitRequest
+from windlass.wire import BatchItemView, SubmitRequest
 
 BATCH_JOBS = 10
 # Submits that may be behind their time; beyond that the rate that is offered is lowered, and the report says so.
@@ -141,7 +141,7 @@ class Load:
         finally:
             self._under_way -= 1
 
-    def _left(self, jobs: list[SubmitRequest], answers: list[BatchItem]) -> list[SubmitRequest]:
+    def _left(self, jobs: list[SubmitRequest], answers: list[BatchItemView]) -> list[SubmitRequest]:
         """Note the answers; the jobs that must be submitted again."""
         left: list[SubmitRequest] = []
         for job, told in zip(jobs, answers, strict=True):

@@ -45,9 +45,9 @@ from windlass.spec.compile import definition_json, digest
 from windlass.spec.inputs import check_input
 from windlass.spec.model import Definition
 from windlass.stores.sqlite.store import SqliteStore
-from windlass.views.job_detail import nodes_shown, result_of, values_shown
-from windlass.views.outputs import Outputs
-from windlass.wire import Node
+from windlass.views.job_detail import node_views, output_values, result_data
+from windlass.views.outputs import OutputReader
+from windlass.wire import NodeView
 from windlass.worker.heartbeat import Heartbeat
 from windlass.worker.log_writer import LogWriter
 from windlass.worker.worker import Worker
@@ -81,7 +81,7 @@ class JobResult(Struct, frozen=True):
     """A job with its nodes and, as one JSON object, the outputs of those that completed."""
 
     job: StoredJob
-    nodes: list[Node]
+    nodes: list[NodeView]
     result_data: Raw
 
 
@@ -210,9 +210,9 @@ async def job_result(reader: Reader, job_id: str, bytes_max: int = RESULT_BYTES_
     """A job's nodes and outputs, as far as they have no more bytes together; markers stand for the others."""
     found = await reader.store.snapshot(job_id)
     plan = await reader.plans.get(found.job.workflow_id, found.job.version)
-    values = await values_shown(Outputs(reader.artifacts, bytes_max, bytes_max), found.nodes)
-    nodes = await nodes_shown(reader.store, plan, found.nodes, values)
-    return JobResult(found.job, nodes, result_of(found.nodes, values))
+    values = await output_values(OutputReader(reader.artifacts, bytes_max, bytes_max), found.nodes)
+    nodes = await node_views(reader.store, plan, found.nodes, values)
+    return JobResult(found.job, nodes, result_data(found.nodes, values))
 
 
 class _Parts(Struct, frozen=True):

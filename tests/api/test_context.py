@@ -10,7 +10,7 @@ from tests.api.harness import API, System
 from windlass.core.changes import Event
 from windlass.core.plan import LoopPlan, NodePlan
 from windlass.core.templates.template import compile_template
-from windlass.views.event_view import STEPS_MAX, data_type, told_meta
+from windlass.views.events import STEPS_MAX, data_type, event_meta
 
 STEPS = """
 workflow_id: steps
@@ -205,7 +205,7 @@ def test_metadata_that_was_stored_is_kept() -> None:
     node = NodePlan("each", loop=LoopPlan(compile_template("{{ input.items }}")))
     event = Event(7, "iteration_completed", "each", 3, 1_000_000, None, Raw(b'{"execution":{"a":1},"own":[2]}'))
 
-    told = told_meta("j", event, node, None)
+    told = event_meta("j", event, node, None)
 
     assert told is not None
     assert bytes(told).startswith(b'{"execution":{"a":1,"completed_at":"1970-01-01T00:00:01.000000Z"},"own":[2]')

@@ -12,7 +12,7 @@ from windlass import Context, RetryableError, handler
 from windlass.client import Client
 from windlass.core.errors import NotFound
 from windlass.ports.handler_declaration import declared
-from windlass.wire import Event
+from windlass.wire import EventView
 
 ITEMS = 40
 PAGES = 3
@@ -63,7 +63,7 @@ async def job_id(client: Client) -> str:
     return (await client.submit("story", {"count": ITEMS, "api_token": "t0ken"})).job_id
 
 
-def index_counts(events: list[Event], event_type: str) -> list[int]:
+def index_counts(events: list[EventView], event_type: str) -> list[int]:
     """How often each item has such an event."""
     found = [event.index for event in events if event.event_type == event_type]
     return [found.count(index) for index in range(ITEMS)]
@@ -111,7 +111,7 @@ async def test_attempts_of_an_item_are_linked_to_its_first(client: Client, job_i
 async def test_tasks_and_outputs_are_complete_and_in_order(client: Client, job_id: str) -> None:
     job = await client.wait(job_id)
 
-    tasks = [task async for task in client.tasks(job_id, "stock")]
+    tasks = [task async for task in client.iterations(job_id, "stock")]
     whole = msgspec.json.decode(await client.output(job_id, "stock"))
     one = msgspec.json.decode(await client.output(job_id, "stock", index=12))
 
@@ -125,8 +125,8 @@ async def test_tasks_and_outputs_are_complete_and_in_order(client: Client, job_i
 async def test_tasks_can_be_asked_for_by_status(client: Client, job_id: str) -> None:
     await client.wait(job_id)
 
-    assert [task.index async for task in client.tasks(job_id, "stock", status="completed")] == list(range(ITEMS))
-    assert [task async for task in client.tasks(job_id, "stock", status="failed")] == []
+    assert [task.index async for task in client.iterations(job_id, "stock", status="completed")] == list(range(ITEMS))
+    assert [task async for task in client.iterations(job_id, "stock", status="failed")] == []
 
 
 async def test_a_missing_output_is_not_found(client: Client, job_id: str) -> None:

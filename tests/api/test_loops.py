@@ -68,7 +68,7 @@ class Loop:
         return response.json()
 
     async def tasks(self, **query: Any) -> list[dict[str, Any]]:
-        return (await self.get("/tasks", **query))["items"]
+        return (await self.get("/iterations", **query))["items"]
 
     async def states(self, **query: Any) -> dict[int, str]:
         return {task["index"]: task["status"] for task in await self.tasks(**query)}
@@ -209,7 +209,7 @@ async def test_pages_of_tasks_go_on_where_the_one_before_ended(loop: Loop) -> No
     seen: list[int] = []
     cursor = None
     for _ in range(3):
-        page = await loop.get("/tasks", limit=2, **({"cursor": cursor} if cursor else {}))
+        page = await loop.get("/iterations", limit=2, **({"cursor": cursor} if cursor else {}))
         seen += [task["index"] for task in page["items"]]
         cursor = page["next_cursor"]
 
@@ -224,7 +224,7 @@ async def test_thousands_of_tasks_are_read_page_by_page(system: System) -> None:
     cursor = ""
     while cursor is not None:
         query = {"limit": "1000", "status": "completed", **({"cursor": cursor} if cursor else {})}
-        page = (await system.client.get(f"{API}/jobs/{job_id}/nodes/each/tasks", params=query)).json()
+        page = (await system.client.get(f"{API}/jobs/{job_id}/nodes/each/iterations", params=query)).json()
         outputs += [task["output"] for task in page["items"]]
         cursor = page["next_cursor"]
 
@@ -237,7 +237,7 @@ async def test_a_node_without_a_loop_is_one_task(system: System) -> None:
     await system.ended(job_id)
 
     found = {
-        node_id: (await system.client.get(f"{API}/jobs/{job_id}/nodes/{node_id}/tasks")).json()
+        node_id: (await system.client.get(f"{API}/jobs/{job_id}/nodes/{node_id}/iterations")).json()
         for node_id in ("start", "first")
     }
 
@@ -248,8 +248,8 @@ async def test_a_node_without_a_loop_is_one_task(system: System) -> None:
 @pytest.mark.parametrize(
     ("path", "status"),
     [
-        ("nothing/tasks", 404), ("double/tasks?status=lost", 422), ("double/tasks?cursor=%21", 422),
-        ("double/tasks?limit=0", 422), ("nothing/output", 404), ("double/output?index=-1", 422),
+        ("nothing/iterations", 404), ("double/iterations?status=lost", 422), ("double/iterations?cursor=%21", 422),
+        ("double/iterations?limit=0", 422), ("nothing/output", 404), ("double/output?index=-1", 422),
     ],
 )  # fmt: skip
 async def test_what_can_not_be_is_refused(loop: Loop, path: str, status: int) -> None:

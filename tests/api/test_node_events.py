@@ -49,7 +49,7 @@ async def of_nodes(system: System, job_id: str) -> list[dict[str, Any]]:
 async def test_a_page_may_leave_the_events_of_single_iterations_out(looped: tuple[System, str]) -> None:
     system, job_id = looped
 
-    shown = await page(system, job_id, items="false")
+    shown = await page(system, job_id, iterations="false")
 
     assert shown == {"items": await of_nodes(system, job_id), "next_cursor": None}
     assert len(shown["items"]) < 20
@@ -62,7 +62,7 @@ async def test_pages_without_iterations_go_on_to_the_last_event(looped: tuple[Sy
     seen: list[dict[str, Any]] = []
     after: str | None = "0"
     while after is not None:
-        shown = await page(system, job_id, items="false", limit=2, after=after)
+        shown = await page(system, job_id, iterations="false", limit=2, after=after)
         seen += shown["items"]
         after = shown["next_cursor"]
 
@@ -77,7 +77,7 @@ async def test_a_page_of_nothing_but_iterations_does_not_end_the_list(
     monkeypatch.setattr(events, "LOOKS_MAX", 2)
     first = next(event["seq"] for event in (await page(system, job_id))["items"] if event["index"] is not None)
 
-    shown = await page(system, job_id, items="false", after=first)
+    shown = await page(system, job_id, iterations="false", after=first)
 
     assert shown == {"items": [], "next_cursor": str(first + 20)}
 
@@ -93,7 +93,7 @@ async def test_a_stream_without_iterations_tells_the_others_and_how_far_it_came(
     system, job_id = looped
     told = await of_nodes(system, job_id)
 
-    body = (await system.client.get(f"{API}/jobs/{job_id}/events/stream?items=false&context=false")).text
+    body = (await system.client.get(f"{API}/jobs/{job_id}/events/stream?iterations=false&context=false")).text
 
     assert re.findall(r"^id: (\d+)\nevent: ", body, re.MULTILINE) == [str(event["seq"]) for event in told]
     assert body.count("data: ") == len(told)
@@ -113,7 +113,7 @@ async def test_a_reader_that_comes_again_goes_on_behind_the_iterations(looped: t
     body = b"".join([chunk async for chunk in stream.node_events(_with(state, Untold()), job, 5)])
 
     assert body == b"id: %d\n\n" % job.seq
-    again = await system.client.get(f"{API}/jobs/{job_id}/events/stream?items=false&after={job.seq}")
+    again = await system.client.get(f"{API}/jobs/{job_id}/events/stream?iterations=false&after={job.seq}")
     assert again.status_code == 204
 
 
@@ -121,7 +121,7 @@ async def test_iterations_are_not_looked_at_more_often_than_now_and_then(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks = 0
-    monkeypatch.setattr(stream, "ITEMS_SECONDS", 0.05)
+    monkeypatch.setattr(stream, "ITERATIONS_SECONDS", 0.05)
 
     class Busy:
         """A store of a loop that says something about an item whenever it is asked, and ends at last."""
@@ -144,7 +144,7 @@ async def test_iterations_are_not_looked_at_more_often_than_now_and_then(
         await source.aclose()
 
         assert [chunk[:9] for chunk in chunks] == [b"id: 1000\n", b"id: 2000\n", b"id: 3000\n", b"id: 3001\n"]
-        assert asyncio.get_running_loop().time() - began > 3 * stream.ITEMS_SECONDS
+        assert asyncio.get_running_loop().time() - began > 3 * stream.ITERATIONS_SECONDS
 
 
 def _with(state: Any, overview: Any) -> Any:

@@ -163,7 +163,7 @@ async def test_what_a_worker_says_about_its_output_is_kept_beside_it(server: Ser
 
 async def test_the_clients_shape_of_a_result_is_taken(server: Server) -> None:
     task = await server.claimed()
-    shape = wire.TaskResult(task["task_id"], task["job_id"], "work", "completed", "worker-xyz", Raw(b"[7]"))
+    shape = wire.TaskResultRequest(task["task_id"], task["job_id"], "work", "completed", "worker-xyz", Raw(b"[7]"))
 
     answer = await server.client.post(
         "/callbacks/task-result", content=msgspec.json.encode(shape), headers={"content-type": "application/json"}

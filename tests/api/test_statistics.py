@@ -17,7 +17,7 @@ from windlass.views.statistics import (
     node_statistics,
     step_for,
 )
-from windlass.wire import Durations
+from windlass.wire import DurationsView
 
 T0 = 1_700_000_000_000_000
 SECOND = 1_000_000
@@ -67,12 +67,12 @@ def test_nothing_has_no_durations() -> None:
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ([3.0], Durations(3.0, 3.0, 3.0)),
-        ([2.0, 1.0], Durations(1.0, 2.0, 2.0)),
-        ([float(n) for n in range(100, 0, -1)], Durations(50.0, 95.0, 100.0)),
+        ([3.0], DurationsView(3.0, 3.0, 3.0)),
+        ([2.0, 1.0], DurationsView(1.0, 2.0, 2.0)),
+        ([float(n) for n in range(100, 0, -1)], DurationsView(50.0, 95.0, 100.0)),
     ],
 )
-def test_durations_are_among_those_that_were_measured(given: Sequence[float], expected: Durations) -> None:
+def test_durations_are_among_those_that_were_measured(given: Sequence[float], expected: DurationsView) -> None:
     assert durations_of(given) == expected
 
 
@@ -130,7 +130,11 @@ def test_nodes_tell_how_they_did_in_the_order_of_the_plan() -> None:
         ("right", 0, 0, 0, 0.0),
         ("join", 0, 0, 0, 0.0),
     ]
-    assert [one.duration_seconds for one in found[:3]] == [Durations(1.0, 3.0, 3.0), Durations(1.0, 1.0, 1.0), None]
+    assert [one.duration_seconds for one in found[:3]] == [
+        DurationsView(1.0, 3.0, 3.0),
+        DurationsView(1.0, 1.0, 1.0),
+        None,
+    ]
 
 
 def test_nodes_that_only_an_earlier_version_had_come_last() -> None:

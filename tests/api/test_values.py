@@ -12,7 +12,7 @@ from windlass.core.artifacts import INLINE_BYTES_MAX, reference
 from windlass.core.errors import StoreUnavailable
 from windlass.stores.memory.artifacts import MemoryArtifacts
 from windlass.views import outputs
-from windlass.views.outputs import VALUE_BYTES_MAX, Outputs
+from windlass.views.outputs import VALUE_BYTES_MAX, OutputReader
 
 TEXTS = """
 workflow_id: texts
@@ -81,7 +81,7 @@ async def test_the_whole_of_a_large_output_can_be_had(system: System) -> None:
 async def test_an_iterations_large_output_is_shown_like_a_nodes(system: System) -> None:
     job_id = await ran(system, LOOP, VALUE_BYTES_MAX)
 
-    tasks = (await get(system, f"{job_id}/nodes/each/tasks"))["items"]
+    tasks = (await get(system, f"{job_id}/nodes/each/iterations"))["items"]
     whole = await system.client.get(f"{API}/jobs/{job_id}/nodes/each/output", params={"index": 0})
 
     assert [task["output"] for task in tasks] == [{"_truncated": True, "_size": VALUE_BYTES_MAX + 2}, "yyy"]
@@ -131,13 +131,13 @@ def told(values: list[Raw]) -> list[object]:
 async def test_many_values_share_one_bound_and_small_ones_come_first() -> None:
     values = [raw("x" * 60), raw("y" * 50), raw([1]), None]
 
-    found = await Outputs(MemoryArtifacts(), 100, 80).shown(values)
+    found = await OutputReader(MemoryArtifacts(), 100, 80).shown(values)
 
     assert told(found) == [{"_truncated": True, "_size": 62}, "y" * 50, [1], None]
 
 
 async def test_the_bound_holds_over_several_reads() -> None:
-    wanted = Outputs(MemoryArtifacts(), 100, 100)
+    wanted = OutputReader(MemoryArtifacts(), 100, 100)
 
     first = await wanted.shown([raw("x" * 60)])
     second = await wanted.shown([raw("y" * 60), raw(1)])
@@ -149,7 +149,7 @@ async def test_a_store_that_is_away_is_asked_in_vain_only_once() -> None:
     away = Away()
     values = [reference(f"job/{number}", 10) for number in range(20)]
 
-    found = await Outputs(away).shown([*values, raw("small")])
+    found = await OutputReader(away).shown([*values, raw("small")])
 
     assert told(found) == [{"_truncated": True, "_size": 10, "_unavailable": True}] * 20 + ["small"]
     assert away.asked <= outputs.FETCHES_AT_ONCE_MAX

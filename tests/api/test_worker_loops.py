@@ -145,7 +145,7 @@ async def test_a_loop_that_is_run_anew_takes_results_anew(server: Server) -> Non
     await server.ended(job_id)
     await server.engine.retry(job_id, "each")
     await server.happened(job_id, "job_retried")
-    again = (await server.get(f"/jobs/{job_id}/nodes/each/tasks"))["items"]
+    again = (await server.get(f"/jobs/{job_id}/nodes/each/iterations"))["items"]
     for _ in range(3):
         (task,) = await server.claim()
         await report(server, task, "new")
@@ -168,7 +168,7 @@ async def test_an_event_is_about_the_iteration_that_it_names(server: Server) -> 
     await emit(server, second, result="two", data={"iteration_index": 1, "attempt_number": 1})
     await server.happened(job_id, "iteration_completed")
 
-    tasks = (await server.get(f"/jobs/{job_id}/nodes/each/tasks"))["items"]
+    tasks = (await server.get(f"/jobs/{job_id}/nodes/each/iterations"))["items"]
 
     assert [(task["status"], task["output"]) for task in tasks[:2]] == [("running", None), ("completed", "two")]
 

@@ -9,7 +9,7 @@ import pytest
 from tests.api.harness import API, System
 from windlass.api.routes.workers import task_of
 from windlass.ports.broker import HeldTask
-from windlass.wire import WorkerTask
+from windlass.wire import WorkerTaskView
 
 FAR = """
 workflow_id: far
@@ -76,4 +76,4 @@ async def test_there_are_no_queues_when_nothing_is_to_be_done(idle: System) -> N
     ],
 )
 def test_the_id_of_a_task_tells_where_it_belongs(task_id: str, place: tuple[str, str, int | None, int]) -> None:
-    assert task_of(HeldTask(0, task_id)) == WorkerTask(*place, since="1970-01-01T00:00:00.000000Z")
+    assert task_of(HeldTask(0, task_id)) == WorkerTaskView(*place, since="1970-01-01T00:00:00.000000Z")

@@ -22,7 +22,7 @@ from windlass.core.errors import (
     ServerUnreachable,
     WorkflowNotFound,
 )
-from windlass.wire import AliasTarget, SubmitRequest
+from windlass.wire import SubmitRequest, WeightedVersion
 
 CHANGED = ECHO.replace("say:", "tell:")
 
@@ -83,7 +83,7 @@ async def test_a_submit_follows_an_alias(client: Client) -> None:
 
 async def test_an_alias_may_be_split_and_removed(client: Client) -> None:
     await client.deploy(CHANGED)
-    await client.set_alias("echo", "canary", [AliasTarget(1, 90), AliasTarget(2, 10)])
+    await client.set_alias("echo", "canary", [WeightedVersion(1, 90), WeightedVersion(2, 10)])
     split = (await client.workflow("echo")).aliases["canary"]
 
     await client.delete_alias("echo", "canary")
@@ -341,7 +341,7 @@ async def test_a_refusal_in_no_known_shape_tells_its_status(stranger: Client) ->
 async def test_a_node_without_a_loop_has_one_task_and_an_output(client: Client) -> None:
     job_id = await ended(client, "echo")
 
-    tasks = [task async for task in client.tasks(job_id, "say")]
+    tasks = [task async for task in client.iterations(job_id, "say")]
 
     assert [(task.index, task.status) for task in tasks] == [(0, "completed")]
     assert msgspec.json.decode(await client.output(job_id, "say")) == {"echoed_params": {"n": 0}}

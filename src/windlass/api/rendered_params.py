@@ -22,9 +22,9 @@ from windlass.core.states import JOB_STATES, NODE_STATES
 from windlass.core.templates.json_values import merged
 from windlass.core.templates.template import Template
 from windlass.ports.store import StoredJob
-from windlass.views.loops import LoopPlace, iteration, loop_place
-from windlass.views.outputs import NULL, VALUE_BYTES_MAX, Outputs, whole
-from windlass.wire import Params
+from windlass.views.loops import StoredLoop, iteration_row, stored_loop
+from windlass.views.outputs import NULL, VALUE_BYTES_MAX, OutputReader, whole
+from windlass.wire import ParamsView
 
 # Nodes whose outputs one template may need.
 NODES_READ_MAX = 1_000
@@ -43,7 +43,7 @@ class Rendering:
         self._state = state
         self._reads = reads
 
-    async def shown(self, request: Request) -> Params:
+    async def shown(self, request: Request) -> ParamsView:
         """The params that a request asks for; JobNotFound, NodeNotFound, NotFound for an unknown iteration."""
         query = query_of(request, ParamsQuery)
         job = await self._state.store.job(id_of(request, "job_id"))
@@ -56,15 +56,17 @@ class Rendering:
         index = None if query.index is UNSET else query.index
         rows = await self._state.store.nodes(job.job_id, node.id)
         if node.kind is not NodeKind.TASK:
-            return Params(NULL, rendered=False)
+            return ParamsView(NULL, rendered=False)
         return await self._of(job, plan, node, rows[0] if rows else None, index)
 
-    async def _of(self, job: StoredJob, plan: Plan, node: NodePlan, row: NodeRow | None, index: int | None) -> Params:
+    async def _of(
+        self, job: StoredJob, plan: Plan, node: NodePlan, row: NodeRow | None, index: int | None
+    ) -> ParamsView:
         template = node.params
         names = await self._names(plan, node, row, index)
         if template is None or template.static is not None:
-            return Params(_bounded(job.input if template is None else template.static or NULL), rendered=True)
-        written = Params(_bounded(Raw(msgspec.json.encode(template.source))), rendered=False)
+            return ParamsView(_bounded(job.input if template is None else template.static or NULL), rendered=True)
+        written = ParamsView(_bounded(Raw(msgspec.json.encode(template.source))), rendered=False)
         # A node that never got to its templates, because something before it failed, has none of the values.
         if row is None or names is None or (node.loop is None and row.dispatched_at is None):
             return written
@@ -76,7 +78,7 @@ class Rendering:
         patch = await self._patch(plan, row, index)
         if patch is not None:
             rendered = Raw(msgspec.json.encode(merged(msgspec.json.decode(rendered), patch)))
-        return Params(_bounded(rendered), rendered=True)
+        return ParamsView(_bounded(rendered), rendered=True)
 
     async def _names(
         self, plan: Plan, node: NodePlan, row: NodeRow | None, index: int | None
@@ -88,12 +90,12 @@ class Rendering:
             return {}
         if index is None or row is None:
             return None
-        place = loop_place(plan, row)
+        place = stored_loop(plan, row)
         if place is None or index >= place.total:
             raise _no_iteration(node, index)
         return {node.loop.element: await self._element(place, node.loop, index), "index": index}
 
-    async def _element(self, place: LoopPlace, loop: LoopPlan, index: int) -> object:
+    async def _element(self, place: StoredLoop, loop: LoopPlan, index: int) -> object:
         size = loop.chunk_size or 1
         first, last = index * size // BLOCK_ELEMENTS, ((index + 1) * size - 1) // BLOCK_ELEMENTS
         key = (place.job_id, place.number, place.generation)
@@ -130,7 +132,7 @@ class Rendering:
 
     async def _filled(self, rendered: Raw, references: Sequence[Raw]) -> Raw:
         """Params with what is shown of the large outputs that they pass on."""
-        values = await Outputs(self._state.artifacts).shown(references)
+        values = await OutputReader(self._state.artifacts).shown(references)
         keys = [read_reference(output).key for output in references]
         bodies = {key: bytes(value) for key, value in zip(keys, values, strict=True)}
         # Each of them fits by itself; together they may not.
@@ -140,9 +142,9 @@ class Rendering:
     async def _patch(self, plan: Plan, row: NodeRow, index: int | None) -> dict[str, object] | None:
         """What earlier calls of a series laid over the params of the present one."""
         progress = row.progress
-        place = None if index is None else loop_place(plan, row)
+        place = None if index is None else stored_loop(plan, row)
         if place is not None and index is not None:
-            found = await iteration(self._state.store, place, index)
+            found = await iteration_row(self._state.store, place, index)
             progress = None if found is None else found.progress
         told = None if progress is None else decode_progress(progress)
         if told is None or not told.calls:

@@ -19,9 +19,9 @@ from windlass.api.requests import Flag, Number, id_of, query_of, shown
 from windlass.api.state import ApiState
 from windlass.core.changes import Event as StoredEvent
 from windlass.ports.store import StoredJob
-from windlass.views.event_view import EventView
+from windlass.views.events import EventRenderer
 from windlass.views.jobs import has_ended
-from windlass.wire import Event
+from windlass.wire import EventView
 
 # Proxies and readers take a connection that says nothing for longer to be dead.
 HEARTBEAT_SECONDS = 15.0
@@ -32,7 +32,7 @@ EVENTS_PAGE = 500
 # Of a stream without the events of single iterations: how many are looked at at once, and how long it waits before it
 # looks again while there is nothing else. A large loop says something about each of its items.
 LOOKED_AT_MAX = 5_000
-ITEMS_SECONDS = 0.25
+ITERATIONS_SECONDS = 0.25
 _DIGITS_MAX = 15
 
 _encoder = msgspec.json.Encoder()
@@ -44,7 +44,7 @@ class StreamQuery(Struct, forbid_unknown_fields=True):
 
     after: Number | UnsetType = UNSET
     context: Flag = "true"
-    items: Flag = "true"
+    iterations: Flag = "true"
 
 
 class StreamHeaders(Struct):
@@ -139,7 +139,7 @@ def router(state: ApiState) -> APIRouter:
         if has_ended(job) and not await state.store.events(job_id, after, 1):
             # Browsers come again and again after an end; this answer tells them not to.
             return Response(status_code=204)
-        source = job_events if query.items == "true" else node_events
+        source = job_events if query.iterations == "true" else node_events
         return EventStream(state, source(state, job, after, with_context=query.context == "true"))
 
     declare(
@@ -153,7 +153,7 @@ def router(state: ApiState) -> APIRouter:
             summary="Follow the events of a job until it ends",
             query=StreamQuery,
             headers=StreamHeaders,
-            answers={200: Event, 204: None},
+            answers={200: EventView, 204: None},
             answer_type=EVENT_STREAM,
             refusals=(404, 422, 503),
         ),
@@ -166,7 +166,7 @@ async def job_events(
 ) -> AsyncGenerator[bytes]:
     """Every event of a job after a number, each once and in order; ends with the job's last."""
     plan = await state.control.plan(job.workflow_id, job.version)
-    teller = EventView(state.store, plan, job, with_context=with_context)
+    renderer = EventRenderer(state.store, plan, job, with_context=with_context)
     with state.control.news(job.job_id) as news:
         while True:
             news.clear()
@@ -174,7 +174,7 @@ async def job_events(
             ended = has_ended(await state.store.job(job.job_id))
             while events := await state.store.events(job.job_id, after, EVENTS_PAGE):
                 after = events[-1].seq
-                yield await _told(teller, events)
+                yield await _rendered(renderer, events)
             if ended:
                 return
             if not await within(news, HEARTBEAT_SECONDS):
@@ -187,7 +187,7 @@ async def node_events(
     """As `job_events`, without the events of single iterations; their numbers are told, so that a reader that comes
     again goes on behind them."""
     plan = await state.control.plan(job.workflow_id, job.version)
-    teller = EventView(state.store, plan, job, with_context=with_context)
+    renderer = EventRenderer(state.store, plan, job, with_context=with_context)
     with state.control.news(job.job_id) as news:
         while True:
             news.clear()
@@ -200,17 +200,17 @@ async def node_events(
                 after = page.last_seq
                 if page.events:
                     told = page.events[-1].seq
-                    yield await _told(teller, page.events)
+                    yield await _rendered(renderer, page.events)
             if after > told:
                 # A number without data is no event, and is remembered by readers all the same.
                 yield b"id: %d\n\n" % after
             if ended:
                 return
             if after > begun == told:
-                await asyncio.sleep(ITEMS_SECONDS)
+                await asyncio.sleep(ITERATIONS_SECONDS)
             elif not await within(news, HEARTBEAT_SECONDS):
                 yield HEARTBEAT
 
 
-async def _told(teller: EventView, events: Sequence[StoredEvent]) -> bytes:
-    return b"".join([message(one.seq, one.event_type, one) for one in await teller.told(events)])
+async def _rendered(renderer: EventRenderer, events: Sequence[StoredEvent]) -> bytes:
+    return b"".join([message(one.seq, one.event_type, one) for one in await renderer.render(events)])

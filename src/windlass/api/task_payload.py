@@ -15,9 +15,9 @@ from windlass.core.messages import Failed, TaskError
 from windlass.core.plan import NodePlan, Plan
 from windlass.ports.broker import Delivery
 from windlass.views.jobs import event_id
-from windlass.views.loops import iteration, loop_place
+from windlass.views.loops import iteration_row, stored_loop
 from windlass.views.outputs import FETCHES_AT_ONCE_MAX
-from windlass.wire import ClaimedSink, ClaimedTask, instant
+from windlass.wire import ClaimedSinkView, ClaimedTaskView, instant
 
 # The params of one answer, all tasks together. What does not fit stays for the next claim, unless it is the first.
 ANSWER_BYTES_MAX = 64 << 20
@@ -30,7 +30,7 @@ CLAIM_SECONDS_MAX = 5.0
 class Claimed(Struct, frozen=True):
     """What becomes of the tasks of one claim."""
 
-    tasks: list[ClaimedTask]
+    tasks: list[ClaimedTaskView]
     deliveries: list[Delivery]
     # Tasks whose params cannot be had, and why.
     failed: list[tuple[Task, Failed]]
@@ -90,10 +90,10 @@ def _too_large(task: Task) -> Failed:
     return Failed(TaskError("params_invalid", what, False))
 
 
-def _shape(task: Task, params: bytes, meta: dict[str, Any]) -> ClaimedTask:
+def _shape(task: Task, params: bytes, meta: dict[str, Any]) -> ClaimedTaskView:
     identity = task.idempotency_key or task.task_id
     sink = task.sink
-    return ClaimedTask(
+    return ClaimedTaskView(
         task.task_id,
         task.job_id,
         task.node_id,
@@ -105,7 +105,9 @@ def _shape(task: Task, params: bytes, meta: dict[str, Any]) -> ClaimedTask:
         task.timeout_seconds,
         task.retry_count,
         identity,
-        None if sink is None else ClaimedSink(sink.tool, Raw(sink.options), list(sink.path), identity, sink.run_key),
+        None
+        if sink is None
+        else ClaimedSinkView(sink.tool, Raw(sink.options), list(sink.path), identity, sink.run_key),
         meta,
     )
 
@@ -140,7 +142,7 @@ class _Family:
         if node is None:
             return {}
         meta: dict[str, Any] = {}
-        place = loop_place(node.plan, node.row) if is_iteration else None
+        place = stored_loop(node.plan, node.row) if is_iteration else None
         loop = node.rules.loop
         if place is not None and loop is not None:
             meta["iterator"] = {
@@ -151,7 +153,7 @@ class _Family:
                 "mode": loop.mode,
             }
         if task.attempt > 1:
-            row = node.row if place is None else await iteration(self._state.store, place, task.index)
+            row = node.row if place is None else await iteration_row(self._state.store, place, task.index)
             meta.update(_retry(task, node.rules, row))
         return meta
 

@@ -2,105 +2,30 @@
 
 import math
 import re
-from typing import Annotated, Literal, cast
+from typing import cast
 
 import msgspec
-from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
+from msgspec import UNSET, Raw, UnsetType
 
 from windlass.api.problems import Refusal, invalid
-from windlass.api.requests import Id, seconds_of, shown
+from windlass.api.requests import seconds_of, shown
 from windlass.core.messages import Failed, Succeeded, TaskError
 from windlass.core.sanitize import sanitized_context
 from windlass.core.templates.json_values import DEPTH_MAX
+from windlass.wire.tasks import UNNAMED_ERROR, TaskErrorRequest, TaskResultRequest
 
 META_BYTES_MAX = 64 << 10
 MESSAGE_CHARS_MAX = 4096
 TRACEBACK_CHARS_MAX = 8192
 TYPE_CHARS_MAX = 128
-TASK_ID_CHARS_MAX = 300
-DURATION_MS_MAX = 365 * 86_400_000.0
 RETRY_AFTER_SECONDS_MAX = 86_400.0
-# What an error is called whose worker gave it no name.
-UNNAMED = "task_failed"
 NULL = Raw(b"null")
-
-WorkerId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.@-]{1,128}$", max_length=128)]
-TaskId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]+(\[[0-9]{1,9}\])?_[0-9]{1,9}$", max_length=TASK_ID_CHARS_MAX)]
-Attempt = Annotated[int, Meta(ge=0, le=10**9)]
-Index = Annotated[int, Meta(ge=0, le=10**9)]
-DurationMs = Annotated[float, Meta(ge=0, le=DURATION_MS_MAX)]
 
 _SUFFIX = re.compile(r"(?:\[([0-9]{1,9})\])?_([0-9]{1,9})")
 _INTEGER_MIN, _INTEGER_MAX = -(2**63), 2**64 - 1
 
 
-class ErrorBody(Struct, frozen=True):
-    """Why an attempt failed. `retry_after` is a number of seconds or a duration."""
-
-    type: str = UNNAMED
-    message: str = ""
-    retryable: bool = True
-    status: Annotated[int, Meta(ge=0, le=999)] | None = None
-    retry_after: float | str | None = None
-    traceback: str | None = None
-
-
-class ResultBody(Struct, frozen=True):
-    """How a task ended. Of a failed one `error` counts, of a completed one `output`."""
-
-    task_id: TaskId
-    job_id: Id
-    node_id: Id
-    status: Literal["completed", "failed"]
-    worker_id: WorkerId
-    output: Raw = field(default_factory=lambda: Raw(b"null"))
-    error: ErrorBody | str | None = None
-    meta: Raw = field(default_factory=lambda: Raw(b"null"))
-    execution_duration_ms: DurationMs | None = None
-    index: Index | None = None
-    attempt: Attempt | None = None
-
-
-class EmittedData(Struct, frozen=True):
-    """The part of an emitted event's data that is understood."""
-
-    result: Raw | UnsetType = UNSET
-    error: ErrorBody | str | None = None
-    # The `attempt` of the claimed task, and its `index` if its node is a loop.
-    attempt_number: Attempt | None = None
-    iteration_index: Index | None = None
-
-
-class QueueMeta(Struct, frozen=True):
-    """Who ran the task."""
-
-    worker_id: WorkerId | None = None
-
-
-class EmittedMeta(Struct, frozen=True):
-    """The part of an emitted event's meta that is understood."""
-
-    queue_meta: QueueMeta | None = None
-
-
-class EmitBody(Struct, frozen=True):
-    """An event of a worker. The job is named by `job_id` or `execution_id`; what is not listed here is passed over."""
-
-    node_id: Id
-    event_type: Literal["action_started", "action_completed", "action_failed"]
-    job_id: Id | None = None
-    execution_id: Id | int | None = None
-    worker_id: WorkerId | None = None
-    duration: Annotated[float, Meta(ge=0, le=DURATION_MS_MAX / 1000)] | None = None
-    result: Raw | UnsetType = UNSET
-    error: ErrorBody | str | None = None
-    data: EmittedData | None = None
-    meta: EmittedMeta | None = None
-    # An object: the state of things as the worker sees it. It is stored with the event, without credentials.
-    context: Raw = field(default_factory=lambda: Raw(b"null"))
-
-
-def attempt_of(body: ResultBody) -> tuple[int | None, int]:
+def attempt_of(body: TaskResultRequest) -> tuple[int | None, int]:
     """The index, if there is one, and the attempt that a task id names; Refusal when it names another task."""
     prefix = f"{body.job_id}_{body.node_id}"
     match = _SUFFIX.fullmatch(body.task_id, len(prefix)) if body.task_id.startswith(prefix) else None
@@ -119,7 +44,7 @@ def attempt_of(body: ResultBody) -> tuple[int | None, int]:
     return index, attempt
 
 
-def outcome_of(body: ResultBody) -> Succeeded | Failed:
+def outcome_of(body: TaskResultRequest) -> Succeeded | Failed:
     """How the attempt ended, as the engine is told; Refusal for what cannot be stored."""
     meta = _meta(body.meta)
     if body.status == "failed":
@@ -127,14 +52,14 @@ def outcome_of(body: ResultBody) -> Succeeded | Failed:
     return Succeeded(NULL if body.output is UNSET else json_of(body.output, "output"), meta)
 
 
-def error_of(given: ErrorBody | str | None) -> TaskError:
+def error_of(given: TaskErrorRequest | str | None) -> TaskError:
     """An error as told by a worker, its texts cut to what is kept."""
     if given is None:
-        return TaskError(UNNAMED, "the worker gave no reason")
+        return TaskError(UNNAMED_ERROR, "the worker gave no reason")
     if isinstance(given, str):
-        return TaskError(UNNAMED, _cut(given, MESSAGE_CHARS_MAX))
+        return TaskError(UNNAMED_ERROR, _cut(given, MESSAGE_CHARS_MAX))
     return TaskError(
-        _cut(given.type, TYPE_CHARS_MAX) or UNNAMED,
+        _cut(given.type, TYPE_CHARS_MAX) or UNNAMED_ERROR,
         _cut(given.message, MESSAGE_CHARS_MAX),
         given.retryable,
         given.status,

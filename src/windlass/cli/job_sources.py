@@ -13,11 +13,11 @@ from windlass.client import Client
 from windlass.core.errors import NodeNotFound
 from windlass.ports.store import JobFilter
 from windlass.settings import load_settings
-from windlass.views.event_view import EventView
-from windlass.views.jobs import job_shape, log_shape
-from windlass.views.loops import WantedTasks, tasks_of
-from windlass.views.outputs import Outputs
-from windlass.wire import Event, Job, Log, Node, Page, Task
+from windlass.views.events import EventRenderer
+from windlass.views.jobs import job_view, log_view
+from windlass.views.loops import IterationSelection, iteration_views
+from windlass.views.outputs import OutputReader
+from windlass.wire import EventView, IterationView, JobView, LogView, NodeView, Page
 
 if TYPE_CHECKING:
     from windlass.process import Reader
@@ -49,23 +49,23 @@ class WantedLines(Struct, frozen=True):
 class Source(Protocol):
     """A place to look jobs up."""
 
-    async def jobs(self, wanted: Wanted) -> Page[Job]:
+    async def jobs(self, wanted: Wanted) -> Page[JobView]:
         """A page of jobs, newest first."""
         ...
 
-    async def job(self, job_id: str) -> Job:
+    async def job(self, job_id: str) -> JobView:
         """A job with its nodes and outputs; JobNotFound."""
         ...
 
-    def tasks(self, job_id: str, node_id: str, status: str | None) -> AsyncIterator[Task]:
+    def tasks(self, job_id: str, node_id: str, status: str | None) -> AsyncIterator[IterationView]:
         """The iterations of a loop by index, or those in one state; JobNotFound, NodeNotFound."""
         ...
 
-    def events(self, job_id: str, after: int, *, context: bool) -> AsyncIterator[Event]:
+    def events(self, job_id: str, after: int, *, context: bool) -> AsyncIterator[EventView]:
         """Events in order, after a sequence number; JobNotFound."""
         ...
 
-    def logs(self, job_id: str, wanted: WantedLines) -> AsyncIterator[Log]:
+    def logs(self, job_id: str, wanted: WantedLines) -> AsyncIterator[LogView]:
         """Lines of the log in order; JobNotFound."""
         ...
 
@@ -77,52 +77,52 @@ class ReaderSource:
         self._reader = reader
         self._store = reader.store
 
-    async def jobs(self, wanted: Wanted) -> Page[Job]:
+    async def jobs(self, wanted: Wanted) -> Page[JobView]:
         """A page of jobs; a cursor is the instant and the id of the last one seen."""
         before = _before(wanted.cursor)
         jobs = await self._store.jobs(JobFilter(wanted.workflow_id, wanted.status, before, wanted.limit))
         last = jobs[-1] if len(jobs) == wanted.limit else None
-        return Page([job_shape(job) for job in jobs], f"{last.created_at}:{last.job_id}" if last is not None else None)
+        return Page([job_view(job) for job in jobs], f"{last.created_at}:{last.job_id}" if last is not None else None)
 
-    async def job(self, job_id: str) -> Job:
+    async def job(self, job_id: str) -> JobView:
         """A job with its nodes and outputs."""
         # The parts of an engine take a fifth of a second to import; who asks a server needs none of them.
         from windlass.process import job_result
 
         result = await job_result(self._reader, job_id, RESULT_BYTES_MAX)
-        return job_shape(result.job, result.result_data, result.nodes)
+        return job_view(result.job, result.result_data, result.nodes)
 
-    async def tasks(self, job_id: str, node_id: str, status: str | None) -> AsyncIterator[Task]:
+    async def tasks(self, job_id: str, node_id: str, status: str | None) -> AsyncIterator[IterationView]:
         """The iterations of a loop."""
         job = await self._store.job(job_id)
         plan = await self._reader.plans.get(job.workflow_id, job.version)
         if node_id not in plan.index:
             raise NodeNotFound(f"workflow {job.workflow_id} version {job.version} has no node {node_id!r}")
         rows = await self._store.nodes(job_id, node_id)
-        outputs = Outputs(self._reader.artifacts, RESULT_BYTES_MAX, RESULT_BYTES_MAX)
-        wanted = WantedTasks(status, limit=ROWS_PAGE)
-        while page := await tasks_of(self._store, outputs, plan, rows[0] if rows else None, wanted):
+        outputs = OutputReader(self._reader.artifacts, RESULT_BYTES_MAX, RESULT_BYTES_MAX)
+        wanted = IterationSelection(status, limit=ROWS_PAGE)
+        while page := await iteration_views(self._store, outputs, plan, rows[0] if rows else None, wanted):
             for task in page:
                 yield task
             wanted = structs.replace(wanted, after=page[-1].index)
 
-    async def events(self, job_id: str, after: int, *, context: bool) -> AsyncIterator[Event]:
+    async def events(self, job_id: str, after: int, *, context: bool) -> AsyncIterator[EventView]:
         """Events in order."""
         job = await self._store.job(job_id)
         plan = await self._reader.plans.get(job.workflow_id, job.version)
-        teller = EventView(self._store, plan, job, with_context=context)
+        renderer = EventRenderer(self._store, plan, job, with_context=context)
         while page := await self._store.events(job_id, after, ROWS_PAGE):
-            for event in await teller.told(page):
+            for event in await renderer.render(page):
                 yield event
             after = page[-1].seq
 
-    async def logs(self, job_id: str, wanted: WantedLines) -> AsyncIterator[Log]:
+    async def logs(self, job_id: str, wanted: WantedLines) -> AsyncIterator[LogView]:
         """Lines in order."""
         await self._store.job(job_id)
         after = 0
         while page := await self._store.logs(job_id, wanted.node, wanted.attempt, after, ROWS_PAGE, wanted.index):
             for stored in page:
-                yield log_shape(stored)
+                yield log_view(stored)
             after = page[-1].log_id
 
 
@@ -132,9 +132,9 @@ class ServerSource:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    async def jobs(self, wanted: Wanted) -> Page[Job]:
+    async def jobs(self, wanted: Wanted) -> Page[JobView]:
         """A page of jobs, put together from as many of the server's as it takes."""
-        found: list[Job] = []
+        found: list[JobView] = []
         cursor = wanted.cursor
         while len(found) < wanted.limit:
             limit = min(SERVER_PAGE, wanted.limit - len(found))
@@ -147,20 +147,20 @@ class ServerSource:
                 break
         return Page(found, cursor)
 
-    async def job(self, job_id: str) -> Job:
+    async def job(self, job_id: str) -> JobView:
         """A job with its nodes and outputs."""
         job = await self._client.job(job_id)
         return await with_outputs(self._client, structs.replace(job, nodes=await self._client.nodes(job_id)))
 
-    def tasks(self, job_id: str, node_id: str, status: str | None) -> AsyncIterator[Task]:
+    def tasks(self, job_id: str, node_id: str, status: str | None) -> AsyncIterator[IterationView]:
         """The iterations of a loop."""
-        return self._client.tasks(job_id, node_id, status=status)
+        return self._client.iterations(job_id, node_id, status=status)
 
-    def events(self, job_id: str, after: int, *, context: bool) -> AsyncIterator[Event]:
+    def events(self, job_id: str, after: int, *, context: bool) -> AsyncIterator[EventView]:
         """Events in order."""
         return self._client.events(job_id, after=after, context=context)
 
-    def logs(self, job_id: str, wanted: WantedLines) -> AsyncIterator[Log]:
+    def logs(self, job_id: str, wanted: WantedLines) -> AsyncIterator[LogView]:
         """Lines in order."""
         return self._client.logs(job_id, node=wanted.node, attempt=wanted.attempt, index=wanted.index)
 
@@ -173,7 +173,7 @@ class _Marker(Struct, frozen=True):
     is_missing: bool = msgspec.field(default=False, name="_missing")
 
 
-async def with_outputs(client: Client, job: Job) -> Job:
+async def with_outputs(client: Client, job: JobView) -> JobView:
     """The job with large outputs whole, as far as they have no more bytes together than commands print."""
     nodes = {node.node_id: node for node in job.nodes or []}
     cut = {node_id: size for node_id, node in nodes.items() if (size := _cut_size(node)) is not None}
@@ -193,7 +193,7 @@ async def with_outputs(client: Client, job: Job) -> Job:
     return structs.replace(job, nodes=shown, result_data=Raw(msgspec.json.encode(result)))
 
 
-def _cut_size(node: Node) -> int | None:
+def _cut_size(node: NodeView) -> int | None:
     """How large an output is that is shown by its size only; None for one that is shown, or cannot be had."""
     if not bytes(memoryview(node.output)[:13]).startswith(b'{"_truncated"'):
         return None

@@ -14,8 +14,8 @@ from windlass.clock import SystemClock
 from windlass.core.errors import ScheduleNotFound
 from windlass.ports.runs import DeliveryFilter, RunFilter, ScheduleFilter
 from windlass.settings import load_settings
-from windlass.views.runs import delivery_shape, next_times, run_shape, schedule_shape, slots_of
-from windlass.wire import Delivery, NextTimes, Page, Run, Schedule
+from windlass.views.runs import delivery_view, next_slots_view, run_view, schedule_of, schedule_view
+from windlass.wire import DeliveryView, NextSlotsView, Page, RunView, ScheduleView
 
 if TYPE_CHECKING:
     from windlass.process import Reader
@@ -41,27 +41,27 @@ class Wanted(Struct, frozen=True):
 class RunSource(Protocol):
     """A place to look schedules, runs and deliveries up."""
 
-    async def schedules(self, limit: int, cursor: str | None) -> Page[Schedule]:
+    async def schedules(self, limit: int, cursor: str | None) -> Page[ScheduleView]:
         """A page of schedules, by workflow id."""
         ...
 
-    async def schedule(self, workflow_id: str) -> Schedule:
+    async def schedule(self, workflow_id: str) -> ScheduleView:
         """A schedule; ScheduleNotFound."""
         ...
 
-    async def next(self, workflow_id: str, count: int) -> NextTimes:
+    async def next(self, workflow_id: str, count: int) -> NextSlotsView:
         """The slots to come; ScheduleNotFound."""
         ...
 
-    async def runs(self, wanted: Wanted) -> Page[Run]:
+    async def runs(self, wanted: Wanted) -> Page[RunView]:
         """A page of runs, newest slot first."""
         ...
 
-    async def run(self, run_id: str) -> Run:
+    async def run(self, run_id: str) -> RunView:
         """A run; RunNotFound."""
         ...
 
-    async def deliveries(self, wanted: Wanted) -> Page[Delivery]:
+    async def deliveries(self, wanted: Wanted) -> Page[DeliveryView]:
         """A page of deliveries, newest first."""
         ...
 
@@ -74,45 +74,45 @@ class ReaderRuns:
         self._store = reader.store.runs
         self._clock = SystemClock()
 
-    async def schedules(self, limit: int, cursor: str | None) -> Page[Schedule]:
+    async def schedules(self, limit: int, cursor: str | None) -> Page[ScheduleView]:
         """A page of schedules; a cursor is the id of the last one seen."""
         rows = await self._store.schedules(ScheduleFilter(cursor, limit))
-        found: list[Schedule] = []
+        found: list[ScheduleView] = []
         for row in rows:
             try:
-                found.append(schedule_shape(row, await slots_of(self._plan, row), self._clock.now()))
+                found.append(schedule_view(row, await schedule_of(self._plan, row), self._clock.now()))
             except ScheduleNotFound:
                 continue
         return Page(found, rows[-1].workflow_id if len(rows) == limit else None)
 
-    async def schedule(self, workflow_id: str) -> Schedule:
+    async def schedule(self, workflow_id: str) -> ScheduleView:
         """A schedule."""
         row = await self._store.schedule(workflow_id)
-        return schedule_shape(row, await slots_of(self._plan, row), self._clock.now())
+        return schedule_view(row, await schedule_of(self._plan, row), self._clock.now())
 
-    async def next(self, workflow_id: str, count: int) -> NextTimes:
+    async def next(self, workflow_id: str, count: int) -> NextSlotsView:
         """The slots to come."""
-        slots = await slots_of(self._plan, await self._store.schedule(workflow_id))
-        return next_times(workflow_id, slots, self._clock.now(), count)
+        slots = await schedule_of(self._plan, await self._store.schedule(workflow_id))
+        return next_slots_view(workflow_id, slots, self._clock.now(), count)
 
-    async def runs(self, wanted: Wanted) -> Page[Run]:
+    async def runs(self, wanted: Wanted) -> Page[RunView]:
         """A page of runs; a cursor is the slot and the id of the last one seen."""
         before = _before(wanted.cursor)
         rows = await self._store.runs(RunFilter(wanted.workflow_id, wanted.state, before, wanted.limit))
         last = rows[-1] if len(rows) == wanted.limit else None
-        return Page([run_shape(row) for row in rows], last and f"{last.scheduled_at}/{last.run_id}")
+        return Page([run_view(row) for row in rows], last and f"{last.scheduled_at}/{last.run_id}")
 
-    async def run(self, run_id: str) -> Run:
+    async def run(self, run_id: str) -> RunView:
         """A run."""
-        return run_shape(await self._store.run(run_id))
+        return run_view(await self._store.run(run_id))
 
-    async def deliveries(self, wanted: Wanted) -> Page[Delivery]:
+    async def deliveries(self, wanted: Wanted) -> Page[DeliveryView]:
         """A page of deliveries; a cursor is the instant and the id of the last one seen."""
         before = _before(wanted.cursor)
         asked = DeliveryFilter(wanted.workflow_id, wanted.job_id, wanted.state, before, wanted.limit)
         rows = await self._store.deliveries(asked)
         last = rows[-1] if len(rows) == wanted.limit else None
-        return Page([delivery_shape(row) for row in rows], last and f"{last.sent_at}/{last.delivery_id}")
+        return Page([delivery_view(row) for row in rows], last and f"{last.sent_at}/{last.delivery_id}")
 
 
 class ServerRuns:
@@ -121,19 +121,19 @@ class ServerRuns:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    async def schedules(self, limit: int, cursor: str | None) -> Page[Schedule]:
+    async def schedules(self, limit: int, cursor: str | None) -> Page[ScheduleView]:
         """A page of schedules."""
         return await _some(lambda size, place: self._client.schedules.page(limit=size, cursor=place), limit, cursor)
 
-    async def schedule(self, workflow_id: str) -> Schedule:
+    async def schedule(self, workflow_id: str) -> ScheduleView:
         """A schedule."""
         return await self._client.schedules.show(workflow_id)
 
-    async def next(self, workflow_id: str, count: int) -> NextTimes:
+    async def next(self, workflow_id: str, count: int) -> NextSlotsView:
         """The slots to come."""
         return await self._client.schedules.next(workflow_id, count)
 
-    async def runs(self, wanted: Wanted) -> Page[Run]:
+    async def runs(self, wanted: Wanted) -> Page[RunView]:
         """A page of runs."""
         return await _some(
             lambda size, place: self._client.runs.page(
@@ -143,11 +143,11 @@ class ServerRuns:
             wanted.cursor,
         )
 
-    async def run(self, run_id: str) -> Run:
+    async def run(self, run_id: str) -> RunView:
         """A run."""
         return await self._client.runs.show(run_id)
 
-    async def deliveries(self, wanted: Wanted) -> Page[Delivery]:
+    async def deliveries(self, wanted: Wanted) -> Page[DeliveryView]:
         """A page of deliveries."""
         return await _some(
             lambda size, place: self._client.deliveries.page(

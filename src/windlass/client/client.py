@@ -43,13 +43,13 @@ ENDED = frozenset({"completed", "failed", "cancelled"})
 ENDS = frozenset({"job_completed", "job_failed", "job_cancelled"})
 
 T = TypeVar("T")
-Streamed = TypeVar("Streamed", wire.Event, wire.Log)
+Streamed = TypeVar("Streamed", wire.EventView, wire.LogView)
 
 
 class Deployed(Struct, frozen=True):
     """A workflow as it is now stored, and whether this call made the version."""
 
-    workflow: wire.Workflow
+    workflow: wire.WorkflowView
     is_new: bool
 
 
@@ -104,25 +104,25 @@ class Client:
     async def deploy(self, document: str | bytes, *, format: Literal["yaml", "json"] | None = None) -> Deployed:
         """Store a workflow document, as a new version if it differs from the newest; DefinitionInvalid."""
         answer = await self._send("POST", "/workflows", _DOCUMENT, content=document, media_type=_media_type(format))
-        return Deployed(_read(answer, wire.Workflow), answer.status_code == 201)
+        return Deployed(_read(answer, wire.WorkflowView), answer.status_code == 201)
 
     async def validate(
         self, document: str | bytes, *, format: Literal["yaml", "json"] | None = None
-    ) -> wire.Validation:
+    ) -> wire.ValidationView:
         """Check a document without storing it."""
         path, media_type = "/workflows/validate", _media_type(format)
         return _read(
-            await self._send("POST", path, _DOCUMENT, content=document, media_type=media_type), wire.Validation
+            await self._send("POST", path, _DOCUMENT, content=document, media_type=media_type), wire.ValidationView
         )
 
-    def workflows(self, *, recent: int | None = None) -> AsyncIterator[wire.Workflow]:
+    def workflows(self, *, recent: int | None = None) -> AsyncIterator[wire.WorkflowView]:
         """Every workflow by id, each in its newest version, with so many of its recent jobs."""
-        return self._pages(wire.Page[wire.Workflow], "/workflows", _given(recent=recent), _ANY)
+        return self._pages(wire.Page[wire.WorkflowView], "/workflows", _given(recent=recent), _ANY)
 
-    async def workflow(self, workflow_id: str, version: int | None = None) -> wire.Workflow:
+    async def workflow(self, workflow_id: str, version: int | None = None) -> wire.WorkflowView:
         """A version of a workflow, the newest by default; WorkflowNotFound."""
         path = f"/workflows/{_part(workflow_id)}" + ("" if version is None else f"/versions/{version}")
-        return _read(await self._send("GET", path, _WORKFLOW), wire.Workflow)
+        return _read(await self._send("GET", path, _WORKFLOW), wire.WorkflowView)
 
     async def document(self, workflow_id: str, version: int) -> str:
         """A version as a YAML document; WorkflowNotFound."""
@@ -131,16 +131,16 @@ class Client:
 
     async def statistics(
         self, workflow_id: str, *, jobs: int | None = None, version: int | None = None
-    ) -> wire.WorkflowStatistics:
+    ) -> wire.WorkflowStatisticsView:
         """What the last jobs of a workflow tell about it; WorkflowNotFound."""
         path, params = f"/workflows/{_part(workflow_id)}/statistics", _given(jobs=jobs, version=version)
-        return await self._ask("GET", path, wire.WorkflowStatistics, _WORKFLOW, params=params)
+        return await self._ask("GET", path, wire.WorkflowStatisticsView, _WORKFLOW, params=params)
 
-    def versions(self, workflow_id: str) -> AsyncIterator[wire.Workflow]:
+    def versions(self, workflow_id: str) -> AsyncIterator[wire.WorkflowView]:
         """Every version, newest first; WorkflowNotFound."""
-        return self._pages(wire.Page[wire.Workflow], f"/workflows/{_part(workflow_id)}/versions", {}, _WORKFLOW)
+        return self._pages(wire.Page[wire.WorkflowView], f"/workflows/{_part(workflow_id)}/versions", {}, _WORKFLOW)
 
-    async def set_alias(self, workflow_id: str, alias: str, targets: int | Sequence[wire.AliasTarget]) -> None:
+    async def set_alias(self, workflow_id: str, alias: str, targets: int | Sequence[wire.WeightedVersion]) -> None:
         """Point an alias at a version, or at several by weight; WorkflowNotFound."""
         one = isinstance(targets, int)
         body = wire.AliasRequest(version=targets) if one else wire.AliasRequest(targets=list(targets))
@@ -166,18 +166,18 @@ class Client:
         idempotency_key: str | None = None,
         scheduled_at: str | None = None,
         priority: int = 0,
-    ) -> wire.Submitted:
+    ) -> wire.SubmittedView:
         """Start a job; durable when it returns. WorkflowNotFound, InputInvalid, IdempotencyConflict.
 
         After AnswerLost the job may or may not exist; asked again with the same `idempotency_key`, it exists once.
         """
         body = wire.SubmitRequest(workflow_id, dict(input_data or {}), version, idempotency_key, scheduled_at, priority)
-        return _read(await self._send("POST", "/jobs", _SUBMIT, body=body), wire.Submitted)
+        return _read(await self._send("POST", "/jobs", _SUBMIT, body=body), wire.SubmittedView)
 
-    async def submit_batch(self, jobs: Sequence[wire.SubmitRequest]) -> wire.BatchAnswer:
+    async def submit_batch(self, jobs: Sequence[wire.SubmitRequest]) -> wire.BatchView:
         """Start many jobs at once; each has its own answer, in their order."""
         return _read(
-            await self._send("POST", "/jobs/batch", _SUBMIT, body=wire.BatchRequest(list(jobs))), wire.BatchAnswer
+            await self._send("POST", "/jobs/batch", _SUBMIT, body=wire.BatchRequest(list(jobs))), wire.BatchView
         )
 
     async def jobs_page(
@@ -188,16 +188,16 @@ class Client:
         search: str | None = None,
         limit: int | None = None,
         cursor: str | None = None,
-    ) -> wire.Page[wire.Job]:
+    ) -> wire.Page[wire.JobView]:
         """One page of jobs, newest first. A search is for the start of an id, or for an idempotency key."""
         params = _given(workflow_id=workflow_id, status=status, search=search, limit=limit, cursor=cursor)
-        return _read(await self._send("GET", "/jobs", _ANY, params=params), wire.Page[wire.Job])
+        return _read(await self._send("GET", "/jobs", _ANY, params=params), wire.Page[wire.JobView])
 
-    def jobs(self, *, workflow_id: str | None = None, status: str | None = None) -> AsyncIterator[wire.Job]:
+    def jobs(self, *, workflow_id: str | None = None, status: str | None = None) -> AsyncIterator[wire.JobView]:
         """Every job, newest first."""
-        return self._pages(wire.Page[wire.Job], "/jobs", _given(workflow_id=workflow_id, status=status), _ANY)
+        return self._pages(wire.Page[wire.JobView], "/jobs", _given(workflow_id=workflow_id, status=status), _ANY)
 
-    async def job(self, job_id: str, *, nodes: bool = False, wait_seconds: float | None = None) -> wire.Job:
+    async def job(self, job_id: str, *, nodes: bool = False, wait_seconds: float | None = None) -> wire.JobView:
         """A job; with `wait_seconds` the answer comes once it has ended, or after that long. JobNotFound.
 
         A job of very many nodes is not shown with them: `nodes` reads them page by page.
@@ -205,9 +205,9 @@ class Client:
         wait = None if wait_seconds is None else f"{wait_seconds:g}s"
         params = _given(wait=wait, nodes="true" if nodes else None)
         seconds_max = self._answer_seconds_max + (wait_seconds or 0.0)
-        return _read(await self._send("GET", _job(job_id), _JOB, params=params, seconds_max=seconds_max), wire.Job)
+        return _read(await self._send("GET", _job(job_id), _JOB, params=params, seconds_max=seconds_max), wire.JobView)
 
-    async def wait(self, job_id: str) -> wire.Job:
+    async def wait(self, job_id: str) -> wire.JobView:
         """The job with its nodes, once it has ended; a server that goes away for a while is waited for. JobNotFound."""
         patience = Patience(self._away_seconds_max)
         while True:
@@ -219,17 +219,19 @@ class Client:
             except (ServerUnreachable, StoreUnavailable) as error:
                 await patience.pause(error)
 
-    async def nodes(self, job_id: str) -> list[wire.Node]:
+    async def nodes(self, job_id: str) -> list[wire.NodeView]:
         """Every node of a job; JobNotFound."""
-        return [node async for node in self._pages(wire.Page[wire.Node], f"{_job(job_id)}/nodes", {}, _JOB)]
+        return [node async for node in self._pages(wire.Page[wire.NodeView], f"{_job(job_id)}/nodes", {}, _JOB)]
 
-    async def node(self, job_id: str, node_id: str) -> wire.Node:
+    async def node(self, job_id: str, node_id: str) -> wire.NodeView:
         """One node of a job; NotFound."""
-        return _read(await self._send("GET", _node(job_id, node_id), _ANY), wire.Node)
+        return _read(await self._send("GET", _node(job_id, node_id), _ANY), wire.NodeView)
 
-    def tasks(self, job_id: str, node_id: str, *, status: str | None = None) -> AsyncIterator[wire.Task]:
+    def iterations(self, job_id: str, node_id: str, *, status: str | None = None) -> AsyncIterator[wire.IterationView]:
         """The iterations of a node's loop by index, those not begun too; or those in one state. NotFound."""
-        return self._pages(wire.Page[wire.Task], f"{_node(job_id, node_id)}/tasks", _given(status=status), _ANY)
+        return self._pages(
+            wire.Page[wire.IterationView], f"{_node(job_id, node_id)}/iterations", _given(status=status), _ANY
+        )
 
     async def output(self, job_id: str, node_id: str, *, index: int | None = None) -> bytes:
         """The whole output of a node, or of one iteration of it, as JSON; NotFound when there is none."""
@@ -237,45 +239,46 @@ class Client:
         path, params = f"{_node(job_id, node_id)}/output", _given(index=index)
         return (await self._send("GET", path, _ANY, params=params, seconds_max=seconds_max)).content
 
-    async def params(self, job_id: str, node_id: str, *, index: int | None = None) -> wire.Params:
+    async def params(self, job_id: str, node_id: str, *, index: int | None = None) -> wire.ParamsView:
         """What a node, or one iteration of it, gets; NotFound."""
         path = f"{_node(job_id, node_id)}/params"
-        return await self._ask("GET", path, wire.Params, _ANY, params=_given(index=index))
+        return await self._ask("GET", path, wire.ParamsView, _ANY, params=_given(index=index))
 
-    async def cancel(self, job_id: str, reason: str | None = None) -> wire.Job:
+    async def cancel(self, job_id: str, reason: str | None = None) -> wire.JobView:
         """Stop a job; one that has ended stays as it is. JobNotFound."""
         return _read(
-            await self._send("POST", f"{_job(job_id)}/cancel", _JOB, body=wire.CancelRequest(reason)), wire.Job
+            await self._send("POST", f"{_job(job_id)}/cancel", _JOB, body=wire.CancelRequest(reason)), wire.JobView
         )
 
-    async def retry(self, job_id: str, *, from_node: str | None = None) -> wire.Job:
+    async def retry(self, job_id: str, *, from_node: str | None = None) -> wire.JobView:
         """Run again what failed or was cancelled, or a node and all after it; RequestRefused, NotFound."""
         refusals = _JOB if from_node is None else _ANY
         return _read(
-            await self._send("POST", f"{_job(job_id)}/retry", refusals, params=_given(**{"from": from_node})), wire.Job
+            await self._send("POST", f"{_job(job_id)}/retry", refusals, params=_given(**{"from": from_node})),
+            wire.JobView,
         )
 
-    async def rerun(self, job_id: str) -> wire.Submitted:
+    async def rerun(self, job_id: str) -> wire.SubmittedView:
         """Start a new job of the same version with the same input; JobNotFound."""
-        return _read(await self._send("POST", f"{_job(job_id)}/rerun", _JOB), wire.Submitted)
+        return _read(await self._send("POST", f"{_job(job_id)}/rerun", _JOB), wire.SubmittedView)
 
     # What happened
 
-    def events(self, job_id: str, *, after: int = 0, context: bool = True) -> AsyncIterator[wire.Event]:
+    def events(self, job_id: str, *, after: int = 0, context: bool = True) -> AsyncIterator[wire.EventView]:
         """The events of a job that are stored now, in order, after a sequence number; JobNotFound.
 
         Their context may be left out: it is the larger part of them.
         """
         params = _given(after=after or None, context=None if context else "false")
-        return self._pages(wire.Page[wire.Event], f"{_job(job_id)}/events", params, _JOB, cursor="after")
+        return self._pages(wire.Page[wire.EventView], f"{_job(job_id)}/events", params, _JOB, cursor="after")
 
-    def watch(self, job_id: str, *, after: int = 0, context: bool = True) -> AsyncIterator[wire.Event]:
+    def watch(self, job_id: str, *, after: int = 0, context: bool = True) -> AsyncIterator[wire.EventView]:
         """Every event of a job, stored ones and then live, each once; ends with the job.
 
         When the server goes away, the stream goes on where it was once it is back. JobNotFound, ServerUnreachable.
         """
         params = _given(context=None if context else "false")
-        return self._follow(wire.Event, job_id, f"{_job(job_id)}/events/stream", params, after)
+        return self._follow(wire.EventView, job_id, f"{_job(job_id)}/events/stream", params, after)
 
     def logs(
         self,
@@ -285,10 +288,10 @@ class Client:
         attempt: int | None = None,
         index: int | None = None,
         after: int = 0,
-    ) -> AsyncIterator[wire.Log]:
+    ) -> AsyncIterator[wire.LogView]:
         """The lines of a job's log that are stored now, in order; JobNotFound."""
         params = _given(node=node, attempt=attempt, index=index, after=after or None)
-        return self._pages(wire.Page[wire.Log], f"{_job(job_id)}/logs", params, _JOB, cursor="after")
+        return self._pages(wire.Page[wire.LogView], f"{_job(job_id)}/logs", params, _JOB, cursor="after")
 
     def follow_logs(
         self,
@@ -298,30 +301,30 @@ class Client:
         attempt: int | None = None,
         index: int | None = None,
         after: int = 0,
-    ) -> AsyncIterator[wire.Log]:
+    ) -> AsyncIterator[wire.LogView]:
         """Every line of a job's log, stored ones and then live, each once; ends with the job. As `watch`."""
         params = _given(node=node, attempt=attempt, index=index)
-        return self._follow(wire.Log, job_id, f"{_job(job_id)}/logs/stream", params, after)
+        return self._follow(wire.LogView, job_id, f"{_job(job_id)}/logs/stream", params, after)
 
     # The server
 
-    async def workers(self) -> list[wire.WorkerSeen]:
+    async def workers(self) -> list[wire.WorkerView]:
         """The workers that the server sees."""
-        return [worker async for worker in self._pages(wire.Page[wire.WorkerSeen], "/workers", {}, _ANY)]
+        return [worker async for worker in self._pages(wire.Page[wire.WorkerView], "/workers", {}, _ANY)]
 
-    async def queues(self) -> list[wire.QueueSeen]:
+    async def queues(self) -> list[wire.QueueView]:
         """The queues that have tasks waiting or running."""
-        return (await self._ask("GET", "/queues", wire.Queues, _ANY)).items
+        return (await self._ask("GET", "/queues", wire.QueuesView, _ANY)).items
 
-    async def activity(self, *, minutes: int | None = None) -> wire.Activity:
+    async def activity(self, *, minutes: int | None = None) -> wire.ActivityView:
         """What came and what ended in the last minutes, step by step."""
-        return await self._ask("GET", "/activity", wire.Activity, _ANY, params=_given(minutes=minutes))
+        return await self._ask("GET", "/activity", wire.ActivityView, _ANY, params=_given(minutes=minutes))
 
-    async def health(self) -> wire.Health:
+    async def health(self) -> wire.HealthView:
         """Whether the server lives and can work, also when it says that it cannot."""
         answer = await self._exchange("GET", "/health")
         if answer.is_success or answer.headers.get("content-type", "").startswith(JSON):
-            return _read(answer, wire.Health)
+            return _read(answer, wire.HealthView)
         raise refusal_of(answer, _ANY)
 
     # How it is asked
@@ -416,14 +419,14 @@ class Client:
                         if number > after:
                             after, last = number, msgspec.json.decode(data, type=kind)
                             yield last
-                if isinstance(last, wire.Event) and last.event_type in ENDS:
+                if isinstance(last, wire.EventView) and last.event_type in ENDS:
                     return
                 # A server that stops also ends its streams. What is left of a job that has ended is read without one.
                 if (await self.job(job_id)).status in ENDED:
                     begin = {**params, "after": str(after)} if after else params
                     rest = self._pages(wire.Page[kind], path.removesuffix("/stream"), begin, _JOB, cursor="after")
                     async for item in rest:
-                        after = item.seq if isinstance(item, wire.Event) else item.log_id
+                        after = item.seq if isinstance(item, wire.EventView) else item.log_id
                         yield item
                     return
                 await patience.pause(AnswerLost(f"the stream from {self.url} ended before the job did"))

@@ -10,9 +10,18 @@ from windlass.core.errors import Problem
 from windlass.core.states import JOB_FINAL, JOB_STATES
 from windlass.ports.overview import JobBrief
 from windlass.ports.store import AliasTarget, StoredJob, StoredLog, StoredWorkflow
-from windlass.wire import AliasTarget as AliasTargetShape
-from windlass.wire import Event as EventShape
-from windlass.wire import Job, Log, Loop, Node, RecentJob, Warned, Workflow, instant
+from windlass.wire import (
+    EventView,
+    JobView,
+    LogView,
+    LoopView,
+    NodeView,
+    RecentJobView,
+    WarningView,
+    WeightedVersion,
+    WorkflowView,
+    instant,
+)
 
 NULL = Raw(b"null")
 
@@ -31,9 +40,9 @@ def has_ended(job: StoredJob) -> bool:
     return JOB_STATES[job.status] in JOB_FINAL
 
 
-def job_shape(job: StoredJob, result: Raw = NULL, nodes: list[Node] | None = None) -> Job:
+def job_view(job: StoredJob, result: Raw = NULL, nodes: list[NodeView] | None = None) -> JobView:
     """A job, with its result and its nodes where they are known."""
-    return Job(
+    return JobView(
         job_id=job.job_id,
         workflow_id=job.workflow_id,
         version=job.version,
@@ -51,15 +60,15 @@ def job_shape(job: StoredJob, result: Raw = NULL, nodes: list[Node] | None = Non
     )
 
 
-def recent_shape(job: JobBrief) -> RecentJob:
+def recent_job_view(job: JobBrief) -> RecentJobView:
     """A job in short."""
     created_at = instant(job.created_at) or ""
-    return RecentJob(job.job_id, job.status, created_at, instant(job.started_at), instant(job.completed_at))
+    return RecentJobView(job.job_id, job.status, created_at, instant(job.started_at), instant(job.completed_at))
 
 
-def node_shape(row: NodeRow, output: Raw, loop: Loop | None = None) -> Node:
+def node_view(row: NodeRow, output: Raw, loop: LoopView | None = None) -> NodeView:
     """A node that has begun."""
-    return Node(
+    return NodeView(
         row.node_id,
         row.status,
         row.attempt,
@@ -72,14 +81,14 @@ def node_shape(row: NodeRow, output: Raw, loop: Loop | None = None) -> Node:
     )
 
 
-def pending_node(node_id: str) -> Node:
+def pending_node(node_id: str) -> NodeView:
     """A node without a row: it has not begun."""
-    return Node(node_id, "pending", 0, NULL, NULL, NULL)
+    return NodeView(node_id, "pending", 0, NULL, NULL, NULL)
 
 
-def event_shape(job_id: str, event: Event, meta: Raw | None, context: Raw | None) -> EventShape:
+def event_view(job_id: str, event: Event, meta: Raw | None, context: Raw | None) -> EventView:
     """An event of a job, with what is told about it besides what was stored."""
-    return EventShape(
+    return EventView(
         event_id=event_id(job_id, event.seq),
         seq=event.seq,
         event_type=event.type,
@@ -99,36 +108,36 @@ def event_id(job_id: str, seq: int) -> str:
     return f"{job_id}:{seq}"
 
 
-def log_shape(stored: StoredLog) -> Log:
+def log_view(stored: StoredLog) -> LogView:
     """A line of a log."""
     line = stored.line
     at = instant(line.at) or ""
-    return Log(stored.log_id, line.job_id, line.node_id, line.index, line.attempt, at, line.level, line.message)
+    return LogView(stored.log_id, line.job_id, line.node_id, line.index, line.attempt, at, line.level, line.message)
 
 
-def workflow_shape(
+def workflow_view(
     stored: StoredWorkflow,
     aliases: Mapping[str, Sequence[AliasTarget]] | None = None,
     warnings: Iterable[Problem] = (),
     *,
     whole: bool = True,
-) -> Workflow:
+) -> WorkflowView:
     """A version of a workflow; lists leave its definition out."""
-    return Workflow(
+    return WorkflowView(
         workflow_id=stored.workflow_id,
         version=stored.version,
         digest=stored.digest,
         created_at=instant(stored.created_at) or "",
         description=_described.decode(stored.definition).description,
         aliases={
-            name: [AliasTargetShape(target.version, target.weight) for target in targets]
+            name: [WeightedVersion(target.version, target.weight) for target in targets]
             for name, targets in (aliases or {}).items()
         },
         definition=stored.definition if whole else NULL,
-        warnings=[warned(problem) for problem in warnings],
+        warnings=[warning_view(problem) for problem in warnings],
     )
 
 
-def warned(problem: Problem) -> Warned:
+def warning_view(problem: Problem) -> WarningView:
     """A warning about a document."""
-    return Warned(problem.path, problem.message, problem.hint, problem.line, problem.column)
+    return WarningView(problem.path, problem.message, problem.hint, problem.line, problem.column)

@@ -9,14 +9,14 @@ from windlass.core.changes import IterationRow, NodeRow
 from windlass.core.loop_state import Progress, decode_progress
 from windlass.core.plan import NodeKind, Plan
 from windlass.ports.store import IterationFilter, Store
-from windlass.views.outputs import NULL, Outputs
-from windlass.wire import Loop, Task, instant
+from windlass.views.outputs import NULL, OutputReader
+from windlass.wire import IterationView, LoopView, instant
 
 # Rows read at once: each may hold an output of a quarter of a megabyte.
 ROWS_READ_MAX = 100
 
 
-class LoopPlace(Struct, frozen=True):
+class StoredLoop(Struct, frozen=True):
     """Where the rows of a loop are, how many iterations it has, and how many of them were begun."""
 
     job_id: str
@@ -52,7 +52,7 @@ def total_of(status: str, progress: Raw | None, meta: Raw | None) -> int:
     return _ended.decode(meta or b"{}").total
 
 
-def loop_place(plan: Plan, row: NodeRow) -> LoopPlace | None:
+def stored_loop(plan: Plan, row: NodeRow) -> StoredLoop | None:
     """Where a node's loop is; None for a node without one, or whose loop has not begun."""
     number = plan.index[row.node_id]
     if plan.nodes[number].loop is None:
@@ -62,20 +62,20 @@ def loop_place(plan: Plan, row: NodeRow) -> LoopPlace | None:
     begun = progress.begun if progress.total >= 0 else total
     if total < 0:
         return None
-    return LoopPlace(row.job_id, number, progress.generation, total, begun, progress.attempts + 1)
+    return StoredLoop(row.job_id, number, progress.generation, total, begun, progress.attempts + 1)
 
 
-async def loop_shape(store: Store, plan: Plan, row: NodeRow) -> Loop | None:
+async def loop_view(store: Store, plan: Plan, row: NodeRow) -> LoopView | None:
     """How far a node's loop came. One that completed says so itself, the rows of the others are counted."""
-    place = loop_place(plan, row)
+    place = stored_loop(plan, row)
     if place is None:
         return None
     if row.status == "completed":
         ended = _ended.decode(row.meta or b"{}")
-        return Loop(place.total, place.begun, ended.succeeded, ended.failed, ended.skipped)
+        return LoopView(place.total, place.begun, ended.succeeded, ended.failed, ended.skipped)
     counts = await store.iteration_counts(place.job_id, place.number, place.generation)
     first_time = max(0, place.begun - sum(counts.values()))
-    return Loop(
+    return LoopView(
         total=place.total,
         begun=place.begun,
         completed=counts.get("completed", 0),
@@ -87,13 +87,13 @@ async def loop_shape(store: Store, plan: Plan, row: NodeRow) -> Loop | None:
     )
 
 
-async def iteration(store: Store, place: LoopPlace, index: int) -> IterationRow | None:
+async def iteration_row(store: Store, place: StoredLoop, index: int) -> IterationRow | None:
     """The row of one iteration, if it has one."""
     rows = await store.iterations(place.filter(after=index - 1))
     return rows[0] if rows and rows[0].index == index else None
 
 
-class WantedTasks(Struct, frozen=True):
+class IterationSelection(Struct, frozen=True):
     """Which tasks of a node, by index."""
 
     status: str | None = None
@@ -101,12 +101,14 @@ class WantedTasks(Struct, frozen=True):
     limit: int = 100
 
 
-async def tasks_of(store: Store, outputs: Outputs, plan: Plan, row: NodeRow | None, wanted: WantedTasks) -> list[Task]:
+async def iteration_views(
+    store: Store, outputs: OutputReader, plan: Plan, row: NodeRow | None, wanted: IterationSelection
+) -> list[IterationView]:
     """The tasks of a node: the iterations of its loop, or its only one. START, END and what has not begun have none."""
     if row is None or plan.nodes[plan.index[row.node_id]].kind is not NodeKind.TASK:
         return []
     if plan.nodes[plan.index[row.node_id]].loop is not None:
-        place = loop_place(plan, row)
+        place = stored_loop(plan, row)
         return [] if place is None else await _iterations(store, outputs, place, wanted)
     if wanted.after >= 0 or wanted.status not in (None, row.status):
         return []
@@ -114,7 +116,9 @@ async def tasks_of(store: Store, outputs: Outputs, plan: Plan, row: NodeRow | No
     return [_task(0, row, value)]
 
 
-async def _iterations(store: Store, outputs: Outputs, place: LoopPlace, wanted: WantedTasks) -> list[Task]:
+async def _iterations(
+    store: Store, outputs: OutputReader, place: StoredLoop, wanted: IterationSelection
+) -> list[IterationView]:
     status, after, limit = wanted.status, wanted.after, wanted.limit
     match status:
         case None:
@@ -131,8 +135,8 @@ async def _iterations(store: Store, outputs: Outputs, place: LoopPlace, wanted: 
             return await _rows(store, outputs, place, status, after, limit)
 
 
-async def _all(store: Store, outputs: Outputs, place: LoopPlace, after: int, limit: int) -> list[Task]:
-    tasks: list[Task] = []
+async def _all(store: Store, outputs: OutputReader, place: StoredLoop, after: int, limit: int) -> list[IterationView]:
+    tasks: list[IterationView] = []
     stop = min(place.total, after + 1 + limit)
     for first in range(after + 1, stop, ROWS_READ_MAX):
         wanted = range(first, min(stop, first + ROWS_READ_MAX))
@@ -144,8 +148,10 @@ async def _all(store: Store, outputs: Outputs, place: LoopPlace, after: int, lim
     return tasks
 
 
-async def _rows(store: Store, outputs: Outputs, place: LoopPlace, status: str, after: int, limit: int) -> list[Task]:
-    tasks: list[Task] = []
+async def _rows(
+    store: Store, outputs: OutputReader, place: StoredLoop, status: str, after: int, limit: int
+) -> list[IterationView]:
+    tasks: list[IterationView] = []
     while len(tasks) < limit:
         some = min(ROWS_READ_MAX, limit - len(tasks))
         rows = await store.iterations(place.filter(status, after, some))
@@ -156,17 +162,17 @@ async def _rows(store: Store, outputs: Outputs, place: LoopPlace, status: str, a
     return tasks
 
 
-def _merged(rows: Sequence[Task], others: Iterable[Task], limit: int) -> list[Task]:
+def _merged(rows: Sequence[IterationView], others: Iterable[IterationView], limit: int) -> list[IterationView]:
     return sorted([*rows, *others], key=lambda task: task.index)[:limit]
 
 
-async def _shown(outputs: Outputs, rows: Sequence[IterationRow]) -> list[Task]:
+async def _shown(outputs: OutputReader, rows: Sequence[IterationRow]) -> list[IterationView]:
     values = await outputs.shown([row.output for row in rows])
     return [_task(row.index, row, value) for row, value in zip(rows, values, strict=True)]
 
 
-def _task(index: int, row: IterationRow | NodeRow, output: Raw) -> Task:
-    return Task(
+def _task(index: int, row: IterationRow | NodeRow, output: Raw) -> IterationView:
+    return IterationView(
         index,
         row.status,
         row.attempt,
@@ -178,9 +184,9 @@ def _task(index: int, row: IterationRow | NodeRow, output: Raw) -> Task:
     )
 
 
-def _dispatched(place: LoopPlace, index: int) -> Task:
-    return Task(index, "dispatched", place.first_attempt, NULL, NULL, NULL)
+def _dispatched(place: StoredLoop, index: int) -> IterationView:
+    return IterationView(index, "dispatched", place.first_attempt, NULL, NULL, NULL)
 
 
-def _pending(index: int) -> Task:
-    return Task(index, "pending", 0, NULL, NULL, NULL)
+def _pending(index: int) -> IterationView:
+    return IterationView(index, "pending", 0, NULL, NULL, NULL)

@@ -25,7 +25,7 @@ def size_of(output: Raw) -> int:
     return read_reference(output).size if is_reference(output) else len(memoryview(output))
 
 
-class Outputs:
+class OutputReader:
     """The values of one answer. Small ones come first, so that a few large ones do not take the room of all others."""
 
     def __init__(

@@ -9,7 +9,7 @@ from msgspec import Struct
 from windlass.core.instants import MICROSECONDS
 from windlass.core.plan import NodeKind, Plan
 from windlass.ports.overview import JobBrief, NodeSpan
-from windlass.wire import ActivityBucket, Durations, NodeStatistics, instant
+from windlass.wire import ActivityBucketView, DurationsView, NodeStatisticsView, instant
 
 BUCKETS_MAX = 120
 # A chart's steps, in seconds; the shortest that is enough is taken.
@@ -23,10 +23,10 @@ class Path(Struct, frozen=True):
     shares: Mapping[str, float]
 
 
-def durations_of(seconds: Iterable[float]) -> Durations | None:
+def durations_of(seconds: Iterable[float]) -> DurationsView | None:
     """How long things took; None when there was nothing."""
     known = sorted(seconds)
-    return Durations(_at(known, 0.5), _at(known, 0.95), known[-1]) if known else None
+    return DurationsView(_at(known, 0.5), _at(known, 0.95), known[-1]) if known else None
 
 
 def _at(known: Sequence[float], share: float) -> float:
@@ -76,7 +76,7 @@ def critical_path(plan: Plan, spans: Iterable[NodeSpan], started_at: int) -> Pat
     return Path(list(parts), {node_id: part / whole for node_id, part in parts.items()})
 
 
-def node_statistics(plan: Plan, spans: Iterable[NodeSpan], path: Path) -> list[NodeStatistics]:
+def node_statistics(plan: Plan, spans: Iterable[NodeSpan], path: Path) -> list[NodeStatisticsView]:
     """How the nodes did: those of the plan in its order, then those that only other versions have."""
     by_node: defaultdict[str, list[NodeSpan]] = defaultdict(list)
     for span in spans:
@@ -89,8 +89,8 @@ def node_statistics(plan: Plan, spans: Iterable[NodeSpan], path: Path) -> list[N
     return [_node(node_id, by_node[node_id], path.shares.get(node_id, 0.0)) for node_id in (*ours, *others)]
 
 
-def _node(node_id: str, spans: Sequence[NodeSpan], share: float) -> NodeStatistics:
-    return NodeStatistics(
+def _node(node_id: str, spans: Sequence[NodeSpan], share: float) -> NodeStatisticsView:
+    return NodeStatisticsView(
         node_id=node_id,
         runs=len(spans),
         failed=sum(span.status == "failed" for span in spans),
@@ -105,7 +105,7 @@ def step_for(seconds: int) -> int:
     return next(step for step in STEPS if seconds <= step * BUCKETS_MAX)
 
 
-def buckets_of(jobs: Iterable[JobBrief], first_at: int, step_seconds: int, count: int) -> list[ActivityBucket]:
+def buckets_of(jobs: Iterable[JobBrief], first_at: int, step_seconds: int, count: int) -> list[ActivityBucketView]:
     """What came and what ended in each step of time, those included in which nothing did."""
     step = step_seconds * MICROSECONDS
     submitted = [0] * count
@@ -122,11 +122,11 @@ def buckets_of(jobs: Iterable[JobBrief], first_at: int, step_seconds: int, count
             # One that was stopped says nothing about how long such jobs take.
             if seconds is not None and job.status != "cancelled":
                 took[at].append(seconds)
-    found: list[ActivityBucket] = []
+    found: list[ActivityBucketView] = []
     for at in range(count):
         known = durations_of(took[at])
         found.append(
-            ActivityBucket(
+            ActivityBucketView(
                 at=instant(first_at + at * step) or "",
                 submitted=submitted[at],
                 completed=ended["completed"][at],

@@ -14,7 +14,7 @@ import { dayOf, timeOf } from "./calendar";
 const SLOTS_SHOWN_MAX = 200;
 const DAY_MS = 86_400_000;
 
-type Backfilled = Schemas["Backfilled"];
+type Backfilled = Schemas["BackfillView"];
 
 interface Range {
   since: string;

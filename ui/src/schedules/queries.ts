@@ -6,7 +6,7 @@ import { queries } from "../api/queries";
 import type { Page, Run, Schedule, Schemas } from "../api/shapes";
 import { type Gathered, withNewest, withOlder } from "./gathered";
 
-export type NextTimes = Schemas["NextTimes"];
+export type NextTimes = Schemas["NextSlotsView"];
 
 // What the server gives at most.
 const RUNS_PAGE = 100;

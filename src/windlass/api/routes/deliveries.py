@@ -13,8 +13,8 @@ from windlass.api.policy import Policy
 from windlass.api.requests import DELIVERY_ID, Cursor, Id, no_query, query_of, text_of_path
 from windlass.api.state import ApiState
 from windlass.ports.runs import DeliveryFilter, RunStore
-from windlass.views.runs import delivery_shape
-from windlass.wire import Delivery, Page, Redelivered
+from windlass.views.runs import delivery_view
+from windlass.wire import DeliveryView, Page, RedeliveryView
 
 TAG = "deliveries"
 PAGE = 50
@@ -58,19 +58,19 @@ class Deliveries:
         )
         found = await self._store.deliveries(wanted)
         page, after = cut(found, query.limit, lambda row: (row.sent_at, row.delivery_id))
-        return answer(Page([delivery_shape(row) for row in page], after))
+        return answer(Page([delivery_view(row) for row in page], after))
 
     async def show(self, request: Request) -> Response:
         """One attempt to deliver."""
         no_query(request)
-        return answer(delivery_shape(await self._store.delivery(text_of_path(request, "delivery_id", DELIVERY_ID))))
+        return answer(delivery_view(await self._store.delivery(text_of_path(request, "delivery_id", DELIVERY_ID))))
 
     async def redeliver(self, request: Request) -> Response:
         """Make a delivery once more."""
         no_query(request)
         delivery_id = (await self._store.delivery(text_of_path(request, "delivery_id", DELIVERY_ID))).delivery_id
         job_id = await self._state.control.runs.redeliver(delivery_id)
-        return answer(Redelivered(delivery_id, job_id), 201, {"location": f"/api/v1/jobs/{job_id}"})
+        return answer(RedeliveryView(delivery_id, job_id), 201, {"location": f"/api/v1/jobs/{job_id}"})
 
 
 def router(state: ApiState) -> APIRouter:
@@ -80,14 +80,14 @@ def router(state: ApiState) -> APIRouter:
     one = "/deliveries/{delivery_id}"
     declare(routes, "GET", "/deliveries", calls.list, Operation(
         policy=Policy.READ, tag=TAG, summary="List attempts to deliver webhooks, newest first",
-        query=ListQuery, answers={200: Page[Delivery]}, refusals=(422,),
+        query=ListQuery, answers={200: Page[DeliveryView]}, refusals=(422,),
     ))  # fmt: skip
     declare(routes, "GET", one, calls.show, Operation(
         policy=Policy.READ, tag=TAG, summary="Show an attempt to deliver a webhook",
-        answers={200: Delivery}, refusals=(404, 422), answer_example=_DELIVERY,
+        answers={200: DeliveryView}, refusals=(404, 422), answer_example=_DELIVERY,
     ))  # fmt: skip
     declare(routes, "POST", one + "/redeliver", calls.redeliver, Operation(
         policy=Policy.OPERATE, tag=TAG, summary="Deliver once more, under the same webhook-id, by a job of its own",
-        answers={201: Redelivered}, refusals=(404, 409, 422, 503),
+        answers={201: RedeliveryView}, refusals=(404, 409, 422, 503),
     ))  # fmt: skip
     return routes

@@ -14,8 +14,8 @@ from windlass.api.requests import Flag, Number, id_of, query_of
 from windlass.api.state import ApiState
 from windlass.core.changes import Event as StoredEvent
 from windlass.ports.store import Store
-from windlass.views.event_view import EventView
-from windlass.wire import Event, Page
+from windlass.views.events import EventRenderer
+from windlass.wire import EventView, Page
 
 TAG = "events"
 PAGE = 500
@@ -34,10 +34,10 @@ class EventsQuery(Struct, forbid_unknown_fields=True):
     after: Number = 0
     limit: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = PAGE
     context: Flag = "true"
-    items: Flag = "true"
+    iterations: Flag = "true"
 
 
-def _bounded(events: list[Event]) -> list[Event]:
+def _bounded(events: list[EventView]) -> list[EventView]:
     """As many events as fit into one answer, at least one."""
     left = PAGE_BYTES_MAX
     for place, event in enumerate(events):
@@ -47,7 +47,9 @@ def _bounded(events: list[Event]) -> list[Event]:
     return events
 
 
-async def _without_items(store: Store, job_id: str, after: int, limit: int) -> tuple[Sequence[StoredEvent], int | None]:
+async def _without_iterations(
+    store: Store, job_id: str, after: int, limit: int
+) -> tuple[Sequence[StoredEvent], int | None]:
     """Events that are not of single iterations, and where to go on: they may be many events apart."""
     found: list[StoredEvent] = []
     for _ in range(LOOKS_MAX):
@@ -70,19 +72,19 @@ def router(state: ApiState) -> APIRouter:
         job_id = id_of(request, "job_id")
         job = await state.store.job(job_id)
         plan = await state.control.plan(job.workflow_id, job.version)
-        if query.items == "true":
+        if query.iterations == "true":
             stored = await state.store.events(job_id, query.after, query.limit + 1)
             found, after = stored[: query.limit], stored[query.limit - 1].seq if len(stored) > query.limit else None
         else:
-            found, after = await _without_items(state.store, job_id, query.after, query.limit)
-        teller = EventView(state.store, plan, job, with_context=query.context == "true")
-        page = _bounded(await teller.told(found))
+            found, after = await _without_iterations(state.store, job_id, query.after, query.limit)
+        renderer = EventRenderer(state.store, plan, job, with_context=query.context == "true")
+        page = _bounded(await renderer.render(found))
         if len(page) < len(found):
             after = page[-1].seq
         return answer(Page(page, None if after is None else str(after)))
 
     declare(routes, "GET", "/jobs/{job_id}/events", listed, Operation(
         policy=Policy.READ, tag=TAG, summary="List the events of a job, in their order",
-        query=EventsQuery, answers={200: Page[Event]}, refusals=(404, 422),
+        query=EventsQuery, answers={200: Page[EventView]}, refusals=(404, 422),
     ))  # fmt: skip
     return routes

@@ -13,22 +13,22 @@ from windlass.api.routes.workers import workers_seen
 from windlass.api.state import ApiState
 from windlass.core.errors import StoreUnavailable
 from windlass.ports.store import LeaseRow, WorkflowFilter
-from windlass.wire import Health, ShardSeen, instant
+from windlass.wire import HealthView, ShardView, instant
 
 TAG = "health"
 
 
-def _shard(row: LeaseRow) -> ShardSeen:
-    return ShardSeen(row.shard, row.owner, row.epoch, row.expired, instant(row.expires_at))
+def _shard(row: LeaseRow) -> ShardView:
+    return ShardView(row.shard, row.owner, row.epoch, row.expired, instant(row.expires_at))
 
 
 def router(state: ApiState) -> APIRouter:
     """`/livez`, `/readyz` and `/health`."""
     routes = APIRouter()
 
-    async def health() -> Health:
+    async def health() -> HealthView:
         own = frozenset(state.control.shards)
-        shards = [ShardSeen(shard, None, 0) for shard in sorted(own)]
+        shards = [ShardView(shard, None, 0) for shard in sorted(own)]
         # A server beside engines serves without a shard of its own: what it takes is durable before they see it.
         serves = state.control.is_shared or bool(own)
         try:
@@ -39,16 +39,16 @@ def router(state: ApiState) -> APIRouter:
         except StoreUnavailable:
             serves = False
         serves = serves and not state.closing.is_set()
-        return Health("ok" if serves else "degraded", state.version, shards, await workers_seen(state))
+        return HealthView("ok" if serves else "degraded", state.version, shards, await workers_seen(state))
 
     async def live(request: Request) -> Response:
         no_query(request)
-        return answer(Health("ok", state.version, [], []))
+        return answer(HealthView("ok", state.version, [], []))
 
     async def ready(request: Request) -> Response:
         no_query(request)
         found = await health()
-        return answer(Health(found.status, state.version, [], []), 200 if found.status == "ok" else 503)
+        return answer(HealthView(found.status, state.version, [], []), 200 if found.status == "ok" else 503)
 
     async def both(request: Request) -> Response:
         no_query(request)
@@ -62,7 +62,7 @@ def router(state: ApiState) -> APIRouter:
     for path, call, summary, statuses in probes:
         # Workers and shards are told to those who may read; the two probes tell anybody one word.
         policy = Policy.READ if call is both else Policy.PUBLIC
-        answers: dict[int, Any] = dict.fromkeys(statuses, Health)
+        answers: dict[int, Any] = dict.fromkeys(statuses, HealthView)
         declare(routes, "GET", path, call, Operation(
             policy=policy, tag=TAG, summary=summary, answers=answers, refusals=(422,),
         ))  # fmt: skip

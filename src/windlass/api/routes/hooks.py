@@ -21,7 +21,7 @@ from windlass.core.instants import MICROSECONDS
 from windlass.core.webhooks import ID_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, key_of, verify
 from windlass.ports.control import Submit
 from windlass.spec import check_input
-from windlass.wire import Submitted
+from windlass.wire import SubmittedView
 
 TAG = "hooks"
 KEY_PREFIX = "hook:"
@@ -70,7 +70,7 @@ class Hooks:
             raise conflict(submission)
         job = submission.job
         location = {"location": f"/api/v1/jobs/{job.job_id}"}
-        return answer(Submitted(job.job_id, job.status), 201 if submission.created else 200, location)
+        return answer(SubmittedView(job.job_id, job.status), 201 if submission.created else 200, location)
 
     def _key(self, workflow_id: str, name: str) -> bytes:
         try:
@@ -88,6 +88,6 @@ def router(state: ApiState) -> APIRouter:
         # Anybody may call it; who has signed is checked before the body is read as anything but bytes.
         policy=Policy.PUBLIC, tag=TAG, summary="Start a job by a signed webhook; the body is its input",
         body=dict, example={"type": "order.paid", "data": {"order": 7}}, headers=HookHeaders,
-        answers={200: Submitted, 201: Submitted}, refusals=(401, 404, 409, 422, 503),
+        answers={200: SubmittedView, 201: SubmittedView}, refusals=(401, 404, 409, 422, 503),
     ))  # fmt: skip
     return routes

@@ -17,10 +17,10 @@ from windlass.api.requests import Cursor, Duration, Flag, Id, body_of, id_of, no
 from windlass.api.state import ApiState
 from windlass.ports.control import Submit
 from windlass.ports.store import JobFilter
-from windlass.views.job_detail import in_order, nodes_shown, result_of, values_shown
-from windlass.views.jobs import has_ended, job_shape
-from windlass.views.outputs import NULL, Outputs
-from windlass.wire import CancelRequest, Job, Page, Submitted
+from windlass.views.job_detail import node_views, nodes_in_order, output_values, result_data
+from windlass.views.jobs import has_ended, job_view
+from windlass.views.outputs import NULL, OutputReader
+from windlass.wire import CancelRequest, JobView, Page, SubmittedView
 
 TAG = "jobs"
 PAGE = 50
@@ -73,7 +73,7 @@ class Jobs:
         wanted = JobFilter(*filters, before, query.limit + 1, query.search or None)
         found = await self._state.store.jobs(wanted)
         page, after = cut(found, query.limit, lambda job: (job.created_at, job.job_id))
-        return answer(Page([job_shape(job) for job in page], after))
+        return answer(Page([job_view(job) for job in page], after))
 
     async def show(self, request: Request) -> Response:
         """One job; with `wait`, once it has ended or the time is up."""
@@ -101,20 +101,20 @@ class Jobs:
     async def _shown(self, job_id: str, *, with_nodes: bool = False) -> Response:
         job = await self._state.store.job(job_id)
         if not (with_nodes or has_ended(job)):
-            return answer(job_shape(job))
+            return answer(job_view(job))
         # Again, together with the nodes: both are to tell of the same moment.
         found = await self._state.store.snapshot(job_id)
         rows = found.all_nodes()
-        values = await values_shown(Outputs(self._state.artifacts), rows)
-        result = result_of(rows, values) if has_ended(found.job) and rows else NULL
+        values = await output_values(OutputReader(self._state.artifacts), rows)
+        result = result_data(rows, values) if has_ended(found.job) and rows else NULL
         if not with_nodes:
-            return answer(job_shape(found.job, result))
+            return answer(job_view(found.job, result))
         plan = await self._state.control.plan(job.workflow_id, job.version)
         if len(plan.nodes) > NODES_SHOWN_MAX:
             message = f"the job has {len(plan.nodes)} nodes, more than {NODES_SHOWN_MAX}"
             raise invalid("nodes", message, f"read them page by page at /api/v1/jobs/{job_id}/nodes")
-        nodes = await nodes_shown(self._state.store, plan, rows, values)
-        return answer(job_shape(found.job, result, in_order(plan, nodes)))
+        nodes = await node_views(self._state.store, plan, rows, values)
+        return answer(job_view(found.job, result, nodes_in_order(plan, nodes)))
 
     async def cancel(self, request: Request) -> Response:
         """Stop a job."""
@@ -139,7 +139,7 @@ class Jobs:
         # Refuses when the workflow was deleted since.
         await self._state.store.workflow(job.workflow_id)
         again = await self._state.control.submit(Submit(job.workflow_id, job.version, job.input, job.priority))
-        return answer(Submitted(again.job_id, again.status), 201, {"location": f"/api/v1/jobs/{again.job_id}"})
+        return answer(SubmittedView(again.job_id, again.status), 201, {"location": f"/api/v1/jobs/{again.job_id}"})
 
 
 def router(state: ApiState) -> APIRouter:
@@ -149,24 +149,24 @@ def router(state: ApiState) -> APIRouter:
     one = "/jobs/{job_id}"
     declare(routes, "GET", "/jobs", calls.list, Operation(
         policy=Policy.READ, tag=TAG, summary="List jobs, newest first, without their results",
-        query=ListQuery, answers={200: Page[Job]}, refusals=(422,),
+        query=ListQuery, answers={200: Page[JobView]}, refusals=(422,),
     ))  # fmt: skip
     declare(routes, "GET", one, calls.show, Operation(
         policy=Policy.READ, tag=TAG, summary="Show a job; with `wait`, once it has ended or the time is up",
-        query=ShowQuery, answers={200: Job}, refusals=(404, 422),
+        query=ShowQuery, answers={200: JobView}, refusals=(404, 422),
     ))  # fmt: skip
     declare(routes, "POST", one + "/cancel", calls.cancel, Operation(
         policy=Policy.OPERATE, tag=TAG, summary="Stop a job; one that has ended stays as it is",
         body=CancelRequest, body_required=False, example={"reason": "not needed any more"},
-        answers={200: Job}, refusals=(404, 422, 503),
+        answers={200: JobView}, refusals=(404, 422, 503),
     ))  # fmt: skip
     declare(routes, "POST", one + "/retry", calls.retry, Operation(
         policy=Policy.OPERATE, tag=TAG, query=RetryQuery,
         summary="Run again what failed or was cancelled, or a node and everything after it",
-        answers={200: Job}, refusals=(404, 409, 422, 503),
+        answers={200: JobView}, refusals=(404, 409, 422, 503),
     ))  # fmt: skip
     declare(routes, "POST", one + "/rerun", calls.rerun, Operation(
         policy=Policy.OPERATE, tag=TAG, summary="Start a new job of the same version with the same input",
-        answers={201: Submitted}, refusals=(404, 422, 503),
+        answers={201: SubmittedView}, refusals=(404, 422, 503),
     ))  # fmt: skip
     return routes

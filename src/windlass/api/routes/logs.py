@@ -16,8 +16,8 @@ from windlass.api.state import ApiState
 from windlass.api.stream import HEARTBEAT, HEARTBEAT_SECONDS, EventStream, StreamHeaders, begin_after, message, within
 from windlass.core.instants import MICROSECONDS
 from windlass.ports.store import StoredJob, StoredLog
-from windlass.views.jobs import has_ended, log_shape
-from windlass.wire import Log, Page
+from windlass.views.jobs import has_ended, log_view
+from windlass.wire import LogView, Page
 
 TAG = "logs"
 PAGE = 500
@@ -71,7 +71,7 @@ def router(state: ApiState) -> APIRouter:
         found = await wanted.after(state, query.after, query.limit + 1)
         page = found[: query.limit]
         following = str(page[-1].log_id) if len(found) > len(page) else None
-        return answer(Page([log_shape(one) for one in page], following))
+        return answer(Page([log_view(one) for one in page], following))
 
     async def tailed(request: Request) -> ASGIApp:
         query = query_of(request, TailQuery)
@@ -99,7 +99,7 @@ async def tail(state: ApiState, wanted: Wanted, after: int) -> AsyncGenerator[by
             while lines := await wanted.after(state, after, PAGE):
                 after = lines[-1].log_id
                 look, quiet = LOOK_SECONDS_MIN, 0.0
-                yield b"".join([message(one.log_id, "log", log_shape(one)) for one in lines])
+                yield b"".join([message(one.log_id, "log", log_view(one)) for one in lines])
             if left == 0.0:
                 return
             if left is not None:
@@ -137,7 +137,7 @@ _LIST = Operation(
     tag=TAG,
     summary="List the lines that a job's attempts wrote, in their order",
     query=LogsQuery,
-    answers={200: Page[Log]},
+    answers={200: Page[LogView]},
     refusals=(404, 422),
 )
 _TAIL = Operation(
@@ -146,7 +146,7 @@ _TAIL = Operation(
     summary="Follow the lines of a job until it has ended",
     query=TailQuery,
     headers=StreamHeaders,
-    answers={200: Log, 204: None},
+    answers={200: LogView, 204: None},
     answer_type=EVENT_STREAM,
     refusals=(404, 422, 503),
 )

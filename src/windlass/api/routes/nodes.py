@@ -16,15 +16,15 @@ from windlass.api.state import ApiState, Slots
 from windlass.core.changes import NodeRow
 from windlass.core.errors import NodeNotFound, NotFound
 from windlass.core.plan import Plan
-from windlass.views.job_detail import in_order, nodes_shown, values_shown
+from windlass.views.job_detail import node_views, nodes_in_order, output_values
 from windlass.views.jobs import pending_node
-from windlass.views.loops import ROWS_READ_MAX, WantedTasks, iteration, loop_place, tasks_of
-from windlass.views.outputs import Outputs, whole
-from windlass.wire import Node, Page, Params, Task
+from windlass.views.loops import ROWS_READ_MAX, IterationSelection, iteration_row, iteration_views, stored_loop
+from windlass.views.outputs import OutputReader, whole
+from windlass.wire import IterationView, NodeView, Page, ParamsView
 
 TAG = "jobs"
 PAGE = 1_000
-TASKS_PAGE = 100
+ITERATIONS_PAGE = 100
 # Outputs that are read whole at one time; each may be as large as the artifact store takes.
 OUTPUTS_READ_MAX = 8
 _Place = Annotated[int, Meta(ge=0, le=2**31)]
@@ -37,7 +37,7 @@ class NodesQuery(Struct, forbid_unknown_fields=True):
     limit: Limit = PAGE
 
 
-class TasksQuery(Struct, forbid_unknown_fields=True):
+class IterationsQuery(Struct, forbid_unknown_fields=True):
     """Which tasks of a node, by index."""
 
     status: (
@@ -45,7 +45,7 @@ class TasksQuery(Struct, forbid_unknown_fields=True):
         | UnsetType
     ) = UNSET
     cursor: Cursor | UnsetType = UNSET
-    limit: Limit = TASKS_PAGE
+    limit: Limit = ITERATIONS_PAGE
 
 
 class OutputQuery(Struct, forbid_unknown_fields=True):
@@ -69,14 +69,14 @@ class Nodes:
         store = self._state.store
         job = await store.job(id_of(request, "job_id"))
         plan = await self._state.control.plan(job.workflow_id, job.version)
-        outputs = Outputs(self._state.artifacts)
+        outputs = OutputReader(self._state.artifacts)
         after = first + query.limit
-        items: list[Node] = []
+        items: list[NodeView] = []
         for start in range(first, min(after, len(plan.nodes)), ROWS_READ_MAX):
             limit = min(ROWS_READ_MAX, after - start)
             rows = await store.node_page(job.job_id, start, limit)
-            shown = await nodes_shown(store, plan, rows, await values_shown(outputs, rows))
-            items += in_order(plan, shown, start, limit)
+            shown = await node_views(store, plan, rows, await output_values(outputs, rows))
+            items += nodes_in_order(plan, shown, start, limit)
         return answer(Page(items, cursor_of(after) if after < len(plan.nodes) else None))
 
     async def show(self, request: Request) -> Response:
@@ -85,17 +85,17 @@ class Nodes:
         plan, row = await self._found(request)
         if row is None:
             return answer(pending_node(id_of(request, "node_id")))
-        values = await values_shown(Outputs(self._state.artifacts), [row])
-        (node,) = await nodes_shown(self._state.store, plan, [row], values)
+        values = await output_values(OutputReader(self._state.artifacts), [row])
+        (node,) = await node_views(self._state.store, plan, [row], values)
         return answer(node)
 
-    async def tasks(self, request: Request) -> Response:
+    async def iterations(self, request: Request) -> Response:
         """The iterations of a loop; a node without one is a single task."""
-        query = query_of(request, TasksQuery)
+        query = query_of(request, IterationsQuery)
         after: int = -1 if query.cursor is UNSET else place_of(query.cursor, _Place)
         plan, row = await self._found(request)
-        wanted = WantedTasks(query.status or None, after, query.limit + 1)
-        found = await tasks_of(self._state.store, Outputs(self._state.artifacts), plan, row, wanted)
+        wanted = IterationSelection(query.status or None, after, query.limit + 1)
+        found = await iteration_views(self._state.store, OutputReader(self._state.artifacts), plan, row, wanted)
         page, following = cut(found, query.limit, lambda iteration: iteration.index)
         return answer(Page(list(page), following))
 
@@ -116,8 +116,8 @@ class Nodes:
             return None
         if index is None or (index == 0 and plan.nodes[plan.index[row.node_id]].loop is None):
             return row.output
-        place = loop_place(plan, row)
-        found = None if place is None else await iteration(self._state.store, place, index)
+        place = stored_loop(plan, row)
+        found = None if place is None else await iteration_row(self._state.store, place, index)
         return None if found is None else found.output
 
     async def params(self, request: Request) -> Response:
@@ -142,15 +142,15 @@ def router(state: ApiState) -> APIRouter:
     one = "/jobs/{job_id}/nodes/{node_id}"
     declare(routes, "GET", "/jobs/{job_id}/nodes", calls.list, Operation(
         policy=Policy.READ, tag=TAG, summary="List the nodes of a job, in an order in which they may run",
-        query=NodesQuery, answers={200: Page[Node]}, refusals=(404, 422),
+        query=NodesQuery, answers={200: Page[NodeView]}, refusals=(404, 422),
     ))  # fmt: skip
     declare(routes, "GET", one, calls.show, Operation(
-        policy=Policy.READ, tag=TAG, summary="Show a node of a job", answers={200: Node}, refusals=(404, 422),
+        policy=Policy.READ, tag=TAG, summary="Show a node of a job", answers={200: NodeView}, refusals=(404, 422),
         answer_example=_NODE,
     ))  # fmt: skip
-    declare(routes, "GET", one + "/tasks", calls.tasks, Operation(
+    declare(routes, "GET", one + "/iterations", calls.iterations, Operation(
         policy=Policy.READ, tag=TAG, summary="List the iterations of a loop by index, those not begun too",
-        query=TasksQuery, answers={200: Page[Task]}, refusals=(404, 422), answer_example=_TASKS,
+        query=IterationsQuery, answers={200: Page[IterationView]}, refusals=(404, 422), answer_example=_ITERATIONS,
     ))  # fmt: skip
     declare(routes, "GET", one + "/output", calls.output, Operation(
         policy=Policy.READ, tag=TAG, summary="The whole output of a node, or of one iteration, however large",
@@ -159,7 +159,7 @@ def router(state: ApiState) -> APIRouter:
     declare(routes, "GET", one + "/params", calls.params, Operation(
         policy=Policy.READ, tag=TAG, query=ParamsQuery,
         summary="What a node, or one iteration, gets: its templates rendered from the input and the outputs recorded",
-        answers={200: Params}, refusals=(404, 422, 503), answer_example=_PARAMS,
+        answers={200: ParamsView}, refusals=(404, 422, 503), answer_example=_PARAMS,
     ))  # fmt: skip
     return routes
 
@@ -185,7 +185,7 @@ _NODE = {
         "cancelled": 0,
     },
 }
-_TASKS = {
+_ITERATIONS = {
     "items": [
         {
             "index": 17,

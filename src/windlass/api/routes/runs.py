@@ -15,8 +15,8 @@ from windlass.api.requests import RUN_ID, Cursor, Id, body_of, no_query, query_o
 from windlass.api.state import ApiState
 from windlass.core.runs.states import RunState
 from windlass.ports.runs import RunFilter, RunStore
-from windlass.views.runs import run_shape
-from windlass.wire import CancelRequest, Page, Run
+from windlass.views.runs import run_view
+from windlass.wire import CancelRequest, Page, RunView
 
 TAG = "runs"
 PAGE = 50
@@ -62,12 +62,12 @@ class Runs:
         wanted = RunFilter(query.workflow_id or None, query.state or None, before, query.limit + 1)
         found = await self._store.runs(wanted)
         page, after = cut(found, query.limit, lambda row: (row.scheduled_at, row.run_id))
-        return answer(Page([run_shape(row) for row in page], after))
+        return answer(Page([run_view(row) for row in page], after))
 
     async def show(self, request: Request) -> Response:
         """One run."""
         no_query(request)
-        return answer(run_shape(await self._store.run(text_of_path(request, "run_id", RUN_ID))))
+        return answer(run_view(await self._store.run(text_of_path(request, "run_id", RUN_ID))))
 
     async def cancel(self, request: Request) -> Response:
         """Stop a run."""
@@ -75,7 +75,7 @@ class Runs:
         wanted = await body_of(request, _cancel, CancelRequest())
         run_id = (await self._store.run(text_of_path(request, "run_id", RUN_ID))).run_id
         await self._state.control.runs.cancel(run_id, wanted.reason)
-        return answer(run_shape(await self._store.run(run_id)))
+        return answer(run_view(await self._store.run(run_id)))
 
 
 def router(state: ApiState) -> APIRouter:
@@ -85,15 +85,15 @@ def router(state: ApiState) -> APIRouter:
     one = "/runs/{run_id}"
     declare(routes, "GET", "/runs", calls.list, Operation(
         policy=Policy.READ, tag=TAG, summary="List runs, newest slot first",
-        query=ListQuery, answers={200: Page[Run]}, refusals=(422,),
+        query=ListQuery, answers={200: Page[RunView]}, refusals=(422,),
     ))  # fmt: skip
     declare(routes, "GET", one, calls.show, Operation(
         policy=Policy.READ, tag=TAG, summary="Show a run: its states, violations and metrics",
-        answers={200: Run}, refusals=(404, 422), answer_example=_RUN,
+        answers={200: RunView}, refusals=(404, 422), answer_example=_RUN,
     ))  # fmt: skip
     declare(routes, "POST", one + "/cancel", calls.cancel, Operation(
         policy=Policy.OPERATE, tag=TAG, summary="Stop a run and its job; one that has ended stays as it is",
         body=CancelRequest, body_required=False, example={"reason": "not needed any more"},
-        answers={200: Run}, refusals=(404, 422, 503),
+        answers={200: RunView}, refusals=(404, 422, 503),
     ))  # fmt: skip
     return routes

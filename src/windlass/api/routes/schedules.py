@@ -20,8 +20,17 @@ from windlass.core.runs.rows import ScheduleRow
 from windlass.ports.control import Submit
 from windlass.ports.runs import RunStore, ScheduleFilter
 from windlass.spec import check_input
-from windlass.views.runs import next_times, schedule_shape, slots_of
-from windlass.wire import Backfilled, BackfillRequest, NextTimes, Page, Schedule, Submitted, TriggerRequest, instant
+from windlass.views.runs import next_slots_view, schedule_of, schedule_view
+from windlass.wire import (
+    BackfillRequest,
+    BackfillView,
+    NextSlotsView,
+    Page,
+    ScheduleView,
+    SubmittedView,
+    TriggerRequest,
+    instant,
+)
 
 TAG = "schedules"
 PAGE = 50
@@ -72,7 +81,7 @@ class Schedules:
         after: str | None = None if query.cursor is UNSET else place_of(query.cursor, str)
         found = await self._store.schedules(ScheduleFilter(after, query.limit + 1))
         page, following = cut(found, query.limit, lambda row: row.workflow_id)
-        items: list[Schedule] = []
+        items: list[ScheduleView] = []
         for row in page:
             # Its workflow may have been deleted, or deployed without a schedule, a moment ago.
             try:
@@ -90,8 +99,8 @@ class Schedules:
         """The slots to come."""
         query = query_of(request, NextQuery)
         row = await self._store.schedule(id_of(request, "workflow_id"))
-        slots = await slots_of(self._state.control.plan, row)
-        return answer(next_times(row.workflow_id, slots, self._state.clock.now(), query.count))
+        slots = await schedule_of(self._state.control.plan, row)
+        return answer(next_slots_view(row.workflow_id, slots, self._state.clock.now(), query.count))
 
     async def pause(self, request: Request) -> Response:
         """Let a schedule start no further runs."""
@@ -110,7 +119,7 @@ class Schedules:
         no_query(request)
         wanted = await body_of(request, _trigger, TriggerRequest())
         row = await self._store.schedule(id_of(request, "workflow_id"))
-        slots = await slots_of(self._state.control.plan, row)
+        slots = await schedule_of(self._state.control.plan, row)
         plan = await self._state.control.plan(row.workflow_id, row.version)
         given = slots.input_data if wanted.input_data is None else wanted.input_data
         checked = check_input(plan.input_schema, given)
@@ -122,7 +131,7 @@ class Schedules:
             raise conflict(submission)
         job = submission.job
         location = {"location": f"/api/v1/jobs/{job.job_id}"}
-        return answer(Submitted(job.job_id, job.status), 201 if submission.created else 200, location)
+        return answer(SubmittedView(job.job_id, job.status), 201 if submission.created else 200, location)
 
     async def backfill(self, request: Request) -> Response:
         """Run the slots of a range in the past that have no run."""
@@ -136,11 +145,11 @@ class Schedules:
         fill = runs.unfilled if wanted.dry_run else runs.backfill
         # The range begins with its first instant; the engine counts from after one.
         slots = await fill(workflow_id, max(0, since - 1), until)
-        return answer(Backfilled(workflow_id, [instant(slot) or "" for slot in slots], wanted.dry_run))
+        return answer(BackfillView(workflow_id, [instant(slot) or "" for slot in slots], wanted.dry_run))
 
-    async def _shape(self, row: ScheduleRow) -> Schedule:
-        slots = await slots_of(self._state.control.plan, row)
-        return schedule_shape(row, slots, self._state.clock.now())
+    async def _shape(self, row: ScheduleRow) -> ScheduleView:
+        slots = await schedule_of(self._state.control.plan, row)
+        return schedule_view(row, slots, self._state.clock.now())
 
 
 def router(state: ApiState) -> APIRouter:
@@ -150,33 +159,33 @@ def router(state: ApiState) -> APIRouter:
     one = "/schedules/{workflow_id}"
     declare(routes, "GET", "/schedules", calls.list, Operation(
         policy=Policy.READ, tag=TAG, summary="List schedules by workflow id, with the next slot of each",
-        query=ListQuery, answers={200: Page[Schedule]}, refusals=(422,),
+        query=ListQuery, answers={200: Page[ScheduleView]}, refusals=(422,),
     ))  # fmt: skip
     declare(routes, "GET", one, calls.show, Operation(
         policy=Policy.READ, tag=TAG, summary="Show the schedule of a workflow",
-        answers={200: Schedule}, refusals=(404, 422), answer_example=_SCHEDULE,
+        answers={200: ScheduleView}, refusals=(404, 422), answer_example=_SCHEDULE,
     ))  # fmt: skip
     declare(routes, "GET", one + "/next", calls.next, Operation(
         policy=Policy.READ, tag=TAG, summary="Show the slots to come, in UTC and on the schedule's clock",
-        query=NextQuery, answers={200: NextTimes}, refusals=(404, 422), answer_example=_NEXT,
+        query=NextQuery, answers={200: NextSlotsView}, refusals=(404, 422), answer_example=_NEXT,
     ))  # fmt: skip
     declare(routes, "POST", one + "/pause", calls.pause, Operation(
         policy=Policy.OPERATE, tag=TAG, summary="Let a schedule start no further runs; those under way go on",
-        answers={200: Schedule}, refusals=(404, 422, 503),
+        answers={200: ScheduleView}, refusals=(404, 422, 503),
     ))  # fmt: skip
     declare(routes, "POST", one + "/resume", calls.resume, Operation(
         policy=Policy.OPERATE, tag=TAG, summary="Let a paused schedule go on with the next slot",
-        answers={200: Schedule}, refusals=(404, 422, 503),
+        answers={200: ScheduleView}, refusals=(404, 422, 503),
     ))  # fmt: skip
     declare(routes, "POST", one + "/trigger", calls.trigger, Operation(
         policy=Policy.OPERATE, tag=TAG, summary="Start a run now, with the schedule's input unless another is given",
         body=TriggerRequest, body_required=False, example={"input_data": {"message": "now"}},
-        answers={200: Submitted, 201: Submitted}, refusals=(404, 409, 422, 503),
+        answers={200: SubmittedView, 201: SubmittedView}, refusals=(404, 409, 422, 503),
     ))  # fmt: skip
     declare(routes, "POST", one + "/backfill", calls.backfill, Operation(
         policy=Policy.OPERATE, tag=TAG, summary="Run the slots of a range in the past that have no run yet",
         body=BackfillRequest,
         example={"since": "2026-05-01T00:00:00Z", "until": "2026-05-02T00:00:00Z", "dry_run": True},
-        answers={200: Backfilled}, refusals=(404, 409, 422, 503),
+        answers={200: BackfillView}, refusals=(404, 409, 422, 503),
     ))  # fmt: skip
     return routes

@@ -22,7 +22,7 @@ from windlass.views.statistics import (
     seconds_of,
     step_for,
 )
-from windlass.wire import Activity, Version, WorkflowStatistics
+from windlass.wire import ActivityView, Version, WorkflowStatisticsView
 
 JOBS = 50
 JOBS_MAX = 200
@@ -84,7 +84,7 @@ class Figures:
         its_spans = [] if median is None else [span for span in spans if span.job_id == median.job_id]
         path = critical_path(of_median, its_spans, 0 if median is None else median.started_at or 0)
         return answer(
-            WorkflowStatistics(
+            WorkflowStatisticsView(
                 workflow_id=stored.workflow_id,
                 jobs=len(jobs),
                 completed=sum(job.status == "completed" for job in jobs),
@@ -109,7 +109,7 @@ class Figures:
         # Tens of thousands of jobs take a while, in which the loop has other things to do.
         buckets = await asyncio.to_thread(buckets_of, jobs[:ACTIVE_MAX], first_at, step, count)
         unfinished = await overview.unfinished_count(UNFINISHED_MAX)
-        return answer(Activity(step, buckets, unfinished, len(jobs) > ACTIVE_MAX))
+        return answer(ActivityView(step, buckets, unfinished, len(jobs) > ACTIVE_MAX))
 
 
 def router(state: ApiState) -> APIRouter:
@@ -118,10 +118,10 @@ def router(state: ApiState) -> APIRouter:
     calls = Figures(state)
     declare(routes, "GET", "/workflows/{workflow_id}/statistics", calls.statistics, Operation(
         policy=Policy.READ, tag="workflows", summary="What the last jobs of a workflow tell: durations, failures, path",
-        query=StatisticsQuery, answers={200: WorkflowStatistics}, refusals=(404, 422), answer_example=_STATISTICS,
+        query=StatisticsQuery, answers={200: WorkflowStatisticsView}, refusals=(404, 422), answer_example=_STATISTICS,
     ))  # fmt: skip
     declare(routes, "GET", "/activity", calls.activity, Operation(
         policy=Policy.READ, tag="jobs", summary="How many jobs came and ended in each step of the last minutes",
-        query=ActivityQuery, answers={200: Activity}, refusals=(422,), answer_example=_ACTIVITY,
+        query=ActivityQuery, answers={200: ActivityView}, refusals=(422,), answer_example=_ACTIVITY,
     ))  # fmt: skip
     return routes

@@ -20,7 +20,7 @@ from windlass.core.errors import IdempotencyConflict, WindlassError
 from windlass.ports.control import Submit
 from windlass.ports.store import Submission
 from windlass.spec import check_input
-from windlass.wire import BatchAnswer, BatchItem, BatchRequest, Key, SubmitRequest, Submitted
+from windlass.wire import BatchItemView, BatchRequest, BatchView, Key, SubmitRequest, SubmittedView
 
 TAG = "jobs"
 EXAMPLE = {"workflow_id": "hello", "input_data": {"message": "hello"}}
@@ -56,13 +56,13 @@ class Submits:
                 raise conflict(submission)
             job, created = submission.job, submission.created
         location = f"/api/v1/jobs/{job.job_id}"
-        return QuickAnswer(Submitted(job.job_id, job.status), 201 if created else 200, location)
+        return QuickAnswer(SubmittedView(job.job_id, job.status), 201 if created else 200, location)
 
     async def batch(self, request: Request) -> Response:
         """Start many jobs in one transaction; each gets its own answer."""
         no_query(request)
         wanted = (await body_of(request, _many)).jobs
-        answers: list[BatchItem | None] = [None] * len(wanted)
+        answers: list[BatchItemView | None] = [None] * len(wanted)
         checked: list[Submit] = []
         places: list[int] = []
         seen: Seen = {}
@@ -70,13 +70,13 @@ class Submits:
             try:
                 checked.append(await self._made(one, seen))
             except WindlassError as error:
-                answers[place] = BatchItem(error=problem_of(error, request_id_of(request.scope)))
+                answers[place] = BatchItemView(error=problem_of(error, request_id_of(request.scope)))
             else:
                 places.append(place)
         submissions: Sequence[Submission] = await self._state.control.submit_all(checked) if checked else ()
         for place, submission in zip(places, submissions, strict=True):
             answers[place] = _item(submission, request_id_of(request.scope))
-        return answer(BatchAnswer([one for one in answers if one is not None]))
+        return answer(BatchView([one for one in answers if one is not None]))
 
     async def _made(self, wanted: SubmitRequest, seen: Seen) -> Submit:
         """The submit that a request means; WorkflowNotFound, InputInvalid."""
@@ -125,10 +125,10 @@ def conflict(submission: Submission) -> IdempotencyConflict:
     )
 
 
-def _item(submission: Submission, request_id: str | None) -> BatchItem:
+def _item(submission: Submission, request_id: str | None) -> BatchItemView:
     if submission.conflict:
-        return BatchItem(error=problem_of(conflict(submission), request_id))
-    return BatchItem(submission.job.job_id, submission.job.status)
+        return BatchItemView(error=problem_of(conflict(submission), request_id))
+    return BatchItemView(submission.job.job_id, submission.job.status)
 
 
 def router(state: ApiState) -> APIRouter:
@@ -138,11 +138,11 @@ def router(state: ApiState) -> APIRouter:
     declare(routes, "POST", "/jobs", calls.submit, Operation(
         policy=Policy.OPERATE, tag=TAG, summary="Start a job; it is durable when the answer comes",
         body=SubmitRequest, example=EXAMPLE, headers=SubmitHeaders,
-        answers={200: Submitted, 201: Submitted}, refusals=(404, 409, 422, 503),
+        answers={200: SubmittedView, 201: SubmittedView}, refusals=(404, 409, 422, 503),
     ))  # fmt: skip
     declare(routes, "POST", "/jobs/batch", calls.batch, Operation(
         policy=Policy.OPERATE, tag=TAG, summary="Start many jobs in one transaction; an answer for each",
         body=BatchRequest, example={"jobs": [EXAMPLE, EXAMPLE]},
-        answers={200: BatchAnswer}, refusals=(422, 503),
+        answers={200: BatchView}, refusals=(422, 503),
     ))  # fmt: skip
     return routes

@@ -5,11 +5,10 @@ A reported result is a row before it is acknowledged; the message that follows i
 
 import asyncio
 from collections.abc import Sequence
-from typing import Annotated
 
 import msgspec
 from fastapi import APIRouter
-from msgspec import UNSET, Meta, Raw, Struct, field
+from msgspec import UNSET, Raw, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -21,12 +20,6 @@ from windlass.api.state import ApiState, Slots
 from windlass.api.task_payload import Claimed, prepared
 from windlass.api.task_reports import (
     NULL,
-    DurationMs,
-    EmitBody,
-    EmittedData,
-    ResultBody,
-    TaskId,
-    WorkerId,
     attempt_of,
     context_of,
     error_of,
@@ -39,42 +32,26 @@ from windlass.core.errors import NodeNotFound, RequestRefused, WindlassError
 from windlass.core.messages import Failed, Message, Succeeded, TaskFinished, TaskStarted
 from windlass.ports.broker import Delivery, Report
 from windlass.ports.store import StoredJob, StoredResult
-from windlass.views.loops import iteration, loop_place
-from windlass.wire import ClaimAnswer, HeartbeatAnswer, ResultAnswer
+from windlass.views.loops import iteration_row, stored_loop
+from windlass.wire import (
+    ClaimRequest,
+    ClaimView,
+    EmitEventRequest,
+    EmittedData,
+    HeartbeatRequest,
+    HeartbeatView,
+    TaskResultRequest,
+    TaskResultView,
+)
+from windlass.wire.tasks import CLAIM_WAIT_SECONDS_MAX, DurationMs
 
 TAG = "tasks"
-TASKS_MAX = 100
-QUEUES_MAX = 32
-HELD_MAX = 1_000
-WAIT_SECONDS_MAX = 60.0
 # Claims that may wait at once.
 CLAIMS_MAX = 1_000
 # How often a claim that waits looks whether its worker is still there to take the answer.
 LOOK_SECONDS = 1.0
 # The worker of an emitted event that names none.
 NAMELESS_WORKER = "http"
-
-QueueName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.-]{1,64}$", max_length=64)]
-Wait = Annotated[float, Meta(ge=0, le=WAIT_SECONDS_MAX)]
-WaitText = Annotated[str, Meta(pattern=r"^[0-9]{1,9}(\.[0-9]{1,6})?(ms|s|m)?$", max_length=20)]
-
-
-class ClaimBody(Struct, frozen=True):
-    """A worker asks for tasks. `wait` is a number of seconds or a duration, 60 s at most."""
-
-    worker_id: WorkerId
-    queues: Annotated[list[QueueName], Meta(min_length=1, max_length=QUEUES_MAX)] = field(
-        default_factory=lambda: ["default"]
-    )
-    max_tasks: Annotated[int, Meta(ge=1, le=TASKS_MAX)] = 1
-    wait: Wait | WaitText = 0.0
-
-
-class HeartbeatBody(Struct, frozen=True):
-    """A worker says that it lives and what it holds."""
-
-    worker_id: WorkerId
-    task_ids: Annotated[list[TaskId], Meta(max_length=HELD_MAX)] = []
 
 
 def router(state: ApiState) -> APIRouter:
@@ -94,17 +71,17 @@ class Desk:
     def __init__(self, state: ApiState) -> None:
         self._state = state
         self._claims = Slots(CLAIMS_MAX, "waiting claims")
-        self._claim_decoder = msgspec.json.Decoder(ClaimBody)
-        self._beat_decoder = msgspec.json.Decoder(HeartbeatBody)
-        self._result_decoder = msgspec.json.Decoder(ResultBody)
-        self._event_decoder = msgspec.json.Decoder(EmitBody)
+        self._claim_decoder = msgspec.json.Decoder(ClaimRequest)
+        self._beat_decoder = msgspec.json.Decoder(HeartbeatRequest)
+        self._result_decoder = msgspec.json.Decoder(TaskResultRequest)
+        self._event_decoder = msgspec.json.Decoder(EmitEventRequest)
 
     async def claim(self, request: Request) -> Response:
         """Hand tasks out; waits for the first one as long as the worker wants."""
         no_query(request)
         wanted = await body_of(request, self._claim_decoder)
         wait = wanted.wait
-        seconds = seconds_of(wait, "wait", WAIT_SECONDS_MAX) if isinstance(wait, str) else float(wait)
+        seconds = seconds_of(wait, "wait", CLAIM_WAIT_SECONDS_MAX) if isinstance(wait, str) else float(wait)
         with self._claims.held():
             deliveries = await self._take(wanted, seconds, request)
         try:
@@ -118,9 +95,9 @@ class Desk:
         if claimed.left:
             await self._state.broker.give_back(wanted.worker_id, claimed.left)
         await self._announce(wanted.worker_id, claimed.deliveries)
-        return answer(ClaimAnswer(claimed.tasks))
+        return answer(ClaimView(claimed.tasks))
 
-    async def _take(self, wanted: ClaimBody, seconds: float, request: Request) -> Sequence[Delivery]:
+    async def _take(self, wanted: ClaimRequest, seconds: float, request: Request) -> Sequence[Delivery]:
         time = asyncio.get_running_loop().time
         end = time() + seconds
         look = time() + LOOK_SECONDS
@@ -161,7 +138,7 @@ class Desk:
         body = await body_of(request, self._beat_decoder)
         lost = await self._state.broker.extend(body.worker_id, body.task_ids)
         cancelled = await self._state.broker.cancelled(body.worker_id, 0.0)
-        return answer(HeartbeatAnswer(list(dict.fromkeys((*lost, *cancelled)))))
+        return answer(HeartbeatView(list(dict.fromkeys((*lost, *cancelled)))))
 
     async def take_result(self, request: Request) -> Response:
         """Store how a task ended, and let the engine know."""
@@ -173,7 +150,7 @@ class Desk:
         if made is None or attempt > made.attempt:
             raise RequestRefused(f"the task {body.task_id} was never handed out; report the task ids that were claimed")
         stored = await self._finish(made, attempt, body.worker_id, outcome, body.execution_duration_ms)
-        return answer(ResultAnswer(accepted=True, duplicate=not stored))
+        return answer(TaskResultView(accepted=True, duplicate=not stored))
 
     async def take_event(self, request: Request) -> Response:
         """An event of a worker about the attempt that runs now: it began, completed or failed."""
@@ -194,11 +171,11 @@ class Desk:
             now = self._state.clock.now()
             started = TaskStarted(job.job_id, body.node_id, attempt, worker_id, now, made.index or 0)
             await self._state.broker.send(job.shard, [started])
-            return answer(ResultAnswer(accepted=True))
+            return answer(TaskResultView(accepted=True))
         milliseconds = None if body.duration is None else body.duration * 1000
         context = context_of(body.context)
         stored = await self._finish(made, attempt, worker_id, _emitted(body), milliseconds, context)
-        return answer(ResultAnswer(accepted=True, duplicate=not stored))
+        return answer(TaskResultView(accepted=True, duplicate=not stored))
 
     async def _made(self, job_id: str, node_id: str, index: int | None) -> "Made | None":
         """The attempts made of a node, or of an iteration; None when there is none. JobNotFound, NodeNotFound."""
@@ -214,10 +191,10 @@ class Desk:
         row = rows[0]
         if index is None:
             return Made(job, node_id, None, row.attempt, row.worker_id)
-        place = loop_place(plan, row)
+        place = stored_loop(plan, row)
         if place is None or index >= place.begun:
             return None
-        found = await iteration(store, place, index)
+        found = await iteration_row(store, place, index)
         if found is None:
             # Begun, and nothing else happened to it yet: its first attempt is out.
             return Made(job, node_id, index, place.first_attempt, None)
@@ -280,7 +257,7 @@ class Made(Struct, frozen=True):
         return f"{self.job.job_id}_{self.node_id}{place}_{attempt}"
 
 
-def _job_id(body: EmitBody) -> str:
+def _job_id(body: EmitEventRequest) -> str:
     if body.job_id is not None:
         return body.job_id
     if body.execution_id is None:
@@ -288,13 +265,13 @@ def _job_id(body: EmitBody) -> str:
     return str(body.execution_id)
 
 
-def _worker_id(body: EmitBody, known: str | None) -> str:
+def _worker_id(body: EmitEventRequest, known: str | None) -> str:
     queue_meta = body.meta.queue_meta if body.meta is not None else None
     given = body.worker_id or (queue_meta.worker_id if queue_meta is not None else None)
     return given or known or NAMELESS_WORKER
 
 
-def _emitted(body: EmitBody) -> Succeeded | Failed:
+def _emitted(body: EmitEventRequest) -> Succeeded | Failed:
     data = body.data
     if body.event_type == "action_failed":
         return Failed(error_of(body.error or (data.error if data is not None else None)))
@@ -309,8 +286,8 @@ _CLAIM = Operation(
     policy=Policy.OPERATE,
     tag=TAG,
     summary="Claim tasks of queues; waits for the first one",
-    answers={200: ClaimAnswer},
-    body=ClaimBody,
+    answers={200: ClaimView},
+    body=ClaimRequest,
     refusals=(400, 422),
     example={"worker_id": "node-1", "queues": ["node"], "max_tasks": 4, "wait": "30s"},
     answer_example={
@@ -345,8 +322,8 @@ _HEARTBEAT = Operation(
     policy=Policy.OPERATE,
     tag=TAG,
     summary="Say that a worker lives and what it holds; the answer names what to stop",
-    answers={200: HeartbeatAnswer},
-    body=HeartbeatBody,
+    answers={200: HeartbeatView},
+    body=HeartbeatRequest,
     refusals=(400, 422),
     example={"worker_id": "node-1", "task_ids": ["0198c9d2b7f0_slugify_1"]},
 )
@@ -354,8 +331,8 @@ _RESULT = Operation(
     policy=Policy.OPERATE,
     tag=TAG,
     summary="Report how a task ended; a repetition changes nothing",
-    answers={200: ResultAnswer},
-    body=ResultBody,
+    answers={200: TaskResultView},
+    body=TaskResultRequest,
     refusals=(400, 404, 409, 422),
     example={
         "task_id": "abc123_echo_handler_1",
@@ -371,8 +348,8 @@ _EMIT = Operation(
     policy=Policy.OPERATE,
     tag=TAG,
     summary="Report about the attempt of a node that runs now, as an event",
-    answers={200: ResultAnswer},
-    body=EmitBody,
+    answers={200: TaskResultView},
+    body=EmitEventRequest,
     refusals=(400, 404, 409, 422),
     example={
         "job_id": "abc123",

@@ -9,7 +9,7 @@ from windlass.api.policy import Policy
 from windlass.api.requests import no_query
 from windlass.api.state import ApiState
 from windlass.ports.broker import HeldTask
-from windlass.wire import Page, Queues, QueueSeen, WorkerSeen, WorkerTask, instant
+from windlass.wire import Page, QueuesView, QueueView, WorkerTaskView, WorkerView, instant
 
 TAG = "workers"
 # As long as the engine waits before it gives a worker's tasks to another.
@@ -31,11 +31,11 @@ _WORKERS = {
 _QUEUES = {"items": [{"queue": "default", "depth": 120, "running": 8, "oldest_seconds": 4.2}]}
 
 
-async def workers_seen(state: ApiState) -> list[WorkerSeen]:
+async def workers_seen(state: ApiState) -> list[WorkerView]:
     """Every worker, whether it was heard of lately, and what it has."""
     now = state.clock.now()
     return [
-        WorkerSeen(
+        WorkerView(
             worker_id=one.worker_id,
             queues=list(one.queues),
             running=one.held,
@@ -47,13 +47,13 @@ async def workers_seen(state: ApiState) -> list[WorkerSeen]:
     ]
 
 
-def task_of(held: HeldTask) -> WorkerTask:
+def task_of(held: HeldTask) -> WorkerTaskView:
     """What the id of a task tells: job, node, the iteration in brackets, attempt. Ids of jobs have no `_`."""
     job_id, _, rest = held.task_id.partition("_")
     place, _, attempt = rest.rpartition("_")
     node_id, _, index = place.partition("[")
     iteration = int(index.removesuffix("]")) if index else None
-    return WorkerTask(job_id, node_id, iteration, int(attempt), instant(held.since) or "")
+    return WorkerTaskView(job_id, node_id, iteration, int(attempt), instant(held.since) or "")
 
 
 def router(state: ApiState) -> APIRouter:
@@ -67,14 +67,14 @@ def router(state: ApiState) -> APIRouter:
     async def queues(request: Request) -> Response:
         no_query(request)
         found = await state.broker.queues()
-        return answer(Queues([QueueSeen(one.queue, one.depth, one.running, one.oldest_seconds) for one in found]))
+        return answer(QueuesView([QueueView(one.queue, one.depth, one.running, one.oldest_seconds) for one in found]))
 
     declare(routes, "GET", "/workers", workers, Operation(
         policy=Policy.READ, tag=TAG, summary="List the workers and what they run",
-        answers={200: Page[WorkerSeen]}, refusals=(422,), answer_example=_WORKERS,
+        answers={200: Page[WorkerView]}, refusals=(422,), answer_example=_WORKERS,
     ))  # fmt: skip
     declare(routes, "GET", "/queues", queues, Operation(
         policy=Policy.READ, tag=TAG, summary="List the queues that have tasks: how much waits, how long, how much runs",
-        answers={200: Queues}, refusals=(422,), answer_example=_QUEUES,
+        answers={200: QueuesView}, refusals=(422,), answer_example=_QUEUES,
     ))  # fmt: skip
     return routes

@@ -31,8 +31,8 @@ from windlass.api.versions import LATEST, check_alias
 from windlass.core.errors import DefinitionInvalid, NotFound, Problem
 from windlass.ports.store import AliasTarget, StoredWorkflow, WorkflowFilter
 from windlass.spec import Definition, definition_json, definition_text, digest, read_definition
-from windlass.views.jobs import recent_shape, warned, workflow_shape
-from windlass.wire import AliasRequest, Page, RecentJob, Validation, Workflow
+from windlass.views.jobs import recent_job_view, warning_view, workflow_view
+from windlass.wire import AliasRequest, Page, RecentJobView, ValidationView, WorkflowView
 
 TAG = "workflows"
 PAGE = 50
@@ -92,7 +92,7 @@ class Workflows:
         encoded = definition_json(definition)
         now = self._state.clock.now()
         stored = await self._state.store.put_workflow(definition.workflow_id, encoded, digest(encoded), now)
-        shape = workflow_shape(stored, await self._aliases(stored), warnings)
+        shape = workflow_view(stored, await self._aliases(stored), warnings)
         return answer(shape, 201 if stored.is_new else 200)
 
     async def validate(self, request: Request) -> Response:
@@ -102,8 +102,10 @@ class Workflows:
             definition, warnings = await self._read(request)
         except DefinitionInvalid as error:
             wrong = [item_of(problem) for problem in error.problems if not problem.warning]
-            return answer(Validation(False, None, wrong, [warned(one) for one in error.problems if one.warning]))
-        return answer(Validation(True, definition.workflow_id, [], [warned(one) for one in warnings]))
+            return answer(
+                ValidationView(False, None, wrong, [warning_view(one) for one in error.problems if one.warning])
+            )
+        return answer(ValidationView(True, definition.workflow_id, [], [warning_view(one) for one in warnings]))
 
     async def _read(self, request: Request) -> tuple[Definition, list[Problem]]:
         kind = media_type(request)
@@ -119,26 +121,26 @@ class Workflows:
         after: str | None = None if query.cursor is UNSET else place_of(query.cursor, str)
         found = await self._state.store.workflows(WorkflowFilter(after, query.limit + 1))
         page, following = cut(found, query.limit, lambda workflow: workflow.workflow_id)
-        items = [workflow_shape(one, await self._aliases(one), whole=False) for one in page]
+        items = [workflow_view(one, await self._aliases(one), whole=False) for one in page]
         return answer(Page(await _with_recent(self._state, items, query.recent), following))
 
     async def show(self, request: Request) -> Response:
         """The newest version of a workflow."""
         no_query(request)
         stored = await self._state.store.workflow(id_of(request, "workflow_id"))
-        return answer(workflow_shape(stored, await self._aliases(stored)))
+        return answer(workflow_view(stored, await self._aliases(stored)))
 
     async def versions(self, request: Request) -> Response:
         """Every version, newest first."""
         no_query(request)
         found = await self._state.store.versions(id_of(request, "workflow_id"))
-        return answer(Page([workflow_shape(one, whole=False) for one in found]))
+        return answer(Page([workflow_view(one, whole=False) for one in found]))
 
     async def version(self, request: Request) -> Response:
         """One version."""
         no_query(request)
         workflow_id, number = id_of(request, "workflow_id"), number_of(request, "version")
-        return answer(workflow_shape(await self._state.store.workflow(workflow_id, number)))
+        return answer(workflow_view(await self._state.store.workflow(workflow_id, number)))
 
     async def document(self, request: Request) -> Response:
         """One version as a document that people read."""
@@ -170,7 +172,7 @@ class Workflows:
         targets = _targets(await body_of(request, _alias))
         stored = await self._state.store.workflow(workflow_id)
         await self._state.store.put_alias(workflow_id, alias, targets, self._state.clock.now())
-        return answer(workflow_shape(stored, await self._aliases(stored)))
+        return answer(workflow_view(stored, await self._aliases(stored)))
 
     async def delete_alias(self, request: Request) -> Response:
         """Remove an alias."""
@@ -188,12 +190,12 @@ class Workflows:
         return {LATEST: [AliasTarget(stored.version)], **await self._state.store.aliases(stored.workflow_id)}
 
 
-async def _with_recent(state: ApiState, items: list[Workflow], each: int) -> list[Workflow]:
+async def _with_recent(state: ApiState, items: list[WorkflowView], each: int) -> list[WorkflowView]:
     if not (each and items):
         return items
-    recent: dict[str, list[RecentJob]] = {}
+    recent: dict[str, list[RecentJobView]] = {}
     for job in await state.store.overview.recent([one.workflow_id for one in items], each):
-        recent.setdefault(job.workflow_id, []).append(recent_shape(job))
+        recent.setdefault(job.workflow_id, []).append(recent_job_view(job))
     return [structs.replace(one, recent=recent.get(one.workflow_id, [])) for one in items]
 
 
@@ -215,28 +217,28 @@ def router(state: ApiState) -> APIRouter:
     one = "/workflows/{workflow_id}"
     document = Operation(
         policy=Policy.ADMIN, tag=TAG, summary="Deploy a workflow: a new version, unless nothing changed",
-        body=dict, body_types=(JSON, *YAML), example=EXAMPLE, answers={200: Workflow, 201: Workflow}, refusals=(422,),
+        body=dict, body_types=(JSON, *YAML), example=EXAMPLE, answers={200: WorkflowView, 201: WorkflowView}, refusals=(422,),
     )  # fmt: skip
     declare(routes, "POST", "/workflows", calls.deploy, document)
     declare(routes, "POST", "/workflows/validate", calls.validate, msgspec.structs.replace(
         document, policy=Policy.READ, summary="Check a document without storing it",
-        body=Any, answers={200: Validation},
+        body=Any, answers={200: ValidationView},
     ))  # fmt: skip
     declare(routes, "GET", "/workflows", calls.list, Operation(
         policy=Policy.READ, tag=TAG, summary="List workflows by id, each in its newest version, without definitions",
-        query=WorkflowsQuery, answers={200: Page[Workflow]}, refusals=(422,),
+        query=WorkflowsQuery, answers={200: Page[WorkflowView]}, refusals=(422,),
     ))  # fmt: skip
     declare(routes, "GET", one, calls.show, Operation(
         policy=Policy.READ, tag=TAG, summary="Show the newest version of a workflow",
-        answers={200: Workflow}, refusals=(404, 422),
+        answers={200: WorkflowView}, refusals=(404, 422),
     ))  # fmt: skip
     declare(routes, "GET", one + "/versions", calls.versions, Operation(
         policy=Policy.READ, tag=TAG, summary="List the versions of a workflow, newest first, without definitions",
-        answers={200: Page[Workflow]}, refusals=(404, 422),
+        answers={200: Page[WorkflowView]}, refusals=(404, 422),
     ))  # fmt: skip
     declare(routes, "GET", one + "/versions/{version}", calls.version, Operation(
         policy=Policy.READ, tag=TAG, summary="Show one version of a workflow",
-        answers={200: Workflow}, refusals=(404, 422),
+        answers={200: WorkflowView}, refusals=(404, 422),
     ))  # fmt: skip
     declare(routes, "GET", one + "/versions/{version}/document", calls.document, Operation(
         policy=Policy.READ, tag=TAG, summary="One version as a YAML document, which deploys as the same version",
@@ -249,7 +251,7 @@ def router(state: ApiState) -> APIRouter:
     declare(routes, "PUT", one + "/aliases/{alias}", calls.put_alias, Operation(
         policy=Policy.ADMIN, tag=TAG, summary="Point an alias at a version, or split submits by weight",
         body=AliasRequest, example={"targets": [{"version": 1, "weight": 90}, {"version": 2, "weight": 10}]},
-        answers={200: Workflow}, refusals=(404, 422),
+        answers={200: WorkflowView}, refusals=(404, 422),
     ))  # fmt: skip
     declare(routes, "DELETE", one + "/aliases/{alias}", calls.delete_alias, Operation(
         policy=Policy.ADMIN, tag=TAG, summary="Remove an alias", answers={204: None}, refusals=(404, 422),

@@ -22,7 +22,7 @@ from windlass.cli.server_address import SERVER, ask, ask_until_stopped
 from windlass.client import Client
 from windlass.core.errors import JobNotFound
 from windlass.core.states import JOB_STATES, NODE_STATES
-from windlass.wire import Event, Job, Log, Page, Task
+from windlass.wire import EventView, IterationView, JobView, LogView, Page
 
 Result = TypeVar("Result")
 Item = TypeVar("Item")
@@ -87,7 +87,7 @@ def list_jobs(
 def show_job(job_id: str | None, server: str | None, database: str | None, as_json: bool) -> int:
     """Show one job with its nodes and its result (the newest one, unless JOB_ID names another)."""
 
-    async def read(source: Source) -> Job:
+    async def read(source: Source) -> JobView:
         return await source.job(await _job_id(source, job_id))
 
     job = _look(server, database, read)
@@ -117,7 +117,7 @@ def show_tasks(
 ) -> int:
     """Show the iterations of a loop, in their order, those not begun too."""
 
-    async def read(source: Source) -> list[Task]:
+    async def read(source: Source) -> list[IterationView]:
         return await _some(source.tasks(job_id, node_id, status), limit)
 
     tasks = _look(server, database, read)
@@ -140,7 +140,7 @@ def show_events(
 ) -> int:
     """Show a job's timeline (the newest job's, unless JOB_ID names another)."""
 
-    async def read(source: Source) -> list[Event]:
+    async def read(source: Source) -> list[EventView]:
         return await _some(source.events(await _job_id(source, job_id), after, context=as_json), limit)
 
     events = _look(server, database, read)
@@ -179,7 +179,7 @@ def show_logs(
     if follow:
         return ask_until_stopped(server, lambda client: _tail(client, job_id, wanted, as_json))
 
-    async def read(source: Source) -> list[Log]:
+    async def read(source: Source) -> list[LogView]:
         return await _some(source.logs(await _job_id(source, job_id), wanted), limit)
 
     lines = _look(server, database, read)
@@ -302,7 +302,7 @@ async def _tail(client: Client, job_id: str | None, wanted: WantedLines, as_json
     return 0
 
 
-def _told(job: Job, as_json: bool) -> int:
+def _told(job: JobView, as_json: bool) -> int:
     if as_json:
         print_json(job)
     else:

@@ -17,7 +17,7 @@ from windlass.ports.store import StoredJob
 from windlass.process import Embedded, JobResult, open_embedded
 from windlass.settings import Settings, load_settings
 from windlass.spec import definition_json
-from windlass.views.jobs import job_shape
+from windlass.views.jobs import job_view
 
 UNUSABLE, INTERRUPTED = 2, 130
 NOTHING_YET: dict[str, object] = {"result_data": None, "error": None, "nodes": {}, "duration_seconds": None}
@@ -134,7 +134,7 @@ def conclude(request: Request, outcome: Outcome) -> int:
     """Print what came of it; the exit code."""
     if outcome.result is not None:
         result = outcome.result
-        job = job_shape(result.job, result.result_data, result.nodes)
+        job = job_view(result.job, result.result_data, result.nodes)
         return print_outcome(job, as_json=request.as_json)
     if outcome.job_id is None:
         click.echo(f"there is no unfinished job of {request.workflow_id} to take up", err=True)

@@ -11,7 +11,7 @@ from windlass.cli.output.tables import print_json
 from windlass.cli.run_sources import look
 from windlass.cli.server_address import SERVER, ask
 from windlass.core.errors import InputInvalid
-from windlass.wire import Schedule
+from windlass.wire import ScheduleView
 
 UNUSABLE = 2
 LIST_MAX = 1_000
@@ -141,7 +141,7 @@ def backfill(workflow_id: str, since: str, until: str, server: str | None, as_js
     return 0
 
 
-def _told(schedule: Schedule, as_json: bool) -> int:
+def _told(schedule: ScheduleView, as_json: bool) -> int:
     if as_json:
         print_json(schedule)
     else:

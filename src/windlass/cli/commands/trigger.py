@@ -10,7 +10,7 @@ from windlass.cli.output.tables import print_json
 from windlass.cli.server_address import SERVER, ask_until_stopped
 from windlass.client import Client
 from windlass.core.errors import InputInvalid
-from windlass.wire import Submitted
+from windlass.wire import SubmittedView
 
 UNUSABLE, INTERRUPTED = 2, 130
 
@@ -46,7 +46,7 @@ def command(
     Exit code: 0 accepted (with --wait: completed), 1 failed or cancelled, 2 refused or no server, 130 interrupted; the
     job goes on without this command.
     """
-    accepted: list[Submitted] = []
+    accepted: list[SubmittedView] = []
 
     async def start(client: Client) -> int:
         given = read_input(input_file, pairs)
@@ -69,7 +69,7 @@ def command(
     return code
 
 
-def _print(job: Submitted, as_json: bool) -> None:
+def _print(job: SubmittedView, as_json: bool) -> None:
     if as_json:
         print_json(job)
     else:

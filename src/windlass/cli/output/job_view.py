@@ -66,7 +66,7 @@ async def _tick(view: View) -> None:
         await asyncio.sleep(REFRESH_SECONDS)
 
 
-def print_outcome(job: wire.Job, *, as_json: bool) -> int:
+def print_outcome(job: wire.JobView, *, as_json: bool) -> int:
     """Print a finished job's result; the exit code."""
     if as_json:
         click.echo(msgspec.json.encode(outcome_shape(job)))

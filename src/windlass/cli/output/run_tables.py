@@ -9,7 +9,7 @@ from rich.text import Text
 
 from windlass.cli.output.progress import one_line, spell_seconds
 from windlass.cli.output.tables import console, when
-from windlass.wire import Delivery, NextTimes, Run, Schedule
+from windlass.wire import DeliveryView, NextSlotsView, RunView, ScheduleView
 
 ERROR_CHARS_MAX = 120
 COLOURS = {
@@ -24,7 +24,7 @@ COLOURS = {
 UNWRAPPED = frozenset({"workflow", "next", "run", "state", "slot", "delivery", "outcome", "sent", "time", "at"})
 
 
-def print_schedules(schedules: Sequence[Schedule]) -> None:
+def print_schedules(schedules: Sequence[ScheduleView]) -> None:
     """A line a schedule."""
     if not schedules:
         click.echo("no schedules: `schedule:` in a workflow's definition makes one")
@@ -36,7 +36,7 @@ def print_schedules(schedules: Sequence[Schedule]) -> None:
     console().print(table)
 
 
-def print_schedule(schedule: Schedule) -> None:
+def print_schedule(schedule: ScheduleView) -> None:
     """One schedule."""
     out = console()
     heading = Text.assemble((schedule.workflow_id, "bold"), f" version {schedule.version}  ", _condition(schedule))
@@ -51,7 +51,7 @@ def print_schedule(schedule: Schedule) -> None:
     out.print(table)
 
 
-def print_next(times: NextTimes) -> None:
+def print_next(times: NextSlotsView) -> None:
     """A line a slot: on the schedule's clock, and in UTC."""
     if not times.times:
         click.echo("nothing is due any more")
@@ -62,7 +62,7 @@ def print_next(times: NextTimes) -> None:
     console().print(table)
 
 
-def print_runs(runs: Sequence[Run]) -> None:
+def print_runs(runs: Sequence[RunView]) -> None:
     """A line a run."""
     if not runs:
         click.echo("no such runs")
@@ -74,7 +74,7 @@ def print_runs(runs: Sequence[Run]) -> None:
     console().print(table)
 
 
-def print_run(run: Run) -> None:
+def print_run(run: RunView) -> None:
     """A run with its states, violations and figures."""
     out = console()
     out.print(Text.assemble((run.run_id, "bold"), f" version {run.version}  ", _state(run), f"  {run.origin}"))
@@ -99,7 +99,7 @@ def print_run(run: Run) -> None:
         out.print(counted)
 
 
-def print_deliveries(deliveries: Sequence[Delivery]) -> None:
+def print_deliveries(deliveries: Sequence[DeliveryView]) -> None:
     """A line an attempt."""
     if not deliveries:
         click.echo("no such deliveries")
@@ -112,7 +112,7 @@ def print_deliveries(deliveries: Sequence[Delivery]) -> None:
     console().print(table)
 
 
-def spell_when(schedule: Schedule) -> str:
+def spell_when(schedule: ScheduleView) -> str:
     """When a schedule is due, in a few words."""
     if schedule.cron is not None:
         return schedule.cron
@@ -127,13 +127,13 @@ def _figure(value: object) -> str:
     return f"{value:g}" if isinstance(value, int | float) else str(value)
 
 
-def _condition(schedule: Schedule) -> Text:
+def _condition(schedule: ScheduleView) -> Text:
     if not schedule.enabled:
         return Text("disabled", "dim")
     return Text("paused", "yellow") if schedule.paused else Text("active", "green")
 
 
-def _state(run: Run) -> Text:
+def _state(run: RunView) -> Text:
     return Text("skipped" if run.skipped else run.state, "dim" if run.skipped else COLOURS.get(run.state, ""))
 
 

@@ -29,13 +29,13 @@ def duration_seconds(started_at: str | None, completed_at: str | None) -> float 
     return (microseconds(completed_at) - microseconds(started_at)) / MICROSECONDS
 
 
-def told_event(event: wire.Event) -> Event:
+def told_event(event: wire.EventView) -> Event:
     """An event of a server, as views take it: what they do not show is left out."""
     data = None if is_null(event.data) else event.data
     return Event(event.seq, event.event_type, event.node_id, event.index, microseconds(event.timestamp), data)
 
 
-def outcome_shape(job: wire.Job) -> dict[str, object]:
+def outcome_shape(job: wire.JobView) -> dict[str, object]:
     """What `windlass run --json` prints."""
     return {
         "job_id": job.job_id,
@@ -47,7 +47,7 @@ def outcome_shape(job: wire.Job) -> dict[str, object]:
     }
 
 
-def _brief(node: wire.Node) -> dict[str, object]:
+def _brief(node: wire.NodeView) -> dict[str, object]:
     brief: dict[str, object] = {"status": node.status, "attempt": node.attempt}
     if not is_null(node.error):
         brief["error"] = node.error

@@ -21,7 +21,7 @@ from windlass.cli.output.progress import (
     told_loop,
 )
 from windlass.cli.output.shapes import duration_seconds, is_null, told_event
-from windlass.wire import Event, Job, Log, Loop, Node, Task, WorkerSeen
+from windlass.wire import EventView, IterationView, JobView, LogView, LoopView, NodeView, WorkerView
 
 NODES_LISTED_MAX = 100
 RESULT_CHARS_MAX = 10_000
@@ -41,7 +41,7 @@ def print_json_line(document: object) -> None:
     click.echo(msgspec.json.encode(document))
 
 
-def print_jobs(jobs: Sequence[Job]) -> None:
+def print_jobs(jobs: Sequence[JobView]) -> None:
     """A line a job."""
     if not jobs:
         click.echo("no such jobs")
@@ -53,7 +53,7 @@ def print_jobs(jobs: Sequence[Job]) -> None:
     console().print(table)
 
 
-def print_job(job: Job) -> None:
+def print_job(job: JobView) -> None:
     """A job, its nodes and its result."""
     out = console()
     took = _took(job.started_at, job.completed_at)
@@ -81,7 +81,7 @@ def print_job(job: Job) -> None:
         click.echo(f"error: {told_error(job.error)}")
 
 
-def print_tasks(tasks: Sequence[Task]) -> None:
+def print_tasks(tasks: Sequence[IterationView]) -> None:
     """A line an iteration."""
     if not tasks:
         click.echo("no such tasks")
@@ -93,7 +93,7 @@ def print_tasks(tasks: Sequence[Task]) -> None:
     console().print(table)
 
 
-def _brought(task: Task) -> str:
+def _brought(task: IterationView) -> str:
     """What came of an iteration, in one short line."""
     if not is_null(task.error):
         return told_error(task.error)
@@ -104,7 +104,7 @@ def _brought(task: Task) -> str:
     return one_line(head, OUTPUT_CHARS_MAX)
 
 
-def print_events(events: Sequence[Event]) -> None:
+def print_events(events: Sequence[EventView]) -> None:
     """A timeline."""
     table = _table("seq", "time", "event", "node", "attempt", "")
     for event in events:
@@ -116,7 +116,7 @@ def print_events(events: Sequence[Event]) -> None:
     console().print(table)
 
 
-def print_log(line: Log, out: Console) -> None:
+def print_log(line: LogView, out: Console) -> None:
     """A line of a log; a long one is not folded, so that it can be searched."""
     attempt = f"#{line.attempt}" if line.attempt > 1 else ""
     text = Text.assemble(
@@ -128,7 +128,7 @@ def print_log(line: Log, out: Console) -> None:
     out.print(text, soft_wrap=True)
 
 
-def print_workers(workers: Sequence[WorkerSeen]) -> None:
+def print_workers(workers: Sequence[WorkerView]) -> None:
     """A line a worker."""
     if not workers:
         click.echo("no workers")
@@ -154,13 +154,13 @@ def when(instant: str, *, exact: bool = False) -> str:
     return f"{local:%H:%M:%S.%f}"[:-3] if exact else f"{local:%Y-%m-%d %H:%M:%S}"
 
 
-def _order(node: Node) -> tuple[bool, str]:
+def _order(node: NodeView) -> tuple[bool, str]:
     """As things happened; ISO instants sort as texts."""
     at = node.started_at or node.completed_at
     return at is None, at or ""
 
 
-def _urgency(node: Node) -> tuple[int, bool, str]:
+def _urgency(node: NodeView) -> tuple[int, bool, str]:
     """What went wrong first, then what is still to end: that is what one looks for in a long list."""
     rank = {"failed": 0, "running": 1, "waiting": 1, "dispatched": 1, "cancelled": 3, "completed": 4}
     return rank.get(node.status, 2), *_order(node)
@@ -177,7 +177,7 @@ def _status(status: str) -> Text:
     return Text(status, LOOKS[status][1])
 
 
-def _loop(loop: Loop | None) -> str:
+def _loop(loop: LoopView | None) -> str:
     if loop is None:
         return ""
     counts = LoopCounts(loop.total, loop.completed, loop.failed, loop.skipped, loop.cancelled)

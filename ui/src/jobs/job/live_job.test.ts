@@ -45,7 +45,7 @@ test("stored events are read page by page, and the stream goes on after them", a
   expect(live.connection).toBe("ended");
   expect(asked[1]).toContain("after=2");
   expect(asked[0]).toContain("limit=2500");
-  expect(asked[2]).toContain("/events/stream?context=false&items=false&after=3");
+  expect(asked[2]).toContain("/events/stream?context=false&iterations=false&after=3");
 });
 
 test("a server that is away for a moment is waited for, and nothing is lost or told twice", async () => {
@@ -81,7 +81,7 @@ test("the events of items take the place of the history once all of them are rea
   await live.run(new AbortController().signal);
   const asked = serving(page([1, 2, 3], "3"), page([4, 5, 6, 7], null));
   await live.readItems();
-  expect(asked[0]).toContain("items=true");
+  expect(asked[0]).toContain("iterations=true");
   expect(live.hasItems).toBe(true);
   expect(live.history.length).toBe(7);
 });

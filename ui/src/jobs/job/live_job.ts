@@ -129,11 +129,11 @@ export class LiveJob {
     this.batched.changed();
   }
 
-  private async *pages(after: number, items: boolean, signal?: AbortSignal): AsyncGenerator<Event[]> {
+  private async *pages(after: number, iterations: boolean, signal?: AbortSignal): AsyncGenerator<Event[]> {
     const path = at("jobs", this.jobId, "events");
     let next: string | null = String(after);
     while (next !== null) {
-      const query = { after: next, limit: PAGE_EVENTS, context: false, items };
+      const query = { after: next, limit: PAGE_EVENTS, context: false, iterations };
       const page: Page<Event> = await get<Page<Event>>(path, query, signal);
       yield page.items;
       next = page.next_cursor;
@@ -143,7 +143,7 @@ export class LiveJob {
   private async follow(signal: AbortSignal): Promise<void> {
     await follow<Event>(at("jobs", this.jobId, "events", "stream"), {
       after: this.history.latest.seq,
-      query: { context: false, items: this.hasItems },
+      query: { context: false, iterations: this.hasItems },
       signal,
       onMessages: (events) => this.take(events),
       onConnection: (connection) => {

@@ -87,7 +87,7 @@ function Items({ jobId, nodeId, isLive, attempt }: ItemsProps) {
   const tasks = useInfiniteQuery({
     queryKey: ["job", jobId, "tasks", nodeId, status, isLive, attempt],
     queryFn: ({ pageParam: cursor, signal }) =>
-      get<Page<Task>>(at("jobs", jobId, "nodes", nodeId, "tasks"), { status, cursor, limit: PAGE_SIZE }, signal),
+      get<Page<Task>>(at("jobs", jobId, "nodes", nodeId, "iterations"), { status, cursor, limit: PAGE_SIZE }, signal),
     initialPageParam: null as string | null,
     getNextPageParam: (page) => page.next_cursor,
     placeholderData: keepPreviousData,

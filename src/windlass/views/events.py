@@ -16,10 +16,9 @@ from windlass.core.plan import NodeKind, NodePlan, Plan
 from windlass.core.retries import retry_meta
 from windlass.core.sanitize import sanitized_json, truncated
 from windlass.ports.store import NodeBrief, Store, StoredJob
-from windlass.views.jobs import event_shape
+from windlass.views.jobs import event_view
 from windlass.views.loops import total_of
-from windlass.wire import Event as EventShape
-from windlass.wire import instant
+from windlass.wire import EventView, instant
 
 # A larger input is told by its size, without a look into it.
 INPUT_BYTES_MAX = 256 * 1024
@@ -58,7 +57,7 @@ _data = msgspec.json.Decoder(_Data)
 _meta = msgspec.json.Decoder(dict[str, Raw])
 
 
-class EventView:
+class EventRenderer:
     """Tells the events of one job, a page at a time. Whatever is common to many of them is made once a page."""
 
     def __init__(self, store: Store, plan: Plan, job: StoredJob, *, with_context: bool = True) -> None:
@@ -68,7 +67,7 @@ class EventView:
         self._with_context = with_context
         self._head = _head(job) if with_context else b""
 
-    async def told(self, events: Sequence[Event]) -> list[EventShape]:
+    async def render(self, events: Sequence[Event]) -> list[EventView]:
         """The events with their metadata and context."""
         nodes = {event.node_id for event in events if event.node_id is not None}
         numbers = {self._plan.index[node_id] for node_id in nodes if node_id in self._plan.index}
@@ -79,15 +78,15 @@ class EventView:
         page = _Page(self._plan, {brief.number: brief for brief in found}, steps, self._head)
         return [self._one(event, page) for event in events]
 
-    def _one(self, event: Event, page: "_Page") -> EventShape:
+    def _one(self, event: Event, page: "_Page") -> EventView:
         job_id = self._job.job_id
         number = None if event.node_id is None else self._plan.index.get(event.node_id)
         if number is None:
-            return event_shape(job_id, event, event.meta, event.context if self._with_context else None)
-        meta = told_meta(job_id, event, self._plan.nodes[number], page.total(number))
+            return event_view(job_id, event, event.meta, event.context if self._with_context else None)
+        meta = event_meta(job_id, event, self._plan.nodes[number], page.total(number))
         if not self._with_context:
-            return event_shape(job_id, event, meta, None)
-        return event_shape(job_id, event, meta, event.context or page.context(number, event.at))
+            return event_view(job_id, event, meta, None)
+        return event_view(job_id, event, meta, event.context or page.context(number, event.at))
 
 
 class _Page:
@@ -174,7 +173,7 @@ def data_type(head: str) -> str:
     return found or ("float" if any(character in head for character in ".eE") else "int")
 
 
-def told_meta(job_id: str, event: Event, node: NodePlan, total: int | None) -> Raw | None:
+def event_meta(job_id: str, event: Event, node: NodePlan, total: int | None) -> Raw | None:
     """An event's metadata: as stored, with what its data and its node tell."""
     kind = event.type
     loop = node.loop
@@ -215,18 +214,18 @@ def _add_failure(event: Event, stored: Mapping[str, Raw], added: dict[str, Any])
 
 
 def _add_iterator(job_id: str, event: Event, data: Raw, added: dict[str, Any]) -> None:
-    told = _data.decode(data)
+    render = _data.decode(data)
     if event.type == "iterator_started":
         added["iterator"] = {
             "parent_execution_id": job_id,
-            "total_iterations": told.total_iterations,
-            "iterator_name": told.iterator_name,
-            "mode": told.mode,
+            "total_iterations": render.total_iterations,
+            "iterator_name": render.iterator_name,
+            "mode": render.mode,
         }
     else:
-        added["total_iterations"] = told.total_iterations
-        added["completed_iterations"] = told.successful
-        added["success_rate"] = told.success_rate
+        added["total_iterations"] = render.total_iterations
+        added["completed_iterations"] = render.successful
+        added["success_rate"] = render.success_rate
         added["completed_at"] = instant(event.at)
 
 
