@@ -93,7 +93,7 @@ class Load:
         """Store the workflows."""
         async with Client(self._url) as client:
             for name, nodes in DOCUMENTS.items():
-                await client.deploy(msgspec.json.encode({"workflow_id": name, "nodes": nodes}), format="json")
+                await client.workflows.deploy(msgspec.json.encode({"workflow_id": name, "nodes": nodes}), format="json")
 
     def stop(self) -> None:
         """Offer no more; what was begun is brought to its answer."""
@@ -129,7 +129,7 @@ class Load:
         try:
             while jobs:
                 try:
-                    answer = await client.submit_batch(jobs)
+                    answer = await client.jobs.submit_batch(jobs)
                 except (ServerUnreachable, StoreUnavailable) as error:
                     self.counts[f"submits repeated after {type(error).__name__}"] += 1
                     await asyncio.sleep(pause * self._chance.uniform(0.5, 1.0))
@@ -165,13 +165,13 @@ class Load:
             job_id, name = self._chance.choice(choices)
             try:
                 if name == FAILING:
-                    await client.retry(job_id)
+                    await client.jobs.retry(job_id)
                     self.counts["retries by people"] += 1
                 elif name == SLOW or self._chance.random() < 0.3:
-                    await client.cancel(job_id)
+                    await client.jobs.cancel(job_id)
                     self.counts["cancels by people"] += 1
                 else:
-                    job = await client.job(job_id)
+                    job = await client.jobs.get(job_id)
                     self.counts["looks"] += 1
                     assert job.job_id == job_id
             except RequestRefused:

@@ -60,7 +60,7 @@ async def client(tmp_path: Path) -> AsyncIterator[Client]:
 
 @pytest.fixture
 async def job_id(client: Client) -> str:
-    return (await client.submit("story", {"count": ITEMS, "api_token": "t0ken"})).job_id
+    return (await client.jobs.submit("story", {"count": ITEMS, "api_token": "t0ken"})).job_id
 
 
 def index_counts(events: list[EventView], event_type: str) -> list[int]:
@@ -70,7 +70,7 @@ def index_counts(events: list[EventView], event_type: str) -> list[int]:
 
 
 async def test_every_page_of_every_item_is_told_as_it_happens(client: Client, job_id: str) -> None:
-    events = [event async for event in client.watch(job_id)]
+    events = [event async for event in client.jobs.watch(job_id)]
 
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
     tries = [PAGES + (index % 10 == 0) for index in range(ITEMS)]
@@ -82,9 +82,9 @@ async def test_every_page_of_every_item_is_told_as_it_happens(client: Client, jo
 
 
 async def test_what_is_told_live_and_what_is_read_afterwards_is_the_same(client: Client, job_id: str) -> None:
-    live = [event async for event in client.watch(job_id)]
+    live = [event async for event in client.jobs.watch(job_id)]
 
-    stored = [event async for event in client.events(job_id)]
+    stored = [event async for event in client.jobs.events(job_id)]
 
     assert [msgspec.structs.replace(event, context=msgspec.Raw()) for event in stored] == [
         msgspec.structs.replace(event, context=msgspec.Raw()) for event in live
@@ -94,9 +94,9 @@ async def test_what_is_told_live_and_what_is_read_afterwards_is_the_same(client:
 
 
 async def test_attempts_of_an_item_are_linked_to_its_first(client: Client, job_id: str) -> None:
-    await client.wait(job_id)
+    await client.jobs.wait(job_id)
 
-    of_item = [event async for event in client.events(job_id) if event.index == 10]
+    of_item = [event async for event in client.jobs.events(job_id) if event.index == 10]
 
     first = next(event for event in of_item if event.event_type == "iteration_started")
     later = [event for event in of_item if event.event_type == "iteration_started"][1:]
@@ -109,11 +109,11 @@ async def test_attempts_of_an_item_are_linked_to_its_first(client: Client, job_i
 
 
 async def test_tasks_and_outputs_are_complete_and_in_order(client: Client, job_id: str) -> None:
-    job = await client.wait(job_id)
+    job = await client.jobs.wait(job_id)
 
-    tasks = [task async for task in client.iterations(job_id, "stock")]
-    whole = msgspec.json.decode(await client.output(job_id, "stock"))
-    one = msgspec.json.decode(await client.output(job_id, "stock", index=12))
+    tasks = [task async for task in client.jobs.iterations(job_id, "stock")]
+    whole = msgspec.json.decode(await client.jobs.output(job_id, "stock"))
+    one = msgspec.json.decode(await client.jobs.output(job_id, "stock", index=12))
 
     assert job.status == "completed"
     expected = [[f"{index}.{page}" for page in range(1, PAGES + 1)] for index in range(ITEMS)]
@@ -123,29 +123,31 @@ async def test_tasks_and_outputs_are_complete_and_in_order(client: Client, job_i
 
 
 async def test_tasks_can_be_asked_for_by_status(client: Client, job_id: str) -> None:
-    await client.wait(job_id)
+    await client.jobs.wait(job_id)
 
-    assert [task.index async for task in client.iterations(job_id, "stock", status="completed")] == list(range(ITEMS))
-    assert [task async for task in client.iterations(job_id, "stock", status="failed")] == []
+    assert [task.index async for task in client.jobs.iterations(job_id, "stock", status="completed")] == list(
+        range(ITEMS)
+    )
+    assert [task async for task in client.jobs.iterations(job_id, "stock", status="failed")] == []
 
 
 async def test_a_missing_output_is_not_found(client: Client, job_id: str) -> None:
-    await client.wait(job_id)
+    await client.jobs.wait(job_id)
 
     with pytest.raises(NotFound, match=r"stock\[40\]"):
-        await client.output(job_id, "stock", index=ITEMS)
+        await client.jobs.output(job_id, "stock", index=ITEMS)
 
 
 async def test_lines_of_one_item_can_be_read(client: Client, job_id: str) -> None:
-    await client.wait(job_id)
+    await client.jobs.wait(job_id)
 
-    lines = [line.message async for line in client.follow_logs(job_id, node="stock", index=7)]
+    lines = [line.message async for line in client.jobs.follow_logs(job_id, node="stock", index=7)]
 
     assert lines == [f"page {page} of 7" for page in range(1, PAGES + 1)]
 
 
 async def test_the_job_is_shown_with_its_loop(client: Client, job_id: str) -> None:
-    job = await client.wait(job_id)
+    job = await client.jobs.wait(job_id)
 
     loops = {node.node_id: node.loop for node in job.nodes or []}
 

@@ -86,7 +86,7 @@ async def server(tmp_path: Path) -> AsyncIterator[Running]:
 async def client(server: Running) -> AsyncIterator[Client]:
     async with Client(server.url) as client:
         for document in (ECHO, GATED, FAILING):
-            await client.deploy(document)
+            await client.workflows.deploy(document)
         yield client
 
 

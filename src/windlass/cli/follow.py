@@ -16,20 +16,20 @@ from windlass.spec.compile import compile_plan, definition_from_json
 async def follow_to_end(client: Client, job_id: str, *, as_json: bool) -> int:
     """Show the job until it has ended, then its result; the exit code."""
     if not as_json:
-        job = await client.job(job_id)
+        job = await client.jobs.get(job_id)
         progress = Progress(await _plan(client, job.workflow_id, job.version), job_id)
         with viewing(progress) as view:
             await follow(_told(client, job_id), view)
-    return print_outcome(await with_outputs(client, await client.wait(job_id)), as_json=as_json)
+    return print_outcome(await with_outputs(client, await client.jobs.wait(job_id)), as_json=as_json)
 
 
 async def _plan(client: Client, workflow_id: str, version: int) -> Plan:
     if workflow_id == WEBHOOK_WORKFLOW:
         return webhook_plan(version)
-    workflow = await client.workflow(workflow_id, version)
+    workflow = await client.workflows.get(workflow_id, version)
     return compile_plan(definition_from_json(workflow.definition), version)
 
 
 async def _told(client: Client, job_id: str) -> AsyncIterator[Event]:
-    async for event in client.watch(job_id, context=False):
+    async for event in client.jobs.watch(job_id, context=False):
         yield told_event(event)

@@ -138,7 +138,7 @@ class ServerSource:
         cursor = wanted.cursor
         while len(found) < wanted.limit:
             limit = min(SERVER_PAGE, wanted.limit - len(found))
-            page = await self._client.jobs_page(
+            page = await self._client.jobs.page(
                 workflow_id=wanted.workflow_id, status=wanted.status, limit=limit, cursor=cursor
             )
             found.extend(page.items)
@@ -149,20 +149,20 @@ class ServerSource:
 
     async def job(self, job_id: str) -> JobView:
         """A job with its nodes and outputs."""
-        job = await self._client.job(job_id)
-        return await with_outputs(self._client, structs.replace(job, nodes=await self._client.nodes(job_id)))
+        job = await self._client.jobs.get(job_id)
+        return await with_outputs(self._client, structs.replace(job, nodes=await self._client.jobs.nodes(job_id)))
 
     def tasks(self, job_id: str, node_id: str, status: str | None) -> AsyncIterator[IterationView]:
         """The iterations of a loop."""
-        return self._client.iterations(job_id, node_id, status=status)
+        return self._client.jobs.iterations(job_id, node_id, status=status)
 
     def events(self, job_id: str, after: int, *, context: bool) -> AsyncIterator[EventView]:
         """Events in order."""
-        return self._client.events(job_id, after=after, context=context)
+        return self._client.jobs.events(job_id, after=after, context=context)
 
     def logs(self, job_id: str, wanted: WantedLines) -> AsyncIterator[LogView]:
         """Lines in order."""
-        return self._client.logs(job_id, node=wanted.node, attempt=wanted.attempt, index=wanted.index)
+        return self._client.jobs.logs(job_id, node=wanted.node, attempt=wanted.attempt, index=wanted.index)
 
 
 class _Marker(Struct, frozen=True):
@@ -183,7 +183,7 @@ async def with_outputs(client: Client, job: JobView) -> JobView:
         left -= size
         if left < 0:
             break
-        fetched[node_id] = Raw(await client.output(job.job_id, node_id))
+        fetched[node_id] = Raw(await client.jobs.output(job.job_id, node_id))
     if not fetched:
         return job
     shown = [structs.replace(node, output=fetched.get(node_id, node.output)) for node_id, node in nodes.items()]

@@ -127,11 +127,11 @@ class ServerRuns:
 
     async def schedule(self, workflow_id: str) -> ScheduleView:
         """A schedule."""
-        return await self._client.schedules.show(workflow_id)
+        return await self._client.schedules.get(workflow_id)
 
     async def next(self, workflow_id: str, count: int) -> NextSlotsView:
         """The slots to come."""
-        return await self._client.schedules.next(workflow_id, count)
+        return await self._client.schedules.next_slots(workflow_id, count)
 
     async def runs(self, wanted: Wanted) -> Page[RunView]:
         """A page of runs."""
@@ -145,7 +145,7 @@ class ServerRuns:
 
     async def run(self, run_id: str) -> RunView:
         """A run."""
-        return await self._client.runs.show(run_id)
+        return await self._client.runs.get(run_id)
 
     async def deliveries(self, wanted: Wanted) -> Page[DeliveryView]:
         """A page of deliveries."""

@@ -9,7 +9,7 @@ import msgspec
 from windlass.cli.documents import report
 from windlass.cli.output.tables import print_json
 from windlass.cli.server_address import SERVER, ask
-from windlass.client import Client, Deployed
+from windlass.client import Client, DeployedWorkflow
 from windlass.core.errors import DefinitionInvalid, Problem
 
 UNUSABLE = 2
@@ -27,14 +27,14 @@ def command(files: tuple[Path, ...], server: str | None, as_json: bool) -> int:
 
     documents = {file: file.read_bytes() for file in files}
 
-    async def deploy(client: Client) -> dict[str, Deployed | list[Problem]]:
+    async def deploy(client: Client) -> dict[str, DeployedWorkflow | list[Problem]]:
         return {str(file): await _deployed(client, file, content) for file, content in documents.items()}
 
     outcomes = ask(server, deploy)
     if as_json:
         print_json({file: _shape(outcome) for file, outcome in outcomes.items()})
     for file, outcome in outcomes.items():
-        if not isinstance(outcome, Deployed):
+        if not isinstance(outcome, DeployedWorkflow):
             report(Path(file), outcome)
             continue
         workflow = outcome.workflow
@@ -42,19 +42,19 @@ def command(files: tuple[Path, ...], server: str | None, as_json: bool) -> int:
         if not as_json:
             kind = "deployed" if outcome.is_new else "unchanged"
             click.echo(f"{file}: {kind}: {workflow.workflow_id} version {workflow.version}")
-    return 0 if all(isinstance(outcome, Deployed) for outcome in outcomes.values()) else UNUSABLE
+    return 0 if all(isinstance(outcome, DeployedWorkflow) for outcome in outcomes.values()) else UNUSABLE
 
 
-async def _deployed(client: Client, file: Path, content: bytes) -> Deployed | list[Problem]:
+async def _deployed(client: Client, file: Path, content: bytes) -> DeployedWorkflow | list[Problem]:
     format: Literal["json", "yaml"] = "json" if file.suffix == ".json" else "yaml"
     try:
-        return await client.deploy(content, format=format)
+        return await client.workflows.deploy(content, format=format)
     except DefinitionInvalid as refused:
         return list(refused.problems)
 
 
-def _shape(outcome: Deployed | list[Problem]) -> dict[str, object]:
-    if not isinstance(outcome, Deployed):
+def _shape(outcome: DeployedWorkflow | list[Problem]) -> dict[str, object]:
+    if not isinstance(outcome, DeployedWorkflow):
         return {"deployed": False, "problems": outcome}
     workflow = outcome.workflow
     return {

@@ -91,7 +91,7 @@ async def _run_one(url: str, workflow_id: str) -> None:
     click.echo(f"$ windlass trigger {workflow_id} --wait")
     async with Client(url) as client:
         try:
-            await follow_to_end(client, (await client.submit(workflow_id)).job_id, as_json=False)
+            await follow_to_end(client, (await client.jobs.submit(workflow_id)).job_id, as_json=False)
         except WindlassError as error:
             click.echo(f"error: {error}", err=True)
 

@@ -199,7 +199,7 @@ def show_logs(
 @click.option("--reason", metavar="TEXT", help="Why; it is kept with the job.")
 def cancel_job(job_id: str, server: str | None, as_json: bool, reason: str | None) -> int:
     """Stop a job. One that has ended stays as it is."""
-    return _told(ask(server, lambda client: client.cancel(job_id, reason)), as_json)
+    return _told(ask(server, lambda client: client.jobs.cancel(job_id, reason)), as_json)
 
 
 @command.command("retry")
@@ -212,7 +212,7 @@ def retry_job(job_id: str, server: str | None, as_json: bool, from_node: str | N
     """Run again what failed or was cancelled in a job; what completed keeps its output."""
 
     async def retry(client: Client) -> int:
-        job = await client.retry(job_id, from_node=from_node)
+        job = await client.jobs.retry(job_id, from_node=from_node)
         return await follow_to_end(client, job_id, as_json=as_json) if wait else _told(job, as_json)
 
     return ask_until_stopped(server, retry)
@@ -227,7 +227,7 @@ def rerun_job(job_id: str, server: str | None, as_json: bool, wait: bool) -> int
     """Start a new job of the same version with the same input."""
 
     async def rerun(client: Client) -> int:
-        new = await client.rerun(job_id)
+        new = await client.jobs.rerun(job_id)
         if wait:
             return await follow_to_end(client, new.job_id, as_json=as_json)
         if as_json:
@@ -250,9 +250,9 @@ def watch_job(job_id: str | None, server: str | None, as_json: bool) -> int:
         wanted = job_id or await _newest(client)
         if not as_json:
             return await follow_to_end(client, wanted, as_json=False)
-        async for event in client.watch(wanted):
+        async for event in client.jobs.watch(wanted):
             print_json_line(event)
-        return 0 if (await client.job(wanted)).status == "completed" else 1
+        return 0 if (await client.jobs.get(wanted)).status == "completed" else 1
 
     return ask_until_stopped(server, watch)
 
@@ -284,7 +284,7 @@ async def _job_id(source: Source, job_id: str | None) -> str:
 
 
 async def _newest(client: Client) -> str:
-    page = await client.jobs_page(limit=1)
+    page = await client.jobs.page(limit=1)
     if not page.items:
         raise JobNotFound(f"{client.url} has no job yet: `windlass trigger WORKFLOW` makes one")
     return page.items[0].job_id
@@ -292,7 +292,7 @@ async def _newest(client: Client) -> str:
 
 async def _tail(client: Client, job_id: str | None, wanted: WantedLines, as_json: bool) -> int:
     out = console()
-    async for line in client.follow_logs(
+    async for line in client.jobs.follow_logs(
         job_id or await _newest(client), node=wanted.node, attempt=wanted.attempt, index=wanted.index
     ):
         if as_json:

@@ -51,7 +51,7 @@ def command(
     async def start(client: Client) -> int:
         given = read_input(input_file, pairs)
         wanted = int(version) if version is not None and version.isdigit() else version
-        job = await client.submit(workflow_id, given, version=wanted, idempotency_key=key, priority=priority)
+        job = await client.jobs.submit(workflow_id, given, version=wanted, idempotency_key=key, priority=priority)
         accepted.append(job)
         if wait:
             return await follow_to_end(client, job.job_id, as_json=as_json)

@@ -12,7 +12,7 @@ from windlass.wire import Page
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(server: str | None, as_json: bool) -> int:
     """List the workers of a server: what they serve, how much they run, and when they were last heard of."""
-    workers = ask(server, lambda client: client.workers())
+    workers = ask(server, lambda client: client.workers.list())
     if as_json:
         print_json(Page(workers))
     else:
