@@ -240,7 +240,7 @@ async def open_embedded(settings: Settings, *, only_new_jobs: bool = False) -> A
 @asynccontextmanager
 async def open_server(settings: Settings, roles: Roles = ALL_ROLES) -> AsyncGenerator[Server]:
     """The API, with an engine and a worker behind it as far as the roles say; on SQLite always both."""
-    # FastAPI takes a third of a second to import, which no other command needs to wait for.
+    # Imported here, because only commands that serve need it.
     from windlass.api.app import create_app
     from windlass.api.state import LOOPBACK_HOSTS, ApiState
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from tests.api.harness import API, System
-from windlass.api import stream
-from windlass.api.routes import events
+from windlass.api.routes import events, streams
 from windlass.core.changes import Event
 from windlass.ports.overview import NodeEvents
 
@@ -73,8 +72,8 @@ async def test_a_page_of_nothing_but_iterations_does_not_end_the_list(
     looped: tuple[System, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     system, job_id = looped
-    monkeypatch.setattr(events, "LOOKED_AT_MAX", 10)
-    monkeypatch.setattr(events, "LOOKS_MAX", 2)
+    monkeypatch.setattr(events, "SCANNED_MAX", 10)
+    monkeypatch.setattr(events, "SCANS_MAX", 2)
     first = next(event["seq"] for event in (await page(system, job_id))["items"] if event["index"] is not None)
 
     shown = await page(system, job_id, iterations="false", after=first)
@@ -110,7 +109,7 @@ async def test_a_reader_that_comes_again_goes_on_behind_the_iterations(looped: t
             return NodeEvents([], job.seq)
 
     state = system.state
-    body = b"".join([chunk async for chunk in stream.node_events(_with(state, Untold()), job, 5)])
+    body = b"".join([chunk async for chunk in streams.node_events(_with(state, Untold()), job, 5)])
 
     assert body == b"id: %d\n\n" % job.seq
     again = await system.client.get(f"{API}/jobs/{job_id}/events/stream?iterations=false&after={job.seq}")
@@ -121,7 +120,7 @@ async def test_iterations_are_not_looked_at_more_often_than_now_and_then(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks = 0
-    monkeypatch.setattr(stream, "ITERATIONS_SECONDS", 0.05)
+    monkeypatch.setattr(streams, "ITERATIONS_SECONDS", 0.05)
 
     class Busy:
         """A store of a loop that says something about an item whenever it is asked, and ends at last."""
@@ -138,13 +137,13 @@ async def test_iterations_are_not_looked_at_more_often_than_now_and_then(
     async with System.running(tmp_path, worker=False) as system:
         await system.deploy()
         job = await system.store.job(await system.submit())
-        source = stream.node_events(_with(system.state, Busy()), job, 0)
+        source = streams.node_events(_with(system.state, Busy()), job, 0)
         began = asyncio.get_running_loop().time()
         chunks = [await anext(source) for _ in range(4)]
         await source.aclose()
 
         assert [chunk[:9] for chunk in chunks] == [b"id: 1000\n", b"id: 2000\n", b"id: 3000\n", b"id: 3001\n"]
-        assert asyncio.get_running_loop().time() - began > 3 * stream.ITERATIONS_SECONDS
+        assert asyncio.get_running_loop().time() - began > 3 * streams.ITERATIONS_SECONDS
 
 
 def _with(state: Any, overview: Any) -> Any:

@@ -9,13 +9,13 @@ from windlass.ports.overview import JobBrief, NodeSpan
 from windlass.spec import compile_plan, read_definition
 from windlass.views.statistics import (
     BUCKETS_MAX,
-    Path,
-    buckets_of,
+    CriticalPath,
+    activity_buckets,
+    bucket_seconds,
     critical_path,
-    durations_of,
+    duration_percentiles,
     median_job,
     node_statistics,
-    step_for,
 )
 from windlass.wire import DurationsView
 
@@ -61,7 +61,7 @@ def span(
 
 
 def test_nothing_has_no_durations() -> None:
-    assert durations_of([]) is None
+    assert duration_percentiles([]) is None
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_nothing_has_no_durations() -> None:
     ],
 )
 def test_durations_are_among_those_that_were_measured(given: Sequence[float], expected: DurationsView) -> None:
-    assert durations_of(given) == expected
+    assert duration_percentiles(given) == expected
 
 
 def test_the_median_job_is_the_one_in_the_middle_of_those_that_completed() -> None:
@@ -106,7 +106,7 @@ def test_a_job_that_ended_early_has_the_path_to_what_ended_last() -> None:
 
 
 def test_nothing_that_ran_has_no_critical_path() -> None:
-    assert critical_path(plan(), [], T0) == Path([], {})
+    assert critical_path(plan(), [], T0) == CriticalPath([], {})
 
 
 def test_a_path_without_time_shares_nothing() -> None:
@@ -122,7 +122,7 @@ def test_nodes_tell_how_they_did_in_the_order_of_the_plan() -> None:
         span("start", None, 0), span("right", None, 2, "skipped"),
     ]  # fmt: skip
 
-    found = node_statistics(plan(), spans, Path(["first", "left"], {"first": 0.25, "left": 0.75}))
+    found = node_statistics(plan(), spans, CriticalPath(["first", "left"], {"first": 0.25, "left": 0.75}))
 
     assert [(one.node_id, one.runs, one.failed, one.retried, one.share_of_critical_path) for one in found] == [
         ("first", 2, 1, 0, 0.25),
@@ -138,7 +138,7 @@ def test_nodes_tell_how_they_did_in_the_order_of_the_plan() -> None:
 
 
 def test_nodes_that_only_an_earlier_version_had_come_last() -> None:
-    found = node_statistics(plan(), [span("before", 0, 2), span("begin", None, 0)], Path([], {}))
+    found = node_statistics(plan(), [span("before", 0, 2), span("begin", None, 0)], CriticalPath([], {}))
 
     assert [one.node_id for one in found][-2:] == ["join", "before"]
 
@@ -148,7 +148,7 @@ def test_nodes_that_only_an_earlier_version_had_come_last() -> None:
 
 @pytest.mark.parametrize(("minutes", "step"), [(1, 1), (2, 1), (3, 2), (60, 30), (61, 60), (1_440, 720)])
 def test_a_chart_has_as_many_steps_as_it_may(minutes: int, step: int) -> None:
-    assert step_for(minutes * 60) == step
+    assert bucket_seconds(minutes * 60) == step
     assert minutes * 60 <= step * BUCKETS_MAX
 
 
@@ -162,7 +162,7 @@ def test_what_came_and_what_ended_is_counted_in_its_own_step() -> None:
         JobBrief("later", "w", 1, "completed", T0, T0, T0 + 30 * SECOND),
     ]
 
-    first, second, third = buckets_of(jobs, T0, 10, 3)
+    first, second, third = activity_buckets(jobs, T0, 10, 3)
 
     assert (first.at, second.at) == ("2023-11-14T22:13:20.000000Z", "2023-11-14T22:13:30.000000Z")
     assert (first.submitted, first.completed, first.p50_seconds, first.p95_seconds) == (3, 1, 1.0, 1.0)
@@ -172,7 +172,7 @@ def test_what_came_and_what_ended_is_counted_in_its_own_step() -> None:
 
 
 def test_steps_in_which_nothing_happened_are_there_too() -> None:
-    found = buckets_of([], T0, 5, 12)
+    found = activity_buckets([], T0, 5, 12)
 
     assert len(found) == 12
     assert {(one.submitted, one.completed, one.p50_seconds) for one in found} == {(0, 0, None)}

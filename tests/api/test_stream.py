@@ -9,8 +9,9 @@ import httpx2
 import pytest
 
 from tests.api.harness import API, System, listening
-from windlass.api import stream
-from windlass.api.state import Slots
+from windlass.api import event_stream
+from windlass.api.routes import streams
+from windlass.api.state import ConcurrencyLimit
 
 
 class Read:
@@ -111,15 +112,15 @@ async def test_events_come_as_they_happen_and_the_stream_ends_with_the_job(tmp_p
 
 
 async def test_a_silent_stream_says_that_it_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream, "HEARTBEAT_SECONDS", 0.01)
+    monkeypatch.setattr(streams, "HEARTBEAT_SECONDS", 0.01)
     async with System.running(tmp_path, worker=False) as system:
         await system.deploy()
         job_id = await system.submit()
         await system.dispatched(job_id, "first")
         job = await system.store.job(job_id)
-        source = stream.job_events(system.state, job, 1_000)
+        source = streams.job_events(system.state, job, 1_000)
 
-        assert await asyncio.wait_for(anext(source), 10.0) == stream.HEARTBEAT
+        assert await asyncio.wait_for(anext(source), 10.0) == event_stream.HEARTBEAT
         await source.aclose()
 
 
@@ -136,7 +137,7 @@ async def test_streams_end_when_the_server_is_to_stop(tmp_path: Path) -> None:
 
 
 async def test_there_is_a_bound_of_streams(tmp_path: Path) -> None:
-    async with System.running(tmp_path, streams=Slots(0, "streams")) as system:
+    async with System.running(tmp_path, streams=ConcurrencyLimit(0, "streams")) as system:
         job_id = await ended_job(system)
 
         response = await system.client.get(f"{API}/jobs/{job_id}/events/stream")
@@ -148,7 +149,7 @@ async def test_there_is_a_bound_of_streams(tmp_path: Path) -> None:
 async def test_a_reader_that_takes_nothing_holds_nobody_up_and_loses_its_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream, "SEND_SECONDS_MAX", 0.05)
+    monkeypatch.setattr(event_stream, "SEND_SECONDS_MAX", 0.05)
     async with System.running(tmp_path) as system:
         job_id = await ended_job(system)
         job = await system.store.job(job_id)
@@ -163,20 +164,20 @@ async def test_a_reader_that_takes_nothing_holds_nobody_up_and_loses_its_place(
         async def receive() -> Any:
             await never.wait()
 
-        response = stream.EventStream(system.state, stream.job_events(system.state, job, 0))
+        response = event_stream.EventStream(system.state, streams.job_events(system.state, job, 0))
         await asyncio.wait_for(response({"type": "http"}, receive, send), 10.0)
 
     assert sent[-1] == {"type": "http.response.body", "body": b"", "more_body": False}
-    with system.state.streams.held():
+    with system.state.streams.acquire():
         pass
 
 
 async def test_a_reader_that_is_gone_gives_its_place_back(tmp_path: Path) -> None:
-    async with System.running(tmp_path, worker=False, streams=Slots(1, "streams")) as system:
+    async with System.running(tmp_path, worker=False, streams=ConcurrencyLimit(1, "streams")) as system:
         await system.deploy()
         job_id = await system.submit()
         job = await system.store.job(job_id)
-        response = stream.EventStream(system.state, stream.job_events(system.state, job, 0))
+        response = event_stream.EventStream(system.state, streams.job_events(system.state, job, 0))
 
         async def send(message: Any) -> None:
             pass
@@ -186,7 +187,7 @@ async def test_a_reader_that_is_gone_gives_its_place_back(tmp_path: Path) -> Non
 
         await asyncio.wait_for(response({"type": "http"}, receive, send), 10.0)
 
-        with system.state.streams.held():
+        with system.state.streams.acquire():
             pass
 
 
@@ -202,7 +203,7 @@ async def test_a_wrong_last_event_id_is_refused(system: System, client: httpx2.A
 async def test_line_ends_within_json_do_not_end_an_event() -> None:
     from msgspec import Raw
 
-    text = stream.message(7, "node_completed", {"output": Raw(b'{\n"a":\r\n1}')}).decode()
+    text = event_stream.format_event(7, "node_completed", {"output": Raw(b'{\n"a":\r\n1}')}).decode()
 
     assert text == 'id: 7\nevent: node_completed\ndata: {"output":{ "a":  1}}\n\n'
 

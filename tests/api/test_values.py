@@ -131,7 +131,7 @@ def told(values: list[Raw]) -> list[object]:
 async def test_many_values_share_one_bound_and_small_ones_come_first() -> None:
     values = [raw("x" * 60), raw("y" * 50), raw([1]), None]
 
-    found = await OutputReader(MemoryArtifacts(), 100, 80).shown(values)
+    found = await OutputReader(MemoryArtifacts(), 100, 80).read(values)
 
     assert told(found) == [{"_truncated": True, "_size": 62}, "y" * 50, [1], None]
 
@@ -139,8 +139,8 @@ async def test_many_values_share_one_bound_and_small_ones_come_first() -> None:
 async def test_the_bound_holds_over_several_reads() -> None:
     wanted = OutputReader(MemoryArtifacts(), 100, 100)
 
-    first = await wanted.shown([raw("x" * 60)])
-    second = await wanted.shown([raw("y" * 60), raw(1)])
+    first = await wanted.read([raw("x" * 60)])
+    second = await wanted.read([raw("y" * 60), raw(1)])
 
     assert told(first + second) == ["x" * 60, {"_truncated": True, "_size": 62}, 1]
 
@@ -149,7 +149,7 @@ async def test_a_store_that_is_away_is_asked_in_vain_only_once() -> None:
     away = Away()
     values = [reference(f"job/{number}", 10) for number in range(20)]
 
-    found = await OutputReader(away).shown([*values, raw("small")])
+    found = await OutputReader(away).read([*values, raw("small")])
 
     assert told(found) == [{"_truncated": True, "_size": 10, "_unavailable": True}] * 20 + ["small"]
     assert away.asked <= outputs.FETCHES_AT_ONCE_MAX

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.api.harness import API, System
-from windlass.api.routes.workers import task_of
+from windlass.api.routes.workers import worker_task_view
 from windlass.ports.broker import HeldTask
 from windlass.wire import WorkerTaskView
 
@@ -76,4 +76,4 @@ async def test_there_are_no_queues_when_nothing_is_to_be_done(idle: System) -> N
     ],
 )
 def test_the_id_of_a_task_tells_where_it_belongs(task_id: str, place: tuple[str, str, int | None, int]) -> None:
-    assert task_of(HeldTask(0, task_id)) == WorkerTaskView(*place, since="1970-01-01T00:00:00.000000Z")
+    assert worker_task_view(HeldTask(0, task_id)) == WorkerTaskView(*place, since="1970-01-01T00:00:00.000000Z")

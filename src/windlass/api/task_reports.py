@@ -1,4 +1,4 @@
-"""Reads what HTTP workers say about attempts: which one is meant, how it ended, and whether that can be stored."""
+"""Parsing of reports of HTTP workers: the attempt, its outcome, and the JSON to store."""
 
 import math
 import re
@@ -7,8 +7,8 @@ from typing import cast
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from windlass.api.problems import Refusal, invalid
-from windlass.api.requests import seconds_of, shown
+from windlass.api.problems import HttpProblem, invalid
+from windlass.api.requests import parse_duration, quoted
 from windlass.core.messages import Failed, Succeeded, TaskError
 from windlass.core.sanitize import sanitized_context
 from windlass.core.templates.json_values import DEPTH_MAX
@@ -26,26 +26,26 @@ _INTEGER_MIN, _INTEGER_MAX = -(2**63), 2**64 - 1
 
 
 def attempt_of(body: TaskResultRequest) -> tuple[int | None, int]:
-    """The index, if there is one, and the attempt that a task id names; Refusal when it names another task."""
+    """Return the index, if any, and the attempt in a task id; HttpProblem if the ids do not match."""
     prefix = f"{body.job_id}_{body.node_id}"
     match = _SUFFIX.fullmatch(body.task_id, len(prefix)) if body.task_id.startswith(prefix) else None
     if match is None:
         raise invalid(
             "task_id",
-            f"{shown(body.task_id)} is no task of node {body.node_id} in job {body.job_id}",
-            "send task_id, job_id and node_id as they were claimed",
+            f"not a task of node {body.node_id} in job {body.job_id}: {quoted(body.task_id)}",
+            "send task_id, job_id and node_id of the claimed task",
         )
     index = None if match[1] is None else int(match[1])
     attempt = int(match[2])
     if body.attempt is not None and body.attempt != attempt:
-        raise invalid("attempt", f"{body.attempt} is not the attempt of {body.task_id}", "leave it out")
+        raise invalid("attempt", f"not the attempt of {body.task_id}: {body.attempt}", "omit it")
     if body.index is not None and body.index != (index or 0):
-        raise invalid("index", f"{body.index} is not the index of {body.task_id}", "leave it out")
+        raise invalid("index", f"not the index of {body.task_id}: {body.index}", "omit it")
     return index, attempt
 
 
 def outcome_of(body: TaskResultRequest) -> Succeeded | Failed:
-    """How the attempt ended, as the engine is told; Refusal for what cannot be stored."""
+    """Return the outcome of a result; HttpProblem if it cannot be stored."""
     meta = _meta(body.meta)
     if body.status == "failed":
         return Failed(error_of(body.error), meta)
@@ -53,9 +53,9 @@ def outcome_of(body: TaskResultRequest) -> Succeeded | Failed:
 
 
 def error_of(given: TaskErrorRequest | str | None) -> TaskError:
-    """An error as told by a worker, its texts cut to what is kept."""
+    """Return the error of a report with shortened texts."""
     if given is None:
-        return TaskError(UNNAMED_ERROR, "the worker gave no reason")
+        return TaskError(UNNAMED_ERROR, "no reason given by the worker")
     if isinstance(given, str):
         return TaskError(UNNAMED_ERROR, _cut(given, MESSAGE_CHARS_MAX))
     return TaskError(
@@ -69,25 +69,25 @@ def error_of(given: TaskErrorRequest | str | None) -> TaskError:
 
 
 def context_of(given: Raw | UnsetType) -> Raw | None:
-    """What a worker says about the state of things, as it is stored; Refusal for what is no object."""
+    """Return the context of an event without credentials; HttpProblem if it is not an object."""
     context = NULL if given is UNSET else json_of(given, "context")
     if context == NULL:
         return None
     if not bytes(context).startswith(b"{"):
-        raise invalid("context", "it is no object", "send an object, or leave it out")
+        raise invalid("context", "not an object", "send an object, or omit it")
     return sanitized_context(context)
 
 
 def json_of(value: Raw, path: str) -> Raw:
-    """A value that was checked through and through, encoded anew; Refusal names what is wrong with it."""
+    """Return a value that can be stored, encoded again; HttpProblem if it cannot."""
     try:
         decoded: object = msgspec.json.decode(value)
     except RecursionError:
         raise _too_deep(path) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise invalid(path, f"this is no JSON that can be stored: {error}") from None
+        raise invalid(path, f"invalid JSON: {error}") from None
     _check(decoded, path)
-    # Copied, or a small value would keep the whole body it was decoded from.
+    # A copy, because a slice would keep the whole body in memory.
     return Raw(msgspec.json.encode(decoded))
 
 
@@ -101,15 +101,15 @@ def _check(value: object, path: str) -> None:
             elif isinstance(item, list):
                 following.extend(cast("list[object]", item))
             elif type(item) is int and not _INTEGER_MIN <= item <= _INTEGER_MAX:
-                raise invalid(path, "it holds an integer beyond 64 bits", "pass it as text")
+                raise invalid(path, "integer beyond 64 bits", "send it as text")
         if not following:
             return
         level = following
     raise _too_deep(path)
 
 
-def _too_deep(path: str) -> Refusal:
-    return invalid(path, f"it is nested deeper than {DEPTH_MAX} levels", "flatten it")
+def _too_deep(path: str) -> HttpProblem:
+    return invalid(path, f"nested deeper than {DEPTH_MAX} levels", "flatten it")
 
 
 def _meta(given: Raw | UnsetType) -> Raw | None:
@@ -117,9 +117,9 @@ def _meta(given: Raw | UnsetType) -> Raw | None:
     if meta == NULL:
         return None
     if not bytes(meta).startswith(b"{"):
-        raise invalid("meta", "it is no object", "send an object, or leave it out")
+        raise invalid("meta", "not an object", "send an object, or omit it")
     if len(bytes(meta)) > META_BYTES_MAX:
-        raise invalid("meta", f"it is larger than {META_BYTES_MAX} bytes", "put large values into the output")
+        raise invalid("meta", f"larger than {META_BYTES_MAX} bytes", "move large values to the output")
     return meta
 
 
@@ -127,9 +127,11 @@ def _retry_after(given: float | str | None) -> float | None:
     if given is None:
         return None
     if isinstance(given, str):
-        return seconds_of(given, "error.retry_after", RETRY_AFTER_SECONDS_MAX)
+        return parse_duration(given, "error.retry_after", RETRY_AFTER_SECONDS_MAX)
     if not (math.isfinite(given) and 0 <= given <= RETRY_AFTER_SECONDS_MAX):
-        raise invalid("error.retry_after", f"{given:g} is no wait", f"send 0 to {RETRY_AFTER_SECONDS_MAX:.0f} seconds")
+        raise invalid(
+            "error.retry_after", f"invalid wait: {given:g}", f"send 0 to {RETRY_AFTER_SECONDS_MAX:.0f} seconds"
+        )
     return float(given)
 
 

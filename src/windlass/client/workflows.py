@@ -79,9 +79,8 @@ class Workflows:
     async def set_alias(self, workflow_id: str, alias: str, targets: int | Sequence[wire.WeightedVersion]) -> None:
         """Point an alias to a version, or to several by weight; WorkflowNotFound."""
         if isinstance(targets, int):
-            body = wire.AliasRequest(version=targets)
-        else:
-            body = wire.AliasRequest(targets=[*targets])
+            targets = [wire.WeightedVersion(targets)]
+        body = wire.AliasRequest(targets=[*targets])
         await self._connection.send("PUT", _alias_path(workflow_id, alias), _WORKFLOW, body=body)
 
     async def delete_alias(self, workflow_id: str, alias: str) -> None:

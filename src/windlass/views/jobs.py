@@ -1,4 +1,4 @@
-"""Rows of the store as shapes of the API. Commands that read the embedded database use them too."""
+"""Views of jobs, nodes, events, logs and workflows, made from rows of the store."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -26,22 +26,22 @@ from windlass.wire import (
 NULL = Raw(b"null")
 
 
-class _Described(Struct):
-    """The part of a definition that lists show."""
+class _DefinitionHead(Struct):
+    """The part of a definition that a view needs."""
 
     description: str | None = None
 
 
-_described = msgspec.json.Decoder(_Described)
+_definition_head = msgspec.json.Decoder(_DefinitionHead)
 
 
-def has_ended(job: StoredJob) -> bool:
-    """Whether nothing more happens to the job by itself."""
+def is_finished(job: StoredJob) -> bool:
+    """Return whether the job is in a final state."""
     return JOB_STATES[job.status] in JOB_FINAL
 
 
 def job_view(job: StoredJob, result: Raw = NULL, nodes: list[NodeView] | None = None) -> JobView:
-    """A job, with its result and its nodes where they are known."""
+    """Return the view of a job, with its result and nodes if given."""
     return JobView(
         job_id=job.job_id,
         workflow_id=job.workflow_id,
@@ -61,33 +61,38 @@ def job_view(job: StoredJob, result: Raw = NULL, nodes: list[NodeView] | None = 
 
 
 def recent_job_view(job: JobBrief) -> RecentJobView:
-    """A job in short."""
-    created_at = instant(job.created_at) or ""
-    return RecentJobView(job.job_id, job.status, created_at, instant(job.started_at), instant(job.completed_at))
+    """Return the summary of a job."""
+    return RecentJobView(
+        job_id=job.job_id,
+        status=job.status,
+        created_at=instant(job.created_at) or "",
+        started_at=instant(job.started_at),
+        completed_at=instant(job.completed_at),
+    )
 
 
 def node_view(row: NodeRow, output: Raw, loop: LoopView | None = None) -> NodeView:
-    """A node that has begun."""
+    """Return the view of a node that has started."""
     return NodeView(
-        row.node_id,
-        row.status,
-        row.attempt,
-        output,
-        row.error or NULL,
-        row.meta or NULL,
-        instant(row.started_at),
-        instant(row.completed_at),
-        loop,
+        node_id=row.node_id,
+        status=row.status,
+        attempt=row.attempt,
+        output=output,
+        error=row.error or NULL,
+        meta=row.meta or NULL,
+        started_at=instant(row.started_at),
+        completed_at=instant(row.completed_at),
+        loop=loop,
     )
 
 
 def pending_node(node_id: str) -> NodeView:
-    """A node without a row: it has not begun."""
-    return NodeView(node_id, "pending", 0, NULL, NULL, NULL)
+    """Return the view of a node that has not started."""
+    return NodeView(node_id=node_id, status="pending", attempt=0, output=NULL, error=NULL, meta=NULL)
 
 
 def event_view(job_id: str, event: Event, meta: Raw | None, context: Raw | None) -> EventView:
-    """An event of a job, with what is told about it besides what was stored."""
+    """Return the view of an event with the given metadata and context."""
     return EventView(
         event_id=event_id(job_id, event.seq),
         seq=event.seq,
@@ -104,15 +109,23 @@ def event_view(job_id: str, event: Event, meta: Raw | None, context: Raw | None)
 
 
 def event_id(job_id: str, seq: int) -> str:
-    """What an event is called among those of all jobs."""
+    """Return the id of an event, unique among all jobs."""
     return f"{job_id}:{seq}"
 
 
 def log_view(stored: StoredLog) -> LogView:
-    """A line of a log."""
+    """Return the view of a log line."""
     line = stored.line
-    at = instant(line.at) or ""
-    return LogView(stored.log_id, line.job_id, line.node_id, line.index, line.attempt, at, line.level, line.message)
+    return LogView(
+        log_id=stored.log_id,
+        job_id=line.job_id,
+        node_id=line.node_id,
+        index=line.index,
+        attempt=line.attempt,
+        timestamp=instant(line.at) or "",
+        level=line.level,
+        message=line.message,
+    )
 
 
 def workflow_view(
@@ -120,24 +133,25 @@ def workflow_view(
     aliases: Mapping[str, Sequence[AliasTarget]] | None = None,
     warnings: Iterable[Problem] = (),
     *,
-    whole: bool = True,
+    with_definition: bool = True,
 ) -> WorkflowView:
-    """A version of a workflow; lists leave its definition out."""
+    """Return the view of a version of a workflow."""
     return WorkflowView(
         workflow_id=stored.workflow_id,
         version=stored.version,
         digest=stored.digest,
         created_at=instant(stored.created_at) or "",
-        description=_described.decode(stored.definition).description,
-        aliases={
-            name: [WeightedVersion(target.version, target.weight) for target in targets]
-            for name, targets in (aliases or {}).items()
-        },
-        definition=stored.definition if whole else NULL,
+        description=_definition_head.decode(stored.definition).description,
+        aliases={name: _weighted_versions(targets) for name, targets in (aliases or {}).items()},
+        definition=stored.definition if with_definition else NULL,
         warnings=[warning_view(problem) for problem in warnings],
     )
 
 
 def warning_view(problem: Problem) -> WarningView:
-    """A warning about a document."""
+    """Return the view of a warning about a document."""
     return WarningView(problem.path, problem.message, problem.hint, problem.line, problem.column)
+
+
+def _weighted_versions(targets: Sequence[AliasTarget]) -> list[WeightedVersion]:
+    return [WeightedVersion(target.version, target.weight) for target in targets]

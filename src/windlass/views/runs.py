@@ -1,4 +1,4 @@
-"""Rows of schedules, runs and deliveries as shapes of the API. Commands on the embedded database use them too."""
+"""Views of schedules, runs and deliveries, made from rows of the store."""
 
 from datetime import UTC, datetime
 from typing import Any, Protocol
@@ -22,28 +22,28 @@ from windlass.wire import (
     instant,
 )
 
-# Ten years: whoever asks for more of a rare schedule gets what there is until then.
+# Ten years: a rare schedule lists only the slots until then.
 AHEAD_SECONDS_MAX = 10 * 366 * 86_400
 
 
 class PlanLoader(Protocol):
-    """Whoever knows the plans of workflows."""
+    """A function that returns plans of workflows."""
 
     async def __call__(self, workflow_id: str, version: int) -> Plan:
-        """The plan of a version; WorkflowNotFound."""
+        """Return the plan of a version; WorkflowNotFound."""
         ...
 
 
 async def schedule_of(plan: PlanLoader, row: ScheduleRow) -> Schedule:
-    """What the version says about when it is due; ScheduleNotFound when it says nothing."""
+    """Return the schedule in a version's definition; ScheduleNotFound if it has none."""
     rules = (await plan(row.workflow_id, row.version)).runs
     if rules is None or rules.schedule is None or row.is_gone:
-        raise ScheduleNotFound(f"workflow {row.workflow_id!r} has no schedule; `schedule:` in its definition makes one")
+        raise ScheduleNotFound(f"workflow {row.workflow_id!r} has no schedule; add `schedule:` to its definition")
     return rules.schedule
 
 
 def schedule_view(row: ScheduleRow, slots: Schedule, now: int) -> ScheduleView:
-    """A schedule, and when it is due next."""
+    """Return the view of a schedule with its next slot."""
     is_due = slots.enabled and not row.is_paused
     following = next_slot(slots, max(now, row.slot_at) / MICROSECONDS) if is_due else None
     return ScheduleView(
@@ -64,7 +64,7 @@ def schedule_view(row: ScheduleRow, slots: Schedule, now: int) -> ScheduleView:
 
 
 def next_slots_view(workflow_id: str, slots: Schedule, now: int, count: int) -> NextSlotsView:
-    """The slots to come, whether or not the schedule is paused."""
+    """Return the next slots of a schedule, also if it is paused."""
     since = now / MICROSECONDS
     found = slots_between(slots, since, since + AHEAD_SECONDS_MAX, count)
     zone = ZoneInfo(slots.zone)
@@ -77,7 +77,7 @@ def next_slots_view(workflow_id: str, slots: Schedule, now: int, count: int) -> 
 
 
 def run_view(row: RunRow) -> RunView:
-    """A run with its story."""
+    """Return the view of a run."""
     detail = row.detail
     return RunView(
         run_id=row.run_id,
@@ -100,12 +100,12 @@ def run_view(row: RunRow) -> RunView:
 
 
 def _transitions(row: RunRow) -> list[RunTransitionView]:
-    """The states it entered, from the first on where none has been forgotten; a run begins in `pre_run`."""
+    """Return the states that a run entered; the initial `pre_run` is only included if the history is complete."""
     detail = row.detail
     entered = [RunTransitionView(one.state.value, instant(one.at) or "") for one in detail.transitions]
-    is_whole = len(entered) == detail.transition_count
+    is_complete = len(entered) == detail.transition_count
     first = RunTransitionView(RunState.PRE_RUN.value, instant(row.created_at) or "")
-    return [first, *entered] if is_whole else entered
+    return [first, *entered] if is_complete else entered
 
 
 def _metrics(metrics: RunMetrics | None) -> dict[str, Any]:
@@ -116,7 +116,7 @@ def _metrics(metrics: RunMetrics | None) -> dict[str, Any]:
 
 
 def delivery_view(row: DeliveryRow) -> DeliveryView:
-    """An attempt to deliver, without what was sent."""
+    """Return the view of a delivery, without the payload."""
     return DeliveryView(
         delivery_id=row.delivery_id,
         job_id=row.job_id,
