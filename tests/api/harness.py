@@ -1,4 +1,4 @@
-"""The system behind the API, built by hand so that tests can reach every part of it."""
+"""The system behind the API, assembled so that tests can reach every part."""
 
 import asyncio
 import socket

@@ -1,4 +1,4 @@
-"""The application as a whole: policies, probes, workers, and its description."""
+"""The application: policies, probes, workers and the OpenAPI document."""
 
 import json
 import re
@@ -24,21 +24,21 @@ def routes(system: System) -> list[Route]:
     return [route for route in system.app.routes if isinstance(route, Route)]
 
 
-async def test_every_route_declares_who_may_call_it(system: System) -> None:
+async def test_every_route_declares_a_policy(system: System) -> None:
     policies = {route.name: policy_of(route) for route in routes(system)}
 
     assert len(policies) == len(system.app.routes) > 25
     assert None not in policies.values()
 
 
-async def test_only_probes_hooks_and_the_description_are_public(system: System) -> None:
+async def test_only_probes_hooks_and_the_openapi_document_are_public(system: System) -> None:
     public = {route.path for route in routes(system) if policy_of(route) is Policy.PUBLIC}
 
     # A hook is for anybody who signs.
     assert public == {"/livez", "/readyz", f"{API}/openapi.json", f"{API}/hooks/{{workflow}}"}
 
 
-async def test_whatever_changes_something_takes_more_than_reading(system: System) -> None:
+async def test_routes_that_change_state_need_more_than_read(system: System) -> None:
     weak = {
         route.name
         for route in routes(system)
@@ -49,7 +49,7 @@ async def test_whatever_changes_something_takes_more_than_reading(system: System
 
 
 @pytest.mark.parametrize("route", [Route("/forgotten", lambda _: Response()), Mount("/files", Router())])
-async def test_an_application_with_a_route_of_no_policy_does_not_start(
+async def test_an_application_with_a_route_without_policy_does_not_start(
     system: System, monkeypatch: pytest.MonkeyPatch, route: Route | Mount
 ) -> None:
     class Forgetful:
@@ -63,13 +63,13 @@ async def test_an_application_with_a_route_of_no_policy_does_not_start(
         create_app(system.state)
 
 
-async def test_a_ready_process_says_so(client: httpx2.AsyncClient) -> None:
+async def test_probes_of_a_ready_process_answer_ok(client: httpx2.AsyncClient) -> None:
     for path in ("/livez", "/readyz"):
         response = await client.get(path)
         assert (response.status_code, response.json()["status"]) == (200, "ok")
 
 
-async def test_health_tells_of_shards_and_workers(system: System, client: httpx2.AsyncClient) -> None:
+async def test_health_lists_shards_and_workers(system: System, client: httpx2.AsyncClient) -> None:
     await system.deploy()
     await system.ended(await system.submit())
 
@@ -80,7 +80,7 @@ async def test_health_tells_of_shards_and_workers(system: System, client: httpx2
     assert [(worker["worker_id"], worker["alive"]) for worker in health["workers"]] == [("inner", True)]
 
 
-async def test_a_process_without_its_shards_is_alive_and_not_ready(tmp_path: Path) -> None:
+async def test_a_closing_process_is_live_but_not_ready(tmp_path: Path) -> None:
     async with System.running(tmp_path) as system:
         system.state.closing.set()
         live, ready = await system.client.get("/livez"), await system.client.get("/readyz")
@@ -109,7 +109,9 @@ async def test_workers_are_listed(system: System, client: httpx2.AsyncClient) ->
     ]
 
 
-async def test_the_description_names_every_route_with_its_policy(system: System, client: httpx2.AsyncClient) -> None:
+async def test_the_openapi_document_lists_every_route_with_its_policy(
+    system: System, client: httpx2.AsyncClient
+) -> None:
     described = (await client.get(f"{API}/openapi.json")).json()
 
     found = {
@@ -125,7 +127,7 @@ async def test_the_description_names_every_route_with_its_policy(system: System,
     assert openapi_document(system.app.routes, "0.0.0") == described
 
 
-async def test_every_reference_of_the_description_leads_somewhere(system: System) -> None:
+async def test_every_reference_in_the_openapi_document_resolves(system: System) -> None:
     described = openapi_document(system.app.routes, "0.0.0")
     references = set(re.findall(r'"\$ref": "#/([^"]+)"', json.dumps(described)))
 

@@ -1,4 +1,4 @@
-"""`/metrics`, as a scraper reads it."""
+"""`/metrics` in the Prometheus format."""
 
 import re
 

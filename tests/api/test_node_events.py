@@ -1,4 +1,4 @@
-"""Events without those of single iterations: pages that go on, streams that cost little, numbers that stay."""
+"""Lists and streams without events of iterations."""
 
 import asyncio
 import re
@@ -45,7 +45,7 @@ async def of_nodes(system: System, job_id: str) -> list[dict[str, Any]]:
     return [event for event in whole["items"] if event["index"] is None]
 
 
-async def test_a_page_may_leave_the_events_of_single_iterations_out(looped: tuple[System, str]) -> None:
+async def test_a_page_can_omit_events_of_iterations(looped: tuple[System, str]) -> None:
     system, job_id = looped
 
     shown = await page(system, job_id, iterations="false")
@@ -55,7 +55,7 @@ async def test_a_page_may_leave_the_events_of_single_iterations_out(looped: tupl
     assert shown["items"][-1]["seq"] > ITEMS
 
 
-async def test_pages_without_iterations_go_on_to_the_last_event(looped: tuple[System, str]) -> None:
+async def test_pages_without_iterations_reach_the_last_event(looped: tuple[System, str]) -> None:
     system, job_id = looped
 
     seen: list[dict[str, Any]] = []
@@ -88,7 +88,7 @@ async def test_a_page_of_events_may_be_long(looped: tuple[System, str]) -> None:
     assert (await system.client.get(f"{API}/jobs/{job_id}/events?limit=5001")).status_code == 422
 
 
-async def test_a_stream_without_iterations_tells_the_others_and_how_far_it_came(looped: tuple[System, str]) -> None:
+async def test_a_stream_without_iterations_sends_other_events_and_its_position(looped: tuple[System, str]) -> None:
     system, job_id = looped
     told = await of_nodes(system, job_id)
 
@@ -98,7 +98,7 @@ async def test_a_stream_without_iterations_tells_the_others_and_how_far_it_came(
     assert body.count("data: ") == len(told)
 
 
-async def test_a_reader_that_comes_again_goes_on_behind_the_iterations(looped: tuple[System, str]) -> None:
+async def test_a_resumed_stream_continues_after_omitted_iterations(looped: tuple[System, str]) -> None:
     system, job_id = looped
     job = await system.store.job(job_id)
 
@@ -116,9 +116,7 @@ async def test_a_reader_that_comes_again_goes_on_behind_the_iterations(looped: t
     assert again.status_code == 204
 
 
-async def test_iterations_are_not_looked_at_more_often_than_now_and_then(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_omitted_iterations_are_polled_rarely(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looks = 0
     monkeypatch.setattr(streams, "ITERATIONS_SECONDS", 0.05)
 

@@ -1,4 +1,4 @@
-"""A real server on a free port of this machine, a client of it, and a line between them that can be cut."""
+"""A real server on a free port, a client of it, and a connection between them that can be cut."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""`windlass.Client` against a real server: every route, refusals as errors, streams that survive their connections."""
+"""`windlass.Client` against a real server: routes, errors and streams across disconnects."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -33,7 +33,7 @@ async def ended(client: Client, workflow_id: str) -> str:
     return job_id
 
 
-def test_the_client_is_a_name_of_the_package() -> None:
+def test_the_package_exports_the_client() -> None:
     assert windlass.Client is Client
 
 
@@ -43,13 +43,13 @@ async def test_a_changed_document_becomes_a_new_version(client: Client) -> None:
     assert (deployed.is_new, deployed.workflow.workflow_id, deployed.workflow.version) == (True, "echo", 2)
 
 
-async def test_an_unchanged_document_stays_the_version_it_is(client: Client) -> None:
+async def test_an_unchanged_document_creates_no_version(client: Client) -> None:
     deployed = await client.workflows.deploy(ECHO)
 
     assert (deployed.is_new, deployed.workflow.version) == (False, 1)
 
 
-async def test_a_refused_document_comes_with_all_its_problems_and_their_places(client: Client) -> None:
+async def test_an_invalid_document_raises_all_problems_with_positions(client: Client) -> None:
     with pytest.raises(DefinitionInvalid) as refused:
         await client.workflows.deploy(
             "workflow_id: x\nnodes:\n  a: {handler: echo, dependencies: [b]}\n  c: {handlr: echo}\n"
@@ -105,7 +105,7 @@ async def test_a_workflow_with_unfinished_jobs_is_deleted_by_force_only(client: 
         await client.jobs.submit("gated")
 
 
-async def test_a_job_runs_to_its_end(client: Client) -> None:
+async def test_a_job_completes(client: Client) -> None:
     job = await client.jobs.wait((await client.jobs.submit("echo", {"n": 7})).job_id)
 
     assert job.status == "completed"
@@ -113,7 +113,7 @@ async def test_a_job_runs_to_its_end(client: Client) -> None:
     assert [node.status for node in job.nodes or []] == ["completed"]
 
 
-async def test_an_input_that_does_not_fit_is_refused_with_its_place(client: Client) -> None:
+async def test_an_invalid_input_raises_its_path(client: Client) -> None:
     with pytest.raises(InputInvalid) as refused:
         await client.jobs.submit("echo", {"n": "seven"})
 
@@ -129,7 +129,7 @@ async def test_the_same_key_gives_the_same_job_and_another_body_a_conflict(clien
         await client.jobs.submit("echo", {"n": 2}, idempotency_key="k")
 
 
-async def test_a_batch_answers_each_job_in_its_order(client: Client) -> None:
+async def test_a_batch_returns_results_in_order(client: Client) -> None:
     answer = await client.jobs.submit_batch([SubmitRequest("echo"), SubmitRequest("nothing"), SubmitRequest("gated")])
 
     assert [item.error.status if item.error else item.status for item in answer.jobs] == ["pending", 404, "pending"]
@@ -143,7 +143,7 @@ async def test_jobs_are_listed_over_all_pages(client: Client) -> None:
     assert listed == [item.job_id for item in answer.jobs][::-1]
 
 
-async def test_a_long_poll_answers_as_soon_as_the_job_has_ended(client: Client, server: Running) -> None:
+async def test_a_long_poll_returns_as_soon_as_the_job_has_finished(client: Client, server: Running) -> None:
     job_id = (await client.jobs.submit("gated")).job_id
     asking = asyncio.create_task(client.jobs.get(job_id, wait_seconds=30))
     await server.reached.wait()
@@ -153,7 +153,7 @@ async def test_a_long_poll_answers_as_soon_as_the_job_has_ended(client: Client, 
     assert (await asking).status == "completed"
 
 
-async def test_nodes_are_shown_before_they_begin(client: Client, server: Running) -> None:
+async def test_nodes_are_shown_before_they_start(client: Client, server: Running) -> None:
     job_id = (await client.jobs.submit("gated")).job_id
     await server.reached.wait()
 
@@ -163,7 +163,7 @@ async def test_nodes_are_shown_before_they_begin(client: Client, server: Running
         await client.jobs.node(job_id, "nobody")
 
 
-async def test_a_cancelled_job_stops_and_tells_why(client: Client, server: Running) -> None:
+async def test_a_cancelled_job_has_its_reason(client: Client, server: Running) -> None:
     job_id = (await client.jobs.submit("gated")).job_id
     await server.reached.wait()
 
@@ -183,7 +183,7 @@ async def test_a_failed_job_is_retried_where_it_failed(client: Client) -> None:
     assert attempts == {"fine": 1, "boom": 2}
 
 
-async def test_a_retry_from_a_node_that_is_not_there_is_refused(client: Client) -> None:
+async def test_a_retry_from_an_unknown_node_is_refused(client: Client) -> None:
     job_id = await ended(client, "failing")
 
     with pytest.raises(NotFound, match="nobody"):
@@ -217,12 +217,12 @@ async def test_an_unknown_job_is_named(client: Client) -> None:
             await asked
 
 
-async def test_watching_an_unknown_job_ends_at_once(client: Client) -> None:
+async def test_watching_an_unknown_job_raises_at_once(client: Client) -> None:
     with pytest.raises(JobNotFound, match="nobody"):
         await anext(client.jobs.watch("nobody"))
 
 
-async def test_a_watched_job_tells_every_event_and_ends(client: Client, server: Running) -> None:
+async def test_watch_yields_every_event_and_ends(client: Client, server: Running) -> None:
     job_id = (await client.jobs.submit("gated")).job_id
     await server.reached.wait()
     server.gate.set()
@@ -233,14 +233,14 @@ async def test_a_watched_job_tells_every_event_and_ends(client: Client, server: 
     assert seen == list(range(1, len(seen) + 1))
 
 
-async def test_a_stream_goes_on_after_the_event_that_was_seen_last(client: Client) -> None:
+async def test_watch_resumes_after_an_event(client: Client) -> None:
     job_id = await ended(client, "echo")
 
     assert (await anext(client.jobs.watch(job_id, after=5))).seq == 6
     assert [event.seq async for event in client.jobs.watch(job_id, after=999)] == []
 
 
-async def test_each_event_comes_once_though_the_line_breaks_anywhere(client: Client, line: Line) -> None:
+async def test_watch_yields_each_event_once_across_disconnects(client: Client, line: Line) -> None:
     job_id = await ended(client, "failing")
     whole = [event.seq async for event in client.jobs.watch(job_id)]
     # Breaks inside the head, between events and inside of them: a little further each time.
@@ -253,7 +253,7 @@ async def test_each_event_comes_once_though_the_line_breaks_anywhere(client: Cli
     assert line.connections > 4
 
 
-async def test_a_stream_goes_on_when_the_server_comes_back(client: Client, server: Running) -> None:
+async def test_watch_resumes_after_a_server_restart(client: Client, server: Running) -> None:
     job_id = (await client.jobs.submit("gated")).job_id
     seen: list[int] = []
     started = asyncio.Event()
@@ -286,7 +286,7 @@ async def test_logs_are_read_and_followed(client: Client, server: Running) -> No
     assert [line.message async for line in client.jobs.logs(job_id)] == [first, *rest]
 
 
-async def test_the_server_tells_of_its_workers_and_its_health(client: Client, server: Running) -> None:
+async def test_workers_and_health_are_read(client: Client, server: Running) -> None:
     await client.jobs.submit("gated")
     await server.reached.wait()
 
@@ -297,7 +297,7 @@ async def test_the_server_tells_of_its_workers_and_its_health(client: Client, se
     assert (health.status, health.version) == ("ok", windlass.__version__)
 
 
-async def test_without_a_server_the_error_names_the_url_and_the_way_out(server: Running) -> None:
+async def test_an_unreachable_server_raises_an_error_with_a_hint(server: Running) -> None:
     await server.stop()
 
     async with Client(server.url) as client:
@@ -307,7 +307,7 @@ async def test_without_a_server_the_error_names_the_url_and_the_way_out(server: 
     assert not isinstance(raised.value, AnswerLost)
 
 
-async def test_an_answer_that_is_cut_off_may_have_taken_effect(client: Client, line: Line) -> None:
+async def test_a_lost_response_raises_answer_lost(client: Client, line: Line) -> None:
     line.breaks_after = [10]
 
     async with Client(line.url) as broken:
@@ -317,7 +317,7 @@ async def test_an_answer_that_is_cut_off_may_have_taken_effect(client: Client, l
     assert len([job async for job in client.jobs.list()]) == 1
 
 
-def test_what_is_not_a_url_is_refused() -> None:
+def test_an_invalid_url_is_refused() -> None:
     with pytest.raises(ServerUnreachable, match=r"localhost:8470.*http://"):
         Client("localhost:8470")
 
@@ -333,19 +333,19 @@ async def stranger() -> AsyncIterator[Client]:
         yield client
 
 
-async def test_an_answer_in_no_known_shape_is_told(stranger: Client) -> None:
+async def test_an_unexpected_response_raises_api_error(stranger: Client) -> None:
     with pytest.raises(ApiError, match="unexpected response"):
         await stranger.jobs.get("x")
 
 
-async def test_a_refusal_in_no_known_shape_tells_its_status(stranger: Client) -> None:
+async def test_an_unexpected_error_response_raises_its_status(stranger: Client) -> None:
     with pytest.raises(ApiError, match="502") as refused:
         await stranger.jobs.submit("echo")
 
     assert refused.value.status == 502
 
 
-async def test_a_node_without_a_loop_has_one_task_and_an_output(client: Client) -> None:
+async def test_a_node_without_a_loop_has_one_iteration_and_an_output(client: Client) -> None:
     job_id = await ended(client, "echo")
 
     tasks = [task async for task in client.jobs.iterations(job_id, "say")]
@@ -354,14 +354,14 @@ async def test_a_node_without_a_loop_has_one_task_and_an_output(client: Client) 
     assert msgspec.json.decode(await client.jobs.output(job_id, "say")) == {"echoed_params": {"n": 0}}
 
 
-async def test_an_output_that_is_not_there_is_not_found(client: Client) -> None:
+async def test_a_missing_output_is_not_found(client: Client) -> None:
     job_id = await ended(client, "failing")
 
     with pytest.raises(NotFound, match="boom has no output"):
         await client.jobs.output(job_id, "boom")
 
 
-async def test_events_come_with_their_context_unless_it_is_not_wanted(client: Client) -> None:
+async def test_events_have_their_context_unless_omitted(client: Client) -> None:
     job_id = await ended(client, "echo")
 
     whole = [event async for event in client.jobs.events(job_id)]

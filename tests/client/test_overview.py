@@ -1,4 +1,4 @@
-"""What the client asks across jobs, against a real server: searches, statistics, activity, queues, documents."""
+"""Searches, statistics, activity, queues and documents through `windlass.Client`."""
 
 import msgspec
 import pytest
@@ -21,7 +21,7 @@ async def test_jobs_can_be_searched_for(client: Client) -> None:
         assert [job.job_id for job in (await client.jobs.page(search=term)).items] == [job_id]
 
 
-async def test_workflows_tell_of_their_recent_jobs(client: Client) -> None:
+async def test_workflows_include_recent_jobs(client: Client) -> None:
     job_id = await ended(client, "echo")
 
     recent = {one.workflow_id: [job.job_id for job in one.recent] async for one in client.workflows.list(recent=3)}
@@ -29,7 +29,7 @@ async def test_workflows_tell_of_their_recent_jobs(client: Client) -> None:
     assert recent == {"echo": [job_id], "failing": [], "gated": []}
 
 
-async def test_a_document_deploys_as_the_version_it_is_of(client: Client) -> None:
+async def test_a_document_deploys_as_the_same_version(client: Client) -> None:
     deployed = await client.workflows.deploy(await client.workflows.document("echo", 1))
 
     assert (deployed.is_new, deployed.workflow.version) == (False, 1)
@@ -37,7 +37,7 @@ async def test_a_document_deploys_as_the_version_it_is_of(client: Client) -> Non
         await client.workflows.document("echo", 2)
 
 
-async def test_the_params_of_a_node_can_be_asked_for(client: Client) -> None:
+async def test_the_params_of_a_node_are_read(client: Client) -> None:
     shown = await client.jobs.params(await ended(client, "echo"), "say")
 
     assert (shown.rendered, msgspec.json.decode(shown.params)) == (True, {"n": 7})
@@ -45,7 +45,7 @@ async def test_the_params_of_a_node_can_be_asked_for(client: Client) -> None:
         await client.jobs.params("nothing", "say")
 
 
-async def test_statistics_and_activity_can_be_asked_for(client: Client) -> None:
+async def test_statistics_and_activity_are_read(client: Client) -> None:
     await ended(client, "echo")
 
     told = await client.workflows.statistics("echo", jobs=10, version=1)
@@ -54,7 +54,7 @@ async def test_statistics_and_activity_can_be_asked_for(client: Client) -> None:
     assert sum(bucket.completed for bucket in activity.buckets) == 1
 
 
-async def test_queues_and_shards_can_be_asked_for(client: Client) -> None:
+async def test_queues_and_shards_are_read(client: Client) -> None:
     assert await client.workers.queues() == []
     [shard] = (await client.health()).shards
     assert (shard.shard, shard.owner is not None, shard.expires_at) == (0, True, None)

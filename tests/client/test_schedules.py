@@ -1,4 +1,4 @@
-"""Schedules, runs and deliveries of a real server, through `windlass.Client`."""
+"""Schedules, runs and deliveries through `windlass.Client`."""
 
 import pytest
 
@@ -56,7 +56,7 @@ async def test_a_triggered_run_is_found_by_its_job(client: Client) -> None:
     assert len(page.items) == 1
 
 
-async def test_a_run_that_has_ended_stays_as_it_is(client: Client) -> None:
+async def test_a_finished_run_stays_as_it_is(client: Client) -> None:
     job = await client.schedules.trigger("yearly")
     await client.jobs.wait(job.job_id)
 
@@ -65,7 +65,7 @@ async def test_a_run_that_has_ended_stays_as_it_is(client: Client) -> None:
     assert run.state == "completed"
 
 
-async def test_refusals_are_our_own_errors(client: Client) -> None:
+async def test_error_responses_raise_windlass_errors(client: Client) -> None:
     for missing, error in (
         (client.schedules.get("nobody"), ScheduleNotFound),
         (client.runs.get("yearly:none"), RunNotFound),
@@ -84,7 +84,7 @@ async def test_a_key_with_another_request_is_a_conflict(client: Client) -> None:
         await client.schedules.trigger("yearly", {"n": 2}, idempotency_key="k")
 
 
-async def test_deliveries_are_read_and_made_again(client: Client) -> None:
+async def test_deliveries_are_read_and_redelivered(client: Client) -> None:
     job = await client.jobs.submit("telling")
     await client.jobs.wait(job.job_id)
     [failed] = (await client.deliveries.page(job_id=job.job_id)).items

@@ -100,9 +100,11 @@ def _openapi_route(described: Sequence[BaseRoute], version: str) -> Route:
 
 
 def _methods_of(routes: Sequence[BaseRoute], request: Request) -> set[str]:
-    """Return the methods of all routes that match the path of a request."""
+    """Return the methods of the path template that a request matches first."""
+    candidates = [candidate for candidate in routes if isinstance(candidate, Route)]
+    matched = next(candidate for candidate in candidates if candidate.matches(request.scope)[0] is not Match.NONE)
     methods: set[str] = set()
-    for candidate in routes:
-        if isinstance(candidate, Route) and candidate.matches(request.scope)[0] is not Match.NONE:
+    for candidate in candidates:
+        if candidate.path == matched.path:
             methods.update(candidate.methods or ())
     return methods

@@ -36,54 +36,6 @@ export interface components {
             column: number | null;
         };
         /**
-         * HealthView
-         * @description The state of the server, its shards and its workers.
-         */
-        HealthView: {
-            /** @enum {unknown} */
-            status: "degraded" | "ok";
-            version: string;
-            shards: components["schemas"]["ShardView"][];
-            workers: components["schemas"]["WorkerView"][];
-        };
-        /**
-         * ShardView
-         * @description A shard and the engine that owns it. The lease of a database that is not shared has no expiry.
-         */
-        ShardView: {
-            shard: number;
-            owner: string | null;
-            epoch: number;
-            /** @default false */
-            expired: boolean;
-            /** @default null */
-            expires_at: string | null;
-        };
-        /**
-         * WorkerView
-         * @description A worker that the broker knows. At most 100 of its tasks are listed.
-         */
-        WorkerView: {
-            worker_id: string;
-            queues: string[];
-            running: number;
-            seen_at: string;
-            alive: boolean;
-            /** @default [] */
-            tasks: components["schemas"]["WorkerTaskView"][];
-        };
-        /**
-         * WorkerTaskView
-         * @description A task that a worker holds.
-         */
-        WorkerTaskView: {
-            job_id: string;
-            node_id: string;
-            index: number | null;
-            attempt: number;
-            since: string;
-        };
-        /**
          * SubmitRequest
          * @description A job to start. `version` is a number or an alias; `scheduled_at` is an ISO instant.
          */
@@ -636,6 +588,30 @@ export interface components {
             next_cursor: string | null;
         };
         /**
+         * WorkerView
+         * @description A worker that the broker knows. At most 100 of its tasks are listed.
+         */
+        WorkerView: {
+            worker_id: string;
+            queues: string[];
+            running: number;
+            seen_at: string;
+            alive: boolean;
+            /** @default [] */
+            tasks: components["schemas"]["WorkerTaskView"][];
+        };
+        /**
+         * WorkerTaskView
+         * @description A task that a worker holds.
+         */
+        WorkerTaskView: {
+            job_id: string;
+            node_id: string;
+            index: number | null;
+            attempt: number;
+            since: string;
+        };
+        /**
          * QueuesView
          * @description All queues that have tasks.
          */
@@ -818,6 +794,30 @@ export interface components {
         RedeliveryView: {
             delivery_id: string;
             job_id: string;
+        };
+        /**
+         * HealthView
+         * @description The state of the server, its shards and its workers.
+         */
+        HealthView: {
+            /** @enum {unknown} */
+            status: "degraded" | "ok";
+            version: string;
+            shards: components["schemas"]["ShardView"][];
+            workers: components["schemas"]["WorkerView"][];
+        };
+        /**
+         * ShardView
+         * @description A shard and the engine that owns it. The lease of a database that is not shared has no expiry.
+         */
+        ShardView: {
+            shard: number;
+            owner: string | null;
+            epoch: number;
+            /** @default false */
+            expired: boolean;
+            /** @default null */
+            expires_at: string | null;
         };
     };
     responses: never;

@@ -1,4 +1,4 @@
-"""A loop whose items page by themselves, with failures on the way, as a client sees it over a real connection."""
+"""A loop with pagination and retries, seen by a client over a real connection."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -69,7 +69,7 @@ def index_counts(events: list[EventView], event_type: str) -> list[int]:
     return [found.count(index) for index in range(ITEMS)]
 
 
-async def test_every_page_of_every_item_is_told_as_it_happens(client: Client, job_id: str) -> None:
+async def test_every_page_of_every_iteration_is_streamed(client: Client, job_id: str) -> None:
     events = [event async for event in client.jobs.watch(job_id)]
 
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
@@ -81,7 +81,7 @@ async def test_every_page_of_every_item_is_told_as_it_happens(client: Client, jo
     assert b"t0ken" not in b"".join(bytes(event.context) for event in events)
 
 
-async def test_what_is_told_live_and_what_is_read_afterwards_is_the_same(client: Client, job_id: str) -> None:
+async def test_streamed_and_listed_events_are_the_same(client: Client, job_id: str) -> None:
     live = [event async for event in client.jobs.watch(job_id)]
 
     stored = [event async for event in client.jobs.events(job_id)]
@@ -93,7 +93,7 @@ async def test_what_is_told_live_and_what_is_read_afterwards_is_the_same(client:
     assert [bytes(one.context) for one, _ in ends] == [bytes(one.context) for _, one in ends]
 
 
-async def test_attempts_of_an_item_are_linked_to_its_first(client: Client, job_id: str) -> None:
+async def test_attempts_of_an_iteration_are_linked_to_its_first(client: Client, job_id: str) -> None:
     await client.jobs.wait(job_id)
 
     of_item = [event async for event in client.jobs.events(job_id) if event.index == 10]
@@ -108,7 +108,7 @@ async def test_attempts_of_an_item_are_linked_to_its_first(client: Client, job_i
     assert done["retry"] == {"has_config": True, "attempt_number": 4, "max_attempts": 100, "retry_type": "on_success"}
 
 
-async def test_tasks_and_outputs_are_complete_and_in_order(client: Client, job_id: str) -> None:
+async def test_iterations_and_outputs_are_complete_and_in_order(client: Client, job_id: str) -> None:
     job = await client.jobs.wait(job_id)
 
     tasks = [task async for task in client.jobs.iterations(job_id, "stock")]
@@ -122,7 +122,7 @@ async def test_tasks_and_outputs_are_complete_and_in_order(client: Client, job_i
     assert (whole, one) == (expected, expected[12])
 
 
-async def test_tasks_can_be_asked_for_by_status(client: Client, job_id: str) -> None:
+async def test_iterations_are_filtered_by_status(client: Client, job_id: str) -> None:
     await client.jobs.wait(job_id)
 
     assert [task.index async for task in client.jobs.iterations(job_id, "stock", status="completed")] == list(
@@ -138,7 +138,7 @@ async def test_a_missing_output_is_not_found(client: Client, job_id: str) -> Non
         await client.jobs.output(job_id, "stock", index=ITEMS)
 
 
-async def test_lines_of_one_item_can_be_read(client: Client, job_id: str) -> None:
+async def test_log_lines_are_filtered_by_iteration(client: Client, job_id: str) -> None:
     await client.jobs.wait(job_id)
 
     lines = [line.message async for line in client.jobs.follow_logs(job_id, node="stock", index=7)]

@@ -1,4 +1,4 @@
-"""The description of the API, made of its routes alone."""
+"""The OpenAPI document of the routes, without a running system."""
 
 from random import Random
 from typing import Any
@@ -8,7 +8,7 @@ from windlass.api.openapi import openapi_document
 from windlass.api.state import ApiState
 
 
-def description() -> dict[str, Any]:
+def described_api() -> dict[str, Any]:
     """Routes are described without anything that runs behind them."""
     nothing: Any = None
     app = create_app(ApiState(nothing, nothing, nothing, nothing, nothing, (), Random(1), "0.0.0"))
