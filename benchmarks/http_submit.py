@@ -1,6 +1,7 @@
 """Durable submits over HTTP, next to a bare Starlette endpoint that returns its body, in the same run.
 
-Prints the throughput, and the CPU time of the server per request, which is less sensitive to other load.
+`python benchmarks/http_submit.py SOURCES` compares this version with another one, whose package is in the folder
+SOURCES: short bursts of submits alternate between the two servers, so that other load affects both alike.
 """
 
 import asyncio
@@ -20,7 +21,9 @@ CONNECTIONS = 32
 REQUESTS = 4_000
 BATCHES, BATCH = 20, 500
 REPEATS = 3
-START_SECONDS_MAX = 30.0
+START_SECONDS_MAX = 60.0
+# A comparison: bursts per server, and requests per burst.
+BURSTS, BURST = 60, 250
 
 ECHO = """
 import sys
@@ -65,11 +68,10 @@ class Measurements:
 
 def cpu_seconds(pid: int) -> float:
     """Return the CPU time of a process; 0 on systems without /proc."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()
-    except FileNotFoundError:
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    nanoseconds = 0
+    for path in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        nanoseconds += int(path.read_text("utf-8").split()[0])
+    return nanoseconds / 1e9
 
 
 def submit_of(workflow_id: str) -> dict[str, object]:
@@ -100,9 +102,14 @@ async def load(port: int, path: str, body: bytes, count: int, expected: int) -> 
 
 
 @contextlib.contextmanager
-def server(command: list[str], port: int, folder: str) -> Iterator[int]:
+def server(command: list[str], port: int, folder: str, sources: str | None = None) -> Iterator[int]:
     """Run a server in its own process until the block ends; yields its process id."""
-    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    environment = dict(os.environ)
+    if sources is not None:
+        environment["PYTHONPATH"] = sources
+    process = subprocess.Popen(
+        command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     deadline = time.monotonic() + START_SECONDS_MAX
     try:
         while True:
@@ -125,28 +132,59 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def main() -> int:
-    """Measure the bare endpoint and both kinds of submit in turn, several times, and print the medians."""
-    singles = {name: Measurements() for name in ("bare", *WORKFLOWS)}
-    batches = {name: Measurements() for name in WORKFLOWS}
+@contextlib.contextmanager
+def windlass(sources: str | None = None) -> Iterator[tuple[int, int]]:
+    """Run a Windlass server with the benchmark's workflows; yields its process id and its port."""
     with tempfile.TemporaryDirectory(prefix="windlass-bench-") as folder:
         for name, workflow in WORKFLOWS.items():
             Path(folder, f"{name}.json").write_text(json.dumps(workflow), "utf-8")
-        port, bare_port = free_port(), free_port()
-        windlass = [sys.executable, "-m", "windlass", "dev", folder, "--port", str(port)]
-        echo = [sys.executable, "-c", ECHO, str(bare_port)]
-        with server(echo, bare_port, folder) as bare_pid, server(windlass, port, folder) as pid:
-            for _ in range(REPEATS):
-                body = json.dumps(submit_of("bare")).encode()
-                singles["bare"].measure(bare_pid, bare_port, "/echo", body, REQUESTS, 200)
-                for name in WORKFLOWS:
-                    body = json.dumps(submit_of(name)).encode()
-                    singles[name].measure(pid, port, "/api/v1/jobs", body, REQUESTS, 201)
+        port = free_port()
+        command = [sys.executable, "-m", "windlass", "dev", folder, "--port", str(port)]
+        with server(command, port, folder, sources) as pid:
+            yield pid, port
+
+
+def measure() -> None:
+    """Measure the bare endpoint and both kinds of submit in turn, several times, and print the medians."""
+    singles = {name: Measurements() for name in ("bare", *WORKFLOWS)}
+    batches = {name: Measurements() for name in WORKFLOWS}
+    bare_port = free_port()
+    echo = [sys.executable, "-c", ECHO, str(bare_port)]
+    with server(echo, bare_port, tempfile.gettempdir()) as bare_pid, windlass() as (pid, port):
+        for _ in range(REPEATS):
+            body = json.dumps(submit_of("bare")).encode()
+            singles["bare"].measure(bare_pid, bare_port, "/echo", body, REQUESTS, 200)
             for name in WORKFLOWS:
-                body = json.dumps({"jobs": [submit_of(name)] * BATCH}).encode()
-                for _ in range(REPEATS):
-                    batches[name].measure(pid, port, "/api/v1/jobs/batch", body, BATCHES, 200)
+                body = json.dumps(submit_of(name)).encode()
+                singles[name].measure(pid, port, "/api/v1/jobs", body, REQUESTS, 201)
+        for name in WORKFLOWS:
+            body = json.dumps({"jobs": [submit_of(name)] * BATCH}).encode()
+            for _ in range(REPEATS):
+                batches[name].measure(pid, port, "/api/v1/jobs/batch", body, BATCHES, 200)
     report(singles, batches)
+
+
+def compare(other: str) -> None:
+    """Alternate bursts of submits between this version and another, and print the medians and their ratio."""
+    body = json.dumps(submit_of("waiting")).encode()
+    ours, theirs = Measurements(), Measurements()
+    with windlass() as own_server, windlass(other) as other_server:
+        for _ in range(BURSTS):
+            for measurements, (pid, port) in ((ours, own_server), (theirs, other_server)):
+                measurements.measure(pid, port, "/api/v1/jobs", body, BURST, 201)
+    for label, one in (("this version", ours), (other, theirs)):
+        print(f"{label:<50} {one.rate:>8,.0f} jobs/s {one.cpu:>9,.0f} us CPU")
+    rates = statistics.median(own / their for own, their in zip(ours.rates, theirs.rates, strict=True))
+    cpu = ours.cpu / (theirs.cpu or 1.0)
+    print(f"{'ratio':<50} {rates:>8.2f}        {cpu:>9.2f}")
+
+
+def main() -> int:
+    """Measure this version, or compare it with the one whose sources are given."""
+    if len(sys.argv) > 1:
+        compare(str(Path(sys.argv[1]).resolve()))
+    else:
+        measure()
     return 0
 
 
