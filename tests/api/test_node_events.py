@@ -9,7 +9,7 @@ import pytest
 
 from tests.api.harness import API, System
 from windlass.api.routes import events, streams
-from windlass.core.changes import Event
+from windlass.core.events import Event
 from windlass.ports.overview import NodeEvents
 
 MANY = """

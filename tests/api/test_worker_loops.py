@@ -90,7 +90,7 @@ async def test_results_of_iterations_are_merged_in_order(server: Server) -> None
     await report(server, third, "three")
     await report(server, first, "one")
 
-    assert (await server.ended(job_id)).status == "completed"
+    assert (await server.ended(job_id)).state.status == "completed"
     assert await server.output(job_id, "each") == ["one", "two", "three"]
 
 
@@ -150,7 +150,7 @@ async def test_a_repeated_loop_accepts_new_results(server: Server) -> None:
         (task,) = await server.claim()
         await report(server, task, "new")
 
-    assert (await server.ended(job_id)).status == "completed"
+    assert (await server.ended(job_id)).state.status == "completed"
     assert [(task["status"], task["attempt"]) for task in again] == [
         ("dispatched", 2),
         ("dispatched", 2),
@@ -278,7 +278,7 @@ async def test_a_task_with_a_missing_artifact_fails_without_a_worker(server: Ser
     server.artifacts.kept.clear()
 
     assert await server.claim(wait="1s") == []
-    assert (await server.ended(job_id)).status == "failed"
+    assert (await server.ended(job_id)).state.status == "failed"
     assert (await server.error(job_id, "use"))["type"] == "artifact_not_found"
 
 

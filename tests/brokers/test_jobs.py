@@ -8,11 +8,11 @@ import pytest
 from tests.brokers.conftest import Site
 from tests.contracts.brokers import empty_postgres
 from tests.contracts.ends import listening
+from tests.defaults import duties
 from tests.engine.harness import ENDS_SECONDS, Process, opened, plan
 from tests.engine.sharing_harness import deployed
 from tests.servers import tell_redis
 from windlass.core.plan import Plan
-from windlass.engine.engine import Duties
 
 JOBS = 20
 
@@ -35,8 +35,8 @@ async def on_site(site: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
     """From here on the harness builds its processes on the site's broker."""
     broker = await site.open()
     monkeypatch.setattr("tests.engine.harness.MemoryBroker", lambda clock: broker)
-    quick = Duties(sweep_seconds=0.05, flight_seconds=0.2)
-    monkeypatch.setattr("tests.engine.harness.Duties", lambda sweep_seconds: quick)
+    quick = duties(sweep_seconds=0.05, in_flight_check_seconds=0.2)
+    monkeypatch.setattr("tests.engine.harness.duties", lambda sweep_seconds: quick)
     return site
 
 
@@ -45,10 +45,10 @@ async def test_jobs_complete_over_a_server(on_site: Site, tmp_path: Path) -> Non
         process = Process(store, fan())
         await process.start()
         jobs = [await process.submit() for _ in range(JOBS)]
-        ended = [await process.ended(job.job_id) for job in jobs]
+        ended = [await process.ended(job.spec.job_id) for job in jobs]
         await process.stop()
 
-    assert {job.status for job in ended} == {"completed"}
+    assert {job.state.status for job in ended} == {"completed"}
 
 
 async def test_jobs_complete_although_the_server_loses_everything_again_and_again(
@@ -58,14 +58,14 @@ async def test_jobs_complete_although_the_server_loses_everything_again_and_agai
         process = Process(store, fan())
         await process.start()
         jobs = [await process.submit() for _ in range(JOBS)]
-        ending = asyncio.gather(*(process.ended(job.job_id) for job in jobs))
+        ending = asyncio.gather(*(process.ended(job.spec.job_id) for job in jobs))
         for _ in range(10):
             await emptied(on_site)
             await asyncio.sleep(0.02)
         ended = await ending
         await process.stop()
 
-    assert {job.status for job in ended} == {"completed"}
+    assert {job.state.status for job in ended} == {"completed"}
 
 
 async def test_a_process_without_shards_hears_over_the_server_that_a_job_has_ended(
@@ -83,4 +83,4 @@ async def test_a_process_without_shards_hears_over_the_server_that_a_job_has_end
         async with asyncio.timeout(ENDS_SECONDS):
             await waiting
 
-        assert (await both.store.job(job_id)).status == "completed"
+        assert (await both.store.job(job_id)).state.status == "completed"

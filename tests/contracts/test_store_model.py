@@ -14,7 +14,8 @@ from tests.contracts.stores import emptied
 from windlass.clock import SystemClock
 from windlass.core.changes import InFlightEntry
 from windlass.core.errors import CommitUnknown, JobNotFound, StaleLease
-from windlass.ports.store import JobFilter, Request, Store, StoredJob
+from windlass.core.jobs import JobRecord
+from windlass.ports.store import JobFilter, Request, Store
 from windlass.stores.memory.store import MemoryStore
 from windlass.stores.postgres.store import PostgresStore
 from windlass.stores.sqlite.store import SqliteStore
@@ -54,12 +55,12 @@ class StoreAgainstModel(RuleBasedStateMachine):
     @rule(job_id=JOBS, key=KEYS, digest=st.sampled_from(["d1", "d2"]), at=st.integers(0, 3))
     def submit(self, job_id: str, key: str | None, digest: str, at: int) -> None:
         known = self.loop.run_until_complete(self.answer(self.model, "job", job_id))
-        if not isinstance(known, StoredJob):  # ids are never used twice
+        if not isinstance(known, JobRecord):  # ids are never used twice
             answers = [
                 self.loop.run_until_complete(s.submit([new_job(job_id, key=key, digest=digest, created_at=T0 + at)]))
                 for s in (self.model, self.store)
             ]
-            told = [[(a.job.job_id, a.created, a.conflict) for a in answer] for answer in answers]
+            told = [[(a.job.spec.job_id, a.created, a.conflict) for a in answer] for answer in answers]
             assert told[0] == told[1]
 
     @rule(owner=st.sampled_from(["one", "two"]))
@@ -89,7 +90,7 @@ class StoreAgainstModel(RuleBasedStateMachine):
           out=st.sets(st.sampled_from("cd")))  # fmt: skip
     def commit(self, job_id: str, node_id: str, status: str, text: str, behind: int, out: set[str]) -> None:
         known = self.loop.run_until_complete(self.answer(self.model, "job", job_id))
-        if isinstance(known, StoredJob):
+        if isinstance(known, JobRecord):
             ended = None if status in ("pending", "running") else T0 + known.seq
             # Only an output may be null and yet be there; of the other values null means that there is none.
             value = None if text == "null" else text
@@ -113,7 +114,10 @@ class StoreAgainstModel(RuleBasedStateMachine):
 
     @rule(at=st.integers(0, 12), limit=st.integers(0, 2))
     def prune(self, at: int, limit: int) -> None:
-        before = {row.job_id: row.completed_at for row in self.loop.run_until_complete(self.model.jobs(JobFilter()))}
+        before = {
+            row.spec.job_id: row.state.completed_at
+            for row in self.loop.run_until_complete(self.model.jobs(JobFilter()))
+        }
         ended = [at for at in before.values() if at is not None]
         if len(set(ended)) == len(ended):  # which of two that ended together goes first is not promised
             self.both("prune", T0 + at, limit)

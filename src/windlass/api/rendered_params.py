@@ -14,14 +14,14 @@ from windlass.api.state import ApiState, ConcurrencyLimit
 from windlass.core.artifacts import GONE, in_place, is_reference, read_reference
 from windlass.core.changes import NodeRow
 from windlass.core.errors import ArtifactNotFound, NodeNotFound, NotFound, TemplateFailed
-from windlass.core.job import Job, JobHead
+from windlass.core.job import Job
+from windlass.core.jobs import JobRecord
 from windlass.core.loop_state import BLOCK_ELEMENTS, decode_progress
 from windlass.core.plan import LoopPlan, NodeKind, NodePlan, Plan
 from windlass.core.sanitize import truncated
-from windlass.core.states import JOB_STATES, NODE_STATES
+from windlass.core.states import NODE_STATES
 from windlass.core.templates.json_values import merged
 from windlass.core.templates.template import Template
-from windlass.ports.store import StoredJob
 from windlass.views.loops import StoredLoop, iteration_row, stored_loop
 from windlass.views.outputs import NULL, VALUE_BYTES_MAX, OutputReader, read_output
 from windlass.wire import ParamsView
@@ -39,7 +39,7 @@ class ParamsQuery(Struct, forbid_unknown_fields=True):
 class _Target(Struct, frozen=True):
     """The node whose params are rendered, its row if it has started, and the iteration."""
 
-    job: StoredJob
+    job: JobRecord
     plan: Plan
     node: NodePlan
     row: NodeRow | None
@@ -57,12 +57,12 @@ class ParamsRenderer:
         """Return the params that a request asks for; JobNotFound, NodeNotFound, NotFound for an iteration."""
         query = read_query(request, ParamsQuery)
         job = await self._state.store.job(path_id(request, "job_id"))
-        plan = await self._state.control.plan(job.workflow_id, job.version)
+        plan = await self._state.control.plan(job.spec.workflow_id, job.spec.version)
         node_id = path_id(request, "node_id")
         number = plan.index.get(node_id)
         if number is None:
-            raise NodeNotFound(f"workflow {job.workflow_id} version {job.version} has no node {node_id!r}")
-        rows = await self._state.store.nodes(job.job_id, node_id)
+            raise NodeNotFound(f"workflow {job.spec.workflow_id} version {job.spec.version} has no node {node_id!r}")
+        rows = await self._state.store.nodes(job.spec.job_id, node_id)
         target = _Target(
             job=job,
             plan=plan,
@@ -78,7 +78,7 @@ class ParamsRenderer:
         template = target.node.params
         variables = await self._loop_variables(target)
         if template is None:
-            return ParamsView(_limited(target.job.input), rendered=True)
+            return ParamsView(_limited(target.job.spec.input), rendered=True)
         if template.static is not None:
             return ParamsView(_limited(template.static), rendered=True)
         unrendered = ParamsView(_limited(Raw(msgspec.json.encode(template.source))), rendered=False)
@@ -129,11 +129,11 @@ class ParamsRenderer:
     async def _render_template(self, target: _Target, template: Template, variables: Mapping[str, object]) -> Raw:
         """Render a template; a large output is only read if the template accesses its fields."""
         plan = target.plan
-        job = Job(plan, _job_head(target.job))
+        job = Job(plan, target.job)
         names = template.names_looked_into(spares=False)
         node_ids = [name for name in names if name in plan.index and name not in variables]
         for node_id in node_ids[:NODES_READ_MAX]:
-            for row in await self._state.store.nodes(target.job.job_id, node_id):
+            for row in await self._state.store.nodes(target.job.spec.job_id, node_id):
                 _restore_node(job, plan.index[node_id], row)
         accessed = template.names_looked_into(spares=True)
         for node_id in node_ids:
@@ -186,19 +186,6 @@ class ParamsRenderer:
 def _limited(params: Raw) -> Raw:
     size = len(memoryview(params))
     return params if size <= VALUE_BYTES_MAX else truncated(size)
-
-
-def _job_head(job: StoredJob) -> JobHead:
-    return JobHead(
-        job_id=job.job_id,
-        shard=job.shard,
-        status=JOB_STATES[job.status],
-        input=job.input,
-        seq=job.seq,
-        round=job.round,
-        created_at=job.created_at,
-        scheduled_at=job.scheduled_at,
-    )
 
 
 def _restore_node(job: Job, node: int, row: NodeRow) -> None:

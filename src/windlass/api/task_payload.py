@@ -13,7 +13,7 @@ from windlass.core.errors import ArtifactNotFound, StoreUnavailable
 from windlass.core.loop_state import Progress, decode_progress
 from windlass.core.messages import Failed, TaskError
 from windlass.core.plan import NodePlan, Plan
-from windlass.ports.broker import Delivery
+from windlass.ports.broker import TaskClaim
 from windlass.views.jobs import event_id
 from windlass.views.loops import iteration_row, stored_loop
 from windlass.views.outputs import FETCHES_AT_ONCE_MAX
@@ -31,7 +31,7 @@ class PreparedClaim(Struct, frozen=True):
     """The tasks of one claim, by what happens to them."""
 
     tasks: list[ClaimedTaskView]
-    deliveries: list[Delivery]
+    deliveries: list[TaskClaim]
     # Tasks whose params cannot be read, with the error.
     failed: list[tuple[Task, Failed]]
     # Ids of the tasks that go back to the queue.
@@ -43,7 +43,7 @@ class PreparedClaim(Struct, frozen=True):
         return PreparedClaim([], [], [], [*self.returned, *task_ids])
 
 
-async def prepare_claim(state: ApiState, deliveries: Sequence[Delivery]) -> PreparedClaim:
+async def prepare_claim(state: ApiState, deliveries: Sequence[TaskClaim]) -> PreparedClaim:
     """Resolve the values and metadata of claimed tasks."""
     claim = PreparedClaim([], [], [], [])
     metadata = TaskMetadata(state)
@@ -179,7 +179,7 @@ class TaskMetadata:
 
     async def _read_node(self, task: Task) -> _PlannedNode | None:
         job = await self._state.store.job(task.job_id)
-        plan = await self._state.control.plan(job.workflow_id, job.version)
+        plan = await self._state.control.plan(job.spec.workflow_id, job.spec.version)
         rows = await self._state.store.nodes(task.job_id, task.node_id)
         if not rows:
             return None

@@ -10,12 +10,13 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from windlass.core.changes import Event
+from windlass.core.events import Event
 from windlass.core.instants import MICROSECONDS
+from windlass.core.jobs import JobRecord
 from windlass.core.plan import NodeKind, NodePlan, Plan
 from windlass.core.retries import retry_meta
 from windlass.core.sanitize import sanitized_json, truncated
-from windlass.ports.store import NodeBrief, Store, StoredJob
+from windlass.ports.store import NodeBrief, Store
 from windlass.views.jobs import event_view
 from windlass.views.loops import iterations_total
 from windlass.wire import EventView, instant
@@ -60,7 +61,7 @@ _meta_decoder = msgspec.json.Decoder(dict[str, Raw])
 class EventRenderer:
     """Renders the events of one job, a page at a time."""
 
-    def __init__(self, store: Store, plan: Plan, job: StoredJob, *, with_context: bool = True) -> None:
+    def __init__(self, store: Store, plan: Plan, job: JobRecord, *, with_context: bool = True) -> None:
         self._store = store
         self._plan = plan
         self._job = job
@@ -80,7 +81,7 @@ class EventRenderer:
         needed.update(*upstream.values())
         briefs: dict[int, NodeBrief] = {}
         if needed:
-            for brief in await self._store.node_briefs(self._job.job_id, sorted(needed)):
+            for brief in await self._store.node_briefs(self._job.spec.job_id, sorted(needed)):
                 briefs[brief.number] = brief
         page = _RenderedPage(self._plan, briefs, upstream, self._context_head)
         return [self._view(event, page) for event in events]
@@ -89,12 +90,12 @@ class EventRenderer:
         meta, context = event.meta, event.context
         number = None if event.node_id is None else self._plan.index.get(event.node_id)
         if number is not None:
-            meta = event_meta(self._job.job_id, event, self._plan.nodes[number], page.iterations_total(number))
+            meta = event_meta(self._job.spec.job_id, event, self._plan.nodes[number], page.iterations_total(number))
             if self._with_context and context is None:
                 context = page.context(number, event.at)
         if not self._with_context:
             context = None
-        return event_view(self._job.job_id, event, meta, context)
+        return event_view(self._job.spec.job_id, event, meta, context)
 
 
 class _RenderedPage:
@@ -169,11 +170,12 @@ def upstream_tasks(plan: Plan, number: int) -> list[int]:
     return found
 
 
-def _context_head(job: StoredJob) -> bytes:
+def _context_head(job: JobRecord) -> bytes:
     """Return the encoded start that the contexts of all events of a job share."""
-    size = len(memoryview(job.input))
-    workload = sanitized_json(job.input) if size <= INPUT_BYTES_MAX else truncated(size)
-    head = {"job_id": job.job_id, "workflow_id": job.workflow_id, "version": job.version, "workload": workload}
+    spec = job.spec
+    size = len(memoryview(spec.input))
+    workload = sanitized_json(spec.input) if size <= INPUT_BYTES_MAX else truncated(size)
+    head = {"job_id": spec.job_id, "workflow_id": spec.workflow_id, "version": spec.version, "workload": workload}
     return _encode(head)[:-1] + b',"_step_results":'
 
 

@@ -5,11 +5,12 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 from msgspec import Raw, Struct
 
-from windlass.core.changes import Event, NodeRow
+from windlass.core.changes import NodeRow
 from windlass.core.errors import Problem
-from windlass.core.states import JOB_FINAL, JOB_STATES
+from windlass.core.events import Event
+from windlass.core.jobs import JobRecord
 from windlass.ports.overview import JobBrief
-from windlass.ports.store import AliasTarget, StoredJob, StoredLog, StoredWorkflow
+from windlass.ports.store import AliasTarget, StoredLog, StoredWorkflow
 from windlass.wire import (
     EventView,
     JobView,
@@ -35,27 +36,27 @@ class _DefinitionHead(Struct):
 _definition_head = msgspec.json.Decoder(_DefinitionHead)
 
 
-def is_finished(job: StoredJob) -> bool:
+def is_finished(job: JobRecord) -> bool:
     """Return whether the job is in a final state."""
-    return JOB_STATES[job.status] in JOB_FINAL
+    return job.state.is_final
 
 
-def job_view(job: StoredJob, result: Raw = NULL, nodes: list[NodeView] | None = None) -> JobView:
+def job_view(job: JobRecord, result: Raw = NULL, nodes: list[NodeView] | None = None) -> JobView:
     """Return the view of a job, with its result and nodes if given."""
     return JobView(
-        job_id=job.job_id,
-        workflow_id=job.workflow_id,
-        version=job.version,
-        status=job.status,
-        input_data=job.input,
+        job_id=job.spec.job_id,
+        workflow_id=job.spec.workflow_id,
+        version=job.spec.version,
+        status=job.state.status,
+        input_data=job.spec.input,
         result_data=result,
-        error=job.error or NULL,
-        created_at=instant(job.created_at) or "",
-        started_at=instant(job.started_at),
-        completed_at=instant(job.completed_at),
-        scheduled_at=instant(job.scheduled_at),
-        priority=job.priority,
-        idempotency_key=job.idempotency_key,
+        error=job.state.error or NULL,
+        created_at=instant(job.spec.created_at) or "",
+        started_at=instant(job.state.started_at),
+        completed_at=instant(job.state.completed_at),
+        scheduled_at=instant(job.spec.scheduled_at),
+        priority=job.spec.priority,
+        idempotency_key=job.spec.idempotency_key,
         nodes=nodes,
     )
 

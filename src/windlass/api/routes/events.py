@@ -13,7 +13,7 @@ from windlass.api.pagination import paginate
 from windlass.api.policy import Policy
 from windlass.api.requests import Flag, Number, path_id, read_query
 from windlass.api.state import ApiState
-from windlass.core.changes import Event
+from windlass.core.events import Event
 from windlass.ports.store import Store
 from windlass.views.events import EventRenderer
 from windlass.wire import EventView, Page
@@ -46,9 +46,9 @@ def routes(state: ApiState) -> list[Route]:
     async def list_events(request: Request) -> Response:
         query = read_query(request, EventsQuery)
         job = await state.store.job(path_id(request, "job_id"))
-        plan = await state.control.plan(job.workflow_id, job.version)
+        plan = await state.control.plan(job.spec.workflow_id, job.spec.version)
         read_page = _all_events if query.iterations == "true" else _node_events
-        events, next_cursor = await read_page(state.store, job.job_id, query.after, query.limit)
+        events, next_cursor = await read_page(state.store, job.spec.job_id, query.after, query.limit)
         renderer = EventRenderer(state.store, plan, job, with_context=query.context == "true")
         views = _within_bytes(await renderer.render(events))
         if len(views) < len(events):

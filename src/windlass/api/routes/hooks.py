@@ -66,14 +66,15 @@ class HookRoutes:
             check_input(plan.input_schema, decode_json(body, _any)),
             # Webhook ids have any length; their digests fit into a key.
             idempotency_key=KEY_PREFIX + hashlib.sha256(webhook_id.encode()).hexdigest(),
-            body_digest=hashlib.sha256(body).hexdigest(),
+            request_digest=hashlib.sha256(body).hexdigest(),
         )
         submission = (await self._state.control.submit_all([submit]))[0]
         if submission.conflict:
             raise conflict(submission)
         job = submission.job
-        location = {"location": f"/api/v1/jobs/{job.job_id}"}
-        return json_response(SubmittedView(job.job_id, job.status), 201 if submission.created else 200, location)
+        view = SubmittedView(job.spec.job_id, job.state.status)
+        location = {"location": f"/api/v1/jobs/{job.spec.job_id}"}
+        return json_response(view, 201 if submission.created else 200, location)
 
     def _signing_key(self, workflow_id: str, secret: str) -> bytes:
         try:

@@ -25,6 +25,7 @@ from windlass.api.requests import (
     reject_query,
 )
 from windlass.api.state import ApiState
+from windlass.core.jobs import JobRecord
 from windlass.ports.control import Submit
 from windlass.ports.store import JobFilter
 from windlass.views.job_detail import node_views, nodes_in_order, output_values, result_data
@@ -87,7 +88,7 @@ class JobRoutes:
                 search=query.search or None,
             )
         )
-        page, next_cursor = paginate(rows, query.limit, lambda job: encode_cursor((job.created_at, job.job_id)))
+        page, next_cursor = paginate(rows, query.limit, _cursor)
         return json_response(Page([job_view(job) for job in page], next_cursor))
 
     async def show(self, request: Request) -> Response:
@@ -127,7 +128,7 @@ class JobRoutes:
             result = result_data(rows, values)
         if not with_nodes:
             return json_response(job_view(snapshot.job, result))
-        plan = await self._state.control.plan(job.workflow_id, job.version)
+        plan = await self._state.control.plan(job.spec.workflow_id, job.spec.version)
         if len(plan.nodes) > NODES_SHOWN_MAX:
             message = f"too many nodes to show with the job: {len(plan.nodes)}"
             raise invalid("nodes", message, f"read them page by page at /api/v1/jobs/{job_id}/nodes")
@@ -155,10 +156,16 @@ class JobRoutes:
         reject_query(request)
         job = await self._state.store.job(path_id(request, "job_id"))
         # Raises if the workflow was deleted.
-        await self._state.store.workflow(job.workflow_id)
-        new_job = await self._state.control.submit(Submit(job.workflow_id, job.version, job.input, job.priority))
-        location = {"location": f"/api/v1/jobs/{new_job.job_id}"}
-        return json_response(SubmittedView(new_job.job_id, new_job.status), 201, location)
+        await self._state.store.workflow(job.spec.workflow_id)
+        spec = job.spec
+        submit = Submit(spec.workflow_id, spec.version, spec.input, spec.priority)
+        new_job = await self._state.control.submit(submit)
+        location = {"location": f"/api/v1/jobs/{new_job.spec.job_id}"}
+        return json_response(SubmittedView(new_job.spec.job_id, new_job.state.status), 201, location)
+
+
+def _cursor(job: JobRecord) -> str:
+    return encode_cursor((job.spec.created_at, job.spec.job_id))
 
 
 def routes(state: ApiState) -> list[Route]:

@@ -24,7 +24,8 @@ from windlass.api.policy import Policy
 from windlass.api.requests import Id, Limit, Number, path_id, read_query
 from windlass.api.state import ApiState
 from windlass.core.instants import MICROSECONDS
-from windlass.ports.store import StoredJob, StoredLog
+from windlass.core.jobs import JobRecord
+from windlass.ports.store import StoredLog
 from windlass.views.jobs import is_finished, log_view
 from windlass.wire import LogView, Page
 
@@ -139,10 +140,10 @@ def _selection(request: Request, query: LogsQuery | LogStreamQuery) -> LogSelect
     )
 
 
-def _seconds_until_complete(state: ApiState, job: StoredJob) -> float | None:
+def _seconds_until_complete(state: ApiState, job: JobRecord) -> float | None:
     """Return in how many seconds the last lines of a finished job are stored; None while it runs."""
     if not is_finished(job):
         return None
-    elapsed = (state.clock.now() - (job.completed_at or 0)) / MICROSECONDS
+    elapsed = (state.clock.now() - (job.state.completed_at or 0)) / MICROSECONDS
     # A clock that was set back must not extend the wait.
     return min(max(0.0, LAST_LINES_SECONDS - elapsed), LAST_LINES_SECONDS)

@@ -114,13 +114,14 @@ class ScheduleRoutes:
         checked = check_input(plan.input_schema, input_data)
         key = body.idempotency_key
         digest = None if key is None else digest_of((row.workflow_id, body.input_data))
-        submit = Submit(row.workflow_id, row.version, checked, idempotency_key=key, body_digest=digest)
+        submit = Submit(row.workflow_id, row.version, checked, idempotency_key=key, request_digest=digest)
         submission = (await self._state.control.submit_all([submit]))[0]
         if submission.conflict:
             raise conflict(submission)
         job = submission.job
-        location = {"location": f"/api/v1/jobs/{job.job_id}"}
-        return json_response(SubmittedView(job.job_id, job.status), 201 if submission.created else 200, location)
+        view = SubmittedView(job.spec.job_id, job.state.status)
+        location = {"location": f"/api/v1/jobs/{job.spec.job_id}"}
+        return json_response(view, 201 if submission.created else 200, location)
 
     async def backfill(self, request: Request) -> Response:
         """Run the past slots of a range that have no run."""

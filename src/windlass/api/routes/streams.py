@@ -22,8 +22,8 @@ from windlass.api.operations import EVENT_STREAM, Operation, route
 from windlass.api.policy import Policy
 from windlass.api.requests import Flag, Number, path_id, read_query
 from windlass.api.state import ApiState
-from windlass.core.changes import Event
-from windlass.ports.store import StoredJob
+from windlass.core.events import Event
+from windlass.core.jobs import JobRecord
 from windlass.views.events import EventRenderer
 from windlass.views.jobs import is_finished
 from windlass.wire import EventView
@@ -61,17 +61,17 @@ def routes(state: ApiState) -> list[Route]:
 
 
 async def job_events(
-    state: ApiState, job: StoredJob, after: int, *, with_context: bool = True
+    state: ApiState, job: JobRecord, after: int, *, with_context: bool = True
 ) -> AsyncGenerator[bytes]:
     """Yield all events of a job after a number, each once and in order, until the job has finished."""
-    plan = await state.control.plan(job.workflow_id, job.version)
+    plan = await state.control.plan(job.spec.workflow_id, job.spec.version)
     renderer = EventRenderer(state.store, plan, job, with_context=with_context)
-    with state.control.news(job.job_id) as news:
+    with state.control.news(job.spec.job_id) as news:
         while True:
             news.clear()
             # Read the state before the events: events stored after this read are not missed.
-            finished = is_finished(await state.store.job(job.job_id))
-            while events := await state.store.events(job.job_id, after, EVENTS_PAGE):
+            finished = is_finished(await state.store.job(job.spec.job_id))
+            while events := await state.store.events(job.spec.job_id, after, EVENTS_PAGE):
                 after = events[-1].seq
                 yield await _format(renderer, events)
             if finished:
@@ -81,19 +81,19 @@ async def job_events(
 
 
 async def node_events(
-    state: ApiState, job: StoredJob, after: int, *, with_context: bool = True
+    state: ApiState, job: JobRecord, after: int, *, with_context: bool = True
 ) -> AsyncGenerator[bytes]:
     """Yield events as `job_events`, without those of iterations. Their numbers are sent, so that a client that
     reconnects resumes after them."""
-    plan = await state.control.plan(job.workflow_id, job.version)
+    plan = await state.control.plan(job.spec.workflow_id, job.spec.version)
     renderer = EventRenderer(state.store, plan, job, with_context=with_context)
-    with state.control.news(job.job_id) as news:
+    with state.control.news(job.spec.job_id) as news:
         while True:
             news.clear()
-            finished = is_finished(await state.store.job(job.job_id))
+            finished = is_finished(await state.store.job(job.spec.job_id))
             scanned_from, sent = after, after
             while True:
-                page = await state.store.overview.node_events(job.job_id, after, EVENTS_PAGE, SCANNED_MAX)
+                page = await state.store.overview.node_events(job.spec.job_id, after, EVENTS_PAGE, SCANNED_MAX)
                 if page.last_seq == after:
                     break
                 after = page.last_seq

@@ -17,7 +17,7 @@ from windlass.api.state import ApiState
 from windlass.api.versions import VersionCache, VersionResolver
 from windlass.core.errors import IdempotencyConflict, WindlassError
 from windlass.ports.control import Submit
-from windlass.ports.store import Submission
+from windlass.ports.store import SubmitResult
 from windlass.spec import check_input
 from windlass.wire import BatchItemView, BatchRequest, BatchView, Key, SubmitRequest, SubmittedView
 
@@ -54,8 +54,8 @@ class SubmitRoutes:
             if submission.conflict:
                 raise conflict(submission)
             job, created = submission.job, submission.created
-        location = {"location": f"/api/v1/jobs/{job.job_id}"}
-        return json_response(SubmittedView(job.job_id, job.status), 201 if created else 200, location)
+        location = {"location": f"/api/v1/jobs/{job.spec.job_id}"}
+        return json_response(SubmittedView(job.spec.job_id, job.state.status), 201 if created else 200, location)
 
     async def batch(self, request: Request) -> Response:
         """Start jobs in one transaction, each with its own result."""
@@ -73,7 +73,7 @@ class SubmitRoutes:
                 items[place] = BatchItemView(error=problem_details(error, request_id))
             else:
                 places.append(place)
-        submissions: Sequence[Submission] = ()
+        submissions: Sequence[SubmitResult] = ()
         if checked:
             submissions = await self._state.control.submit_all(checked)
         for place, submission in zip(places, submissions, strict=True):
@@ -95,7 +95,7 @@ class SubmitRoutes:
             checked,
             priority=body.priority,
             idempotency_key=key,
-            body_digest=digest,
+            request_digest=digest,
             scheduled_at=scheduled_at,
         )
 
@@ -126,19 +126,19 @@ def digest_of(requested: object) -> str:
     return hashlib.sha256(_canonical.encode(requested)).hexdigest()
 
 
-def conflict(submission: Submission) -> IdempotencyConflict:
+def conflict(submission: SubmitResult) -> IdempotencyConflict:
     """Return the error of a key that was used for another request."""
     job = submission.job
     return IdempotencyConflict(
-        f"idempotency key {job.idempotency_key!r} was used for job {job.job_id} with another request; "
+        f"idempotency key {job.spec.idempotency_key!r} was used for job {job.spec.job_id} with another request; "
         "send the same request again, or use a new key"
     )
 
 
-def _batch_item(submission: Submission, request_id: str | None) -> BatchItemView:
+def _batch_item(submission: SubmitResult, request_id: str | None) -> BatchItemView:
     if submission.conflict:
         return BatchItemView(error=problem_details(conflict(submission), request_id))
-    return BatchItemView(submission.job.job_id, submission.job.status)
+    return BatchItemView(submission.job.spec.job_id, submission.job.state.status)
 
 
 def routes(state: ApiState) -> list[Route]:

@@ -29,9 +29,10 @@ from windlass.api.task_reports import (
 from windlass.core.artifacts import INLINE_BYTES_MAX, reference
 from windlass.core.changes import Task
 from windlass.core.errors import NodeNotFound, RequestRefused, WindlassError
+from windlass.core.jobs import JobRecord
 from windlass.core.messages import Failed, Message, Succeeded, TaskFinished, TaskStarted
-from windlass.ports.broker import Delivery, Report
-from windlass.ports.store import StoredJob, StoredResult
+from windlass.ports.broker import TaskClaim, TaskReport
+from windlass.ports.store import StoredResult
 from windlass.views.loops import iteration_row, stored_loop
 from windlass.wire import (
     ClaimRequest,
@@ -78,24 +79,24 @@ class TaskRoutes:
         try:
             claim = await prepare_claim(self._state, deliveries)
         except WindlassError:
-            await self._state.broker.give_back(body.worker_id, [delivery.task.task_id for delivery in deliveries])
+            await self._state.broker.return_tasks(body.worker_id, [delivery.task.task_id for delivery in deliveries])
             raise
         await self._fail(body.worker_id, claim.failed)
         if deliveries and await request.is_disconnected():
             claim = claim.abandoned()
         if claim.returned:
-            await self._state.broker.give_back(body.worker_id, claim.returned)
+            await self._state.broker.return_tasks(body.worker_id, claim.returned)
         await self._report_started(body.worker_id, claim.deliveries)
         return json_response(ClaimView(claim.tasks))
 
-    async def _consume(self, body: ClaimRequest, seconds: float, request: Request) -> Sequence[Delivery]:
+    async def _consume(self, body: ClaimRequest, seconds: float, request: Request) -> Sequence[TaskClaim]:
         time = asyncio.get_running_loop().time
         deadline = time() + seconds
         next_check = time() + DISCONNECT_CHECK_SECONDS
         while True:
             remaining = deadline - time()
             wait = max(0.0, min(remaining, DISCONNECT_CHECK_SECONDS))
-            deliveries = await self._state.broker.consume(body.worker_id, body.queues, body.max_tasks, wait)
+            deliveries = await self._state.broker.claim(body.worker_id, body.queues, body.max_tasks, wait)
             if deliveries or remaining <= 0 or self._state.closing.is_set():
                 return deliveries
             if time() >= next_check:
@@ -118,9 +119,9 @@ class TaskRoutes:
                 index=task.index,
                 seed=self._state.chance.getrandbits(32),
             )
-            await self._state.broker.finish(worker_id, [Report(task.task_id, task.shard, message)])
+            await self._state.broker.finish(worker_id, [TaskReport(task.task_id, task.shard, message)])
 
-    async def _report_started(self, worker_id: str, deliveries: Sequence[Delivery]) -> None:
+    async def _report_started(self, worker_id: str, deliveries: Sequence[TaskClaim]) -> None:
         """Report claimed tasks as started, so that their timeouts run even if the worker disappears."""
         now = self._state.clock.now()
         by_shard: dict[int, list[Message]] = {}
@@ -143,7 +144,7 @@ class TaskRoutes:
         reject_query(request)
         body = await read_json(request, self._heartbeat_decoder)
         lost = await self._state.broker.extend(body.worker_id, body.task_ids)
-        cancelled = await self._state.broker.cancelled(body.worker_id, 0.0)
+        cancelled = await self._state.broker.receive_cancellations(body.worker_id, 0.0)
         return json_response(HeartbeatView(list(dict.fromkeys((*lost, *cancelled)))))
 
     async def receive_result(self, request: Request) -> Response:
@@ -175,8 +176,8 @@ class TaskRoutes:
         if body.event_type == "action_started":
             job = issued.job
             now = self._state.clock.now()
-            started = TaskStarted(job.job_id, body.node_id, attempt, worker_id, now, issued.index or 0)
-            await self._state.broker.send(job.shard, [started])
+            started = TaskStarted(job.spec.job_id, body.node_id, attempt, worker_id, now, issued.index or 0)
+            await self._state.broker.send(job.spec.shard, [started])
             return json_response(TaskResultView(accepted=True))
         milliseconds = None if body.duration is None else body.duration * 1000
         context = context_of(body.context)
@@ -187,9 +188,9 @@ class TaskRoutes:
         """Return the attempts of a node or an iteration, None without any; JobNotFound, NodeNotFound."""
         store = self._state.store
         job = await store.job(job_id)
-        plan = await self._state.control.plan(job.workflow_id, job.version)
+        plan = await self._state.control.plan(job.spec.workflow_id, job.spec.version)
         if node_id not in plan.index:
-            raise NodeNotFound(f"workflow {job.workflow_id} has no node {node_id!r}")
+            raise NodeNotFound(f"workflow {job.spec.workflow_id} has no node {node_id!r}")
         is_loop = plan.nodes[plan.index[node_id]].loop is not None
         rows = await store.nodes(job_id, node_id)
         if not rows or is_loop != (index is not None):
@@ -217,17 +218,17 @@ class TaskRoutes:
     ) -> bool:
         """Store the result and notify the engine; return False if the task already has a result, which is kept."""
         state = self._state
-        shard = issued.job.shard
+        shard = issued.job.spec.shard
         task_id = issued.task_id(attempt)
         now = state.clock.now()
         message = TaskFinished(
-            issued.job.job_id,
+            issued.job.spec.job_id,
             issued.node_id,
             attempt,
             worker_id,
             now - round((milliseconds or 0.0) * 1000),
             now,
-            await self._offload_output(issued.job.job_id, outcome),
+            await self._offload_output(issued.job.spec.job_id, outcome),
             issued.index or 0,
             state.chance.getrandbits(32),
             task_id,
@@ -237,7 +238,7 @@ class TaskRoutes:
             # Stop a worker that still runs the task.
             await state.broker.cancel([task_id])
             return False
-        await state.broker.finish(worker_id, [Report(task_id, shard, message)])
+        await state.broker.finish(worker_id, [TaskReport(task_id, shard, message)])
         return True
 
     async def _offload_output(self, job_id: str, outcome: Succeeded | Failed) -> Succeeded | Failed:
@@ -251,7 +252,7 @@ class TaskRoutes:
 class IssuedAttempts(Struct, frozen=True):
     """The attempts of a node or an iteration that were dispatched, up to the last one."""
 
-    job: StoredJob
+    job: JobRecord
     node_id: str
     index: int | None
     attempt: int
@@ -260,7 +261,7 @@ class IssuedAttempts(Struct, frozen=True):
     def task_id(self, attempt: int) -> str:
         """Return the task id of an attempt."""
         place = "" if self.index is None else f"[{self.index}]"
-        return f"{self.job.job_id}_{self.node_id}{place}_{attempt}"
+        return f"{self.job.spec.job_id}_{self.node_id}{place}_{attempt}"
 
 
 def _job_id(body: EmitEventRequest) -> str:

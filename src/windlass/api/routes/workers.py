@@ -42,7 +42,7 @@ def worker_task_view(task: HeldTask) -> WorkerTaskView:
         node_id=node_id,
         index=int(index.removesuffix("]")) if index else None,
         attempt=int(attempt),
-        since=instant(task.since) or "",
+        since=instant(task.claimed_at) or "",
     )
 
 
