@@ -51,7 +51,6 @@ CATCHES_EVERYTHING = {
 }
 # Frameworks that can only be extended by inheriting from them.
 FRAMEWORK_PARENTS = {
-    "HttpToolsProtocol",
     "asyncio.Protocol",
     "click.Group",
     "httpcore2.AsyncNetworkBackend",

@@ -1,4 +1,4 @@
-"""The system behind the API, built by hand so that tests can reach every part of it."""
+"""The system behind the API, assembled so that tests can reach every part."""
 
 import asyncio
 import socket
@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import httpx2
 import uvicorn
-from fastapi import FastAPI
+from starlette.applications import Starlette
 
 from tests.defaults import OUTPUT_BYTES_MAX, duties, worker_options
 from windlass.api.app import create_app
@@ -67,7 +67,7 @@ class System:
             store, self.artifacts, self.broker, self.engine, self.clock, tuple(handlers), Random(chance), "0.0.0",
             **{"ui_folder": NO_UI, "artifact_bytes_max": OUTPUT_BYTES_MAX, **settings},
         )  # fmt: skip
-        self.app: FastAPI = create_app(self.state)
+        self.app: Starlette = create_app(self.state)
         self.client = self.reaching()
 
     def reaching(self, url: str = "http://localhost") -> httpx2.AsyncClient:
@@ -147,7 +147,7 @@ class System:
 
 
 @asynccontextmanager
-async def listening(app: FastAPI) -> AsyncIterator[str]:
+async def listening(app: Starlette) -> AsyncIterator[str]:
     """A real server on loopback, for what only a connection shows; its URL."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))

@@ -1,4 +1,4 @@
-"""A server on loopback whose parts tests can reach: its broker's clock can be set, its worker left out."""
+"""A server for tests of HTTP workers, with a settable broker clock and an optional worker."""
 
 import asyncio
 import socket

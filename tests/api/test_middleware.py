@@ -1,4 +1,4 @@
-"""What every request goes through: bounds, hosts, origins, types, ids, headers, the access log."""
+"""The request guard: sizes, hosts, origins, content types, request ids, headers and the access log."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ TRAVERSALS = [
 ]  # fmt: skip
 
 
-async def test_there_are_forty_spellings() -> None:
+async def test_there_are_forty_traversals() -> None:
     assert len(set(TRAVERSALS)) == 40
 
 
@@ -58,7 +58,7 @@ async def test_an_id_out_of_bounds_is_refused(client: httpx2.AsyncClient, name: 
 # Bodies
 
 
-async def test_a_body_without_an_end_is_refused_after_its_bound(client: httpx2.AsyncClient) -> None:
+async def test_an_endless_body_is_refused_at_the_limit(client: httpx2.AsyncClient) -> None:
     sent = 0
 
     async def endless() -> AsyncIterator[bytes]:
@@ -74,7 +74,7 @@ async def test_a_body_without_an_end_is_refused_after_its_bound(client: httpx2.A
     assert sent <= (1 << 20) + 2 * len(CHUNK)
 
 
-async def test_a_body_is_counted_whatever_length_it_promised(client: httpx2.AsyncClient) -> None:
+async def test_the_size_of_a_body_is_counted_whatever_length_is_declared(client: httpx2.AsyncClient) -> None:
     headers = {"content-type": "application/json", "content-length": "10"}
 
     response = await client.post(f"{API}/jobs", content=b"x" * (2 << 20), headers=headers)
@@ -82,7 +82,7 @@ async def test_a_body_is_counted_whatever_length_it_promised(client: httpx2.Asyn
     assert response.status_code == 413
 
 
-async def test_a_length_over_the_bound_is_refused_unread(system: System) -> None:
+async def test_a_length_over_the_limit_is_refused_unread(system: System) -> None:
     read = False
 
     async def receive() -> Any:
@@ -98,14 +98,14 @@ async def test_a_length_over_the_bound_is_refused_unread(system: System) -> None
 
 
 @pytest.mark.parametrize("length", ["x", "-1", "1,2", ""])
-async def test_a_length_that_is_no_number_is_refused(system: System, length: str) -> None:
+async def test_a_length_that_is_not_a_number_is_refused(system: System, length: str) -> None:
     status, _ = await raw(system, "POST", f"{API}/jobs", content_type="application/json", content_length=length)
 
     assert status == 400
 
 
 @pytest.mark.parametrize(("extra", "status"), [(-1, 404), (0, 404), (1, 413)])
-async def test_the_bound_is_exact(tmp_path: Path, extra: int, status: int) -> None:
+async def test_the_body_limit_is_exact(tmp_path: Path, extra: int, status: int) -> None:
     body = b'{"workflow_id": "nobody"}'
     async with System.running(tmp_path, worker=False, body_bytes_max=1_000) as system:
         padded = body + b" " * (1_000 - len(body) + extra)
@@ -115,7 +115,7 @@ async def test_the_bound_is_exact(tmp_path: Path, extra: int, status: int) -> No
     assert response.status_code == status
 
 
-async def test_documents_have_their_own_bound(tmp_path: Path) -> None:
+async def test_documents_have_their_own_limit(tmp_path: Path) -> None:
     async with System.running(tmp_path, worker=False, body_bytes_max=100, document_bytes_max=10_000) as system:
         document = {"workflow_id": "j", "description": "x" * 1_000, "nodes": {"a": {"handler": "echo"}}}
 
@@ -136,7 +136,7 @@ async def test_documents_have_their_own_bound(tmp_path: Path) -> None:
         "*/*",
     ],
 )
-async def test_json_under_another_name_is_refused(system: System, content_type: str) -> None:
+async def test_json_with_another_content_type_is_refused(system: System, content_type: str) -> None:
     await system.deploy()
 
     response = await system.client.post(
@@ -147,7 +147,7 @@ async def test_json_under_another_name_is_refused(system: System, content_type: 
     assert (await system.client.get(f"{API}/jobs")).json()["items"] == []
 
 
-async def test_yaml_is_no_submit(system: System) -> None:
+async def test_a_submit_in_yaml_is_refused(system: System) -> None:
     await system.deploy()
 
     response = await system.client.post(
@@ -184,7 +184,7 @@ async def test_only_known_hosts_are_served(system: System, host: str, status: in
     assert (await raw(system, "GET", "/livez", host=host))[0] == status
 
 
-async def test_two_hosts_are_none(system: System) -> None:
+async def test_a_repeated_host_header_is_refused(system: System) -> None:
     scope_headers = [(b"host", b"localhost"), (b"host", b"evil.test")]
 
     assert (await raw(system, "GET", "/livez", headers=scope_headers))[0] == 421
@@ -213,13 +213,13 @@ async def test_a_configured_host_is_served(tmp_path: Path) -> None:
         ({"origin": "http://localhost", "sec-fetch-site": "cross-site"}, 403),
     ],
 )
-async def test_pages_of_other_sites_change_nothing(
+async def test_cross_site_requests_are_refused(
     client: httpx2.AsyncClient, headers: dict[str, str], status: int
 ) -> None:
     assert (await client.post(f"{API}/jobs/nobody/cancel", headers=headers)).status_code == status
 
 
-async def test_looking_is_not_changing(client: httpx2.AsyncClient) -> None:
+async def test_cross_site_reads_are_allowed(client: httpx2.AsyncClient) -> None:
     response = await client.get(f"{API}/jobs", headers={"origin": "http://evil.test", "sec-fetch-site": "cross-site"})
 
     assert response.status_code == 200
@@ -244,7 +244,7 @@ async def test_websockets_are_refused(system: System) -> None:
 
 
 @pytest.mark.parametrize("path", ["/livez", f"{API}/jobs", f"{API}/nowhere", f"{API}/jobs/..;"])
-async def test_every_answer_has_the_headers_that_keep_browsers_out(client: httpx2.AsyncClient, path: str) -> None:
+async def test_every_response_has_security_headers(client: httpx2.AsyncClient, path: str) -> None:
     headers = (await client.get(path)).headers
 
     assert headers["x-content-type-options"] == "nosniff"
@@ -256,7 +256,7 @@ async def test_every_answer_has_the_headers_that_keep_browsers_out(client: httpx
     ("method", "path", "status"),
     [("GET", "/nowhere", 404), ("GET", f"{API}/jobs/", 404), ("DELETE", f"{API}/jobs", 405), ("PUT", "/livez", 405)],
 )
-async def test_what_no_route_takes_is_told_as_a_problem(
+async def test_unknown_paths_and_methods_are_problems(
     client: httpx2.AsyncClient, method: str, path: str, status: int
 ) -> None:
     response = await client.request(method, path)
@@ -266,21 +266,21 @@ async def test_what_no_route_takes_is_told_as_a_problem(
     assert ("allow" in response.headers) == (status == 405)
 
 
-async def test_a_sane_request_id_is_kept(client: httpx2.AsyncClient) -> None:
+async def test_a_valid_request_id_is_kept(client: httpx2.AsyncClient) -> None:
     response = await client.get(f"{API}/jobs/nobody", headers={"x-request-id": "abc-1.2_3"})
 
     assert response.headers["x-request-id"] == response.json()["request_id"] == "abc-1.2_3"
 
 
 @pytest.mark.parametrize("given", [b"a\x1b[31m", b"a b", b"x" * 65, b"", b"\xff"])
-async def test_an_odd_request_id_is_replaced(client: httpx2.AsyncClient, given: bytes) -> None:
+async def test_an_invalid_request_id_is_replaced(client: httpx2.AsyncClient, given: bytes) -> None:
     response = await client.get("/livez", headers=[(b"x-request-id", given)])
 
     assert len(response.headers["x-request-id"]) == 16
 
 
 @pytest.mark.parametrize("error", [StoreUnavailable("the disk is full"), CommitUnknown("nobody knows")])
-async def test_a_database_that_can_not_be_used_is_told_as_such(
+async def test_an_unavailable_database_is_a_503(
     system: System, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     async def broken(_: object) -> None:
@@ -294,7 +294,7 @@ async def test_a_database_that_can_not_be_used_is_told_as_such(
     assert response.headers["retry-after"] == "1"
 
 
-async def test_an_unexpected_error_is_logged_and_not_told(
+async def test_an_unexpected_error_is_logged_and_not_returned(
     system: System, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def broken(_: object) -> None:
@@ -310,7 +310,7 @@ async def test_an_unexpected_error_is_logged_and_not_told(
     assert "the secret is 42" in caplog.text
 
 
-async def test_an_access_is_one_line_of_json(client: httpx2.AsyncClient, caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_access_log_line_is_json(client: httpx2.AsyncClient, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, logger="windlass.access"):
         await client.get(f"{API}/jobs/nobody", headers={"x-request-id": "r1"})
 
@@ -325,7 +325,7 @@ async def test_an_access_is_one_line_of_json(client: httpx2.AsyncClient, caplog:
 
 
 @pytest.mark.parametrize("path", ["/a%0a{}", "/a%0d%0aSet-Cookie:x", "/%1b[31mred", "/%c2%9b31m", "/%e2%80%a8x"])
-async def test_nobody_writes_into_the_log(
+async def test_requests_cannot_inject_log_lines(
     client: httpx2.AsyncClient, caplog: pytest.LogCaptureFixture, path: str
 ) -> None:
     with caplog.at_level(logging.INFO, logger="windlass.access"):

@@ -1,4 +1,4 @@
-"""What the API tells about events besides what was stored: their metadata, and the context they happened in."""
+"""Derived metadata and context of events."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from tests.api.harness import API, System
 from windlass.core.events import Event
 from windlass.core.plan import LoopPlan, NodePlan
 from windlass.core.templates.template import compile_template
-from windlass.views.event_view import STEPS_MAX, data_type, told_meta
+from windlass.views.events import STEPS_MAX, data_type, event_meta
 
 STEPS = """
 workflow_id: steps
@@ -49,7 +49,7 @@ def of(found: list[dict[str, Any]], event_type: str, node_id: str | None = None)
 # Context
 
 
-async def test_the_context_has_the_input_and_what_ended_before(system: System) -> None:
+async def test_the_context_contains_the_input_and_finished_upstream_nodes(system: System) -> None:
     found = await events(system, STEPS, {"url": "https://example.com", "size": 3})
 
     (done,) = of(found, "node_completed", "two")
@@ -66,7 +66,7 @@ async def test_the_context_has_the_input_and_what_ended_before(system: System) -
     }
 
 
-async def test_a_node_knows_all_that_is_before_it_and_nothing_else(system: System) -> None:
+async def test_the_context_contains_upstream_nodes_only(system: System) -> None:
     found = await events(system, STEPS)
 
     assert [set(event["context"]["_step_results"]) for event in of(found, "node_ready")] == [
@@ -80,7 +80,7 @@ async def test_events_of_the_job_itself_have_no_context(system: System) -> None:
     assert {event["context"] is None for event in found if event["node_id"] is None} == {True}
 
 
-async def test_the_input_is_told_without_credentials_and_large_values(system: System) -> None:
+async def test_the_context_omits_credentials_and_large_values_of_the_input(system: System) -> None:
     secret = {"db": {"password": "hunter2", "host": "h"}, "api_key": "k", "url": "https://me:pw@host/"}
 
     found = await events(system, STEPS, {**secret, "rows": ["r" * 100] * 200, "_own": 1})
@@ -93,14 +93,14 @@ async def test_the_input_is_told_without_credentials_and_large_values(system: Sy
     }
 
 
-async def test_the_context_can_be_left_out(system: System) -> None:
+async def test_the_context_can_be_omitted(system: System) -> None:
     found = await events(system, STEPS, context="false")
 
     assert {event["context"] is None for event in found} == {True}
     assert of(found, "node_completed", "two")[0]["meta"]["execution"]["completed_at"]
 
 
-async def test_of_many_nodes_before_one_the_nearest_are_told(system: System) -> None:
+async def test_the_context_contains_only_the_nearest_upstream_nodes(system: System) -> None:
     chain = {f"n{at}": {"handler": "echo", "dependencies": [f"n{at - 1}"] if at else []} for at in range(STEPS_MAX + 9)}
     found = await events(system, msgspec.json.encode({"workflow_id": "long", "nodes": chain}).decode())
 
@@ -109,7 +109,9 @@ async def test_of_many_nodes_before_one_the_nearest_are_told(system: System) -> 
     assert told.keys() == {"_truncated", *(f"n{at}" for at in range(8, STEPS_MAX + 8))}
 
 
-async def test_a_page_of_events_with_large_contexts_is_cut(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_page_of_events_with_large_contexts_is_shortened(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("windlass.api.routes.events.PAGE_BYTES_MAX", 10_000)
     await system.deploy_text(STEPS)
     job_id = await system.submit("steps", input_data={"text": "t" * 4_000})
@@ -134,7 +136,7 @@ async def test_a_page_of_events_with_large_contexts_is_cut(system: System, monke
         ("-12", "int"), ("1.5", "float"), ("1e9", "float"), ('@{"key":"k","size":1}', "unknown"),
     ],
 )  # fmt: skip
-def test_kinds_of_values_are_told_by_their_first_characters(head: str, expected: str) -> None:
+def test_the_data_type_follows_from_the_first_characters(head: str, expected: str) -> None:
     assert data_type(head) == expected
 
 
@@ -156,7 +158,7 @@ async def test_events_of_iterations_name_their_loop(system: System) -> None:
     }
 
 
-async def test_an_attempt_that_fails_tells_of_its_error_and_of_the_next_one(system: System) -> None:
+async def test_the_meta_of_a_failed_attempt_has_its_error_and_the_retry(system: System) -> None:
     found = await events(system, LOOP)
 
     first = of(found, "iteration_retrying")[0]
@@ -169,7 +171,7 @@ async def test_an_attempt_that_fails_tells_of_its_error_and_of_the_next_one(syst
     assert first["meta"]["execution"]["duration_seconds"] >= 0
 
 
-async def test_the_last_failure_says_that_there_is_no_other_attempt(system: System) -> None:
+async def test_the_meta_of_the_last_failure_announces_no_retry(system: System) -> None:
     found = await events(system, LOOP)
 
     last = of(found, "iteration_failed")[0]
@@ -180,7 +182,7 @@ async def test_the_last_failure_says_that_there_is_no_other_attempt(system: Syst
     assert last["parent_event_id"] == of(found, "iteration_started")[0]["event_id"]
 
 
-async def test_the_beginning_and_the_end_of_a_loop_tell_its_counts(system: System) -> None:
+async def test_the_meta_of_loop_events_has_its_counts(system: System) -> None:
     found = await events(system, LOOP)
 
     (began,), (ended,) = of(found, "iterator_started"), of(found, "iterator_completed")
@@ -194,18 +196,18 @@ async def test_the_beginning_and_the_end_of_a_loop_tell_its_counts(system: Syste
     }
 
 
-async def test_an_attempt_that_succeeds_tells_how_long_it_took(system: System) -> None:
+async def test_the_meta_of_a_completed_attempt_has_its_duration(system: System) -> None:
     (done,) = of(await events(system, STEPS), "node_completed", "one")
 
     assert done["meta"]["execution"]["duration_seconds"] >= 0
     assert done["meta"]["execution"]["completed_at"] == done["timestamp"]
 
 
-def test_metadata_that_was_stored_is_kept() -> None:
+def test_stored_metadata_is_kept() -> None:
     node = NodePlan("each", loop=LoopPlan(compile_template("{{ input.items }}")))
     event = Event(7, "iteration_completed", "each", 3, 1_000_000, None, Raw(b'{"execution":{"a":1},"own":[2]}'))
 
-    told = told_meta("j", event, node, None)
+    told = event_meta("j", event, node, None)
 
     assert told is not None
     assert bytes(told).startswith(b'{"execution":{"a":1,"completed_at":"1970-01-01T00:00:01.000000Z"},"own":[2]')

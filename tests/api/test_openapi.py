@@ -1,4 +1,4 @@
-"""The description of the API holds: what it allows is understood, what it forbids is refused, nothing breaks."""
+"""Requests generated from the OpenAPI document: every response matches it."""
 
 import asyncio
 import re
@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, settings
 from schemathesis import Case
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
-from tests.api.described import description
 from tests.api.harness import System, listening
+from tests.api.openapi_document import described_api
 
 EXAMPLES_MAX = 12
 STARTS_SECONDS = 20.0
@@ -68,7 +68,7 @@ def is_wait(value: object) -> bool:
     return type(value) in (int, float) and 0 <= float(str(value)) <= WAIT_SECONDS_MAX
 
 
-schema = schemathesis.openapi.from_dict(description())
+schema = schemathesis.openapi.from_dict(described_api())
 
 
 @schema.parametrize()
@@ -77,7 +77,7 @@ schema = schemathesis.openapi.from_dict(description())
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.function_scoped_fixture],
     database=None,
 )
-def test_every_request_gets_an_answer_as_described(case: Case, served: Served) -> None:
+def test_every_response_matches_the_openapi_document(case: Case, served: Served) -> None:
     if isinstance(case.body, dict) and is_wait(case.body.get("wait")):
         case.body["wait"] = 0
     if isinstance(case.path_parameters, dict) and len(case.path_parameters.get("job_id", "")) % 2:

@@ -1,4 +1,4 @@
-"""Large values as the API shows them: whole up to a bound, by their size beyond, whole again on their own."""
+"""Large outputs: shown up to a limit, as a marker beyond, whole on request."""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from windlass.core.artifacts import INLINE_BYTES_MAX, reference
 from windlass.core.errors import StoreUnavailable
 from windlass.stores.memory.artifacts import MemoryArtifacts
 from windlass.views import outputs
-from windlass.views.outputs import VALUE_BYTES_MAX, Outputs
+from windlass.views.outputs import VALUE_BYTES_MAX, OutputReader
 
 TEXTS = """
 workflow_id: texts
@@ -55,7 +55,7 @@ async def shown(system: System, job_id: str) -> list[Any]:
 # The API
 
 
-async def test_an_output_too_large_for_a_row_is_shown_whole(system: System) -> None:
+async def test_an_output_in_the_artifact_store_is_shown(system: System) -> None:
     length = INLINE_BYTES_MAX + 1
     job_id = await ran(system, TEXTS, length)
 
@@ -63,13 +63,13 @@ async def test_an_output_too_large_for_a_row_is_shown_whole(system: System) -> N
     assert await shown(system, job_id) == [["x" * length]] * 4
 
 
-async def test_an_output_too_large_for_an_answer_is_shown_by_its_size(system: System) -> None:
+async def test_an_output_over_the_limit_is_shown_as_a_marker(system: System) -> None:
     job_id = await ran(system, TEXTS, VALUE_BYTES_MAX)
 
     assert await shown(system, job_id) == [{"_truncated": True, "_size": VALUE_BYTES_MAX + 4}] * 4
 
 
-async def test_the_whole_of_a_large_output_can_be_had(system: System) -> None:
+async def test_a_large_output_can_be_read_whole(system: System) -> None:
     job_id = await ran(system, TEXTS, VALUE_BYTES_MAX)
 
     response = await system.client.get(f"{API}/jobs/{job_id}/nodes/make/output")
@@ -78,17 +78,17 @@ async def test_the_whole_of_a_large_output_can_be_had(system: System) -> None:
     assert response.json() == ["x" * VALUE_BYTES_MAX]
 
 
-async def test_an_iterations_large_output_is_shown_like_a_nodes(system: System) -> None:
+async def test_a_large_output_of_an_iteration_is_shown(system: System) -> None:
     job_id = await ran(system, LOOP, VALUE_BYTES_MAX)
 
-    tasks = (await get(system, f"{job_id}/nodes/each/tasks"))["items"]
+    tasks = (await get(system, f"{job_id}/nodes/each/iterations"))["items"]
     whole = await system.client.get(f"{API}/jobs/{job_id}/nodes/each/output", params={"index": 0})
 
     assert [task["output"] for task in tasks] == [{"_truncated": True, "_size": VALUE_BYTES_MAX + 2}, "yyy"]
     assert whole.json() == "y" * VALUE_BYTES_MAX
 
 
-async def test_a_value_that_is_gone_is_shown_as_missing(system: System) -> None:
+async def test_a_missing_artifact_is_shown_as_missing(system: System) -> None:
     job_id = await ran(system, TEXTS, INLINE_BYTES_MAX + 1)
     system.artifacts.kept.clear()
 
@@ -96,7 +96,7 @@ async def test_a_value_that_is_gone_is_shown_as_missing(system: System) -> None:
     assert await shown(system, job_id) == [marker] * 4
 
 
-async def test_the_whole_of_a_value_that_is_gone_is_not_found(system: System) -> None:
+async def test_a_missing_artifact_is_not_found(system: System) -> None:
     job_id = await ran(system, TEXTS, INLINE_BYTES_MAX + 1)
     system.artifacts.kept.clear()
 
@@ -128,36 +128,34 @@ def told(values: list[Raw]) -> list[object]:
     return [msgspec.json.decode(value) for value in values]
 
 
-async def test_many_values_share_one_bound_and_small_ones_come_first() -> None:
+async def test_values_share_one_limit_and_small_ones_come_first() -> None:
     values = [raw("x" * 60), raw("y" * 50), raw([1]), None]
 
-    found = await Outputs(MemoryArtifacts(), 100, 80).shown(values)
+    found = await OutputReader(MemoryArtifacts(), 100, 80).read(values)
 
     assert told(found) == [{"_truncated": True, "_size": 62}, "y" * 50, [1], None]
 
 
-async def test_the_bound_holds_over_several_reads() -> None:
-    wanted = Outputs(MemoryArtifacts(), 100, 100)
+async def test_the_limit_applies_to_several_reads() -> None:
+    wanted = OutputReader(MemoryArtifacts(), 100, 100)
 
-    first = await wanted.shown([raw("x" * 60)])
-    second = await wanted.shown([raw("y" * 60), raw(1)])
+    first = await wanted.read([raw("x" * 60)])
+    second = await wanted.read([raw("y" * 60), raw(1)])
 
     assert told(first + second) == ["x" * 60, {"_truncated": True, "_size": 62}, 1]
 
 
-async def test_a_store_that_is_away_is_asked_in_vain_only_once() -> None:
+async def test_an_unavailable_artifact_store_is_tried_once() -> None:
     away = Away()
     values = [reference(f"job/{number}", 10) for number in range(20)]
 
-    found = await Outputs(away).shown([*values, raw("small")])
+    found = await OutputReader(away).read([*values, raw("small")])
 
     assert told(found) == [{"_truncated": True, "_size": 10, "_unavailable": True}] * 20 + ["small"]
     assert away.asked <= outputs.FETCHES_AT_ONCE_MAX
 
 
-async def test_more_readers_of_large_outputs_than_places_are_asked_to_wait(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_too_many_reads_of_large_outputs_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("windlass.api.routes.nodes.OUTPUTS_READ_MAX", 0)
     async with System.running(tmp_path) as system:
         job_id = await ran(system, TEXTS, INLINE_BYTES_MAX + 1)

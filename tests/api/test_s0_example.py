@@ -1,4 +1,4 @@
-"""The story of the echo workflow over HTTP, from the deploy to the result, with a worker that is not ours."""
+"""The echo workflow over HTTP, from deploy to result, with an external worker."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -102,7 +102,7 @@ async def test_the_echo_workflow_is_run_by_a_worker_over_http(server: Server) ->
     assert events[4]["data"]["worker_id"] == "worker-xyz"
 
 
-async def test_no_worker_inside_takes_from_the_queue_of_one_outside(server: Server) -> None:
+async def test_the_embedded_worker_ignores_queues_of_http_workers(server: Server) -> None:
     await server.deploy(ECHO_TEST)
     job_id = await server.submit("echo_test", message="hello")
 

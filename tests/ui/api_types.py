@@ -1,4 +1,4 @@
-"""The types of the web UI, made from the shapes that the API describes: `make ui-types` writes them anew."""
+"""The TypeScript types of the web UI, generated from the OpenAPI document (`make ui-types`)."""
 
 import os
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from tests.api.described import description
+from tests.api.openapi_document import described_api
 
 UI = Path(__file__).resolve().parent.parent.parent / "ui"
 TOOLS = UI / "node_modules" / ".bin"
@@ -22,7 +22,7 @@ def ran(*argv: str | Path) -> None:
 
 def generated() -> str:
     """The types as they should be. The UI names shapes and no paths, so the routes are left out."""
-    described = description()
+    described = described_api()
     shapes = {**described, "paths": {}, "components": {"schemas": described["components"]["schemas"]}}
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder) / "openapi.json", Path(folder) / "schema.ts"

@@ -1,4 +1,4 @@
-"""What a node gets, as the API tells it: rendered from what is recorded, or as it was written."""
+"""Params of nodes: rendered, or as written."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -79,7 +79,7 @@ async def asked(system: System, job_id: str, node_id: str, index: int | None = N
     return await system.client.get(f"{API}/jobs/{job_id}/nodes/{node_id}/params", params=query)
 
 
-async def test_params_are_shown_as_the_attempt_got_them(held: System) -> None:
+async def test_params_are_shown_as_the_attempt_received_them(held: System) -> None:
     await held.deploy_text(FLOW)
     job_id = await held.submit("flow", input_data={"n": 5, "who": "Ada"})
     await held.dispatched(job_id, "held")
@@ -89,7 +89,7 @@ async def test_params_are_shown_as_the_attempt_got_them(held: System) -> None:
     assert await params(held, job_id, "held") == {"params": {"n": 5}, "rendered": True}
 
 
-async def test_params_without_templates_and_the_input_itself_are_always_known(held: System) -> None:
+async def test_params_without_templates_are_always_rendered(held: System) -> None:
     await held.deploy_text(FLOW)
     job_id = await held.submit("flow", input_data={"n": 5, "who": "Ada"})
 
@@ -98,7 +98,7 @@ async def test_params_without_templates_and_the_input_itself_are_always_known(he
     assert await params(held, job_id, "end") == {"params": None, "rendered": False}
 
 
-async def test_params_of_a_node_that_has_not_begun_are_shown_as_written(held: System) -> None:
+async def test_params_of_an_unstarted_node_are_shown_as_written(held: System) -> None:
     await held.deploy_text(FLOW)
     job_id = await held.submit("flow", input_data={"n": 5, "who": "Ada"})
     await held.dispatched(job_id, "held")
@@ -106,7 +106,7 @@ async def test_params_of_a_node_that_has_not_begun_are_shown_as_written(held: Sy
     assert await params(held, job_id, "never") == {"params": {"n": "{{ held.output.n }}"}, "rendered": False}
 
 
-async def test_params_that_can_not_be_rendered_are_shown_as_written(system: System) -> None:
+async def test_params_that_cannot_be_rendered_are_shown_as_written(system: System) -> None:
     await system.deploy_text(BROKEN)
     job_id = await system.submit("broken")
     assert (await system.ended(job_id))["status"] == "failed"
@@ -137,7 +137,7 @@ async def test_a_loop_itself_has_its_params_as_written(system: System) -> None:
     assert (shown["rendered"], shown["params"]["at"]) == (False, "{{ index }}")
 
 
-async def test_an_iteration_or_node_that_is_not_there_is_not_found(system: System) -> None:
+async def test_params_of_an_unknown_iteration_or_node_are_not_found(system: System) -> None:
     await system.deploy_text(EACH)
     job_id = await system.submit("each", input_data={"items": [1]})
     await system.ended(job_id)
@@ -150,7 +150,7 @@ async def test_an_iteration_or_node_that_is_not_there_is_not_found(system: Syste
 
 
 @pytest.mark.parametrize(("size", "shown"), [(300_000, 300_000), (2_000_000, None)])
-async def test_large_outputs_are_shown_as_far_as_outputs_are(system: System, size: int, shown: int | None) -> None:
+async def test_large_outputs_in_params_are_limited(system: System, size: int, shown: int | None) -> None:
     await system.deploy_text(LARGE)
     job_id = await system.submit("large", input_data={"size": size})
     assert (await system.ended(job_id))["status"] == "completed"
@@ -164,7 +164,7 @@ async def test_large_outputs_are_shown_as_far_as_outputs_are(system: System, siz
         assert len(passed["text"]) == shown
 
 
-async def test_params_of_a_further_call_have_what_the_last_one_laid_over_them(held: System) -> None:
+async def test_params_of_a_further_page_include_its_patch(held: System) -> None:
     await held.deploy_text(PAGES)
     job_id = await held.submit("pages", input_data={"size": 10})
     worker = {"worker_id": "w1", "queues": ["far"], "wait": "10s"}

@@ -1,4 +1,4 @@
-"""Statistics of workflows and the activity of the last minutes, asked for over HTTP."""
+"""Routes of statistics and activity."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ async def answer(system: System, path: str, **query: Any) -> dict[str, Any]:
     return response.json()
 
 
-async def test_statistics_tell_of_the_last_jobs(system: System) -> None:
+async def test_statistics_cover_the_last_jobs(system: System) -> None:
     await system.deploy()
     for _ in range(3):
         await system.ended(await system.submit())
@@ -38,7 +38,7 @@ async def test_statistics_tell_of_the_last_jobs(system: System) -> None:
     assert sum(node["share_of_critical_path"] for node in told["nodes"]) == pytest.approx(1.0, abs=0.001)
 
 
-async def test_statistics_count_failures_and_follow_their_filters(system: System) -> None:
+async def test_statistics_count_failures_and_apply_filters(system: System) -> None:
     await system.deploy_text(FAILING)
     for _ in range(2):
         await system.ended(await system.submit("failing"))
@@ -60,7 +60,7 @@ async def test_a_workflow_that_never_ran_has_no_durations(system: System) -> Non
     assert [node["runs"] for node in told["nodes"]] == [0, 0]
 
 
-async def test_jobs_with_many_nodes_count_for_fewer(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_statistics_cover_fewer_jobs_with_many_nodes(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
     await system.deploy()
     for _ in range(3):
         await system.ended(await system.submit())
@@ -70,7 +70,7 @@ async def test_jobs_with_many_nodes_count_for_fewer(system: System, monkeypatch:
     assert (await answer(system, "/workflows/chain/statistics"))["jobs"] == 2
 
 
-async def test_statistics_of_what_is_not_there_are_not_found(system: System) -> None:
+async def test_statistics_of_an_unknown_workflow_are_not_found(system: System) -> None:
     await system.deploy()
 
     for path in ("nothing/statistics", "chain/statistics?version=2"):
@@ -78,7 +78,7 @@ async def test_statistics_of_what_is_not_there_are_not_found(system: System) -> 
     assert (await system.client.get(f"{API}/workflows/chain/statistics?jobs=201")).status_code == 422
 
 
-async def test_activity_tells_what_came_and_ended_lately(system: System) -> None:
+async def test_activity_counts_submitted_and_finished_jobs(system: System) -> None:
     await system.deploy()
     await system.deploy_text(FAILING)
     for workflow_id in ("chain", "chain", "failing"):
@@ -97,7 +97,9 @@ async def test_activity_tells_what_came_and_ended_lately(system: System) -> None
     assert sum(one["cancelled"] for one in (await answer(system, "/activity", minutes=2))["buckets"]) == 1
 
 
-async def test_activity_says_when_there_was_too_much_of_it(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_activity_is_marked_as_truncated_with_too_many_jobs(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await system.deploy()
     for _ in range(3):
         await system.ended(await system.submit())
@@ -109,5 +111,5 @@ async def test_activity_says_when_there_was_too_much_of_it(system: System, monke
 
 
 @pytest.mark.parametrize("minutes", [0, 1_441, "x"])
-async def test_activity_goes_back_a_day_at_most(system: System, minutes: object) -> None:
+async def test_activity_covers_at_most_a_day(system: System, minutes: object) -> None:
     assert (await system.client.get(f"{API}/activity?minutes={minutes}")).status_code == 422

@@ -1,4 +1,4 @@
-"""A loop whose items page by themselves, with failures on the way, as a client sees it over a real connection."""
+"""A loop with pagination and retries, seen by a client over a real connection."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -12,7 +12,7 @@ from windlass import Context, RetryableError, handler
 from windlass.client import Client
 from windlass.core.errors import NotFound
 from windlass.ports.handler_declaration import declared
-from windlass.wire import Event
+from windlass.wire import EventView
 
 ITEMS = 40
 PAGES = 3
@@ -60,17 +60,17 @@ async def client(tmp_path: Path) -> AsyncIterator[Client]:
 
 @pytest.fixture
 async def job_id(client: Client) -> str:
-    return (await client.submit("story", {"count": ITEMS, "api_token": "t0ken"})).job_id
+    return (await client.jobs.submit("story", {"count": ITEMS, "api_token": "t0ken"})).job_id
 
 
-def index_counts(events: list[Event], event_type: str) -> list[int]:
+def index_counts(events: list[EventView], event_type: str) -> list[int]:
     """How often each item has such an event."""
     found = [event.index for event in events if event.event_type == event_type]
     return [found.count(index) for index in range(ITEMS)]
 
 
-async def test_every_page_of_every_item_is_told_as_it_happens(client: Client, job_id: str) -> None:
-    events = [event async for event in client.watch(job_id)]
+async def test_every_page_of_every_iteration_is_streamed(client: Client, job_id: str) -> None:
+    events = [event async for event in client.jobs.watch(job_id)]
 
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
     tries = [PAGES + (index % 10 == 0) for index in range(ITEMS)]
@@ -81,10 +81,10 @@ async def test_every_page_of_every_item_is_told_as_it_happens(client: Client, jo
     assert b"t0ken" not in b"".join(bytes(event.context) for event in events)
 
 
-async def test_what_is_told_live_and_what_is_read_afterwards_is_the_same(client: Client, job_id: str) -> None:
-    live = [event async for event in client.watch(job_id)]
+async def test_streamed_and_listed_events_are_the_same(client: Client, job_id: str) -> None:
+    live = [event async for event in client.jobs.watch(job_id)]
 
-    stored = [event async for event in client.events(job_id)]
+    stored = [event async for event in client.jobs.events(job_id)]
 
     assert [msgspec.structs.replace(event, context=msgspec.Raw()) for event in stored] == [
         msgspec.structs.replace(event, context=msgspec.Raw()) for event in live
@@ -93,10 +93,10 @@ async def test_what_is_told_live_and_what_is_read_afterwards_is_the_same(client:
     assert [bytes(one.context) for one, _ in ends] == [bytes(one.context) for _, one in ends]
 
 
-async def test_attempts_of_an_item_are_linked_to_its_first(client: Client, job_id: str) -> None:
-    await client.wait(job_id)
+async def test_attempts_of_an_iteration_are_linked_to_its_first(client: Client, job_id: str) -> None:
+    await client.jobs.wait(job_id)
 
-    of_item = [event async for event in client.events(job_id) if event.index == 10]
+    of_item = [event async for event in client.jobs.events(job_id) if event.index == 10]
 
     first = next(event for event in of_item if event.event_type == "iteration_started")
     later = [event for event in of_item if event.event_type == "iteration_started"][1:]
@@ -108,12 +108,12 @@ async def test_attempts_of_an_item_are_linked_to_its_first(client: Client, job_i
     assert done["retry"] == {"has_config": True, "attempt_number": 4, "max_attempts": 100, "retry_type": "on_success"}
 
 
-async def test_tasks_and_outputs_are_complete_and_in_order(client: Client, job_id: str) -> None:
-    job = await client.wait(job_id)
+async def test_iterations_and_outputs_are_complete_and_in_order(client: Client, job_id: str) -> None:
+    job = await client.jobs.wait(job_id)
 
-    tasks = [task async for task in client.tasks(job_id, "stock")]
-    whole = msgspec.json.decode(await client.output(job_id, "stock"))
-    one = msgspec.json.decode(await client.output(job_id, "stock", index=12))
+    tasks = [task async for task in client.jobs.iterations(job_id, "stock")]
+    whole = msgspec.json.decode(await client.jobs.output(job_id, "stock"))
+    one = msgspec.json.decode(await client.jobs.output(job_id, "stock", index=12))
 
     assert job.status == "completed"
     expected = [[f"{index}.{page}" for page in range(1, PAGES + 1)] for index in range(ITEMS)]
@@ -122,30 +122,32 @@ async def test_tasks_and_outputs_are_complete_and_in_order(client: Client, job_i
     assert (whole, one) == (expected, expected[12])
 
 
-async def test_tasks_can_be_asked_for_by_status(client: Client, job_id: str) -> None:
-    await client.wait(job_id)
+async def test_iterations_are_filtered_by_status(client: Client, job_id: str) -> None:
+    await client.jobs.wait(job_id)
 
-    assert [task.index async for task in client.tasks(job_id, "stock", status="completed")] == list(range(ITEMS))
-    assert [task async for task in client.tasks(job_id, "stock", status="failed")] == []
+    assert [task.index async for task in client.jobs.iterations(job_id, "stock", status="completed")] == list(
+        range(ITEMS)
+    )
+    assert [task async for task in client.jobs.iterations(job_id, "stock", status="failed")] == []
 
 
 async def test_a_missing_output_is_not_found(client: Client, job_id: str) -> None:
-    await client.wait(job_id)
+    await client.jobs.wait(job_id)
 
     with pytest.raises(NotFound, match=r"stock\[40\]"):
-        await client.output(job_id, "stock", index=ITEMS)
+        await client.jobs.output(job_id, "stock", index=ITEMS)
 
 
-async def test_lines_of_one_item_can_be_read(client: Client, job_id: str) -> None:
-    await client.wait(job_id)
+async def test_log_lines_are_filtered_by_iteration(client: Client, job_id: str) -> None:
+    await client.jobs.wait(job_id)
 
-    lines = [line.message async for line in client.follow_logs(job_id, node="stock", index=7)]
+    lines = [line.message async for line in client.jobs.follow_logs(job_id, node="stock", index=7)]
 
     assert lines == [f"page {page} of 7" for page in range(1, PAGES + 1)]
 
 
 async def test_the_job_is_shown_with_its_loop(client: Client, job_id: str) -> None:
-    job = await client.wait(job_id)
+    job = await client.jobs.wait(job_id)
 
     loops = {node.node_id: node.loop for node in job.nodes or []}
 

@@ -1,4 +1,4 @@
-"""What HTTP workers report: results that are rows first and count once, events of workers, and what is refused."""
+"""Results and events reported by HTTP workers."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -58,7 +58,7 @@ async def test_a_repeated_result_changes_nothing(server: Server) -> None:
     assert await server.events(task["job_id"]) == before
 
 
-async def test_of_many_reports_at_once_one_counts(server: Server) -> None:
+async def test_one_of_many_concurrent_results_is_accepted(server: Server) -> None:
     task = await server.claimed()
 
     answers = await asyncio.gather(
@@ -95,7 +95,7 @@ async def test_a_reported_failure_fails_the_job(server: Server) -> None:
     assert (error["type"], error["message"]) == ("task_failed", "the blade broke")
 
 
-async def test_an_error_may_say_more(server: Server) -> None:
+async def test_an_error_may_have_details(server: Server) -> None:
     task = await server.claimed()
     error = {"type": "BladeBroken", "message": "again", "retryable": False, "status": 503, "retry_after": "2s"}
 
@@ -118,7 +118,7 @@ async def test_a_failed_attempt_is_followed_by_another(server: Server) -> None:
     assert second["idempotency_key"] == first["idempotency_key"]
 
 
-async def test_a_fatal_error_is_not_tried_again(server: Server) -> None:
+async def test_a_fatal_error_is_not_retried(server: Server) -> None:
     task = await server.claimed("retried")
     error = {"message": "no wood", "retryable": False}
 
@@ -139,7 +139,7 @@ async def test_a_result_after_the_job_was_cancelled_is_recorded_and_ignored(serv
     assert await server.output(task["job_id"], "work") is None
 
 
-async def test_the_duration_is_told_by_the_worker(server: Server) -> None:
+async def test_the_worker_reports_the_duration(server: Server) -> None:
     task = await server.claimed()
     await server.post("/callbacks/task-result", result(task, 1, execution_duration_ms=250))
     await server.ended(task["job_id"])
@@ -150,7 +150,7 @@ async def test_the_duration_is_told_by_the_worker(server: Server) -> None:
     assert msgspec.json.decode(completed.meta) == {"execution": {"duration_seconds": 0.25}}
 
 
-async def test_what_a_worker_says_about_its_output_is_kept_beside_it(server: Server) -> None:
+async def test_the_meta_of_a_result_is_stored(server: Server) -> None:
     task = await server.claimed()
 
     await server.post("/callbacks/task-result", result(task, 1, meta={"tool": "knife"}))
@@ -161,9 +161,9 @@ async def test_what_a_worker_says_about_its_output_is_kept_beside_it(server: Ser
     assert msgspec.json.decode(row.meta) == {"tool": "knife"}
 
 
-async def test_the_clients_shape_of_a_result_is_taken(server: Server) -> None:
+async def test_an_encoded_result_request_is_accepted(server: Server) -> None:
     task = await server.claimed()
-    shape = wire.TaskResult(task["task_id"], task["job_id"], "work", "completed", "worker-xyz", Raw(b"[7]"))
+    shape = wire.TaskResultRequest(task["task_id"], task["job_id"], "work", "completed", "worker-xyz", Raw(b"[7]"))
 
     answer = await server.client.post(
         "/callbacks/task-result", content=msgspec.json.encode(shape), headers={"content-type": "application/json"}
@@ -187,7 +187,7 @@ async def test_a_result_of_an_unknown_node_is_refused(server: Server) -> None:
     await server.post("/callbacks/task-result", body, 404)
 
 
-async def test_an_attempt_that_was_never_handed_out_can_not_be_taken_ahead_of_time(server: Server) -> None:
+async def test_a_result_of_a_future_attempt_is_refused(server: Server) -> None:
     task = await server.claimed("retried")
     ahead = result(task, "forged") | {"task_id": f"{task['job_id']}_work_2"}
     await server.post("/callbacks/task-result", ahead, 409)
@@ -200,7 +200,7 @@ async def test_an_attempt_that_was_never_handed_out_can_not_be_taken_ahead_of_ti
     assert await server.output(task["job_id"], "work") == "honest"
 
 
-async def test_a_task_of_a_loop_that_there_is_not_is_refused(server: Server) -> None:
+async def test_a_result_of_an_iteration_of_a_plain_node_is_refused(server: Server) -> None:
     task = await server.claimed()
 
     await server.post("/callbacks/task-result", result(task) | {"task_id": f"{task['job_id']}_work[3]_1"}, 409)
@@ -253,7 +253,7 @@ async def test_a_malformed_result_is_refused_and_leaves_no_trace(server: Server,
         (b"[" * 100_000 + b"]" * 100_000, 422),
     ],
 )
-async def test_an_output_that_is_no_plain_json_is_refused(server: Server, output: bytes, status: int) -> None:
+async def test_an_output_that_is_not_plain_json_is_refused(server: Server, output: bytes, status: int) -> None:
     task = await server.claimed()
     head = msgspec.json.encode({**result(task), "output": "HERE"})
 
@@ -267,7 +267,7 @@ async def test_an_output_that_is_no_plain_json_is_refused(server: Server, output
     assert answer.headers["content-type"] == "application/problem+json"
 
 
-async def test_an_output_as_deep_as_allowed_is_taken(server: Server) -> None:
+async def test_an_output_of_the_maximum_depth_is_accepted(server: Server) -> None:
     task = await server.claimed()
     output: list[Any] = []
     for _ in range(63):
@@ -310,7 +310,7 @@ async def test_an_emitted_completion_completes_the_node(server: Server) -> None:
     assert await server.output(task["job_id"], "work") == {"status": "success"}
 
 
-async def test_an_emitted_result_may_lie_in_the_events_data(server: Server) -> None:
+async def test_an_emitted_result_may_be_in_the_events_data(server: Server) -> None:
     task = await server.claimed()
 
     await server.post("/event/emit", emitted(task, "action_completed", data={"result": [1], "attempt_number": 1}))
@@ -328,7 +328,7 @@ async def test_an_emitted_failure_fails_the_node(server: Server) -> None:
     assert (await server.error(task["job_id"], "work"))["message"] == "slow"
 
 
-async def test_an_emitted_start_is_no_second_one(server: Server) -> None:
+async def test_an_emitted_start_does_not_start_twice(server: Server) -> None:
     task = await server.claimed()
 
     await server.post("/event/emit", emitted(task, "action_started"))
@@ -349,7 +349,7 @@ async def test_a_repeated_completion_is_a_duplicate(server: Server) -> None:
     assert await server.output(task["job_id"], "work") == 1
 
 
-async def test_an_event_about_an_earlier_attempt_does_not_end_the_present_one(server: Server) -> None:
+async def test_an_event_about_an_earlier_attempt_does_not_finish_the_current_one(server: Server) -> None:
     first = await server.claimed("retried")
     await server.post("/callbacks/task-result", result(first, status="failed", error="once"))
     (second,) = await server.claim()
@@ -375,7 +375,9 @@ async def test_an_event_about_an_earlier_attempt_does_not_end_the_present_one(se
         ({"duration": -1}, 422),
     ],
 )
-async def test_an_event_that_fits_nothing_is_refused(server: Server, wrong: dict[str, object], status: int) -> None:
+async def test_an_event_without_a_matching_attempt_is_refused(
+    server: Server, wrong: dict[str, object], status: int
+) -> None:
     task = await server.claimed()
 
     await server.post("/event/emit", emitted(task, "action_completed") | wrong, status)

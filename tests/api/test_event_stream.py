@@ -1,4 +1,4 @@
-"""Server-sent events: nothing is skipped, nothing comes twice, and nobody waits for a slow reader."""
+"""Server-sent events: complete, without repeats, and independent of slow clients."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -9,8 +9,9 @@ import httpx2
 import pytest
 
 from tests.api.harness import API, System, listening
-from windlass.api import stream
-from windlass.api.state import Slots
+from windlass.api import event_stream
+from windlass.api.routes import streams
+from windlass.api.state import ConcurrencyLimit
 
 
 class Read:
@@ -32,7 +33,7 @@ async def ended_job(system: System) -> str:
     return job_id
 
 
-async def test_a_stream_has_every_event_of_a_job_that_ended(system: System, client: httpx2.AsyncClient) -> None:
+async def test_a_stream_has_every_event_of_a_finished_job(system: System, client: httpx2.AsyncClient) -> None:
     job_id = await ended_job(system)
 
     read = Read((await client.get(f"{API}/jobs/{job_id}/events/stream")).text)
@@ -43,7 +44,7 @@ async def test_a_stream_has_every_event_of_a_job_that_ended(system: System, clie
     assert (read.types[0], read.types[-1]) == ("job_created", "job_completed")
 
 
-async def test_a_stream_resumed_at_any_event_sees_each_once(system: System, client: httpx2.AsyncClient) -> None:
+async def test_a_stream_resumed_at_any_event_sends_each_once(system: System, client: httpx2.AsyncClient) -> None:
     job_id = await ended_job(system)
     count = len((await client.get(f"{API}/jobs/{job_id}/events")).json()["items"])
 
@@ -56,9 +57,7 @@ async def test_a_stream_resumed_at_any_event_sees_each_once(system: System, clie
     assert rests == [list(range(seen + 1, count + 1)) for seen in range(count + 1)]
 
 
-async def test_a_reader_that_saw_everything_is_told_not_to_come_again(
-    system: System, client: httpx2.AsyncClient
-) -> None:
+async def test_a_complete_stream_answers_204(system: System, client: httpx2.AsyncClient) -> None:
     job_id = await ended_job(system)
     count = len((await client.get(f"{API}/jobs/{job_id}/events")).json()["items"])
 
@@ -67,7 +66,7 @@ async def test_a_reader_that_saw_everything_is_told_not_to_come_again(
     assert response.status_code == 204
 
 
-async def test_a_reader_that_leaves_again_and_again_sees_each_event_once(tmp_path: Path) -> None:
+async def test_repeated_reconnects_receive_each_event_once(tmp_path: Path) -> None:
     seen: list[int] = []
     async with System.running(tmp_path, worker=False) as system, listening(system.app) as url:
         await system.deploy()
@@ -95,7 +94,7 @@ async def _reconnecting(url: str, job_id: str, seen: list[int]) -> None:
                         break
 
 
-async def test_events_come_as_they_happen_and_the_stream_ends_with_the_job(tmp_path: Path) -> None:
+async def test_a_stream_is_live_and_ends_with_the_job(tmp_path: Path) -> None:
     async with System.running(tmp_path, worker=False) as system:
         await system.deploy()
         job_id = await system.submit()
@@ -110,20 +109,20 @@ async def test_events_come_as_they_happen_and_the_stream_ends_with_the_job(tmp_p
     assert read.ids == list(range(1, len(read.ids) + 1))
 
 
-async def test_a_silent_stream_says_that_it_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream, "HEARTBEAT_SECONDS", 0.01)
+async def test_an_idle_stream_sends_heartbeats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "HEARTBEAT_SECONDS", 0.01)
     async with System.running(tmp_path, worker=False) as system:
         await system.deploy()
         job_id = await system.submit()
         await system.dispatched(job_id, "first")
         job = await system.store.job(job_id)
-        source = stream.job_events(system.state, job, 1_000)
+        source = streams.job_events(system.state, job, 1_000)
 
-        assert await asyncio.wait_for(anext(source), 10.0) == stream.HEARTBEAT
+        assert await asyncio.wait_for(anext(source), 10.0) == event_stream.HEARTBEAT
         await source.aclose()
 
 
-async def test_streams_end_when_the_server_is_to_stop(tmp_path: Path) -> None:
+async def test_streams_end_when_the_server_stops(tmp_path: Path) -> None:
     async with System.running(tmp_path, worker=False) as system:
         await system.deploy()
         job_id = await system.submit()
@@ -135,8 +134,8 @@ async def test_streams_end_when_the_server_is_to_stop(tmp_path: Path) -> None:
         assert (await asyncio.wait_for(reading, 10.0)).status_code == 200
 
 
-async def test_there_is_a_bound_of_streams(tmp_path: Path) -> None:
-    async with System.running(tmp_path, streams=Slots(0, "streams")) as system:
+async def test_the_number_of_streams_is_limited(tmp_path: Path) -> None:
+    async with System.running(tmp_path, streams=ConcurrencyLimit(0, "streams")) as system:
         job_id = await ended_job(system)
 
         response = await system.client.get(f"{API}/jobs/{job_id}/events/stream")
@@ -145,10 +144,8 @@ async def test_there_is_a_bound_of_streams(tmp_path: Path) -> None:
     assert response.headers["retry-after"] == "1"
 
 
-async def test_a_reader_that_takes_nothing_holds_nobody_up_and_loses_its_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(stream, "SEND_SECONDS_MAX", 0.05)
+async def test_a_client_that_reads_nothing_is_disconnected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_stream, "SEND_SECONDS_MAX", 0.05)
     async with System.running(tmp_path) as system:
         job_id = await ended_job(system)
         job = await system.store.job(job_id)
@@ -163,20 +160,20 @@ async def test_a_reader_that_takes_nothing_holds_nobody_up_and_loses_its_place(
         async def receive() -> Any:
             await never.wait()
 
-        response = stream.EventStream(system.state, stream.job_events(system.state, job, 0))
+        response = event_stream.EventStream(system.state, streams.job_events(system.state, job, 0))
         await asyncio.wait_for(response({"type": "http"}, receive, send), 10.0)
 
     assert sent[-1] == {"type": "http.response.body", "body": b"", "more_body": False}
-    with system.state.streams.held():
+    with system.state.streams.acquire():
         pass
 
 
-async def test_a_reader_that_is_gone_gives_its_place_back(tmp_path: Path) -> None:
-    async with System.running(tmp_path, worker=False, streams=Slots(1, "streams")) as system:
+async def test_a_disconnected_client_frees_its_stream(tmp_path: Path) -> None:
+    async with System.running(tmp_path, worker=False, streams=ConcurrencyLimit(1, "streams")) as system:
         await system.deploy()
         job_id = await system.submit()
         job = await system.store.job(job_id)
-        response = stream.EventStream(system.state, stream.job_events(system.state, job, 0))
+        response = event_stream.EventStream(system.state, streams.job_events(system.state, job, 0))
 
         async def send(message: Any) -> None:
             pass
@@ -186,7 +183,7 @@ async def test_a_reader_that_is_gone_gives_its_place_back(tmp_path: Path) -> Non
 
         await asyncio.wait_for(response({"type": "http"}, receive, send), 10.0)
 
-        with system.state.streams.held():
+        with system.state.streams.acquire():
             pass
 
 
@@ -199,10 +196,10 @@ async def test_a_wrong_last_event_id_is_refused(system: System, client: httpx2.A
     assert response.status_code == 422
 
 
-async def test_line_ends_within_json_do_not_end_an_event() -> None:
+async def test_line_breaks_in_json_do_not_end_an_event() -> None:
     from msgspec import Raw
 
-    text = stream.message(7, "node_completed", {"output": Raw(b'{\n"a":\r\n1}')}).decode()
+    text = event_stream.format_event(7, "node_completed", {"output": Raw(b'{\n"a":\r\n1}')}).decode()
 
     assert text == 'id: 7\nevent: node_completed\ndata: {"output":{ "a":  1}}\n\n'
 
