@@ -16,7 +16,7 @@ from simulation.replay.state import UNFINISHED, Folded
 from windlass.core.changes import NodeRow
 from windlass.core.instants import MICROSECONDS
 from windlass.core.plan import NodeKind
-from windlass.ports.store import StoredJob
+from windlass.ports.store.jobs import StoredJob
 
 # How soon the end of a job reaches everybody when nothing is in the way.
 PROMPT_MICROSECONDS = MICROSECONDS

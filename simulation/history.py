@@ -9,7 +9,7 @@ from msgspec import Raw, Struct
 
 from windlass.core.changes import Event, IterationRow, NodeRow
 from windlass.core.plan import Plan
-from windlass.ports.store import Request, StoredJob
+from windlass.ports.store.jobs import Request, StoredJob
 
 
 class Execution(Struct):

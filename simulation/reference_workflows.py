@@ -216,7 +216,7 @@ def former_owner_reads_on() -> Report:
     plan = compiled("former_owner", drafts)
 
     async def owner() -> Life:
-        [lease] = (await simulation.store.ownership()).leases
+        [lease] = (await simulation.store.leases.ownership()).leases
         lives = [post.life for post in simulation.crew.posts if post.life is not None]
         return next(life for life in lives if life.name == lease.owner)
 

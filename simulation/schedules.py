@@ -136,7 +136,7 @@ class RunWorld:
             workflow_id, version, [node], {"work": 0}, [()], [()], array("l", [0]), runs=rules
         )  # fmt: skip
         body = b"{}" if rules.schedule is None else b'{"schedule":{}}'
-        await self.store.put_workflow(workflow_id, Raw(body), f"digest {version}", self.clock.now())
+        await self.store.workflows.put(workflow_id, Raw(body), f"digest {version}", self.clock.now())
 
     async def submit(self, workflow_id: str, given: dict[str, Any]) -> str:
         """Submit until an engine has acknowledged it; asked again, it is the same job."""

@@ -16,7 +16,7 @@ from msgspec import Raw, Struct
 from simulation.checker import check, check_job
 from simulation.checks.memory import check_memory, check_room
 from simulation.faults import Chooser, adopt_tasks
-from simulation.history import Acknowledged, Execution, History, JobHistory, Violation
+from simulation.history import Acknowledged, Execution, History, JobHistory, LoopRecords, Violation
 from simulation.ledger import Ledger
 from simulation.memory_sink import MemorySink
 from simulation.probes import lost_bounds, lost_tasks, lost_waits
@@ -29,6 +29,7 @@ from windlass.engine.shard import Shard
 from windlass.ports.control import Submit
 from windlass.stores.memory.artifacts import MemoryArtifacts
 from windlass.stores.memory.store import MemoryStore
+from windlass.stores.memory.tables import JobRows
 from windlass.testing.virtual_time import VirtualClock, close, virtual_loop
 
 # Once nothing goes wrong any more, everything must have ended within this time.
@@ -148,7 +149,7 @@ class Simulation:
     async def deploy(self, plan: Plan) -> None:
         """Make a workflow known."""
         self.plans[plan.workflow_id, plan.version] = plan
-        await self.store.put_workflow(plan.workflow_id, Raw(b"{}"), f"digest {plan.version}", self.clock.now())
+        await self.store.workflows.put(plan.workflow_id, Raw(b"{}"), f"digest {plan.version}", self.clock.now())
 
     async def ask(self, call: Callable[[Engine], Coroutine[Any, Any, Any]]) -> Any:
         """Ask the engine of the moment for something; TimeoutError when the answer cannot be known."""
@@ -229,7 +230,7 @@ class Simulation:
     async def _misplaced(self) -> list[str]:
         """Shards that no engine has, and engines that have more than their part."""
         up = {post.life.name for post in self.crew.posts if post.owns and post.engine is not None and post.life}
-        leases = (await self.store.ownership()).leases
+        leases = (await self.store.leases.ownership()).leases
         owners = {row.shard: row.owner for row in leases if row.owner in up and not row.expired}
         left = [f"shard {shard} without an owner" for shard in range(self.setting.shards) if shard not in owners]
         fair = -(-self.setting.shards // max(1, len(up)))
@@ -294,7 +295,7 @@ class Simulation:
             requests=requests,
             executions=executions or [],
             is_ledger_whole=executions is not None,
-            loops=self.store.records(job_id),
+            loops=loop_records(self.store.job_rows(job_id)),
             artifacts={key: body for key, body in self.artifacts.kept.items() if key.startswith(job_id)},
             sunk=[one for one in self.sink.table if one.identity.startswith(job_id)],
         )
@@ -326,3 +327,11 @@ class Simulation:
             restarts=self.crew.restarts,
             seconds=self.loop.time(),
         )
+
+
+def loop_records(rows: JobRows) -> LoopRecords:
+    """Return what a job's rows hold of its loops and paginated nodes."""
+    collections: dict[tuple[int, int], list[bytes]] = {}
+    for (number, generation, _), body in sorted(rows.chunks.items()):
+        collections.setdefault((number, generation), []).append(body)
+    return LoopRecords(list(rows.iterations.values()), collections, dict(rows.call_outputs))

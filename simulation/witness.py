@@ -8,7 +8,7 @@ from typing import Any
 from simulation.history import Violation
 from windlass.core.changes import Task
 from windlass.ports.broker import Delivery, Report
-from windlass.ports.store import Lease
+from windlass.ports.store.leases import Lease
 
 
 class Witness:

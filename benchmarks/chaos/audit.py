@@ -11,7 +11,7 @@ from benchmarks.chaos.work import FAILING, TABLE
 from simulation.history import Acknowledged, Sunk
 from tests.system.fleet import rows
 from windlass.clock import SystemClock
-from windlass.ports.store import StoredJob
+from windlass.ports.store.jobs import StoredJob
 from windlass.stores.postgres.store import PostgresStore
 
 

@@ -16,7 +16,8 @@ from simulation.history import Execution, JobHistory, LoopRecords, Sunk, Violati
 from windlass.core.changes import Event, IterationRow, NodeRow
 from windlass.engine.plan_cache import Plans
 from windlass.factory import compiled
-from windlass.ports.store import Request, Store, StoredJob
+from windlass.ports.store import Store
+from windlass.ports.store.jobs import Request, StoredJob
 from windlass.stores.postgres.pool import Session, connect
 from windlass.stores.rows import decode_page, event_of, job_of, node_of, task_of
 
@@ -35,7 +36,8 @@ select job_id, workflow_id, version, shard, status, input, round, priority, crea
 _OF_JOBS = {
     "nodes": "select * from node_list where job_id = any ($1::text[])",
     "iterations": "select * from iterations where job_id = any ($1::text[])",
-    "call_outputs": 'select job_id, number, generation, "index", call, output from call_outputs where job_id = any ($1::text[])',
+    "call_outputs": 'select job_id, number, generation, "index", call, output from call_outputs '
+    "where job_id = any ($1::text[])",
     "chunks": "select job_id, number, generation, body from collection_chunks where job_id = any ($1::text[]) "
     "order by job_id, number, generation, chunk",
     "events": "select job_id, body from event_pages where job_id = any ($1::text[]) order by job_id, first_seq",

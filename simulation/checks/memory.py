@@ -11,7 +11,7 @@ from windlass.core.job import Job
 from windlass.core.loop_state import Loop
 from windlass.core.states import NodeStatus
 from windlass.engine.recovery import rebuild
-from windlass.ports.store import Restored
+from windlass.ports.store.jobs import Restored
 
 # What a job in memory and one rebuilt from its rows must agree on. `values` is a cache; `late` forgets on purpose
 # which results were already recorded as ignored; `filling` may name loops that have nothing to do after all.

@@ -251,7 +251,7 @@ MUTANTS = (
     _engine(
         "lost hints of requests are not found",
         "duties.sweeper",
-        "[_message(request) for request in await self._store.requests(shard.number, SWEEP_MAX)]",
+        "[_message(request) for request in requests]",
         "[]",
     ),
     _engine(

@@ -39,7 +39,9 @@ from windlass.ports.broker import ALL_QUEUES, Broker
 from windlass.ports.control import Submit
 from windlass.ports.handler import Handler
 from windlass.ports.sink import Sink
-from windlass.ports.store import JobFilter, Store, StoredJob, StoredWorkflow
+from windlass.ports.store import Store
+from windlass.ports.store.jobs import JobFilter, StoredJob
+from windlass.ports.store.workflows import StoredWorkflow
 from windlass.settings import Settings, process_environment
 from windlass.spec.compile import definition_json, digest
 from windlass.spec.inputs import check_input
@@ -120,7 +122,7 @@ class Embedded:
 
     async def deploy_encoded(self, workflow_id: str, encoded: Raw) -> StoredWorkflow:
         """Store a definition that was checked, encoded since: a large one takes a fraction of the memory so."""
-        return await self.store.put_workflow(workflow_id, encoded, digest(encoded), self._clock.now())
+        return await self.store.workflows.put(workflow_id, encoded, digest(encoded), self._clock.now())
 
     async def plan(self, workflow_id: str, version: int) -> Plan:
         """The plan of a version. WorkflowNotFound."""
@@ -131,7 +133,7 @@ class Embedded:
     ) -> StoredJob:
         """Check the input and start a job; durable when it returns. InputInvalid, WorkflowNotFound."""
         if version is None:
-            version = (await self.store.workflow(workflow_id)).version
+            version = (await self.store.workflows.get(workflow_id)).version
         plan = await self._plans.get(workflow_id, version)
         checked = check_input(plan.input_schema, input)
         body = hashlib.sha256(b"%d:%s" % (version, bytes(checked))).hexdigest()
@@ -142,7 +144,7 @@ class Embedded:
 
     async def submit_all(self, workflow_id: str, inputs: Sequence[object]) -> Sequence[StoredJob]:
         """Start many jobs of the newest version in one transaction. InputInvalid, and then nothing is stored."""
-        version = (await self.store.workflow(workflow_id)).version
+        version = (await self.store.workflows.get(workflow_id)).version
         plan = await self._plans.get(workflow_id, version)
         wanted = [Submit(workflow_id, version, check_input(plan.input_schema, input)) for input in inputs]
         return [answer.job for answer in await self._engine.submit_all(wanted)]
@@ -154,9 +156,9 @@ class Embedded:
             while not ended:
                 news.clear()
                 # In this order: what is stored after the look at the job's state is not missed.
-                ended = JOB_STATES[(await self.store.job(job_id)).status] in JOB_FINAL
+                ended = JOB_STATES[(await self.store.jobs.get(job_id)).status] in JOB_FINAL
                 before = after
-                while events := await self.store.events(job_id, after, EVENTS_PAGE):
+                while events := await self.store.jobs.events(job_id, after, EVENTS_PAGE):
                     for event in events:
                         after = event.seq
                         yield event
@@ -173,7 +175,7 @@ class Embedded:
     async def wait(self, job_id: str) -> StoredJob:
         """The job, once it has ended."""
         await self._engine.wait(job_id)
-        return await self.store.job(job_id)
+        return await self.store.jobs.get(job_id)
 
     async def cancel(self, job_id: str, reason: str | None = None) -> None:
         """Stop a job."""
@@ -191,7 +193,7 @@ class Embedded:
         """The newest unfinished job of a workflow."""
         found: list[StoredJob] = []
         for status in ("pending", "running"):
-            found.extend(await self.store.jobs(JobFilter(workflow_id=workflow_id, status=status, limit=1)))
+            found.extend(await self.store.jobs.list(JobFilter(workflow_id=workflow_id, status=status, limit=1)))
         return max(found, key=lambda job: (job.created_at, job.job_id), default=None)
 
     async def result(self, job_id: str, bytes_max: int = RESULT_BYTES_MAX) -> JobResult:
@@ -208,7 +210,7 @@ async def _set_within(event: asyncio.Event, seconds: float) -> None:
 
 async def job_result(reader: Reader, job_id: str, bytes_max: int = RESULT_BYTES_MAX) -> JobResult:
     """A job's nodes and outputs, as far as they have no more bytes together; markers stand for the others."""
-    found = await reader.store.snapshot(job_id)
+    found = await reader.store.jobs.snapshot(job_id)
     plan = await reader.plans.get(found.job.workflow_id, found.job.version)
     values = await values_shown(Outputs(reader.artifacts, bytes_max, bytes_max), found.nodes)
     nodes = await nodes_shown(reader.store, plan, found.nodes, values)
@@ -338,7 +340,7 @@ def _engine(settings: Settings, roles: Roles, process: str, store: Store, broker
 
 
 async def _start_worker(stack: AsyncExitStack, settings: Settings, parts: _Parts, queues: Sequence[str]) -> None:
-    logs = LogWriter(parts.store.append_logs, parts.clock)
+    logs = LogWriter(parts.store.logs.append, parts.clock)
     writing = asyncio.create_task(logs.run())
     stack.push_async_callback(_close_logs, logs, writing)
     worker = _worker(settings, parts, parts.process, queues, logs)

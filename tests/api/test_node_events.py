@@ -11,7 +11,7 @@ from tests.api.harness import API, System
 from windlass.api import stream
 from windlass.api.routes import events
 from windlass.core.changes import Event
-from windlass.ports.overview import NodeEvents
+from windlass.ports.store.overview import NodeEvents
 
 MANY = """
 workflow_id: many
@@ -101,7 +101,7 @@ async def test_a_stream_without_iterations_tells_the_others_and_how_far_it_came(
 
 async def test_a_reader_that_comes_again_goes_on_behind_the_iterations(looped: tuple[System, str]) -> None:
     system, job_id = looped
-    job = await system.store.job(job_id)
+    job = await system.store.jobs.get(job_id)
 
     class Untold:
         """A store whose last events are all of iterations."""
@@ -137,7 +137,7 @@ async def test_iterations_are_not_looked_at_more_often_than_now_and_then(
 
     async with System.running(tmp_path, worker=False) as system:
         await system.deploy()
-        job = await system.store.job(await system.submit())
+        job = await system.store.jobs.get(await system.submit())
         source = stream.node_events(_with(system.state, Busy()), job, 0)
         began = asyncio.get_running_loop().time()
         chunks = [await anext(source) for _ in range(4)]

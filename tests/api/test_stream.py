@@ -76,7 +76,7 @@ async def test_a_reader_that_leaves_again_and_again_sees_each_event_once(tmp_pat
         async with system.working():
             await system.ended(job_id)
             await asyncio.wait_for(reading, 30.0)
-        stored = [event.seq for event in await system.store.events(job_id)]
+        stored = [event.seq for event in await system.store.jobs.events(job_id)]
 
     assert seen == stored
 
@@ -116,7 +116,7 @@ async def test_a_silent_stream_says_that_it_lives(tmp_path: Path, monkeypatch: p
         await system.deploy()
         job_id = await system.submit()
         await system.dispatched(job_id, "first")
-        job = await system.store.job(job_id)
+        job = await system.store.jobs.get(job_id)
         source = stream.job_events(system.state, job, 1_000)
 
         assert await asyncio.wait_for(anext(source), 10.0) == stream.HEARTBEAT
@@ -151,7 +151,7 @@ async def test_a_reader_that_takes_nothing_holds_nobody_up_and_loses_its_place(
     monkeypatch.setattr(stream, "SEND_SECONDS_MAX", 0.05)
     async with System.running(tmp_path) as system:
         job_id = await ended_job(system)
-        job = await system.store.job(job_id)
+        job = await system.store.jobs.get(job_id)
         never = asyncio.Event()
         sent: list[dict[str, Any]] = []
 
@@ -175,7 +175,7 @@ async def test_a_reader_that_is_gone_gives_its_place_back(tmp_path: Path) -> Non
     async with System.running(tmp_path, worker=False, streams=Slots(1, "streams")) as system:
         await system.deploy()
         job_id = await system.submit()
-        job = await system.store.job(job_id)
+        job = await system.store.jobs.get(job_id)
         response = stream.EventStream(system.state, stream.job_events(system.state, job, 0))
 
         async def send(message: Any) -> None:

@@ -83,4 +83,4 @@ async def test_a_process_without_shards_hears_over_the_server_that_a_job_has_end
         async with asyncio.timeout(ENDS_SECONDS):
             await waiting
 
-        assert (await both.store.job(job_id)).status == "completed"
+        assert (await both.store.jobs.get(job_id)).status == "completed"

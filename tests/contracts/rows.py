@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from msgspec import Raw
 
 from windlass.core.changes import Changes, Event, InFlightEntry, IterationRow, JobRow, NodeRow
-from windlass.ports.store import NewJob, Store
+from windlass.core.submits import NewJob
+from windlass.ports.store import Store
 
 T0 = 1_700_000_000_000_000
 

@@ -26,9 +26,9 @@ from windlass.core.messages import (
 from windlass.core.plan import Plan
 from windlass.core.prefetch import want_for
 from windlass.core.states import NodeStatus
+from windlass.core.submits import NewJob
 from windlass.engine.output_store import OutputStore
 from windlass.engine.recovery import rebuild
-from windlass.ports.store import NewJob
 from windlass.stores.memory.artifacts import MemoryArtifacts
 from windlass.stores.memory.store import MemoryStore
 
@@ -55,8 +55,8 @@ class LoopStory:
         self.store = MemoryStore(SystemClock())
         self.artifacts = MemoryArtifacts()
         self.values = OutputStore(self.store, self.artifacts, BYTES_MAX)
-        now(self.store.submit([NewJob("job", plan.workflow_id, 1, Raw(input), T0)]))
-        self._epoch = now(self.store.take_lease(0, "story")).epoch
+        now(self.store.jobs.insert([NewJob("job", plan.workflow_id, 1, Raw(input), T0)]))
+        self._epoch = now(self.store.leases.take(0, "story")).epoch
         self.job: Job = rebuild(plan, self.store.rows("job"))
         self.tasks: list[Task] = []
         self.cancels: list[str] = []
@@ -159,7 +159,7 @@ class LoopStory:
 
     def rows(self, node: str) -> dict[int, IterationRow]:
         number = self.plan.index[node]
-        return {row.index: row for row in self.store.records("job").iterations if row.number == number}
+        return {row.index: row for row in self.store.job_rows("job").iterations.values() if row.number == number}
 
     def states_of_rows(self, node: str) -> list[str]:
         return [row.status for _, row in sorted(self.rows(node).items())]

@@ -20,7 +20,7 @@ from windlass.core.changes import Event
 from windlass.core.plan import RetryOnError
 from windlass.engine.recovery import rebuild
 from windlass.ports.control import Submit
-from windlass.ports.store import Request, Restored
+from windlass.ports.store.jobs import Request, Restored
 
 Tamper = Callable[[JobHistory], JobHistory]
 

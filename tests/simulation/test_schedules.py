@@ -208,7 +208,7 @@ def test_whatever_goes_wrong_every_run_ends_by_the_rules(seed: int) -> None:
             await disturb()
             await asyncio.sleep(chance.random() * 4.0)
         for name in names:
-            await world.store.delete_workflow(name, world.clock.now(), force=True)
+            await world.store.workflows.delete(name, world.clock.now(), force=True)
         await world.settled()
 
     outcome = world.run(main)

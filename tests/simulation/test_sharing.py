@@ -20,7 +20,7 @@ from windlass.core.changes import Task
 from windlass.core.messages import Submitted
 from windlass.ports.broker import Delivery
 from windlass.ports.control import Submit
-from windlass.ports.store import Lease
+from windlass.ports.store.leases import Lease
 from windlass.testing.virtual_time import VirtualClock
 
 SEEDS = range(SHARING_EVERY - 1, 100, SHARING_EVERY)

@@ -21,7 +21,7 @@ from windlass.core.sanitize import truncated
 from windlass.core.states import JOB_STATES, NODE_STATES
 from windlass.core.templates.json_values import merged
 from windlass.core.templates.template import Template
-from windlass.ports.store import StoredJob
+from windlass.ports.store.jobs import StoredJob
 from windlass.views.loops import LoopPlace, iteration, loop_place
 from windlass.views.outputs import NULL, VALUE_BYTES_MAX, Outputs, whole
 from windlass.wire import Params
@@ -46,7 +46,7 @@ class Rendering:
     async def shown(self, request: Request) -> Params:
         """The params that a request asks for; JobNotFound, NodeNotFound, NotFound for an unknown iteration."""
         query = query_of(request, ParamsQuery)
-        job = await self._state.store.job(id_of(request, "job_id"))
+        job = await self._state.store.jobs.get(id_of(request, "job_id"))
         plan = await self._state.control.plan(job.workflow_id, job.version)
         number = plan.index.get(id_of(request, "node_id"))
         if number is None:
@@ -54,7 +54,7 @@ class Rendering:
             raise NodeNotFound(message)
         node = plan.nodes[number]
         index = None if query.index is UNSET else query.index
-        rows = await self._state.store.nodes(job.job_id, node.id)
+        rows = await self._state.store.jobs.nodes(job.job_id, node.id)
         if node.kind is not NodeKind.TASK:
             return Params(NULL, rendered=False)
         return await self._of(job, plan, node, rows[0] if rows else None, index)
@@ -97,7 +97,7 @@ class Rendering:
         size = loop.chunk_size or 1
         first, last = index * size // BLOCK_ELEMENTS, ((index + 1) * size - 1) // BLOCK_ELEMENTS
         key = (place.job_id, place.number, place.generation)
-        blocks = await self._state.store.overview.blocks(*key, first, last)
+        blocks = await self._state.store.overview.collection_chunks(*key, first, last)
         elements = [element for block in blocks for element in msgspec.json.decode(block, type=list[object])]
         start = index * size - first * BLOCK_ELEMENTS
         return elements[start] if loop.chunk_size is None else elements[start : start + size]
@@ -107,7 +107,7 @@ class Rendering:
         job = Job(plan, _head(stored))
         needed = [name for name in template.names_looked_into(spares=False) if name in plan.index and name not in names]
         for name in needed[:NODES_READ_MAX]:
-            for row in await self._state.store.nodes(stored.job_id, name):
+            for row in await self._state.store.jobs.nodes(stored.job_id, name):
                 _record(job, plan.index[name], row)
         looked_into = template.names_looked_into(spares=True)
         for name in needed:

@@ -18,7 +18,7 @@ from windlass.api.problems import Refusal, invalid, logger, problem_of, problem_
 from windlass.api.requests import Flag, Number, id_of, query_of, shown
 from windlass.api.state import ApiState
 from windlass.core.changes import Event as StoredEvent
-from windlass.ports.store import StoredJob
+from windlass.ports.store.jobs import StoredJob
 from windlass.views.event_view import EventView
 from windlass.views.jobs import has_ended
 from windlass.wire import Event
@@ -135,8 +135,8 @@ def router(state: ApiState) -> APIRouter:
         job_id = id_of(request, "job_id")
         query = query_of(request, StreamQuery)
         after = begin_after(request, query.after)
-        job = await state.store.job(job_id)
-        if has_ended(job) and not await state.store.events(job_id, after, 1):
+        job = await state.store.jobs.get(job_id)
+        if has_ended(job) and not await state.store.jobs.events(job_id, after, 1):
             # Browsers come again and again after an end; this answer tells them not to.
             return Response(status_code=204)
         source = job_events if query.items == "true" else node_events
@@ -171,8 +171,8 @@ async def job_events(
         while True:
             news.clear()
             # In this order: what is stored after the look at the job's state is not missed.
-            ended = has_ended(await state.store.job(job.job_id))
-            while events := await state.store.events(job.job_id, after, EVENTS_PAGE):
+            ended = has_ended(await state.store.jobs.get(job.job_id))
+            while events := await state.store.jobs.events(job.job_id, after, EVENTS_PAGE):
                 after = events[-1].seq
                 yield await _told(teller, events)
             if ended:
@@ -191,7 +191,7 @@ async def node_events(
     with state.control.news(job.job_id) as news:
         while True:
             news.clear()
-            ended = has_ended(await state.store.job(job.job_id))
+            ended = has_ended(await state.store.jobs.get(job.job_id))
             begun, told = after, after
             while True:
                 page = await state.store.overview.node_events(job.job_id, after, EVENTS_PAGE, LOOKED_AT_MAX)

@@ -156,9 +156,9 @@ class _Family:
         return meta
 
     async def _node(self, task: Task) -> _Node | None:
-        job = await self._state.store.job(task.job_id)
+        job = await self._state.store.jobs.get(task.job_id)
         plan = await self._state.control.plan(job.workflow_id, job.version)
-        rows = await self._state.store.nodes(task.job_id, task.node_id)
+        rows = await self._state.store.jobs.nodes(task.job_id, task.node_id)
         return _Node(plan, rows[0]) if rows else None
 
 

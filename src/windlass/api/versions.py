@@ -9,7 +9,8 @@ from msgspec import Struct
 from windlass.api.problems import invalid
 from windlass.core.errors import WorkflowNotFound
 from windlass.core.templates.json_values import nearest
-from windlass.ports.store import AliasTarget, Store
+from windlass.ports.store import Store
+from windlass.ports.store.workflows import AliasTarget
 
 LATEST = "latest"
 
@@ -81,8 +82,8 @@ class Versions:
         workflow_id, with_aliases = key
         ended = self._running[key] = asyncio.get_running_loop().create_future()
         try:
-            newest = (await self._store.workflow(workflow_id)).version
-            return Live(newest, await self._store.aliases(workflow_id) if with_aliases else {})
+            newest = (await self._store.workflows.get(workflow_id)).version
+            return Live(newest, await self._store.workflows.aliases(workflow_id) if with_aliases else {})
         finally:
             del self._running[key]
             ended.set_result(None)

@@ -11,7 +11,8 @@ from msgspec import Raw, Struct, structs
 from windlass.cli.server_address import server_url
 from windlass.client import Client
 from windlass.core.errors import NodeNotFound
-from windlass.ports.store import JobFilter
+from windlass.ports.store.jobs import JobFilter
+from windlass.ports.store.logs import LogFilter
 from windlass.settings import load_settings
 from windlass.views.event_view import EventView
 from windlass.views.jobs import job_shape, log_shape
@@ -80,7 +81,7 @@ class ReaderSource:
     async def jobs(self, wanted: Wanted) -> Page[Job]:
         """A page of jobs; a cursor is the instant and the id of the last one seen."""
         before = _before(wanted.cursor)
-        jobs = await self._store.jobs(JobFilter(wanted.workflow_id, wanted.status, before, wanted.limit))
+        jobs = await self._store.jobs.list(JobFilter(wanted.workflow_id, wanted.status, before, wanted.limit))
         last = jobs[-1] if len(jobs) == wanted.limit else None
         return Page([job_shape(job) for job in jobs], f"{last.created_at}:{last.job_id}" if last is not None else None)
 
@@ -94,11 +95,11 @@ class ReaderSource:
 
     async def tasks(self, job_id: str, node_id: str, status: str | None) -> AsyncIterator[Task]:
         """The iterations of a loop."""
-        job = await self._store.job(job_id)
+        job = await self._store.jobs.get(job_id)
         plan = await self._reader.plans.get(job.workflow_id, job.version)
         if node_id not in plan.index:
             raise NodeNotFound(f"workflow {job.workflow_id} version {job.version} has no node {node_id!r}")
-        rows = await self._store.nodes(job_id, node_id)
+        rows = await self._store.jobs.nodes(job_id, node_id)
         outputs = Outputs(self._reader.artifacts, RESULT_BYTES_MAX, RESULT_BYTES_MAX)
         wanted = WantedTasks(status, limit=ROWS_PAGE)
         while page := await tasks_of(self._store, outputs, plan, rows[0] if rows else None, wanted):
@@ -108,22 +109,24 @@ class ReaderSource:
 
     async def events(self, job_id: str, after: int, *, context: bool) -> AsyncIterator[Event]:
         """Events in order."""
-        job = await self._store.job(job_id)
+        job = await self._store.jobs.get(job_id)
         plan = await self._reader.plans.get(job.workflow_id, job.version)
         teller = EventView(self._store, plan, job, with_context=context)
-        while page := await self._store.events(job_id, after, ROWS_PAGE):
+        while page := await self._store.jobs.events(job_id, after, ROWS_PAGE):
             for event in await teller.told(page):
                 yield event
             after = page[-1].seq
 
     async def logs(self, job_id: str, wanted: WantedLines) -> AsyncIterator[Log]:
         """Lines in order."""
-        await self._store.job(job_id)
-        after = 0
-        while page := await self._store.logs(job_id, wanted.node, wanted.attempt, after, ROWS_PAGE, wanted.index):
+        await self._store.jobs.get(job_id)
+        lines = LogFilter(
+            job_id=job_id, node_id=wanted.node, attempt=wanted.attempt, index=wanted.index, limit=ROWS_PAGE
+        )
+        while page := await self._store.logs.list(lines):
             for stored in page:
                 yield log_shape(stored)
-            after = page[-1].log_id
+            lines = structs.replace(lines, after=page[-1].log_id)
 
 
 class ServerSource:

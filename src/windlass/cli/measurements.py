@@ -84,7 +84,7 @@ async def run_once(engine: Embedded, workflow_id: str, nodes: int) -> float:
     ended = await engine.wait(job.job_id)
     seconds = time.perf_counter() - began
     assert ended.status == "completed", ended
-    assert len(await engine.store.nodes(job.job_id)) == nodes
+    assert len(await engine.store.jobs.nodes(job.job_id)) == nodes
     return seconds
 
 
@@ -216,7 +216,7 @@ async def check_loop(engine: Embedded, job_id: str, items: int) -> None:
     results = json.loads(bytes((await engine.result(job_id, bytes_max=1 << 30)).result_data))["each"]
     assert [one["echoed_params"]["item"] for one in results] == list(range(items))
     # Three for each item; the others tell of the job, its loop and its one or two nodes.
-    assert (await engine.store.job(job_id)).seq == 3 * items + (9 if items <= LOOP_INPUT_MAX else 13)
+    assert (await engine.store.jobs.get(job_id)).seq == 3 * items + (9 if items <= LOOP_INPUT_MAX else 13)
 
 
 async def loops(items: int) -> None:

@@ -12,7 +12,7 @@ from windlass.cli.server_address import server_url
 from windlass.client import Client
 from windlass.clock import SystemClock
 from windlass.core.errors import ScheduleNotFound
-from windlass.ports.runs import DeliveryFilter, RunFilter, ScheduleFilter
+from windlass.ports.store.runs import DeliveryFilter, RunFilter, ScheduleFilter
 from windlass.settings import load_settings
 from windlass.views.runs import delivery_shape, next_times, run_shape, schedule_shape, slots_of
 from windlass.wire import Delivery, NextTimes, Page, Run, Schedule
@@ -98,13 +98,13 @@ class ReaderRuns:
     async def runs(self, wanted: Wanted) -> Page[Run]:
         """A page of runs; a cursor is the slot and the id of the last one seen."""
         before = _before(wanted.cursor)
-        rows = await self._store.runs(RunFilter(wanted.workflow_id, wanted.state, before, wanted.limit))
+        rows = await self._store.list(RunFilter(wanted.workflow_id, wanted.state, before, wanted.limit))
         last = rows[-1] if len(rows) == wanted.limit else None
         return Page([run_shape(row) for row in rows], last and f"{last.scheduled_at}/{last.run_id}")
 
     async def run(self, run_id: str) -> Run:
         """A run."""
-        return run_shape(await self._store.run(run_id))
+        return run_shape(await self._store.get(run_id))
 
     async def deliveries(self, wanted: Wanted) -> Page[Delivery]:
         """A page of deliveries; a cursor is the instant and the id of the last one seen."""

@@ -15,6 +15,7 @@ from windlass.core.messages import CancelRequested, Message, RetryRequested, Sub
 from windlass.core.plan import Plan
 from windlass.core.shards import run_key, shard_of
 from windlass.core.states import JOB_FINAL, JOB_STATES, JobStatus
+from windlass.core.submits import NewJob
 from windlass.engine.background import every, kept
 from windlass.engine.counters import Counters
 from windlass.engine.duties.pruner import PRUNE_EVERY_SECONDS, Pruner
@@ -35,7 +36,8 @@ from windlass.ports.artifacts import Artifacts
 from windlass.ports.broker import Broker
 from windlass.ports.clock import Clock
 from windlass.ports.control import CountersSnapshot, Submit
-from windlass.ports.store import JobPosition, NewJob, Request, Store, StoredJob, Submission
+from windlass.ports.store import Store
+from windlass.ports.store.jobs import JobPosition, Request, StoredJob, Submission
 
 # A worker that was silent for so long is dead: its tasks go to another.
 SILENT_SECONDS = 15.0
@@ -255,7 +257,7 @@ class Engine:
             await self._leases.settle()
         self._held.clear()
         if self._sharing is not None and self._sharing.owns:
-            await self._store.leave(self._owner)
+            await self._store.leases.deregister(self._owner)
 
     @property
     def is_shared(self) -> bool:
@@ -299,7 +301,7 @@ class Engine:
 
     async def _stored(self, jobs: Sequence[NewJob]) -> Sequence[Submission]:
         with self._expecting(jobs):
-            answers = await self._store.submit(jobs)
+            answers = await self._store.jobs.insert(jobs)
             self._admit(answers)
         await self._begin(answers)
         return answers
@@ -356,7 +358,7 @@ class Engine:
 
     async def resume(self, job_id: str) -> StoredJob:
         """Take up one unfinished job, in an engine that otherwise leaves old jobs alone."""
-        job = await self._store.job(job_id)
+        job = await self._store.jobs.get(job_id)
         if JOB_STATES[job.status] in JOB_FINAL:
             raise RequestRefused(f"job {job_id} is {job.status}: there is nothing left to resume")
         await self.shard.take_up(job_id)
@@ -370,7 +372,7 @@ class Engine:
 
     async def retry(self, job_id: str, from_node: str | None = None) -> None:
         """Run what failed or was cancelled again, or a node and all after it. RequestRefused, JobNotFound."""
-        job = await self._store.job(job_id)
+        job = await self._store.jobs.get(job_id)
         state = JOB_STATES[job.status]
         if state not in JOB_FINAL:
             raise RequestRefused(f"job {job_id} is {job.status}: only a finished job can be retried")
@@ -383,7 +385,7 @@ class Engine:
         await self._ask(request, RetryRequested(job_id, request.request_id, from_node))
 
     async def _ask(self, request: Request, message: Message) -> None:
-        await self._await_applied(request.request_id, lambda: self._store.request(request), message)
+        await self._await_applied(request.request_id, lambda: self._store.jobs.put_request(request), message)
 
     async def _await_applied(self, request_id: str, store: Callable[[], Awaitable[int]], message: Message) -> None:
         """Store a request and wait until it was applied, so that whoever looks next sees what came of it."""

@@ -6,7 +6,8 @@ from contextlib import contextmanager
 
 from windlass.core.messages import Message, Submitted
 from windlass.core.shards import is_of_run
-from windlass.ports.store import NewJob, StoredJob, pending_job
+from windlass.core.submits import NewJob
+from windlass.ports.store.jobs import StoredJob, pending_job
 
 # A hint says how its job was stored if the input is no longer than this: it is copied several times on its way.
 TOLD_INPUT_BYTES_MAX = 1_000

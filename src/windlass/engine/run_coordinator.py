@@ -45,7 +45,8 @@ from windlass.core.turn import STARTED
 from windlass.engine.new_job_cache import NewJobCache
 from windlass.engine.plan_cache import Plans
 from windlass.engine.version_selection import version_of
-from windlass.ports.store import Store, pending_job
+from windlass.ports.store import Store
+from windlass.ports.store.jobs import pending_job
 
 SCHEDULES_PAGE = 1_000
 # Orders of one batch; each ends or starts a job, so that many mean that the rules go round in circles.
@@ -112,7 +113,7 @@ class RunCoordinator:
             return []
         rows = [
             row
-            for row in await self._store.runs.active_runs(self._number)
+            for row in await self._store.runs.active(self._number)
             if row.workflow_id not in self.quarantined and await self._learn(row.workflow_id, row.version)
         ]
         schedules = [row for row in await self._schedules() if row.workflow_id not in self.quarantined]
@@ -148,7 +149,7 @@ class RunCoordinator:
 
     async def _lost(self) -> list[RunLost]:
         """Runs that nobody served for longer than they allow, or the engine does."""
-        silent = await self._store.runs.runs_silent_seconds(self._number)
+        silent = await self._store.runs.heartbeat_age_seconds(self._number)
         if silent is None:
             return []
         found: list[RunLost] = []
@@ -164,13 +165,13 @@ class RunCoordinator:
         """Say that the runs under way are served."""
         runs = [run for shelf in self.book.shelves.values() for run in shelf.runs.values() if not run.is_planned]
         if runs:
-            await self._store.runs.beat_runs(self._number)
+            await self._store.runs.put_heartbeat(self._number)
             for run in runs:
                 run.detail.heartbeats += 1
 
     async def adopt(self, job: Job) -> None:
         """Take in the run of a job that is taken up by itself."""
-        row = await self._store.runs.run_of_job(job.id)
+        row = await self._store.runs.of_job(job.id)
         if row is None or row.completed_at is not None or not await self._learn(row.workflow_id, row.version):
             return
         await self._know(row.workflow_id)
@@ -292,7 +293,7 @@ class RunCoordinator:
             return None
         if request is not None:
             run_id = job_run_id(plan.workflow_id, job.id, request.request_id)
-            if await self._store.runs.known_runs([run_id]):
+            if await self._store.runs.existing([run_id]):
                 return None
         await self._know(plan.workflow_id)
         if plan.runs is not None:
@@ -325,7 +326,7 @@ class RunCoordinator:
             return NOTHING
         slots = slots_between(schedule, message.since / MICROSECONDS, message.until / MICROSECONDS, BACKFILL_MAX)
         ids = [slot_run_id(workflow_id, round(slot * MICROSECONDS)) for slot in slots]
-        return ScheduleContext(row, rules, frozenset(await self._store.runs.known_runs(ids)))
+        return ScheduleContext(row, rules, frozenset(await self._store.runs.existing(ids)))
 
     def _started(self, changes: Changes) -> list[JobStarted]:
         """Jobs of which a task has started since they were let go."""

@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from windlass.ports.store import NewJob, Submission
+from windlass.core.submits import NewJob
+from windlass.ports.store.jobs import Submission
 
 INTAKE_MAX = 1_000
 # Groups that are being stored at once. While one is written the next are already in line: a store that writes what

@@ -15,7 +15,8 @@ from windlass.core.instants import MICROSECONDS
 from windlass.core.plan import NodeKind, NodePlan, Plan
 from windlass.core.retries import retry_meta
 from windlass.core.sanitize import sanitized_json, truncated
-from windlass.ports.store import NodeBrief, Store, StoredJob
+from windlass.ports.store import Store
+from windlass.ports.store.jobs import NodeBrief, StoredJob
 from windlass.views.jobs import event_shape
 from windlass.views.loops import total_of
 from windlass.wire import Event as EventShape
@@ -75,7 +76,7 @@ class EventView:
         wanted = {number for number in numbers if self._plan.nodes[number].loop is not None}
         steps = {number: steps_before(self._plan, number) for number in numbers} if self._with_context else {}
         wanted.update(*steps.values())
-        found = await self._store.node_briefs(self._job.job_id, sorted(wanted)) if wanted else ()
+        found = await self._store.jobs.node_briefs(self._job.job_id, sorted(wanted)) if wanted else ()
         page = _Page(self._plan, {brief.number: brief for brief in found}, steps, self._head)
         return [self._one(event, page) for event in events]
 

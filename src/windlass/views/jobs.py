@@ -8,8 +8,10 @@ from msgspec import Raw, Struct
 from windlass.core.changes import Event, NodeRow
 from windlass.core.errors import Problem
 from windlass.core.states import JOB_FINAL, JOB_STATES
-from windlass.ports.overview import JobBrief
-from windlass.ports.store import AliasTarget, StoredJob, StoredLog, StoredWorkflow
+from windlass.ports.store.jobs import StoredJob
+from windlass.ports.store.logs import StoredLog
+from windlass.ports.store.overview import JobBrief
+from windlass.ports.store.workflows import AliasTarget, StoredWorkflow
 from windlass.wire import AliasTarget as AliasTargetShape
 from windlass.wire import Event as EventShape
 from windlass.wire import Job, Log, Loop, Node, RecentJob, Warned, Workflow, instant

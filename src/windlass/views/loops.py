@@ -8,7 +8,8 @@ from msgspec import Raw, Struct
 from windlass.core.changes import IterationRow, NodeRow
 from windlass.core.loop_state import Progress, decode_progress
 from windlass.core.plan import NodeKind, Plan
-from windlass.ports.store import IterationFilter, Store
+from windlass.ports.store import Store
+from windlass.ports.store.jobs import IterationFilter
 from windlass.views.outputs import NULL, Outputs
 from windlass.wire import Loop, Task, instant
 
@@ -73,7 +74,7 @@ async def loop_shape(store: Store, plan: Plan, row: NodeRow) -> Loop | None:
     if row.status == "completed":
         ended = _ended.decode(row.meta or b"{}")
         return Loop(place.total, place.begun, ended.succeeded, ended.failed, ended.skipped)
-    counts = await store.iteration_counts(place.job_id, place.number, place.generation)
+    counts = await store.jobs.iteration_counts(place.job_id, place.number, place.generation)
     first_time = max(0, place.begun - sum(counts.values()))
     return Loop(
         total=place.total,
@@ -89,7 +90,7 @@ async def loop_shape(store: Store, plan: Plan, row: NodeRow) -> Loop | None:
 
 async def iteration(store: Store, place: LoopPlace, index: int) -> IterationRow | None:
     """The row of one iteration, if it has one."""
-    rows = await store.iterations(place.filter(after=index - 1))
+    rows = await store.jobs.iterations(place.filter(after=index - 1))
     return rows[0] if rows and rows[0].index == index else None
 
 
@@ -121,7 +122,7 @@ async def _iterations(store: Store, outputs: Outputs, place: LoopPlace, wanted: 
             return await _all(store, outputs, place, after, limit)
         case "dispatched":
             rows = await _rows(store, outputs, place, status, after, limit)
-            out = await store.unrecorded(place.filter(after=after, limit=limit), place.begun)
+            out = await store.jobs.unrecorded_iterations(place.filter(after=after, limit=limit), place.begun)
             return _merged(rows, [_dispatched(place, index) for index in out], limit)
         case "pending":
             rows = await _rows(store, outputs, place, status, after, limit)
@@ -136,7 +137,7 @@ async def _all(store: Store, outputs: Outputs, place: LoopPlace, after: int, lim
     stop = min(place.total, after + 1 + limit)
     for first in range(after + 1, stop, ROWS_READ_MAX):
         wanted = range(first, min(stop, first + ROWS_READ_MAX))
-        rows = await store.iterations(place.filter(after=first - 1, limit=len(wanted)))
+        rows = await store.jobs.iterations(place.filter(after=first - 1, limit=len(wanted)))
         shown = {task.index: task for task in await _shown(outputs, [row for row in rows if row.index in wanted])}
         for index in wanted:
             without = _dispatched(place, index) if index < place.begun else _pending(index)
@@ -148,7 +149,7 @@ async def _rows(store: Store, outputs: Outputs, place: LoopPlace, status: str, a
     tasks: list[Task] = []
     while len(tasks) < limit:
         some = min(ROWS_READ_MAX, limit - len(tasks))
-        rows = await store.iterations(place.filter(status, after, some))
+        rows = await store.jobs.iterations(place.filter(status, after, some))
         tasks += await _shown(outputs, rows)
         if len(rows) < some:
             break

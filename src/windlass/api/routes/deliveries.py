@@ -12,7 +12,7 @@ from windlass.api.pagination import cut, place_of
 from windlass.api.policy import Policy
 from windlass.api.requests import DELIVERY_ID, Cursor, Id, no_query, query_of, text_of_path
 from windlass.api.state import ApiState
-from windlass.ports.runs import DeliveryFilter, RunStore
+from windlass.ports.store.runs import DeliveryFilter, RunStore
 from windlass.views.runs import delivery_shape
 from windlass.wire import Delivery, Page, Redelivered
 

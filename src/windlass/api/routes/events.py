@@ -68,10 +68,10 @@ def router(state: ApiState) -> APIRouter:
     async def listed(request: Request) -> Response:
         query = query_of(request, EventsQuery)
         job_id = id_of(request, "job_id")
-        job = await state.store.job(job_id)
+        job = await state.store.jobs.get(job_id)
         plan = await state.control.plan(job.workflow_id, job.version)
         if query.items == "true":
-            stored = await state.store.events(job_id, query.after, query.limit + 1)
+            stored = await state.store.jobs.events(job_id, query.after, query.limit + 1)
             found, after = stored[: query.limit], stored[query.limit - 1].seq if len(stored) > query.limit else None
         else:
             found, after = await _without_items(state.store, job_id, query.after, query.limit)

@@ -12,7 +12,8 @@ from windlass.api.requests import no_query
 from windlass.api.routes.workers import workers_seen
 from windlass.api.state import ApiState
 from windlass.core.errors import StoreUnavailable
-from windlass.ports.store import LeaseRow, WorkflowFilter
+from windlass.ports.store.leases import LeaseRow
+from windlass.ports.store.workflows import WorkflowFilter
 from windlass.wire import Health, ShardSeen, instant
 
 TAG = "health"
@@ -32,8 +33,8 @@ def router(state: ApiState) -> APIRouter:
         # A server beside engines serves without a shard of its own: what it takes is durable before they see it.
         serves = state.control.is_shared or bool(own)
         try:
-            await state.store.workflows(WorkflowFilter(limit=1))
-            leases = (await state.store.ownership()).leases
+            await state.store.workflows.list(WorkflowFilter(limit=1))
+            leases = (await state.store.leases.ownership()).leases
             # A database that is not shared may remember shards of an earlier process.
             shards = [_shard(row) for row in leases if state.control.is_shared or row.shard in own]
         except StoreUnavailable:

@@ -48,7 +48,7 @@ class Hooks:
         """Start a job with the body as its input, if it is signed with the workflow's secret."""
         no_query(request)
         workflow_id = id_of(request, "workflow")
-        stored = await self._state.store.workflow(workflow_id)
+        stored = await self._state.store.workflows.get(workflow_id)
         plan = await self._state.control.plan(workflow_id, stored.version)
         if plan.hook_secret is None:
             raise NotFound(f"workflow {workflow_id!r} takes no webhooks; `hook: {{secret: name}}` makes it take them")

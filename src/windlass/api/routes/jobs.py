@@ -16,7 +16,7 @@ from windlass.api.problems import invalid
 from windlass.api.requests import Cursor, Duration, Flag, Id, body_of, id_of, no_query, query_of, seconds_of
 from windlass.api.state import ApiState
 from windlass.ports.control import Submit
-from windlass.ports.store import JobFilter
+from windlass.ports.store.jobs import JobFilter
 from windlass.views.job_detail import in_order, nodes_shown, result_of, values_shown
 from windlass.views.jobs import has_ended, job_shape
 from windlass.views.outputs import NULL, Outputs
@@ -71,7 +71,7 @@ class Jobs:
         before: tuple[int, str] | None = None if query.cursor is UNSET else place_of(query.cursor, tuple[int, str])
         filters = (query.workflow_id or None, query.status or None)
         wanted = JobFilter(*filters, before, query.limit + 1, query.search or None)
-        found = await self._state.store.jobs(wanted)
+        found = await self._state.store.jobs.list(wanted)
         page, after = cut(found, query.limit, lambda job: (job.created_at, job.job_id))
         return answer(Page([job_shape(job) for job in page], after))
 
@@ -81,7 +81,7 @@ class Jobs:
         job_id = id_of(request, "job_id")
         seconds = 0.0 if query.wait is UNSET else seconds_of(query.wait, "wait", WAIT_SECONDS_MAX)
         # First a look: the engine is asked to wait only for what exists and goes on.
-        if seconds > 0 and not has_ended(await self._state.store.job(job_id)):
+        if seconds > 0 and not has_ended(await self._state.store.jobs.get(job_id)):
             await self._wait(job_id, seconds)
         return await self._shown(job_id, with_nodes=query.nodes == "true")
 
@@ -99,11 +99,11 @@ class Jobs:
             await asyncio.gather(ended, closing, return_exceptions=True)
 
     async def _shown(self, job_id: str, *, with_nodes: bool = False) -> Response:
-        job = await self._state.store.job(job_id)
+        job = await self._state.store.jobs.get(job_id)
         if not (with_nodes or has_ended(job)):
             return answer(job_shape(job))
         # Again, together with the nodes: both are to tell of the same moment.
-        found = await self._state.store.snapshot(job_id)
+        found = await self._state.store.jobs.snapshot(job_id)
         rows = found.all_nodes()
         values = await values_shown(Outputs(self._state.artifacts), rows)
         result = result_of(rows, values) if has_ended(found.job) and rows else NULL
@@ -121,7 +121,7 @@ class Jobs:
         no_query(request)
         job_id = id_of(request, "job_id")
         wanted = await body_of(request, _cancel, CancelRequest())
-        await self._state.store.job(job_id)
+        await self._state.store.jobs.get(job_id)
         await self._state.control.cancel(job_id, wanted.reason)
         return await self._shown(job_id)
 
@@ -135,9 +135,9 @@ class Jobs:
     async def rerun(self, request: Request) -> Response:
         """Start a new job of the same version with the same input."""
         no_query(request)
-        job = await self._state.store.job(id_of(request, "job_id"))
+        job = await self._state.store.jobs.get(id_of(request, "job_id"))
         # Refuses when the workflow was deleted since.
-        await self._state.store.workflow(job.workflow_id)
+        await self._state.store.workflows.get(job.workflow_id)
         again = await self._state.control.submit(Submit(job.workflow_id, job.version, job.input, job.priority))
         return answer(Submitted(again.job_id, again.status), 201, {"location": f"/api/v1/jobs/{again.job_id}"})
 

@@ -15,7 +15,8 @@ from windlass.api.requests import Id, Limit, Number, id_of, query_of
 from windlass.api.state import ApiState
 from windlass.api.stream import HEARTBEAT, HEARTBEAT_SECONDS, EventStream, StreamHeaders, begin_after, message, within
 from windlass.core.instants import MICROSECONDS
-from windlass.ports.store import StoredJob, StoredLog
+from windlass.ports.store.jobs import StoredJob
+from windlass.ports.store.logs import LogFilter, StoredLog
 from windlass.views.jobs import has_ended, log_shape
 from windlass.wire import Log, Page
 
@@ -57,7 +58,15 @@ class Wanted(Struct, frozen=True):
 
     async def after(self, state: ApiState, log_id: int, limit: int) -> list[StoredLog]:
         """Those after a number."""
-        return list(await state.store.logs(self.job_id, self.node_id, self.attempt, log_id, limit, self.index))
+        wanted = LogFilter(
+            job_id=self.job_id,
+            node_id=self.node_id,
+            attempt=self.attempt,
+            index=self.index,
+            after=log_id,
+            limit=limit,
+        )
+        return list(await state.store.logs.list(wanted))
 
 
 def router(state: ApiState) -> APIRouter:
@@ -67,7 +76,7 @@ def router(state: ApiState) -> APIRouter:
     async def listed(request: Request) -> Response:
         query = query_of(request, LogsQuery)
         wanted = _wanted(request, query)
-        await state.store.job(wanted.job_id)
+        await state.store.jobs.get(wanted.job_id)
         found = await wanted.after(state, query.after, query.limit + 1)
         page = found[: query.limit]
         following = str(page[-1].log_id) if len(found) > len(page) else None
@@ -77,7 +86,7 @@ def router(state: ApiState) -> APIRouter:
         query = query_of(request, TailQuery)
         wanted = _wanted(request, query)
         after = begin_after(request, query.after)
-        job = await state.store.job(wanted.job_id)
+        job = await state.store.jobs.get(wanted.job_id)
         if _settles_in(state, job) == 0.0 and not await wanted.after(state, after, 1):
             # Browsers come again and again after an end; this answer tells them not to.
             return Response(status_code=204)
@@ -95,7 +104,7 @@ async def tail(state: ApiState, wanted: Wanted, after: int) -> AsyncGenerator[by
         while True:
             news.clear()
             # In this order: what is stored after the look at the job's state is not missed.
-            left = _settles_in(state, await state.store.job(wanted.job_id))
+            left = _settles_in(state, await state.store.jobs.get(wanted.job_id))
             while lines := await wanted.after(state, after, PAGE):
                 after = lines[-1].log_id
                 look, quiet = LOOK_SECONDS_MIN, 0.0

@@ -14,7 +14,7 @@ from windlass.api.policy import Policy
 from windlass.api.requests import RUN_ID, Cursor, Id, body_of, no_query, query_of, text_of_path
 from windlass.api.state import ApiState
 from windlass.core.runs.states import RunState
-from windlass.ports.runs import RunFilter, RunStore
+from windlass.ports.store.runs import RunFilter, RunStore
 from windlass.views.runs import run_shape
 from windlass.wire import CancelRequest, Page, Run
 
@@ -60,22 +60,22 @@ class Runs:
         query = query_of(request, ListQuery)
         before: tuple[int, str] | None = None if query.cursor is UNSET else place_of(query.cursor, tuple[int, str])
         wanted = RunFilter(query.workflow_id or None, query.state or None, before, query.limit + 1)
-        found = await self._store.runs(wanted)
+        found = await self._store.list(wanted)
         page, after = cut(found, query.limit, lambda row: (row.scheduled_at, row.run_id))
         return answer(Page([run_shape(row) for row in page], after))
 
     async def show(self, request: Request) -> Response:
         """One run."""
         no_query(request)
-        return answer(run_shape(await self._store.run(text_of_path(request, "run_id", RUN_ID))))
+        return answer(run_shape(await self._store.get(text_of_path(request, "run_id", RUN_ID))))
 
     async def cancel(self, request: Request) -> Response:
         """Stop a run."""
         no_query(request)
         wanted = await body_of(request, _cancel, CancelRequest())
-        run_id = (await self._store.run(text_of_path(request, "run_id", RUN_ID))).run_id
+        run_id = (await self._store.get(text_of_path(request, "run_id", RUN_ID))).run_id
         await self._state.control.runs.cancel(run_id, wanted.reason)
-        return answer(run_shape(await self._store.run(run_id)))
+        return answer(run_shape(await self._store.get(run_id)))
 
 
 def router(state: ApiState) -> APIRouter:

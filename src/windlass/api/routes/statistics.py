@@ -74,8 +74,8 @@ class Figures:
         query = query_of(request, StatisticsQuery)
         overview, control = self._state.store.overview, self._state.control
         version = None if query.version is UNSET else query.version
-        stored = await self._state.store.workflow(id_of(request, "workflow_id"), version)
-        jobs = await overview.ended(stored.workflow_id, version, query.jobs, LOOKED_AT_MAX)
+        stored = await self._state.store.workflows.get(id_of(request, "workflow_id"), version)
+        jobs = await overview.ended_jobs(stored.workflow_id, version, query.jobs, LOOKED_AT_MAX)
         plan = await control.plan(stored.workflow_id, jobs[0].version if jobs else stored.version)
         jobs = jobs[: max(1, NODE_ROWS_MAX // max(1, len(plan.nodes)))]
         spans = await overview.node_spans([job.job_id for job in jobs], NODE_ROWS_MAX) if jobs else ()
@@ -105,7 +105,7 @@ class Figures:
         # Steps begin where a clock's do, so that a chart does not shift by a second each time it is drawn.
         last = self._state.clock.now() // (step * MICROSECONDS)
         first_at = (last - count + 1) * step * MICROSECONDS
-        jobs = await overview.active(first_at, ACTIVE_MAX + 1)
+        jobs = await overview.active_jobs(first_at, ACTIVE_MAX + 1)
         # Tens of thousands of jobs take a while, in which the loop has other things to do.
         buckets = await asyncio.to_thread(buckets_of, jobs[:ACTIVE_MAX], first_at, step, count)
         unfinished = await overview.unfinished_count(UNFINISHED_MAX)

@@ -18,7 +18,7 @@ from windlass.api.state import ApiState
 from windlass.api.versions import Seen, Versions
 from windlass.core.errors import IdempotencyConflict, WindlassError
 from windlass.ports.control import Submit
-from windlass.ports.store import Submission
+from windlass.ports.store.jobs import Submission
 from windlass.spec import check_input
 from windlass.wire import BatchAnswer, BatchItem, BatchRequest, Key, SubmitRequest, Submitted
 

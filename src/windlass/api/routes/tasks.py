@@ -38,7 +38,7 @@ from windlass.core.changes import Task
 from windlass.core.errors import NodeNotFound, RequestRefused, WindlassError
 from windlass.core.messages import Failed, Message, Succeeded, TaskFinished, TaskStarted
 from windlass.ports.broker import Delivery, Report
-from windlass.ports.store import StoredJob, StoredResult
+from windlass.ports.store.jobs import StoredJob, StoredResult
 from windlass.views.loops import iteration, loop_place
 from windlass.wire import ClaimAnswer, HeartbeatAnswer, ResultAnswer
 
@@ -203,12 +203,12 @@ class Desk:
     async def _made(self, job_id: str, node_id: str, index: int | None) -> "Made | None":
         """The attempts made of a node, or of an iteration; None when there is none. JobNotFound, NodeNotFound."""
         store = self._state.store
-        job = await store.job(job_id)
+        job = await store.jobs.get(job_id)
         plan = await self._state.control.plan(job.workflow_id, job.version)
         if node_id not in plan.index:
             raise NodeNotFound(f"workflow {job.workflow_id} has no node {node_id!r}")
         is_loop = plan.nodes[plan.index[node_id]].loop is not None
-        rows = await store.nodes(job_id, node_id)
+        rows = await store.jobs.nodes(job_id, node_id)
         if not rows or is_loop != (index is not None):
             return None
         row = rows[0]
@@ -250,7 +250,7 @@ class Desk:
             task_id,
             context,
         )
-        if not await state.store.put_result(StoredResult(task_id, shard, message, now)):
+        if not await state.store.jobs.put_result(StoredResult(task_id, shard, message, now)):
             # Whoever still holds the task works for nothing.
             await state.broker.cancel([task_id])
             return False

@@ -29,7 +29,7 @@ from windlass.api.requests import (
 from windlass.api.state import ApiState
 from windlass.api.versions import LATEST, check_alias
 from windlass.core.errors import DefinitionInvalid, NotFound, Problem
-from windlass.ports.store import AliasTarget, StoredWorkflow, WorkflowFilter
+from windlass.ports.store.workflows import AliasTarget, StoredWorkflow, WorkflowFilter
 from windlass.spec import Definition, definition_json, definition_text, digest, read_definition
 from windlass.views.jobs import recent_shape, warned, workflow_shape
 from windlass.wire import AliasRequest, Page, RecentJob, Validation, Workflow
@@ -91,7 +91,7 @@ class Workflows:
         definition, warnings = await self._read(request)
         encoded = definition_json(definition)
         now = self._state.clock.now()
-        stored = await self._state.store.put_workflow(definition.workflow_id, encoded, digest(encoded), now)
+        stored = await self._state.store.workflows.put(definition.workflow_id, encoded, digest(encoded), now)
         shape = workflow_shape(stored, await self._aliases(stored), warnings)
         return answer(shape, 201 if stored.is_new else 200)
 
@@ -117,7 +117,7 @@ class Workflows:
         """Workflows by id, each in its newest version."""
         query = query_of(request, WorkflowsQuery)
         after: str | None = None if query.cursor is UNSET else place_of(query.cursor, str)
-        found = await self._state.store.workflows(WorkflowFilter(after, query.limit + 1))
+        found = await self._state.store.workflows.list(WorkflowFilter(after, query.limit + 1))
         page, following = cut(found, query.limit, lambda workflow: workflow.workflow_id)
         items = [workflow_shape(one, await self._aliases(one), whole=False) for one in page]
         return answer(Page(await _with_recent(self._state, items, query.recent), following))
@@ -125,26 +125,26 @@ class Workflows:
     async def show(self, request: Request) -> Response:
         """The newest version of a workflow."""
         no_query(request)
-        stored = await self._state.store.workflow(id_of(request, "workflow_id"))
+        stored = await self._state.store.workflows.get(id_of(request, "workflow_id"))
         return answer(workflow_shape(stored, await self._aliases(stored)))
 
     async def versions(self, request: Request) -> Response:
         """Every version, newest first."""
         no_query(request)
-        found = await self._state.store.versions(id_of(request, "workflow_id"))
+        found = await self._state.store.workflows.versions(id_of(request, "workflow_id"))
         return answer(Page([workflow_shape(one, whole=False) for one in found]))
 
     async def version(self, request: Request) -> Response:
         """One version."""
         no_query(request)
         workflow_id, number = id_of(request, "workflow_id"), number_of(request, "version")
-        return answer(workflow_shape(await self._state.store.workflow(workflow_id, number)))
+        return answer(workflow_shape(await self._state.store.workflows.get(workflow_id, number)))
 
     async def document(self, request: Request) -> Response:
         """One version as a document that people read."""
         no_query(request)
         workflow_id, number = id_of(request, "workflow_id"), number_of(request, "version")
-        stored = await self._state.store.workflow(workflow_id, number)
+        stored = await self._state.store.workflows.get(workflow_id, number)
         text = await self._apart(len(memoryview(stored.definition)), definition_text, stored.definition)
         return Response(text, media_type=YAML[0])
 
@@ -159,7 +159,7 @@ class Workflows:
         """Take a workflow off the lists and refuse its submits."""
         query = query_of(request, DeleteQuery)
         workflow_id = id_of(request, "workflow_id")
-        await self._state.store.delete_workflow(workflow_id, self._state.clock.now(), force=query.force == "true")
+        await self._state.store.workflows.delete(workflow_id, self._state.clock.now(), force=query.force == "true")
         return Response(status_code=204)
 
     async def put_alias(self, request: Request) -> Response:
@@ -168,8 +168,8 @@ class Workflows:
         workflow_id, alias = id_of(request, "workflow_id"), id_of(request, "alias")
         check_alias(alias)
         targets = _targets(await body_of(request, _alias))
-        stored = await self._state.store.workflow(workflow_id)
-        await self._state.store.put_alias(workflow_id, alias, targets, self._state.clock.now())
+        stored = await self._state.store.workflows.get(workflow_id)
+        await self._state.store.workflows.put_alias(workflow_id, alias, targets, self._state.clock.now())
         return answer(workflow_shape(stored, await self._aliases(stored)))
 
     async def delete_alias(self, request: Request) -> Response:
@@ -177,22 +177,22 @@ class Workflows:
         no_query(request)
         workflow_id, alias = id_of(request, "workflow_id"), id_of(request, "alias")
         check_alias(alias)
-        await self._state.store.workflow(workflow_id)
-        if alias not in await self._state.store.aliases(workflow_id):
+        await self._state.store.workflows.get(workflow_id)
+        if alias not in await self._state.store.workflows.aliases(workflow_id):
             raise NotFound(f"workflow {workflow_id} has no alias {alias!r}")
-        await self._state.store.put_alias(workflow_id, alias, (), self._state.clock.now())
+        await self._state.store.workflows.put_alias(workflow_id, alias, (), self._state.clock.now())
         return Response(status_code=204)
 
     async def _aliases(self, stored: StoredWorkflow) -> Mapping[str, Sequence[AliasTarget]]:
         """The aliases of a workflow in its newest version, the automatic one first."""
-        return {LATEST: [AliasTarget(stored.version)], **await self._state.store.aliases(stored.workflow_id)}
+        return {LATEST: [AliasTarget(stored.version)], **await self._state.store.workflows.aliases(stored.workflow_id)}
 
 
 async def _with_recent(state: ApiState, items: list[Workflow], each: int) -> list[Workflow]:
     if not (each and items):
         return items
     recent: dict[str, list[RecentJob]] = {}
-    for job in await state.store.overview.recent([one.workflow_id for one in items], each):
+    for job in await state.store.overview.recent_jobs([one.workflow_id for one in items], each):
         recent.setdefault(job.workflow_id, []).append(recent_shape(job))
     return [structs.replace(one, recent=recent.get(one.workflow_id, [])) for one in items]
 

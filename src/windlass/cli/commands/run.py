@@ -13,7 +13,7 @@ from windlass.cli.runner import run_async, stop_signals, unless
 from windlass.cli.user_code import import_modules
 from windlass.core.errors import DefinitionInvalid, InputInvalid
 from windlass.factory import registry_of
-from windlass.ports.store import StoredJob
+from windlass.ports.store.jobs import StoredJob
 from windlass.process import Embedded, JobResult, open_embedded
 from windlass.settings import Settings, load_settings
 from windlass.spec import definition_json

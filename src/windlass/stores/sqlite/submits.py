@@ -3,12 +3,12 @@
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
 
-from windlass.ports.store import NewJob, StoredJob, Submission, pending_job
-from windlass.stores.rows import job_of, job_values
-from windlass.stores.sqlite.bulk_statement import BulkStatement
-from windlass.stores.sqlite.connection import Connection, first_dict
+from windlass.core.submits import NewJob
+from windlass.ports.store.jobs import StoredJob, Submission, pending_job
+from windlass.stores.rows import job_of_row, job_values
+from windlass.stores.sqlite.connection import Connection
+from windlass.stores.sqlite.database import SqliteDatabase
 
 # Jobs that one operation of the writer stores at most; one submit may bring more.
 TOGETHER_MAX = 1_000
@@ -40,24 +40,22 @@ class _Together:
 
 
 class Submits:
-    """Stores jobs."""
+    """Stores new jobs."""
 
-    def __init__(self, sql: dict[str, str]) -> None:
-        self._by_key = sql["job_by_idempotency_key"]
-        self._insert_jobs = BulkStatement(sql["insert_jobs"])
+    def __init__(self, database: SqliteDatabase) -> None:
+        self._database = database
+        self._insert_jobs = database.bulk("job_insert")
         self._together: _Together | None = None
         self._stored: asyncio.Future[list[Submission]] | None = None
 
-    async def submit(
-        self, jobs: Sequence[NewJob], write: "Callable[[_Together], asyncio.Future[Any]]"
-    ) -> Sequence[Submission]:
-        """Have jobs stored with what waits already; an answer for each, in order, once they are durable."""
+    async def submit(self, jobs: Sequence[NewJob]) -> Sequence[Submission]:
+        """Store jobs together with others that wait already, and return an answer for each, in order."""
         start = None if self._together is None else self._together.join(jobs)
         if start is None or self._stored is None:
             self._together, start = _Together(self._insert), 0
             self._together.join(jobs)
-            self._stored = write(self._together)
-        # One who gives up must not take the answer from the others.
+            self._stored = self._database.writer.write(self._together, undo=False)
+        # A canceled caller must not cancel the write of the others.
         answers = await asyncio.shield(self._stored)
         return answers[start : start + len(jobs)]
 
@@ -85,5 +83,10 @@ class Submits:
         key = (job.workflow_id, job.idempotency_key)
         if key in made:
             return made[key]
-        row = first_dict(connection.execute(self._by_key, key))
-        return None if row is None else job_of(row)
+        row = self._database.execute_first(
+            connection,
+            "job_by_idempotency_key",
+            workflow_id=job.workflow_id,
+            idempotency_key=job.idempotency_key,
+        )
+        return None if row is None else job_of_row(row)
