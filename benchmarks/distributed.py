@@ -62,9 +62,9 @@ async def one_job(engine: Embedded, document: Document) -> float:
     """Seconds of one job, from its submit to its durable end."""
     began = time.perf_counter()
     job = await engine.submit(document["workflow_id"], NO_INPUT)
-    await ended(engine, [job.job_id])
+    await ended(engine, [job.spec.job_id])
     seconds = time.perf_counter() - began
-    await check_ends(engine, [job.job_id])
+    await check_ends(engine, [job.spec.job_id])
     return seconds
 
 
@@ -72,7 +72,7 @@ async def many_jobs(engine: Embedded, document: Document) -> float:
     """Seconds of many jobs, from the submits to the last durable end."""
     began = time.perf_counter()
     jobs = await engine.submit_all(document["workflow_id"], [NO_INPUT] * JOBS)
-    job_ids = [job.job_id for job in jobs]
+    job_ids = [job.spec.job_id for job in jobs]
     await ended(engine, job_ids)
     seconds = time.perf_counter() - began
     await check_ends(engine, job_ids)

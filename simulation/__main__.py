@@ -77,7 +77,7 @@ def show_job(simulation: Simulation, job_id: str) -> None:
     if job_id not in simulation.store.job_ids():
         return
     job = simulation.store.rows(job_id).job
-    print(f"\njob {job_id} of {job.workflow_id}: {job.status}")
+    print(f"\njob {job_id} of {job.spec.workflow_id}: {job.state.status}")
     for event in simulation.store.log(job_id):
         data = "" if event.data is None else bytes(event.data).decode()[:160]
         place = (event.node_id or "") + ("" if event.index is None else f"[{event.index}]")

@@ -15,7 +15,7 @@ from windlass.core.changes import IterationRow, NodeRow
 from windlass.core.job import Job
 from windlass.core.templates.template import Template
 from windlass.engine.recovery import rebuild
-from windlass.ports.store.jobs import Restored
+from windlass.ports.store.jobs import JobSnapshot
 
 
 class Case:
@@ -83,7 +83,7 @@ class Case:
     def _job(self) -> Job:
         # Scopes need no loops, and a node without its progress is rebuilt without one.
         rows = [msgspec.structs.replace(row, progress=None) for row in self.history.nodes]
-        job = rebuild(self.plan, Restored(self.history.job, rows))
+        job = rebuild(self.plan, JobSnapshot(self.history.job, rows))
         job.values.update({key: msgspec.json.decode(body) for key, body in self.history.artifacts.items()})
         return job
 

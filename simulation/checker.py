@@ -15,8 +15,8 @@ from simulation.replay.job import Fold
 from simulation.replay.state import UNFINISHED, Folded
 from windlass.core.changes import NodeRow
 from windlass.core.instants import MICROSECONDS
+from windlass.core.jobs import JobRecord
 from windlass.core.plan import NodeKind
-from windlass.ports.store.jobs import StoredJob
 
 # How soon the end of a job reaches everybody when nothing is in the way.
 PROMPT_MICROSECONDS = MICROSECONDS
@@ -59,7 +59,7 @@ def check_job(
     return fold.violations
 
 
-def _check_job_row(fold: Fold, job: StoredJob) -> None:
+def _check_job_row(fold: Fold, job: JobRecord) -> None:
     for name, folded in (
         ("status", fold.status),
         ("round", fold.round),
@@ -69,13 +69,13 @@ def _check_job_row(fold: Fold, job: StoredJob) -> None:
     ):
         if getattr(job, name) != folded:
             fold.blame("I2", f"the row says {name} {getattr(job, name)}, the events say {folded}")
-    if fold.status == "failed" and _decoded(job.error) != fold.error:
-        fold.blame("I2", f"the row says error {_decoded(job.error)}, the events say {fold.error}")
+    if fold.status == "failed" and _decoded(job.state.error) != fold.error:
+        fold.blame("I2", f"the row says error {_decoded(job.state.error)}, the events say {fold.error}")
     timed_out = fold.status == "failed" and fold.error.get("type") == "timeout" and "node_id" not in fold.error
-    if timed_out and fold.notes.clocks_steady and (job.completed_at or 0) < (job.deadline_at or 0):
-        fold.blame("I22", f"the job timed out at {job.completed_at}, its deadline is {job.deadline_at}")
-    if fold.status == "completed" and job.error is not None:
-        fold.blame("I13", f"the job completed with the error {_decoded(job.error)}")
+    if timed_out and fold.notes.clocks_steady and (job.state.completed_at or 0) < (job.state.deadline_at or 0):
+        fold.blame("I22", f"the job timed out at {job.state.completed_at}, its deadline is {job.state.deadline_at}")
+    if fold.status == "completed" and job.state.error is not None:
+        fold.blame("I13", f"the job completed with the error {_decoded(job.state.error)}")
 
 
 def _check_row(fold: Fold, node: Folded, row: NodeRow | None) -> None:
@@ -104,12 +104,12 @@ def _check_row(fold: Fold, node: Folded, row: NodeRow | None) -> None:
 def _check_promptness(fold: Fold, history: JobHistory) -> None:
     """Where nothing went wrong, nothing of a job runs on after its end, and a timeout is kept."""
     job = history.job
-    if job.completed_at is None or job.round:
+    if job.state.completed_at is None or job.state.round:
         return
-    if job.deadline_at is not None and job.completed_at > job.deadline_at + PROMPT_MICROSECONDS:
-        late = (job.completed_at - job.deadline_at) / MICROSECONDS
+    if job.state.deadline_at is not None and job.state.completed_at > job.state.deadline_at + PROMPT_MICROSECONDS:
+        late = (job.state.completed_at - job.state.deadline_at) / MICROSECONDS
         fold.blame("I23", f"the job ended {late:.1f} s after its timeout")
-    allowed_until = job.completed_at + PROMPT_MICROSECONDS
+    allowed_until = job.state.completed_at + PROMPT_MICROSECONDS
     for run in history.executions:
         if run.started_at > allowed_until or (run.outcome == "succeeded" and (run.finished_at or 0) > allowed_until):
             fold.blame("I31", f"{run.node_id} attempt {run.attempt} ran on after the job had ended")
@@ -141,13 +141,13 @@ def _failed_hard(node: Folded) -> bool:
 
 def _check_submits(history: History) -> list[Violation]:
     found: list[Violation] = []
-    jobs = {job.job.job_id: job.job for job in history.jobs}
+    jobs = {job.job.spec.job_id: job.job for job in history.jobs}
     by_key: dict[tuple[str, str], str] = {}
     for job in jobs.values():
-        if job.idempotency_key is not None:
-            first = by_key.setdefault((job.workflow_id, job.idempotency_key), job.job_id)
-            if first != job.job_id:
-                found.append(Violation("I25", job.job_id, f"has the idempotency key of {first}"))
+        if job.spec.idempotency_key is not None:
+            first = by_key.setdefault((job.spec.workflow_id, job.spec.idempotency_key), job.spec.job_id)
+            if first != job.spec.job_id:
+                found.append(Violation("I25", job.spec.job_id, f"has the idempotency key of {first}"))
     for told in history.acknowledged:
         job = jobs.get(told.job_id)
         if job is None:
@@ -158,7 +158,7 @@ def _check_submits(history: History) -> list[Violation]:
             if known != told.job_id:
                 evidence = f"was acknowledged for the key {told.idempotency_key!r}, which belongs to {known}"
                 found.append(Violation("I25", told.job_id, evidence))
-            if job.body_digest != told.body_digest:
+            if job.spec.request_digest != told.request_digest:
                 evidence = f"was given back for another body under the key {told.idempotency_key!r}"
                 found.append(Violation("I25", told.job_id, evidence))
     return found

@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Raw, Struct
 
-from windlass.core.changes import Event, IterationRow, NodeRow
+from windlass.core.changes import IterationRow, NodeRow
+from windlass.core.events import Event
+from windlass.core.jobs import JobRecord
 from windlass.core.plan import Plan
-from windlass.ports.store.jobs import Request, StoredJob
+from windlass.ports.store.jobs import Request
 
 
 class Execution(Struct):
@@ -43,7 +45,7 @@ class Acknowledged(Struct, frozen=True):
     job_id: str
     workflow_id: str
     idempotency_key: str | None = None
-    body_digest: str | None = None
+    request_digest: str | None = None
 
 
 class Sunk(Struct, frozen=True):
@@ -65,7 +67,7 @@ class LoopRecords(Struct, frozen=True):
 class JobHistory(Struct, frozen=True):
     """All there is to know about one job."""
 
-    job: StoredJob
+    job: JobRecord
     plan: Plan
     nodes: Sequence[NodeRow]
     events: Sequence[Event]

@@ -49,7 +49,7 @@ def lost_bounds(jobs: Iterable[Job], now: int) -> list[Violation]:
     found = [
         Violation("I15", job.id, "goes on, though its timeout is over")
         for job in jobs
-        if job.deadline_at is not None and job.deadline_at < late and not job.ended
+        if job.state.deadline_at is not None and job.state.deadline_at < late and not job.ended
     ]
     return found + [
         Violation("I15", job.id, f"the loop of node {node} goes on, though its timeout is over")

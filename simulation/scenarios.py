@@ -211,7 +211,7 @@ class Scenario:
             input=random_input(chance),
             priority=chance.randint(0, 2),
             idempotency_key=key,
-            body_digest=None if key is None else f"body{chance.randint(0, 1)}",
+            request_digest=None if key is None else f"body{chance.randint(0, 1)}",
         )
         job_id = await self._simulation.submit(wanted)
         if job_id is not None:
@@ -229,7 +229,7 @@ class Scenario:
             return
         job_id = chance.choice(self._job_ids)
         job = self._simulation.store.rows(job_id).job
-        nodes = self._simulation.plans[job.workflow_id, job.version].nodes
+        nodes = self._simulation.plans[job.spec.workflow_id, job.spec.version].nodes
         from_node = chance.choice(nodes).id if chance.random() < 0.4 else None
         await self._simulation.retry(job_id, from_node)
 

@@ -141,7 +141,7 @@ class RunWorld:
     async def submit(self, workflow_id: str, given: dict[str, Any]) -> str:
         """Submit until an engine has acknowledged it; asked again, it is the same job."""
         key = f"key {self.chance.getrandbits(60):x}"
-        wanted = Submit(workflow_id, 1, Raw(msgspec.json.encode(given)), idempotency_key=key, body_digest=key)
+        wanted = Submit(workflow_id, 1, Raw(msgspec.json.encode(given)), idempotency_key=key, request_digest=key)
         until = self.loop.time() + SUBMIT_SECONDS_MAX
         while self.loop.time() < until:
             await self.crew.up.wait()
@@ -187,7 +187,9 @@ class RunWorld:
         rows = [row for row in self.store.runs.all_runs() if row.state not in RUN_FINAL and not is_planned(row)]
         jobs = [self.store.rows(job_id).job for job_id in self.store.job_ids()]
         found = [f"{row.run_id} is still {row.state}" for row in rows]
-        return found + [f"job {job.job_id} is still {job.status}" for job in jobs if job.status in UNFINISHED]
+        return found + [
+            f"job {job.spec.job_id} is still {job.state.status}" for job in jobs if job.state.status in UNFINISHED
+        ]
 
     def run(self, main: Callable[[], Coroutine[Any, Any, None]]) -> Outcome:
         """Play a scenario to its end, and check what must hold of every run."""
@@ -264,8 +266,8 @@ class RunWorld:
             yield f"{row.run_id}: the row says {row.state}, its transitions {state}"
         if row.job_id is not None and row.state is RunState.COMPLETED and not row.detail.is_skipped:
             job = self.store.rows(row.job_id).job
-            if job.status != "completed":
-                yield f"{row.run_id} completed, but its job is {job.status}"
+            if job.state.status != "completed":
+                yield f"{row.run_id} completed, but its job is {job.state.status}"
 
     def busy_max(self, workflow_id: str) -> int:
         """The most runs of a workflow that were under way at one time, by their transitions."""

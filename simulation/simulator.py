@@ -177,7 +177,7 @@ class Simulation:
             except IdempotencyConflict:
                 self._check_conflict(wanted)
                 return None
-            told = Acknowledged(job.job_id, wanted.workflow_id, wanted.idempotency_key, wanted.body_digest)
+            told = Acknowledged(job.job_id, wanted.workflow_id, wanted.idempotency_key, wanted.request_digest)
             self.acknowledged.append(told)
             return job.job_id
         return None
@@ -185,7 +185,10 @@ class Simulation:
     def _check_conflict(self, wanted: Submit) -> None:
         key = (wanted.workflow_id, wanted.idempotency_key)
         rows = [self.store.rows(job_id).job for job_id in self.store.job_ids()]
-        if not any((r.workflow_id, r.idempotency_key) == key and r.body_digest != wanted.body_digest for r in rows):
+        if not any(
+            (r.spec.workflow_id, r.spec.idempotency_key) == key and r.spec.request_digest != wanted.request_digest
+            for r in rows
+        ):
             self.blame("I25", "-", f"the key {wanted.idempotency_key!r} was called a conflict without one")
 
     async def cancel(self, job_id: str) -> None:
@@ -214,7 +217,7 @@ class Simulation:
             self.blame("I33", "-", f"all jobs have ended, and still there is: {left}")
 
     def _ended(self) -> bool:
-        if any(self.store.rows(job_id).job.status in ("pending", "running") for job_id in self.store.job_ids()):
+        if any(self.store.rows(job_id).job.state.status in ("pending", "running") for job_id in self.store.job_ids()):
             return False
         return all(applied for _, applied in self.store.asked())
 
@@ -285,7 +288,7 @@ class Simulation:
     def _job_history(self, job_id: str, executions: list[Execution] | None = None) -> JobHistory:
         restored = self.store.rows(job_id)
         job = restored.job
-        plan = self.plans[job.workflow_id, job.version]
+        plan = self.plans[job.spec.workflow_id, job.spec.version]
         requests = [held for held in self.store.asked() if held[0].job_id == job_id]
         return JobHistory(
             job=job,

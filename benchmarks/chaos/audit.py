@@ -11,7 +11,7 @@ from benchmarks.chaos.work import FAILING, TABLE
 from simulation.history import Acknowledged, Sunk
 from tests.system.fleet import rows
 from windlass.clock import SystemClock
-from windlass.ports.store.jobs import StoredJob
+from windlass.core.jobs import JobRecord
 from windlass.stores.postgres.store import PostgresStore
 
 
@@ -32,8 +32,10 @@ async def audit(
                     job = history.job
                     if (failure := _failure(job)) is not None:
                         problems.append(failure)
-                    if (first := keys.setdefault((job.workflow_id, job.idempotency_key), job.job_id)) != job.job_id:
-                        problems.append(f"I25: {job.job_id} has the idempotency key of {first}")
+                    if (
+                        first := keys.setdefault((job.spec.workflow_id, job.spec.idempotency_key), job.spec.job_id)
+                    ) != job.spec.job_id:
+                        problems.append(f"I25: {job.spec.job_id} has the idempotency key of {first}")
         finally:
             await store.close()
             ledger.close()
@@ -43,12 +45,16 @@ async def audit(
     return findings, problems + [str(violation) for violation in findings.violations]
 
 
-def _failure(job: StoredJob) -> str | None:
+def _failure(job: JobRecord) -> str | None:
     """Only the workflow that is made for it fails, and a task whose worker was killed again and again."""
-    if job.status != "failed" or job.workflow_id == FAILING or job.error is None:
+    if job.state.status != "failed" or job.spec.workflow_id == FAILING or job.state.error is None:
         return None
-    error = msgspec.json.decode(job.error)
-    return None if error.get("type") == "worker_lost" else f"I13: {job.job_id} of {job.workflow_id} failed: {error}"
+    error = msgspec.json.decode(job.state.error)
+    return (
+        None
+        if error.get("type") == "worker_lost"
+        else f"I13: {job.spec.job_id} of {job.spec.workflow_id} failed: {error}"
+    )
 
 
 async def _sunk(target_url: str) -> tuple[dict[str, list[Sunk]], list[str]]:

@@ -11,13 +11,12 @@ from windlass.core.job import Job
 from windlass.core.loop_state import Loop
 from windlass.core.states import NodeStatus
 from windlass.engine.recovery import rebuild
-from windlass.ports.store.jobs import Restored
+from windlass.ports.store.jobs import JobSnapshot
 
 # What a job in memory and one rebuilt from its rows must agree on. `values` is a cache; `late` forgets on purpose
 # which results were already recorded as ignored; `filling` may name loops that have nothing to do after all.
 _JOB_STATE = (
-    "id", "shard", "status", "input", "seq", "round", "priority", "created_at", "started_at", "completed_at",
-    "deadline_at", "error", "states", "outputs", "metas", "flights", "departed", "attempts", "ready", "unfinished",
+    "id", "spec", "state", "seq", "states", "outputs", "metas", "flights", "departed", "attempts", "ready", "unfinished",
     "generations",
 )  # fmt: skip
 _LOOP_STATE = (
@@ -26,7 +25,7 @@ _LOOP_STATE = (
 )  # fmt: skip
 
 
-def check_memory(memory: Job, rows: Restored) -> list[Violation]:
+def check_memory(memory: Job, rows: JobSnapshot) -> list[Violation]:
     """At a quiet moment a job in memory is what its rows make of it."""
     rebuilt = rebuild(memory.plan, rows)
     seen, expected = _view(memory), _view(rebuilt)

@@ -119,7 +119,7 @@ MUTANTS = (
     _core(
         "a failure is not stored until the job ends",
         "completion",
-        "        turn.changes.jobs[job.id] = job.row()\n    upstream",
+        "        turn.save_job()\n    upstream",
         "    upstream",
     ),
     _core(
@@ -143,13 +143,13 @@ MUTANTS = (
     _core(
         "a failed job is called completed",
         "completion",
-        "    if job.error is None:\n        turn.move_job",
+        "    if job.state.error is None:\n        turn.move_job",
         "    if True:\n        turn.move_job",
     ),
     # An operator's retry
     _core("a retry does not count dependencies anew", "completion", "    job.recount(nodes)\n", ""),
     _core("a retry forgets how many nodes are open", "completion", "    job.unfinished += 1\n", ""),
-    _core("a retry does not count its round", "completion", "    job.round += 1\n", ""),
+    _core("a retry does not count its round", "completion", "    job.state.round += 1\n", ""),
     _core("a retry leaves what never ran", "completion", " or not wanted.isdisjoint(job.plan.parents[node])", ""),
     _core(
         "a retry starts its attempts at one again",

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from simulation.replay.state import OUT, Folded, FoldedNode, Notes, data_of, told
-from windlass.core.changes import Event
+from windlass.core.events import Event
 from windlass.core.instants import MICROSECONDS
 from windlass.core.plan import Backoff, RetryOnError
 

@@ -8,7 +8,7 @@ from typing import Any
 from simulation.history import JobHistory, Violation
 from simulation.replay import attempts, loops
 from simulation.replay.state import OUT, UNFINISHED, Folded, FoldedNode, Notes, data_of, told
-from windlass.core.changes import Event
+from windlass.core.events import Event
 from windlass.core.instants import MICROSECONDS
 from windlass.core.plan import NodeKind, Plan
 
@@ -52,7 +52,7 @@ class Fold:
         # When the present round began: its timeout runs from here, or from soon after the job was created.
         self.begun_at: int | None = None
         self._doomed_by: str | None = None
-        self.notes = Notes(history.job.job_id, clocks_steady=clocks_steady)
+        self.notes = Notes(history.job.spec.job_id, clocks_steady=clocks_steady)
         for event in history.events:
             self._apply(event)
 

@@ -2,7 +2,7 @@
 
 from simulation.replay import attempts
 from simulation.replay.state import OUT, UNFINISHED, Folded, FoldedLoop, FoldedNode, Notes, data_of, told
-from windlass.core.changes import Event
+from windlass.core.events import Event
 from windlass.core.instants import MICROSECONDS
 
 # event -> the states that its iteration may leave, and the one it enters

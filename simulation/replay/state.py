@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from simulation.history import Violation
-from windlass.core.changes import Event
+from windlass.core.events import Event
 from windlass.core.plan import LoopPlan, NodePlan
 
 UNFINISHED = frozenset({"pending", "ready", "dispatched", "running", "waiting"})

@@ -16,10 +16,11 @@ from windlass import __version__
 from windlass.clock import SystemClock
 from windlass.connections.named import Connections
 from windlass.connections.secrets import Secrets
-from windlass.core.changes import Event
 from windlass.core.errors import StoreUnavailable
+from windlass.core.events import Event
+from windlass.core.jobs import JobRecord
 from windlass.core.plan import Plan
-from windlass.core.states import JOB_FINAL, JOB_STATES
+from windlass.core.states import JOB_FINAL, JobStatus
 from windlass.engine.engine import Duties, Engine, Sharing
 from windlass.engine.plan_cache import Plans
 from windlass.factory import (
@@ -40,7 +41,7 @@ from windlass.ports.control import Submit
 from windlass.ports.handler import Handler
 from windlass.ports.sink import Sink
 from windlass.ports.store import Store
-from windlass.ports.store.jobs import JobFilter, StoredJob
+from windlass.ports.store.jobs import JobFilter
 from windlass.ports.store.workflows import StoredWorkflow
 from windlass.settings import Settings, process_environment
 from windlass.spec.compile import definition_json, digest
@@ -82,7 +83,7 @@ ALL_ROLES = Roles(engine=True, worker=True)
 class JobResult(Struct, frozen=True):
     """A job with its nodes and, as one JSON object, the outputs of those that completed."""
 
-    job: StoredJob
+    job: JobRecord
     nodes: list[Node]
     result_data: Raw
 
@@ -130,7 +131,7 @@ class Embedded:
 
     async def submit(
         self, workflow_id: str, input: object, *, version: int | None = None, idempotency_key: str | None = None
-    ) -> StoredJob:
+    ) -> JobRecord:
         """Check the input and start a job; durable when it returns. InputInvalid, WorkflowNotFound."""
         if version is None:
             version = (await self.store.workflows.get(workflow_id)).version
@@ -139,10 +140,10 @@ class Embedded:
         body = hashlib.sha256(b"%d:%s" % (version, bytes(checked))).hexdigest()
         key = idempotency_key
         return await self._engine.submit(
-            Submit(workflow_id, version, checked, idempotency_key=key, body_digest=body if key is not None else None)
+            Submit(workflow_id, version, checked, idempotency_key=key, request_digest=body if key is not None else None)
         )
 
-    async def submit_all(self, workflow_id: str, inputs: Sequence[object]) -> Sequence[StoredJob]:
+    async def submit_all(self, workflow_id: str, inputs: Sequence[object]) -> Sequence[JobRecord]:
         """Start many jobs of the newest version in one transaction. InputInvalid, and then nothing is stored."""
         version = (await self.store.workflows.get(workflow_id)).version
         plan = await self._plans.get(workflow_id, version)
@@ -156,7 +157,7 @@ class Embedded:
             while not ended:
                 news.clear()
                 # In this order: what is stored after the look at the job's state is not missed.
-                ended = JOB_STATES[(await self.store.jobs.get(job_id)).status] in JOB_FINAL
+                ended = JobStatus((await self.store.jobs.get(job_id)).state.status) in JOB_FINAL
                 before = after
                 while events := await self.store.jobs.events(job_id, after, EVENTS_PAGE):
                     for event in events:
@@ -172,7 +173,7 @@ class Embedded:
         """Return once the job has ended."""
         await self._engine.wait(job_id)
 
-    async def wait(self, job_id: str) -> StoredJob:
+    async def wait(self, job_id: str) -> JobRecord:
         """The job, once it has ended."""
         await self._engine.wait(job_id)
         return await self.store.jobs.get(job_id)
@@ -185,16 +186,16 @@ class Embedded:
         """Run again what failed or was cancelled in a finished job."""
         await self._engine.retry(job_id, from_node)
 
-    async def resume(self, job_id: str) -> StoredJob:
+    async def resume(self, job_id: str) -> JobRecord:
         """Take up an unfinished job."""
         return await self._engine.resume(job_id)
 
-    async def resumable(self, workflow_id: str) -> StoredJob | None:
+    async def resumable(self, workflow_id: str) -> JobRecord | None:
         """The newest unfinished job of a workflow."""
-        found: list[StoredJob] = []
+        found: list[JobRecord] = []
         for status in ("pending", "running"):
             found.extend(await self.store.jobs.list(JobFilter(workflow_id=workflow_id, status=status, limit=1)))
-        return max(found, key=lambda job: (job.created_at, job.job_id), default=None)
+        return max(found, key=lambda job: (job.spec.created_at, job.spec.job_id), default=None)
 
     async def result(self, job_id: str, bytes_max: int = RESULT_BYTES_MAX) -> JobResult:
         """The job with its nodes and outputs, as far as they have no more bytes together."""
@@ -211,7 +212,7 @@ async def _set_within(event: asyncio.Event, seconds: float) -> None:
 async def job_result(reader: Reader, job_id: str, bytes_max: int = RESULT_BYTES_MAX) -> JobResult:
     """A job's nodes and outputs, as far as they have no more bytes together; markers stand for the others."""
     found = await reader.store.jobs.snapshot(job_id)
-    plan = await reader.plans.get(found.job.workflow_id, found.job.version)
+    plan = await reader.plans.get(found.job.spec.workflow_id, found.job.spec.version)
     values = await values_shown(Outputs(reader.artifacts, bytes_max, bytes_max), found.nodes)
     nodes = await nodes_shown(reader.store, plan, found.nodes, values)
     return JobResult(found.job, nodes, result_of(found.nodes, values))

@@ -207,6 +207,6 @@ async def test_the_late_result_of_a_silent_worker_counts_and_stops_the_second(se
 
     await server.post("/callbacks/task-result", result(task, {"by": "first"}))
 
-    assert (await server.ended(task["job_id"])).status == "completed"
+    assert (await server.ended(task["job_id"])).state.status == "completed"
     beat = await server.post("/tasks/heartbeat", {"worker_id": "second", "task_ids": [task["task_id"]]})
     assert beat == {"stop": [task["task_id"]]}

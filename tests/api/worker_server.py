@@ -18,6 +18,7 @@ from windlass.api.app import create_app
 from windlass.api.state import ApiState
 from windlass.brokers.memory import MemoryBroker
 from windlass.clock import SystemClock
+from windlass.core.jobs import JobRecord
 from windlass.engine.engine import Duties, Engine
 from windlass.engine.plan_cache import Plans
 from windlass.factory import compiled
@@ -25,7 +26,6 @@ from windlass.handlers import builtin
 from windlass.ports.broker import Delivery
 from windlass.ports.control import Submit
 from windlass.ports.handler import Handler
-from windlass.ports.store.jobs import StoredJob
 from windlass.spec import definition_json, digest, read_definition
 from windlass.stores.memory.artifacts import MemoryArtifacts
 from windlass.stores.sqlite.store import SqliteStore
@@ -129,13 +129,13 @@ class Server:
 
     async def submit(self, workflow_id: str, **input_data: object) -> str:
         job = await self.engine.submit(Submit(workflow_id, 1, Raw(msgspec.json.encode(input_data))))
-        return job.job_id
+        return job.spec.job_id
 
     async def claim(self, queue: str = "far", worker_id: str = "worker-xyz", **rest: object) -> list[dict[str, Any]]:
         wanted = {"worker_id": worker_id, "queues": [queue], "wait": 10, **rest}
         return (await self.post("/tasks/claim", wanted))["tasks"]
 
-    async def ended(self, job_id: str) -> StoredJob:
+    async def ended(self, job_id: str) -> JobRecord:
         async with asyncio.timeout(ENDS_SECONDS):
             await self.engine.wait(job_id)
         return await self.store.jobs.get(job_id)

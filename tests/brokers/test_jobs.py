@@ -45,10 +45,10 @@ async def test_jobs_complete_over_a_server(on_site: Site, tmp_path: Path) -> Non
         process = Process(store, fan())
         await process.start()
         jobs = [await process.submit() for _ in range(JOBS)]
-        ended = [await process.ended(job.job_id) for job in jobs]
+        ended = [await process.ended(job.spec.job_id) for job in jobs]
         await process.stop()
 
-    assert {job.status for job in ended} == {"completed"}
+    assert {job.state.status for job in ended} == {"completed"}
 
 
 async def test_jobs_complete_although_the_server_loses_everything_again_and_again(
@@ -58,14 +58,14 @@ async def test_jobs_complete_although_the_server_loses_everything_again_and_agai
         process = Process(store, fan())
         await process.start()
         jobs = [await process.submit() for _ in range(JOBS)]
-        ending = asyncio.gather(*(process.ended(job.job_id) for job in jobs))
+        ending = asyncio.gather(*(process.ended(job.spec.job_id) for job in jobs))
         for _ in range(10):
             await emptied(on_site)
             await asyncio.sleep(0.02)
         ended = await ending
         await process.stop()
 
-    assert {job.status for job in ended} == {"completed"}
+    assert {job.state.status for job in ended} == {"completed"}
 
 
 async def test_a_process_without_shards_hears_over_the_server_that_a_job_has_ended(
@@ -83,4 +83,4 @@ async def test_a_process_without_shards_hears_over_the_server_that_a_job_has_end
         async with asyncio.timeout(ENDS_SECONDS):
             await waiting
 
-        assert (await both.store.jobs.get(job_id)).status == "completed"
+        assert (await both.store.jobs.get(job_id)).state.status == "completed"

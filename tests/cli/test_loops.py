@@ -13,7 +13,7 @@ from tests.cli.test_drawing import plan_of
 from windlass.cli.output.live import LiveView
 from windlass.cli.output.plain import PlainView
 from windlass.cli.output.progress import LoopCounts, Progress, spell_loop
-from windlass.core.changes import Event
+from windlass.core.events import Event
 
 Windlass = Callable[..., Said]
 

@@ -10,7 +10,7 @@ from tests.cli.test_drawing import DIAMOND, plan_of
 from windlass.cli.output.live import LiveView
 from windlass.cli.output.plain import PlainView
 from windlass.cli.output.progress import Progress, one_line, spell_seconds
-from windlass.core.changes import Event
+from windlass.core.events import Event
 
 T0 = 1_800_000_000_000_000
 SECOND = 1_000_000

@@ -74,10 +74,10 @@ async def test_a_reader_sees_committed_rows_only(store: SqliteStore, path: str) 
     writing.execute("begin immediate")
     writing.execute("update jobs set status = 'running'")
 
-    assert (await reader.jobs.get("j1")).status == "pending"
+    assert (await reader.jobs.get("j1")).state.status == "pending"
 
     writing.execute("commit")
-    assert (await reader.jobs.get("j1")).status == "running"
+    assert (await reader.jobs.get("j1")).state.status == "running"
     writing.close()
     await reader.close()
 
@@ -112,7 +112,7 @@ async def test_a_database_is_found_again_as_it_was_left(store: SqliteStore, path
 
     again = await SqliteStore.open(path, SystemClock())
 
-    assert bytes((await again.jobs.get("j1")).input) == '{"é":1}'.encode()
+    assert bytes((await again.jobs.get("j1")).spec.input) == '{"é":1}'.encode()
     await again.close()
 
 
@@ -185,7 +185,7 @@ async def test_a_full_disk_leaves_nothing_half_written(store: SqliteStore) -> No
 
     restored = await store.jobs.restore("j1")
     job, nodes = restored.job, restored.nodes
-    assert (job.status, job.seq, list(nodes)) == ("pending", 1, [])
+    assert (job.state.status, job.seq, list(nodes)) == ("pending", 1, [])
 
 
 async def test_the_store_goes_on_when_there_is_space_again(store: SqliteStore) -> None:
@@ -298,7 +298,7 @@ async def test_submits_that_are_stored_together_get_their_own_answers(store: Sql
 
     answers = await asyncio.gather(*(store.jobs.insert(group) for group in groups))
 
-    assert [[answer.job.job_id for answer in each] for each in answers] == [
+    assert [[answer.job.spec.job_id for answer in each] for each in answers] == [
         [job.job_id for job in group] for group in groups
     ]
 
@@ -309,7 +309,7 @@ async def test_one_who_gives_up_takes_no_answer_from_those_stored_with_him(store
 
     first.cancel()
 
-    assert [answer.job.job_id for answer in await second] == ["j2"]
+    assert [answer.job.spec.job_id for answer in await second] == ["j2"]
 
 
 async def test_the_first_event_is_derived_from_the_job(store: SqliteStore, path: str) -> None:

@@ -15,8 +15,9 @@ from tests.contracts.stores import emptied
 from windlass.clock import SystemClock
 from windlass.core.changes import InFlightEntry
 from windlass.core.errors import CommitUnknown, JobNotFound, StaleLease
+from windlass.core.jobs import JobRecord
 from windlass.ports.store import Store
-from windlass.ports.store.jobs import JobFilter, Request, StoredJob
+from windlass.ports.store.jobs import JobFilter, Request
 from windlass.stores.memory.store import MemoryStore
 from windlass.stores.postgres.store import PostgresStore
 from windlass.stores.sqlite.store import SqliteStore
@@ -56,10 +57,14 @@ class StoreAgainstModel(RuleBasedStateMachine):
     @rule(job_id=JOBS, key=KEYS, digest=st.sampled_from(["d1", "d2"]), at=st.integers(0, 3))
     def submit(self, job_id: str, key: str | None, digest: str, at: int) -> None:
         known = self.loop.run_until_complete(self.answer(self.model, "jobs.get", job_id))
-        if not isinstance(known, StoredJob):  # ids are never used twice
-            job = new_job(job_id, key=key, digest=digest, created_at=T0 + at)
-            answers = [self.loop.run_until_complete(s.jobs.insert([job])) for s in (self.model, self.store)]
-            told = [[(a.job.job_id, a.created, a.conflict) for a in answer] for answer in answers]
+        if not isinstance(known, JobRecord):  # ids are never used twice
+            answers = [
+                self.loop.run_until_complete(
+                    s.jobs.insert([new_job(job_id, key=key, digest=digest, created_at=T0 + at)])
+                )
+                for s in (self.model, self.store)
+            ]
+            told = [[(a.job.spec.job_id, a.created, a.conflict) for a in answer] for answer in answers]
             assert told[0] == told[1]
 
     @rule(owner=st.sampled_from(["one", "two"]))
@@ -89,7 +94,7 @@ class StoreAgainstModel(RuleBasedStateMachine):
           out=st.sets(st.sampled_from("cd")))  # fmt: skip
     def commit(self, job_id: str, node_id: str, status: str, text: str, behind: int, out: set[str]) -> None:
         known = self.loop.run_until_complete(self.answer(self.model, "jobs.get", job_id))
-        if isinstance(known, StoredJob):
+        if isinstance(known, JobRecord):
             ended = None if status in ("pending", "running") else T0 + known.seq
             # Only an output may be null and yet be there; of the other values null means that there is none.
             value = None if text == "null" else text
@@ -114,7 +119,8 @@ class StoreAgainstModel(RuleBasedStateMachine):
     @rule(at=st.integers(0, 12), limit=st.integers(0, 2))
     def prune(self, at: int, limit: int) -> None:
         before = {
-            row.job_id: row.completed_at for row in self.loop.run_until_complete(self.model.jobs.list(JobFilter()))
+            row.spec.job_id: row.state.completed_at
+            for row in self.loop.run_until_complete(self.model.jobs.list(JobFilter()))
         }
         ended = [at for at in before.values() if at is not None]
         if len(set(ended)) == len(ended):  # which of two that ended together goes first is not promised

@@ -27,7 +27,7 @@ async def test_a_snapshot_has_the_job_and_its_nodes_but_no_loops(store: Store) -
 
     found = await store.jobs.snapshot("j1")
 
-    assert (found.job.job_id, list(found.nodes), list(found.loops)) == ("j1", [looping], [])
+    assert (found.job.spec.job_id, list(found.nodes), list(found.loops)) == ("j1", [looping], [])
 
 
 async def test_nodes_are_read_by_their_numbers(store: Store) -> None:
@@ -63,7 +63,7 @@ async def test_nodes_that_are_out_without_a_row_are_shown_and_restored_as_if_the
     expected = [row, *(one.row("j1") for one in out)]
     found = await store.jobs.restore("j1")
     assert (list(found.nodes), tuple(found.departed)) == ([row], out)
-    assert [one.departed for one in await store.jobs.restore_all(["j1", "j2"]) if one.job.job_id == "j1"] == [out]
+    assert [one.departed for one in await store.jobs.restore_all(["j1", "j2"]) if one.job.spec.job_id == "j1"] == [out]
     assert (await store.jobs.snapshot("j1")).all_nodes() == expected
     assert sorted(await store.jobs.nodes("j1"), key=lambda node: node.number) == expected
     assert list(await store.jobs.nodes("j1", "e")) == expected[2:]

@@ -11,6 +11,7 @@ from windlass.clock import SystemClock
 from windlass.core.advance import advance
 from windlass.core.changes import Changes, IterationRow, MergeOutputs, Task, Timer
 from windlass.core.job import Job
+from windlass.core.jobs import JobSpec
 from windlass.core.loop_state import Loop
 from windlass.core.messages import (
     Failed,
@@ -26,7 +27,6 @@ from windlass.core.messages import (
 from windlass.core.plan import Plan
 from windlass.core.prefetch import want_for
 from windlass.core.states import NodeStatus
-from windlass.core.submits import NewJob
 from windlass.engine.output_store import OutputStore
 from windlass.engine.recovery import rebuild
 from windlass.stores.memory.artifacts import MemoryArtifacts
@@ -55,7 +55,7 @@ class LoopStory:
         self.store = MemoryStore(SystemClock())
         self.artifacts = MemoryArtifacts()
         self.values = OutputStore(self.store, self.artifacts, BYTES_MAX)
-        now(self.store.jobs.insert([NewJob("job", plan.workflow_id, 1, Raw(input), T0)]))
+        now(self.store.jobs.insert([JobSpec("job", plan.workflow_id, 1, Raw(input), T0)]))
         self._epoch = now(self.store.leases.take(0, "story")).epoch
         self.job: Job = rebuild(plan, self.store.rows("job"))
         self.tasks: list[Task] = []
@@ -139,7 +139,7 @@ class LoopStory:
 
     @property
     def status(self) -> str:
-        return self.job.status.label
+        return self.job.state.status
 
     def output(self, node: str) -> Any:
         found = self.job.outputs[self.plan.index[node]]

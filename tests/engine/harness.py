@@ -13,6 +13,7 @@ from simulation.plans import plan_of
 from windlass.brokers.memory import MemoryBroker
 from windlass.clock import SystemClock
 from windlass.core.artifacts import is_reference, read_reference
+from windlass.core.jobs import JobRecord
 from windlass.core.plan import NodePlan, Plan
 from windlass.engine.engine import Duties, Engine
 from windlass.engine.plan_cache import Plans
@@ -20,7 +21,6 @@ from windlass.handlers import builtin
 from windlass.ports.control import Submit
 from windlass.ports.handler import Handler
 from windlass.ports.store import Store
-from windlass.ports.store.jobs import StoredJob
 from windlass.ports.store.workflows import StoredWorkflow
 from windlass.spec import read_definition
 from windlass.spec.compile import compile_plan
@@ -83,10 +83,10 @@ class Process:
             await self._working
         await self.engine.stop()
 
-    async def submit(self, input: bytes = b"{}", key: str | None = None, digest: str | None = None) -> StoredJob:
-        return await self.engine.submit(Submit("test", 1, Raw(input), idempotency_key=key, body_digest=digest))
+    async def submit(self, input: bytes = b"{}", key: str | None = None, digest: str | None = None) -> JobRecord:
+        return await self.engine.submit(Submit("test", 1, Raw(input), idempotency_key=key, request_digest=digest))
 
-    async def ended(self, job_id: str) -> StoredJob:
+    async def ended(self, job_id: str) -> JobRecord:
         await asyncio.wait_for(self.engine.wait(job_id), ENDS_SECONDS)
         return await self.store.jobs.get(job_id)
 

@@ -12,6 +12,7 @@ from msgspec import Raw
 from windlass.brokers.memory import MemoryBroker
 from windlass.clock import SystemClock
 from windlass.core.errors import RunNotFound
+from windlass.core.jobs import JobRecord
 from windlass.core.plan import Plan
 from windlass.core.runs.rows import RunRow
 from windlass.engine.engine import Duties, Engine
@@ -21,7 +22,6 @@ from windlass.ports.control import Submit
 from windlass.ports.handler import Context
 from windlass.ports.handler_declaration import declared, handler
 from windlass.ports.store import Store
-from windlass.ports.store.jobs import StoredJob
 from windlass.ports.store.runs import RunFilter
 from windlass.ports.store.workflows import StoredWorkflow
 from windlass.spec import read_definition
@@ -120,11 +120,11 @@ class RunProcess:
             await self._working
         await self.engine.stop()
 
-    async def submit(self, workflow_id: str, given: bytes = b"{}") -> StoredJob:
+    async def submit(self, workflow_id: str, given: bytes = b"{}") -> JobRecord:
         version = (await self.store.workflows.get(workflow_id)).version
         return await self.engine.submit(Submit(workflow_id, version, Raw(given)))
 
-    async def ended(self, job_id: str) -> StoredJob:
+    async def ended(self, job_id: str) -> JobRecord:
         async with asyncio.timeout(ENDS_SECONDS):
             await self.engine.wait(job_id)
         return await self.store.jobs.get(job_id)

@@ -71,7 +71,7 @@ class Deployment:
 
     async def submit(self, count: int = 1) -> list[str]:
         wanted = [Submit("test", 1, Raw(b"{}"))] * count
-        return [answer.job.job_id for answer in await self.server.submit_all(wanted)]
+        return [answer.job.spec.job_id for answer in await self.server.submit_all(wanted)]
 
     async def begun(self, job_id: str) -> None:
         """Return once the engine has the job in memory."""

@@ -103,10 +103,10 @@ async def test_the_limit_holds_with_three_engines_and_200_triggers_at_once(store
         jobs = await asyncio.gather(*(engines[number % ENGINES].submit(wanted) for number in range(TRIGGERS)))
 
         for number, job in enumerate(jobs):
-            await engines[number % ENGINES].wait(job.job_id)
+            await engines[number % ENGINES].wait(job.spec.job_id)
         # A run ends in the commit that ends its job.
         rows = await store.runs.list(RunFilter(limit=1_000))
-    assert len({job.shard for job in jobs}) == 1
+    assert len({job.spec.shard for job in jobs}) == 1
     assert [row.state for row in rows] == ["completed"] * TRIGGERS
     assert (counter.calls, counter.most) == (TRIGGERS, LIMIT)
     started = sorted(rows, key=lambda row: row.detail.started_at or 0)

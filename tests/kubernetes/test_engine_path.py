@@ -39,7 +39,7 @@ async def test_the_pod_of_a_killed_worker_is_adopted_by_another(any_place: Place
         dying = asyncio.create_task(doomed.run())
         job = await process.submit()
         pod = await cluster.started()
-        await _event(process, job.job_id, "node_started")
+        await _event(process, job.spec.job_id, "node_started")
         doomed.abort()
         await asyncio.gather(dying, return_exceptions=True)
         lines: list[str] = []
@@ -58,16 +58,16 @@ async def test_the_pod_of_a_killed_worker_is_adopted_by_another(any_place: Place
             await process.broker.reclaim(0.5)
             return any("took over" in line for line in lines)
 
-        await until(process, job.job_id, is_adopted, every_seconds=0.1)
+        await until(process, job.spec.job_id, is_adopted, every_seconds=0.1)
         await cluster.end(pod, message='{"rows": 3}')
-        ended = await process.ended(job.job_id)
-        output: Any = await output_of(process, job.job_id, "work")
-        events = await events_of(store, job.job_id)
+        ended = await process.ended(job.spec.job_id)
+        output: Any = await output_of(process, job.spec.job_id, "work")
+        events = await events_of(store, job.spec.job_id)
         await other.stop(1.0)
         await working
         await process.engine.stop()
 
-    assert ended.status == "completed"
+    assert ended.state.status == "completed"
     assert (output["result"], output["pod_name"]) == ({"rows": 3}, pod["metadata"]["name"])
     assert events.count("node_dispatched") == 1
     assert [len(names) for names in cluster.made.values()] == [1]
@@ -88,11 +88,11 @@ async def test_an_eviction_costs_the_author_no_attempt(any_place: Place, tmp_pat
         pod = await cluster.make_pod(second)
         await cluster.start(pod)
         await cluster.end(pod, job=second)
-        ended = await process.ended(job.job_id)
-        events = await events_of(store, job.job_id)
+        ended = await process.ended(job.spec.job_id)
+        events = await events_of(store, job.spec.job_id)
         await process.stop()
 
-    assert ended.status == "completed"
+    assert ended.state.status == "completed"
     assert events.count("worker_lost") == 1
     assert second["metadata"]["labels"]["windlass/attempt"] == "2"
     assert [len(names) for names in cluster.made.values()] == [1, 1]
@@ -104,16 +104,16 @@ async def test_a_cancelled_job_takes_its_container_along(any_place: Place, tmp_p
         await process.start()
         job = await process.submit()
         await any_place.cluster.started()
-        await _event(process, job.job_id, "node_started")
+        await _event(process, job.spec.job_id, "node_started")
         labels = (await any_place.cluster.job())["metadata"]["labels"]
-        await process.engine.cancel(job.job_id)
-        ended = await process.ended(job.job_id)
+        await process.engine.cancel(job.spec.job_id)
+        ended = await process.ended(job.spec.job_id)
         await any_place.cluster.collected()
         await process.stop()
 
-    assert ended.status == "cancelled"
-    slot = datetime.fromtimestamp(job.created_at / 1e6, UTC).strftime("%Y-%m-%dT%H-%M-%S")
-    assert labels["job-id"] == job.job_id
+    assert ended.state.status == "cancelled"
+    slot = datetime.fromtimestamp(job.spec.created_at / 1e6, UTC).strftime("%Y-%m-%dT%H-%M-%S")
+    assert labels["job-id"] == job.spec.job_id
     assert labels["run-id"].startswith(f"test-{slot}")
     assert labels["scheduled-at"].startswith(slot)
 
@@ -128,15 +128,15 @@ async def test_a_node_starts_when_its_pod_runs(any_place: Place, tmp_path: Path)
         await cluster.hold(pod, "ContainerCreating")
         # A handler that takes as long counts as started.
         await asyncio.sleep(0.6)
-        before = await events_of(store, job.job_id)
+        before = await events_of(store, job.spec.job_id)
         await cluster.start(pod)
-        await _event(process, job.job_id, "node_started")
+        await _event(process, job.spec.job_id, "node_started")
         await cluster.end(pod)
-        ended = await process.ended(job.job_id)
+        ended = await process.ended(job.spec.job_id)
         await process.stop()
 
     assert "node_started" not in before
-    assert ended.status == "completed"
+    assert ended.state.status == "completed"
 
 
 async def test_a_run_that_is_killed_finds_its_pod_again(place: Place, server: ApiServer, tmp_path: Path) -> None:

@@ -16,11 +16,11 @@ from simulation.history import Acknowledged, History, JobHistory
 from simulation.processes import Setting
 from simulation.simulator import Simulation
 from simulation.workflow_drafts import FLAKY, OK, NodeDraft, Script, compiled
-from windlass.core.changes import Event
+from windlass.core.events import Event
 from windlass.core.plan import RetryOnError
 from windlass.engine.recovery import rebuild
 from windlass.ports.control import Submit
-from windlass.ports.store.jobs import Request, Restored
+from windlass.ports.store.jobs import JobSnapshot, Request
 
 Tamper = Callable[[JobHistory], JobHistory]
 
@@ -147,7 +147,9 @@ def test_a_history_that_was_tampered_with_is_found_out(history: History, invaria
 
 def test_an_applied_cancel_leaves_no_job_running(history: History) -> None:
     job = history.jobs[0]
-    running = without("job_completed", None)(replace(job, requests=[(Request("r", job.job.job_id, "cancel", 0), True)]))
+    running = without("job_completed", None)(
+        replace(job, requests=[(Request("r", job.job.spec.job_id, "cancel", 0), True)])
+    )
 
     assert "I31" in {found.invariant for found in check(replace(history, jobs=[running]))}
 
@@ -173,15 +175,15 @@ def test_two_jobs_under_one_key_are_found_out(history: History) -> None:
 
 
 def test_a_job_given_back_for_another_body_is_found_out(history: History) -> None:
-    told = [replace(history.acknowledged[0], body_digest="another")]
+    told = [replace(history.acknowledged[0], request_digest="another")]
 
     assert [found.invariant for found in check(replace(history, acknowledged=told))] == ["I25"]
 
 
 def test_memory_that_differs_from_the_rows_is_found_out(history: History) -> None:
     job = history.jobs[0]
-    memory = rebuild(job.plan, Restored(job.job, job.nodes))
-    rows = Restored(job.job, job.nodes)
+    memory = rebuild(job.plan, JobSnapshot(job.job, job.nodes))
+    rows = JobSnapshot(job.job, job.nodes)
     assert check_memory(memory, rows) == []
 
     memory.seq += 1

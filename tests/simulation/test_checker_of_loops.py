@@ -17,13 +17,13 @@ from simulation.history import Execution, History, JobHistory, LoopRecords, Sunk
 from simulation.processes import Setting
 from simulation.simulator import Simulation
 from simulation.workflow_drafts import ERROR, FATAL, FLAKY, OK, NodeDraft, Script, compiled, loop_over, paging
-from windlass.core.changes import Event
+from windlass.core.events import Event
 from windlass.core.loop_state import LoopRows
 from windlass.core.plan import Collect, RetryOnError
 from windlass.core.templates.template import compile_template
 from windlass.engine.recovery import rebuild
 from windlass.ports.control import Submit
-from windlass.ports.store.jobs import Restored
+from windlass.ports.store.jobs import JobSnapshot
 
 Tamper = Callable[[JobHistory], JobHistory]
 LOOP, SERIES = "each", "paged"
@@ -189,13 +189,13 @@ def test_a_loop_that_outlived_its_timeout_is_found_out(history: History) -> None
     assert "I23" in broken(history, late)
 
 
-def rows_of(history: History) -> Restored:
+def rows_of(history: History) -> JobSnapshot:
     """The loop as if it had not completed, so that memory has to agree with its rows."""
     job = history.jobs[0]
     progress = Raw(b'{"total":4,"begun":4}')
     nodes = [replace(n, status="running", progress=progress) if n.node_id == LOOP else n for n in job.nodes]
     rows = [replace(row, output=None) for row in job.loops.iterations if row.number == 0]
-    return Restored(job.job, nodes, [LoopRows(0, 0, list(job.loops.collections[0, 0]), array("l"), rows)])
+    return JobSnapshot(job.job, nodes, [LoopRows(0, 0, list(job.loops.collections[0, 0]), array("l"), rows)])
 
 
 def test_a_loop_in_memory_that_differs_from_its_rows_is_found_out(history: History) -> None:

@@ -34,7 +34,7 @@ async def test_a_second_store_sees_what_the_first_wrote(store: PostgresStore, ur
 
     await store.jobs.insert([new_job("j1")])
 
-    assert (await other.jobs.get("j1")).status == "pending"
+    assert (await other.jobs.get("j1")).state.status == "pending"
     await other.close()
 
 
@@ -72,7 +72,7 @@ async def test_a_takeover_waits_for_the_commit_under_way(store: PostgresStore, a
 
     await committing
     assert (await taking).epoch == 2
-    assert (await store.jobs.get("j1")).status == "running"
+    assert (await store.jobs.get("j1")).state.status == "running"
 
 
 async def test_a_commit_that_waited_for_a_takeover_finds_the_new_epoch(
@@ -91,7 +91,7 @@ async def test_a_commit_that_waited_for_a_takeover_finds_the_new_epoch(
 
     with pytest.raises(StaleLease):
         await committing
-    assert (await store.jobs.get("j1")).status == "pending"
+    assert (await store.jobs.get("j1")).state.status == "pending"
 
 
 async def test_lines_of_a_log_are_never_seen_before_earlier_ones(store: PostgresStore, url: str) -> None:
@@ -119,7 +119,7 @@ async def test_a_lost_connection_is_made_anew_for_reading(store: PostgresStore, 
         "and datname = current_database()"
     )
 
-    assert (await store.jobs.get("j1")).status == "pending"
+    assert (await store.jobs.get("j1")).state.status == "pending"
 
 
 async def test_a_commit_whose_connection_is_lost_is_unknown_and_the_next_one_is_not(
@@ -139,7 +139,7 @@ async def test_a_commit_whose_connection_is_lost_is_unknown_and_the_next_one_is_
 
     await holding.rollback()
     await store.commit(0, lease.epoch, changes(jobs=[job_row("j1")]))
-    assert (await store.jobs.get("j1")).status == "running"
+    assert (await store.jobs.get("j1")).state.status == "running"
 
 
 async def test_a_store_outlives_a_restart_of_its_server(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ async def test_a_store_outlives_a_restart_of_its_server(tmp_path: Path) -> None:
 
     second = await started_again(first)
 
-    assert (await store.jobs.get("j1")).status == "pending"
+    assert (await store.jobs.get("j1")).state.status == "pending"
     assert (await store.leases.take(0, "one")).epoch == 1
     await store.close()
     await asyncio.to_thread(second.stop)
@@ -186,7 +186,7 @@ async def test_a_deadlock_is_tried_again(store: PostgresStore, admin: asyncpg.Co
     finally:
         await admin.execute("drop function deadlock cascade; drop sequence tries")
 
-    assert ((await store.jobs.get("j1")).status, (await store.jobs.get("j1")).seq) == ("running", 2)
+    assert ((await store.jobs.get("j1")).state.status, (await store.jobs.get("j1")).seq) == ("running", 2)
 
 
 async def test_a_commit_about_a_job_that_is_gone_stores_nothing(store: PostgresStore) -> None:
@@ -196,7 +196,7 @@ async def test_a_commit_about_a_job_that_is_gone_stores_nothing(store: PostgresS
     with pytest.raises(CommitUnknown, match="only 1 found"):
         await store.commit(0, lease.epoch, changes(jobs=[job_row("j1"), job_row("gone")], nodes=[node_row("j1", "a")]))
 
-    assert ((await store.jobs.get("j1")).status, list(await store.jobs.nodes("j1"))) == ("pending", [])
+    assert ((await store.jobs.get("j1")).state.status, list(await store.jobs.nodes("j1"))) == ("pending", [])
 
 
 async def test_a_statement_that_takes_too_long_is_ended(url: str, admin: asyncpg.Connection) -> None:

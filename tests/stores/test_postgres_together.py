@@ -30,7 +30,7 @@ async def commit_all(store: PostgresStore, epochs: dict[int, int], seq: int = 2)
 
 
 async def statuses(store: PostgresStore, shards: Sequence[int] = SHARDS) -> list[str]:
-    return [(await store.jobs.get(f"j{shard}")).status for shard in shards]
+    return [(await store.jobs.get(f"j{shard}")).state.status for shard in shards]
 
 
 async def test_commits_of_several_shards_are_one_transaction(store: PostgresStore, admin: asyncpg.Connection) -> None:
@@ -93,7 +93,7 @@ async def test_commits_of_one_shard_are_stored_one_after_the_other(
     await asyncio.gather(*both)
 
     assert [one.seq for one in await store.jobs.events("j0")] == [1, 2, 3]
-    assert (await store.jobs.get("j0")).status == "completed"
+    assert (await store.jobs.get("j0")).state.status == "completed"
     assert await admin.fetchval("select count(distinct xmin::text) from events") == 2
 
 

@@ -43,9 +43,9 @@ async def result_of(settings: Settings) -> dict[str, Any]:
         await embedded.deploy(read_definition(WORKFLOW)[0])
         job = await embedded.submit("large", {})
         async with asyncio.timeout(PATIENCE_SECONDS):
-            await embedded.wait(job.job_id)
-        result = await embedded.result(job.job_id)
-    assert result.job.status == "completed", [bytes(row.error or b"") for row in result.nodes]
+            await embedded.wait(job.spec.job_id)
+        result = await embedded.result(job.spec.job_id)
+    assert result.job.state.status == "completed", [bytes(row.error or b"") for row in result.nodes]
     return msgspec.json.decode(result.result_data)
 
 
@@ -85,9 +85,9 @@ async def test_an_output_beyond_the_limit_fails_its_node_with_both_sizes(tmp_pat
         await embedded.deploy(read_definition(WORKFLOW)[0])
         job = await embedded.submit("large", {})
         async with asyncio.timeout(PATIENCE_SECONDS):
-            ended = await embedded.wait(job.job_id)
+            ended = await embedded.wait(job.spec.job_id)
 
-    assert ended.status == "failed"
-    error = bytes(ended.error or b"").decode()
+    assert ended.state.status == "failed"
+    error = bytes(ended.state.error or b"").decode()
     assert "500000" in error
     assert "artifacts.bytes_max" in error

@@ -14,8 +14,8 @@ from windlass import Context, handler
 from windlass.brokers.memory import MemoryBroker
 from windlass.clock import SystemClock
 from windlass.core.errors import StoreUnavailable
+from windlass.core.jobs import JobSpec
 from windlass.core.messages import TaskFinished
-from windlass.core.submits import NewJob
 from windlass.ports.handler import LogLine
 from windlass.ports.store.logs import LogFilter
 from windlass.stores.sqlite.store import SqliteStore
@@ -283,7 +283,7 @@ def blocking(ctx: Context) -> None:
 async def test_lines_of_async_and_thread_handlers_reach_the_database(tmp_path: Path) -> None:
     store = await SqliteStore.open(str(tmp_path / "logs.db"), SystemClock())
     await store.workflows.put("test", Raw(b"{}"), "digest", 0)
-    await store.jobs.insert([NewJob("job", "test", 1, Raw(b"{}"), 0)])
+    await store.jobs.insert([JobSpec("job", "test", 1, Raw(b"{}"), 0)])
     writer = LogWriter(store.logs.append, SystemClock())
     running = asyncio.create_task(writer.run())
     broker = MemoryBroker(SystemClock())

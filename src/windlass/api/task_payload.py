@@ -157,7 +157,7 @@ class _Family:
 
     async def _node(self, task: Task) -> _Node | None:
         job = await self._state.store.jobs.get(task.job_id)
-        plan = await self._state.control.plan(job.workflow_id, job.version)
+        plan = await self._state.control.plan(job.spec.workflow_id, job.spec.version)
         rows = await self._state.store.jobs.nodes(task.job_id, task.node_id)
         return _Node(plan, rows[0]) if rows else None
 

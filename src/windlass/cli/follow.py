@@ -7,7 +7,7 @@ from windlass.cli.output.job_view import follow, print_outcome, viewing
 from windlass.cli.output.progress import Progress
 from windlass.cli.output.shapes import told_event
 from windlass.client import Client
-from windlass.core.changes import Event
+from windlass.core.events import Event
 from windlass.core.plan import Plan
 from windlass.core.runs.webhooks import WEBHOOK_WORKFLOW, webhook_plan
 from windlass.spec.compile import compile_plan, definition_from_json

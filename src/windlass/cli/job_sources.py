@@ -83,7 +83,9 @@ class ReaderSource:
         before = _before(wanted.cursor)
         jobs = await self._store.jobs.list(JobFilter(wanted.workflow_id, wanted.status, before, wanted.limit))
         last = jobs[-1] if len(jobs) == wanted.limit else None
-        return Page([job_shape(job) for job in jobs], f"{last.created_at}:{last.job_id}" if last is not None else None)
+        return Page(
+            [job_shape(job) for job in jobs], f"{last.spec.created_at}:{last.spec.job_id}" if last is not None else None
+        )
 
     async def job(self, job_id: str) -> Job:
         """A job with its nodes and outputs."""
@@ -96,9 +98,9 @@ class ReaderSource:
     async def tasks(self, job_id: str, node_id: str, status: str | None) -> AsyncIterator[Task]:
         """The iterations of a loop."""
         job = await self._store.jobs.get(job_id)
-        plan = await self._reader.plans.get(job.workflow_id, job.version)
+        plan = await self._reader.plans.get(job.spec.workflow_id, job.spec.version)
         if node_id not in plan.index:
-            raise NodeNotFound(f"workflow {job.workflow_id} version {job.version} has no node {node_id!r}")
+            raise NodeNotFound(f"workflow {job.spec.workflow_id} version {job.spec.version} has no node {node_id!r}")
         rows = await self._store.jobs.nodes(job_id, node_id)
         outputs = Outputs(self._reader.artifacts, RESULT_BYTES_MAX, RESULT_BYTES_MAX)
         wanted = WantedTasks(status, limit=ROWS_PAGE)
@@ -110,7 +112,7 @@ class ReaderSource:
     async def events(self, job_id: str, after: int, *, context: bool) -> AsyncIterator[Event]:
         """Events in order."""
         job = await self._store.jobs.get(job_id)
-        plan = await self._reader.plans.get(job.workflow_id, job.version)
+        plan = await self._reader.plans.get(job.spec.workflow_id, job.spec.version)
         teller = EventView(self._store, plan, job, with_context=context)
         while page := await self._store.jobs.events(job_id, after, ROWS_PAGE):
             for event in await teller.told(page):

@@ -81,10 +81,10 @@ async def run_once(engine: Embedded, workflow_id: str, nodes: int) -> float:
     """Seconds for one job, from the submit to its durable end."""
     began = time.perf_counter()
     job = await engine.submit(workflow_id, {})
-    ended = await engine.wait(job.job_id)
+    ended = await engine.wait(job.spec.job_id)
     seconds = time.perf_counter() - began
-    assert ended.status == "completed", ended
-    assert len(await engine.store.jobs.nodes(job.job_id)) == nodes
+    assert ended.state.status == "completed", ended
+    assert len(await engine.store.jobs.nodes(job.spec.job_id)) == nodes
     return seconds
 
 
@@ -93,7 +93,7 @@ async def run_jobs(engine: Embedded, workflow_id: str, count: int) -> float:
     began = time.perf_counter()
     jobs = await engine.submit_all(workflow_id, [NO_INPUT] * count)
     for job in jobs:
-        await engine.wait_end(job.job_id)
+        await engine.wait_end(job.spec.job_id)
     return time.perf_counter() - began
 
 
@@ -207,8 +207,8 @@ async def run_loop(engine: Embedded, workflow_id: str, items: int) -> tuple[str,
     """Run a loop over so many items: the job, and the seconds for each item."""
     began = time.perf_counter()
     job = await engine.submit(workflow_id, {"items": list(range(items)) if items <= LOOP_INPUT_MAX else items})
-    await engine.wait_end(job.job_id)
-    return job.job_id, (time.perf_counter() - began) / items
+    await engine.wait_end(job.spec.job_id)
+    return job.spec.job_id, (time.perf_counter() - began) / items
 
 
 async def check_loop(engine: Embedded, job_id: str, items: int) -> None:

@@ -73,16 +73,16 @@ def _arrive(turn: Turn) -> None:
     """Begin, or leave it to the rules about runs to say when."""
     if turn.job.plan.runs is None:
         _begin(turn)
-    elif turn.job.status is JobStatus.PENDING and not turn.job.ready:
+    elif turn.job.state.status is JobStatus.PENDING and not turn.job.ready:
         turn.changes.arrivals.append((turn.job.id, None))
 
 
 def _begin(turn: Turn) -> None:
     job = turn.job
-    if job.status is not JobStatus.PENDING or job.ready:
+    if job.state.status is not JobStatus.PENDING or job.ready:
         return
-    if job.scheduled_at is not None and turn.now < job.scheduled_at:
-        turn.wake(job.scheduled_at, "begin")
+    if job.spec.scheduled_at is not None and turn.now < job.spec.scheduled_at:
+        turn.wake(job.spec.scheduled_at, "begin")
         return
     job.ready.extend(node for node in range(len(job.states)) if not job.states[node] and not job.remaining[node])
     turn.set_deadline()
@@ -94,10 +94,10 @@ def _wake(turn: Turn, message: TimerDue) -> None:
         _begin(turn)
         return
     if message.kind == "job_timeout":
-        if job.ended or message.round != job.round:
+        if job.ended or message.round != job.state.round:
             return
-        if job.deadline_at is not None and turn.now < job.deadline_at:
-            turn.wake(job.deadline_at, "job_timeout")
+        if job.state.deadline_at is not None and turn.now < job.state.deadline_at:
+            turn.wake(job.state.deadline_at, "job_timeout")
         else:
             completion.time_out_job(turn)
         return

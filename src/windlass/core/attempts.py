@@ -4,6 +4,7 @@ from msgspec import Raw
 
 from windlass.core import dispatch, first_attempt, loops, pagination
 from windlass.core.deliveries import record_delivery
+from windlass.core.events import EventType
 from windlass.core.instants import MICROSECONDS
 from windlass.core.loop_state import Attempt
 from windlass.core.messages import Failed, Succeeded, TaskError, TaskFinished, TaskLost, TaskStarted
@@ -185,7 +186,7 @@ def _ignore(turn: Turn, node: int, message: TaskFinished) -> None:
     turn.job.late.discard(key)
     outcome = "failed" if isinstance(message.outcome, Failed) else "completed"
     data = {"attempt_number": message.attempt, "worker_id": message.worker_id, "outcome": outcome}
-    turn.emit("result_ignored", message.node_id, json_raw(data), index=message.index if is_iteration else None)
+    turn.emit(EventType.RESULT_IGNORED, message.node_id, json_raw(data), index=message.index if is_iteration else None)
 
 
 def _execution_meta(turn: Turn, flight: Attempt, message: TaskFinished, will_retry: bool | None = None) -> Raw:

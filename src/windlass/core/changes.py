@@ -5,22 +5,10 @@ Instants are integers: microseconds since the epoch, UTC. JSON values travel enc
 
 from msgspec import Raw, Struct
 
+from windlass.core.events import Event
+from windlass.core.jobs import JobState
 from windlass.core.messages import RetryRequested
 from windlass.core.runs.changes import RunChanges
-
-
-class Event(Struct, frozen=True, array_like=True, gc=False):
-    """One transition, as a compact array inside its job's page of events."""
-
-    seq: int
-    type: str
-    node_id: str | None
-    index: int | None
-    at: int
-    data: Raw | None = None
-    meta: Raw | None = None
-    context: Raw | None = None
-    parent_seq: int | None = None
 
 
 class NodeRow(Struct, frozen=True, array_like=True, gc=False):
@@ -128,18 +116,6 @@ class MergeOutputs(Struct, frozen=True, gc=False):
     attempt: int = 0
 
 
-class JobRow(Struct, frozen=True, array_like=True, gc=False):
-    """The part of a job's row that changes."""
-
-    job_id: str
-    status: str
-    round: int
-    started_at: int | None
-    completed_at: int | None
-    deadline_at: int | None
-    error: Raw | None
-
-
 class SinkSpec(Struct, frozen=True, gc=False):
     """Where an attempt's output is to be written, its templates rendered."""
 
@@ -211,7 +187,7 @@ class Changes:
     )
 
     def __init__(self) -> None:
-        self.jobs: dict[str, JobRow] = {}
+        self.jobs: dict[str, JobState] = {}
         self.nodes: dict[tuple[str, str], NodeRow] = {}
         # By job, node and index.
         self.iterations: dict[tuple[str, int, int], IterationRow] = {}

@@ -2,6 +2,7 @@
 
 from windlass.core import completion, first_attempt, loops
 from windlass.core.errors import TemplateFailed
+from windlass.core.events import EventType
 from windlass.core.loop_state import Attempt
 from windlass.core.plan import NodeKind, NodePlan
 from windlass.core.retries import template_error
@@ -51,7 +52,7 @@ def dispatch_again(turn: Turn, flight: Attempt) -> None:
     if flight.index >= 0:
         loops.dispatch(turn, flight, is_first=False)
         return
-    turn.emit("node_ready", job.plan.nodes[flight.node].id, parent_seq=flight.first_seq)
+    turn.emit(EventType.NODE_READY, job.plan.nodes[flight.node].id, parent_seq=flight.first_seq)
     _dispatch(turn, flight.node, flight)
 
 
@@ -75,7 +76,7 @@ def _enter(turn: Turn, node: int) -> None:
         if job.is_final(node):  # its condition could not be evaluated
             return
     turn.move(node, _READY)
-    turn.emit("node_ready", plan.id)
+    turn.emit(EventType.NODE_READY, plan.id)
     if kind is _END:
         _complete_here(turn, node)
         return
@@ -114,7 +115,7 @@ def _skip_reason(turn: Turn, node: int, plan: NodePlan) -> str | None:
 def _skip(turn: Turn, node: int, plan: NodePlan, reason: str) -> None:
     turn.move(node, NodeMove.SKIP)
     turn.land(node)
-    turn.emit("node_skipped", plan.id, json_raw({"reason": reason}))
+    turn.emit(EventType.NODE_SKIPPED, plan.id, json_raw({"reason": reason}))
     turn.store(node, None, turn.now)
     turn.release_children(node, skipped=True)
 
@@ -139,10 +140,10 @@ def _dispatch(turn: Turn, node: int, flight: Attempt) -> None:
     turn.move(node, _DISPATCH)
     flight.dispatched_at = turn.now
     data = dispatch_data(flight.attempt, plan.queue)
-    seq = turn.emit("node_dispatched", plan.id, data, None, None, flight.first_seq)
+    seq = turn.emit(EventType.NODE_DISPATCHED, plan.id, data, None, None, flight.first_seq)
     if flight.first_seq is None:
         flight.first_seq = seq
     turn.depart(node, flight)
     turn.changes.tasks.append(task)
-    if job.status is JobStatus.PENDING:
+    if job.state.status is JobStatus.PENDING:
         turn.start_job()

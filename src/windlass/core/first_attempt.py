@@ -5,8 +5,9 @@ Whatever is not plain is left to those rules, untouched. A test holds the two wa
 """
 
 from windlass.core.artifacts import is_reference
-from windlass.core.changes import Event, InFlightEntry, NodeRow
+from windlass.core.changes import InFlightEntry, NodeRow
 from windlass.core.errors import TemplateFailed
+from windlass.core.events import Event, EventType
 from windlass.core.loop_state import Attempt
 from windlass.core.messages import Succeeded, TaskFinished
 from windlass.core.plan import NodePlan
@@ -35,19 +36,19 @@ def dispatch(turn: Turn, node: int, plan: NodePlan) -> bool:
     node_id = plan.id
     job.seq = seq
     turn.page += (
-        Event(seq - 1, "node_ready", node_id, None, now),
-        Event(seq, "node_dispatched", node_id, None, now, dispatch_data(1, plan.queue)),
+        Event(seq - 1, EventType.NODE_READY, node_id, None, now),
+        Event(seq, EventType.NODE_DISPATCHED, node_id, None, now, dispatch_data(1, plan.queue)),
     )
     job.states[node] = _DISPATCHED
     job.flights[node] = flight
-    if job.round or len(job.departed) >= DEPARTED_MAX:
+    if job.state.round or len(job.departed) >= DEPARTED_MAX:
         turn.changes.nodes[job.id, node_id] = NodeRow(
             job.id, node_id, _IS_DISPATCHED, 1, 0, 0, seq, now, None, None, None, None, None, None, None, node
         )  # fmt: skip
     else:
         job.departed[node] = InFlightEntry(node, node_id, seq, now)
     turn.changes.tasks.append(task)
-    if job.status is JobStatus.PENDING:
+    if job.state.status is JobStatus.PENDING:
         turn.start_job()
     return True
 
@@ -71,8 +72,8 @@ def complete(turn: Turn, node: int, plan: NodePlan, message: TaskFinished) -> bo
     execution = execution_meta(microseconds if microseconds > 0 else 0)
     job.seq = seq = job.seq + 2
     turn.page += (
-        Event(seq - 1, "node_started", node_id, None, started_at, start_data(1, worker_id)),
-        Event(seq, "node_completed", node_id, None, now, attempt_data(1), execution, message.context),
+        Event(seq - 1, EventType.NODE_STARTED, node_id, None, started_at, start_data(1, worker_id)),
+        Event(seq, EventType.NODE_COMPLETED, node_id, None, now, attempt_data(1), execution, message.context),
     )
     job.states[node] = _COMPLETED
     del job.flights[node]

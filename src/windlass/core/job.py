@@ -2,16 +2,18 @@
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw
 
 from windlass.core.artifacts import GONE, MARKER, is_reference, read_reference
-from windlass.core.changes import InFlightEntry, JobRow, NodeRow, SinkSpec, Task
+from windlass.core.changes import InFlightEntry, NodeRow, SinkSpec, Task
 from windlass.core.errors import TemplateFailed
 from windlass.core.instants import MICROSECONDS
+from windlass.core.jobs import JobRecord
 from windlass.core.loop_state import (
     IN_FLIGHT,
     Attempt,
@@ -22,7 +24,7 @@ from windlass.core.loop_state import (
     decode_progress,
 )
 from windlass.core.plan import NodePlan, Plan
-from windlass.core.states import JOB_FINAL, JOB_LABELS, NODE_FINAL, NODE_LABELS, NODE_STATES, JobStatus, NodeStatus
+from windlass.core.states import JOB_FINAL, NODE_FINAL, NODE_LABELS, NODE_STATES, JobStatus, NodeStatus
 from windlass.core.templates.json_values import merged
 from windlass.core.templates.template import Template
 
@@ -33,24 +35,6 @@ _FINAL_BYTES = frozenset(int(state) for state in NODE_FINAL)
 _COMPLETED, _SKIPPED, _FAILED = int(NodeStatus.COMPLETED), int(NodeStatus.SKIPPED), int(NodeStatus.FAILED)
 
 
-class JobHead(Struct, frozen=True):
-    """The facts about a job that its row keeps."""
-
-    job_id: str
-    shard: int
-    status: JobStatus
-    input: Raw
-    seq: int
-    round: int
-    created_at: int
-    started_at: int | None = None
-    completed_at: int | None = None
-    deadline_at: int | None = None
-    error: Raw | None = None
-    priority: int = 0
-    scheduled_at: int | None = None
-
-
 class Job:
     """The state of one job. Nodes are numbers into the plan; only nodes in flight cost more than a few bytes."""
 
@@ -58,17 +42,12 @@ class Job:
         "attempts",
         "attempts_before",
         "attempts_start",
-        "completed_at",
-        "created_at",
-        "deadline_at",
         "departed",
-        "error",
         "filling",
         "flights",
         "generations",
         "has_large",
         "id",
-        "input",
         "late",
         "live",
         "loops",
@@ -76,38 +55,26 @@ class Job:
         "outputs",
         "parked",
         "plan",
-        "priority",
         "ready",
         "remaining",
-        "round",
-        "scheduled_at",
         "seq",
-        "shard",
+        "spec",
         "stalled",
-        "started_at",
+        "state",
         "states",
-        "status",
         "unfinished",
         "values",
         "wanted",
     )
 
-    def __init__(self, plan: Plan, head: JobHead) -> None:
+    def __init__(self, plan: Plan, record: JobRecord) -> None:
         count = len(plan.nodes)
-        self.id = head.job_id
+        self.id = record.spec.job_id
         self.plan = plan
-        self.shard = head.shard
-        self.status = head.status
-        self.input = head.input
-        self.seq = head.seq
-        self.round = head.round
-        self.priority = head.priority
-        self.scheduled_at = head.scheduled_at
-        self.created_at = head.created_at
-        self.started_at = head.started_at
-        self.completed_at = head.completed_at
-        self.deadline_at = head.deadline_at
-        self.error = head.error
+        self.spec = record.spec
+        # The job's own: what is saved of it is a copy.
+        self.state = copy(record.state)
+        self.seq = record.seq
         self.states = bytearray(count)
         self.remaining = plan.dependency_counts[:]
         # 1 where some dependency was met by more than a skip.
@@ -142,11 +109,11 @@ class Job:
         self.stalled: list[int] = []
 
     @classmethod
-    def restored(cls, plan: Plan, head: JobHead, rows: Sequence[NodeRow], loops: Iterable[LoopRows] = (),
+    def restored(cls, plan: Plan, record: JobRecord, rows: Sequence[NodeRow], loops: Iterable[LoopRows] = (),
                  departed: Iterable[InFlightEntry] = ()) -> "Job":  # fmt: skip
         """The job as its rows tell it: equal to the memory that wrote them."""
-        job = cls(plan, head)
-        if head.status is JobStatus.PENDING and not rows:
+        job = cls(plan, record)
+        if record.state.status is JobStatus.PENDING and not rows:
             return job
         known = [(plan.index[row.node_id], row) for row in rows]
         recorded = {(loop.number, loop.generation): loop for loop in loops}
@@ -158,7 +125,7 @@ class Job:
             job.states[node] = NodeStatus.DISPATCHED
             job.flights[node] = Attempt(node, 1, first_seq=one.first_seq, dispatched_at=one.dispatched_at)
         job.recount({child for node, _ in known for child in plan.children[node]})
-        if head.status is not JobStatus.PENDING and head.status not in JOB_FINAL:
+        if record.state.status is not JobStatus.PENDING and record.state.status not in JOB_FINAL:
             job.ready.extend(n for n in range(len(plan.nodes)) if not job.states[n] and not job.remaining[n])
         return job
 
@@ -226,7 +193,7 @@ class Job:
     @property
     def ended(self) -> bool:
         """Whether the job has ended."""
-        return self.status in JOB_FINAL
+        return self.state.is_final
 
     def attempt_of(self, node: int) -> int:
         """The last attempt made of a node; 0 when there was none."""
@@ -275,7 +242,7 @@ class Job:
         scope = None
         params = plan.params
         if params is None:
-            rendered = self.input
+            rendered = self.spec.input
         elif params.static is not None:
             rendered = params.static
         else:
@@ -288,7 +255,7 @@ class Job:
         # In the order of the fields: naming them all takes as long again as making the task.
         return Task(
             self.task_id(flight), self.id, plan.id, flight.attempt, plan.handler, bytes(rendered), plan.queue,
-            plan.timeout_seconds, plan.priority + self.priority, self.shard, flight.index if flight.index >= 0 else 0,
+            plan.timeout_seconds, plan.priority + self.spec.priority, self.spec.shard, flight.index if flight.index >= 0 else 0,
             flight.attempt - flight.attempts_before - 1, self._identity(flight),
             None if plan.sink is None else self._order(flight, plan), () if scope is None else tuple(scope.spared),
         )  # fmt: skip
@@ -368,18 +335,6 @@ class Job:
                 found = True
         return found
 
-    def row(self) -> JobRow:
-        """The job's row as it is now."""
-        return JobRow(
-            self.id,
-            JOB_LABELS[self.status],
-            self.round,
-            self.started_at,
-            self.completed_at,
-            self.deadline_at,
-            self.error,
-        )
-
     def progress_of(self, node: int, flight: Attempt | None) -> Raw | None:
         """What the node's row says of its loop or its series of calls."""
         loop = self.loops.get(node) or self.parked.get(node)
@@ -420,7 +375,7 @@ class Scope:
         if name in ("input", "workload"):
             return self._input()
         if name == "job":
-            at = {"created_at": job.created_at, "scheduled_at": job.scheduled_at or job.created_at}
+            at = {"created_at": job.spec.created_at, "scheduled_at": job.spec.scheduled_at or job.spec.created_at}
             told = {key: datetime.fromtimestamp(value / MICROSECONDS, UTC).isoformat() for key, value in at.items()}
             return {"id": job.id, "workflow_id": job.plan.workflow_id, **told}
         if name == "nodes":
@@ -450,7 +405,7 @@ class Scope:
         # A node may be called `input`; the space keeps this entry apart from those of nodes.
         values = self.job.values
         if " input" not in values:
-            values[" input"] = msgspec.json.decode(self.job.input)
+            values[" input"] = msgspec.json.decode(self.job.spec.input)
         return values[" input"]
 
     def _node(self, node_id: str) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """How iterations leave the air: at their end, when their loop is cancelled, and for a retry that runs them again."""
 
+from windlass.core.events import EventType
 from windlass.core.loop_state import IN_FLIGHT, Attempt
 from windlass.core.states import NodeMove, NodeStatus
 from windlass.core.turn import Turn, json_raw
@@ -33,7 +34,7 @@ def cancel_iterations(turn: Turn, node: int, reason: str) -> None:
             job.late.add((node, index, flight.attempt))
         turn.shift(flight, NodeMove.CANCEL)
         end_iteration(turn, flight)
-        turn.emit("iteration_cancelled", job.plan.nodes[node].id, data, index=index)
+        turn.emit(EventType.ITERATION_CANCELLED, job.plan.nodes[node].id, data, index=index)
         turn.keep(flight, turn.now)
 
 

@@ -11,6 +11,7 @@ from windlass.core import completion
 from windlass.core.artifacts import is_reference
 from windlass.core.changes import CollectionChunkRow, MergeOutputs
 from windlass.core.errors import TemplateFailed
+from windlass.core.events import EventType
 from windlass.core.instants import MICROSECONDS
 from windlass.core.loop_state import COLLECTION_BYTES_MAX, Attempt, Collection, Loop
 from windlass.core.loop_transitions import cancel_iterations, end_iteration
@@ -46,8 +47,8 @@ def begin(turn: Turn, node: int, flight: Attempt) -> None:
     job.loops[node] = loop
     turn.move(node, NodeMove.DISPATCH)
     flight.dispatched_at = turn.now
-    flight.first_seq = turn.emit("node_dispatched", plan.id, dispatch_data(flight.attempt, plan.queue))
-    if job.status is JobStatus.PENDING:
+    flight.first_seq = turn.emit(EventType.NODE_DISPATCHED, plan.id, dispatch_data(flight.attempt, plan.queue))
+    if job.state.status is JobStatus.PENDING:
         turn.start_job()
     _record(turn, node, loop, plan, is_new=is_new)
     job.filling[node] = None
@@ -91,7 +92,7 @@ def _record(turn: Turn, node: int, loop: Loop, plan: NodePlan, *, is_new: bool) 
         "chunk_size": loop.plan.chunk_size,
     }
     left = loop.total - loop.completed - loop.skipped
-    turn.emit("iterator_started", plan.id, json_raw(data if is_new else {**data, "left": left}))
+    turn.emit(EventType.LOOP_STARTED, plan.id, json_raw(data if is_new else {**data, "left": left}))
     turn.store(node, loop.flight)
 
 
@@ -185,7 +186,7 @@ def dispatch(turn: Turn, flight: Attempt, *, is_first: bool) -> None:
     turn.shift(flight, _DISPATCH)
     flight.dispatched_at = loop.flight.dispatched_at if is_first else turn.now
     data = dispatch_data(flight.attempt, plan.queue)
-    turn.emit("iteration_dispatched", plan.id, data, None, None, flight.first_seq, flight.index)
+    turn.emit(EventType.ITERATION_DISPATCHED, plan.id, data, None, None, flight.first_seq, flight.index)
     if not is_first:
         turn.keep(flight)
     turn.changes.tasks.append(task)
@@ -199,7 +200,7 @@ def _holds(turn: Turn, flight: Attempt, condition: Template) -> bool:
         fail_iteration(turn, flight, template_error("when", failure))
         return False
     turn.shift(flight, NodeMove.SKIP)
-    turn.emit("iteration_skipped", turn.job.plan.nodes[flight.node].id, index=flight.index)
+    turn.emit(EventType.ITERATION_SKIPPED, turn.job.plan.nodes[flight.node].id, index=flight.index)
     flight.attempt -= 1
     end_iteration(turn, flight)
     turn.job.loops[flight.node].skipped += 1
@@ -216,7 +217,7 @@ def start_loop(turn: Turn, flight: Attempt) -> None:
     turn.move(flight.node, NodeMove.START)
     loop.flight.started_at = flight.started_at
     data = attempt_data(loop.flight.attempt)
-    turn.emit("node_started", job.plan.nodes[flight.node].id, data, at=flight.started_at)
+    turn.emit(EventType.NODE_STARTED, job.plan.nodes[flight.node].id, data, at=flight.started_at)
     turn.store(flight.node, loop.flight)
 
 
@@ -246,7 +247,7 @@ def fail_iteration(turn: Turn, flight: Attempt, error: TaskError, meta: Raw | No
     loop.failed += 1
     data = json_raw({"attempt_number": flight.attempt, "error": error})
     again = flight.first_seq if flight.calls or flight.attempt - flight.attempts_before > 1 else None
-    turn.emit("iteration_failed", plan.id, data, meta=meta, parent_seq=again, index=flight.index)
+    turn.emit(EventType.ITERATION_FAILED, plan.id, data, meta=meta, parent_seq=again, index=flight.index)
     turn.keep(flight, turn.now, encoded(error))
     if loop.plan.tolerant:
         return
@@ -277,12 +278,12 @@ def take_outputs(turn: Turn, node: int, message: OutputsMerged) -> None:
     meta = json_raw(loop.meta())
     counts = {"total_iterations": loop.total, "successful": loop.completed, "failed": loop.failed}
     rate = cast("float", loop.meta()["success_rate"])
-    turn.emit("iterator_completed", plan.id, json_raw({**counts, "skipped": loop.skipped, "success_rate": rate}))
+    turn.emit(EventType.LOOP_COMPLETED, plan.id, json_raw({**counts, "skipped": loop.skipped, "success_rate": rate}))
     turn.move(node, NodeMove.COMPLETE)
     flight = turn.land(node)
     assert flight is not None
     job.put_output(node, message.output)
     job.metas[node] = meta
-    turn.emit("node_completed", plan.id, attempt_data(flight.attempt))
+    turn.emit(EventType.NODE_COMPLETED, plan.id, attempt_data(flight.attempt))
     turn.store(node, flight, turn.now)
     turn.release_children(node, skipped=False)

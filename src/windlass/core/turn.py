@@ -3,13 +3,15 @@
 Nothing else writes a job's state. Every move is checked against the tables.
 """
 
+from copy import copy
 from functools import lru_cache
 from typing import Any
 
 import msgspec
 from msgspec import Raw
 
-from windlass.core.changes import Changes, Event, InFlightEntry, Timer
+from windlass.core.changes import Changes, InFlightEntry, Timer
+from windlass.core.events import Event, EventType
 from windlass.core.instants import MICROSECONDS
 from windlass.core.job import Job
 from windlass.core.loop_state import IS_OUT, Attempt, Loop
@@ -23,12 +25,12 @@ DEPARTED_MAX = 32
 _COMPLETED = int(NodeStatus.COMPLETED)
 
 # What an event about an attempt is called: of a node, and of an iteration.
-DISPATCHED = ("node_dispatched", "iteration_dispatched")
-STARTED = ("node_started", "iteration_started")
-COMPLETED = ("node_completed", "iteration_completed")
-RETRYING = ("node_retrying", "iteration_retrying")
-SEQUENCE_COMPLETED = ("retry_sequence_completed", "retry_sequence_completed")
-LOST = ("worker_lost", "worker_lost")
+DISPATCHED = (EventType.NODE_DISPATCHED, EventType.ITERATION_DISPATCHED)
+STARTED = (EventType.NODE_STARTED, EventType.ITERATION_STARTED)
+COMPLETED = (EventType.NODE_COMPLETED, EventType.ITERATION_COMPLETED)
+RETRYING = (EventType.NODE_RETRYING, EventType.ITERATION_RETRYING)
+SEQUENCE_COMPLETED = (EventType.CALLS_COMPLETED, EventType.CALLS_COMPLETED)
+LOST = (EventType.WORKER_LOST, EventType.WORKER_LOST)
 
 
 def json_raw(value: Any) -> Raw:
@@ -118,8 +120,13 @@ class Turn:
 
     def move_job(self, move: JobMove) -> None:
         """Change the job's state, as far as the table allows, and have its row written."""
-        self.job.status = job_after(self.job.status, move)
-        self.changes.jobs[self.job.id] = self.job.row()
+        state = self.job.state
+        state.status = job_after(state.status, move)
+        self.save_job()
+
+    def save_job(self) -> None:
+        """Have the state of the job stored as it is now."""
+        self.changes.jobs[self.job.id] = copy(self.job.state)
 
     def store(
         self, node: int, flight: Attempt | None, completed_at: int | None = None, error: Raw | None = None
@@ -136,7 +143,13 @@ class Turn:
         job = self.job
         first_seq, at = flight.first_seq, flight.dispatched_at
         # In later rounds it may have a row, which tells of an earlier one.
-        if first_seq is None or at is None or flight.attempt > 1 or job.round or len(job.departed) >= DEPARTED_MAX:
+        if (
+            first_seq is None
+            or at is None
+            or flight.attempt > 1
+            or job.state.round
+            or len(job.departed) >= DEPARTED_MAX
+        ):
             self.store(node, flight)
         else:
             job.departed[node] = InFlightEntry(node, job.plan.nodes[node].id, first_seq, at)
@@ -183,21 +196,22 @@ class Turn:
     def wake(self, due_at: int, kind: str, node_id: str | None = None, attempt: int = 0, index: int = 0) -> None:
         """Have the job woken later."""
         job = self.job
-        self.changes.timers.append(Timer(due_at, job.id, kind, node_id, attempt, index, job.round))
+        self.changes.timers.append(Timer(due_at, job.id, kind, node_id, attempt, index, job.state.round))
 
     def start_job(self) -> None:
         """The job's first dispatch, or its end when nothing had to be dispatched."""
-        self.job.started_at = self.now
+        self.job.state.started_at = self.now
         self.move_job(JobMove.START)
-        self.emit("job_started")
+        self.emit(EventType.JOB_STARTED)
 
     def set_deadline(self) -> None:
         """Start the clock that bounds the whole job."""
         job = self.job
         if job.plan.timeout_seconds is not None:
-            job.deadline_at = self.now + round(job.plan.timeout_seconds * MICROSECONDS)
-            self.changes.jobs[job.id] = job.row()
-            self.wake(job.deadline_at, "job_timeout")
+            deadline_at = self.now + round(job.plan.timeout_seconds * MICROSECONDS)
+            job.state.deadline_at = deadline_at
+            self.save_job()
+            self.wake(deadline_at, "job_timeout")
 
     def release_children(self, node: int, *, skipped: bool) -> None:
         """Count a met dependency down for those that wait for it."""

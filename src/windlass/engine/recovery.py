@@ -10,17 +10,17 @@ from windlass.core.attempts import NODE_TIMEOUT_GRACE_SECONDS
 from windlass.core.changes import Task, Timer
 from windlass.core.errors import JobNotFound, StoreUnavailable, TemplateFailed
 from windlass.core.instants import MICROSECONDS
-from windlass.core.job import Job, JobHead
+from windlass.core.job import Job
 from windlass.core.loop_state import Attempt
 from windlass.core.messages import Continue, Message, Submitted, TaskLost
 from windlass.core.plan import Plan
 from windlass.core.prefetch import want_node
-from windlass.core.states import JOB_STATES, JobStatus, NodeStatus
+from windlass.core.states import JobStatus, NodeStatus
 from windlass.engine.output_store import OutputStore
 from windlass.engine.plan_cache import Plans
 from windlass.ports.broker import Broker
 from windlass.ports.store import Store
-from windlass.ports.store.jobs import Restored
+from windlass.ports.store.jobs import JobSnapshot
 
 # Task ids that one question to the broker names at most.
 ASK_MAX = 1_000
@@ -32,15 +32,9 @@ RESTORE_MAX = 200
 log = logging.getLogger("windlass.engine")
 
 
-def rebuild(plan: Plan, restored: Restored) -> Job:
-    """A job in memory from its rows."""
-    stored = restored.job
-    head = JobHead(
-        stored.job_id, stored.shard, JOB_STATES[stored.status], stored.input, stored.seq, stored.round,
-        stored.created_at, stored.started_at, stored.completed_at, stored.deadline_at, stored.error, stored.priority,
-        stored.scheduled_at,
-    )  # fmt: skip
-    return Job.restored(plan, head, restored.nodes, restored.loops, restored.departed)
+def rebuild(plan: Plan, snapshot: JobSnapshot) -> Job:
+    """Build a job in memory from its rows."""
+    return Job.restored(plan, snapshot.job, snapshot.nodes, snapshot.loops, snapshot.departed)
 
 
 # A job's id, the number of a node, the iteration (or -1), and the attempt that is meant: by the time it matters it may
@@ -78,7 +72,7 @@ class Recovery:
             for job_id in part:
                 try:
                     restored = found.get(job_id) or await self._store.jobs.restore(job_id)
-                    plan = await self._plans.get(restored.job.workflow_id, restored.job.version)
+                    plan = await self._plans.get(restored.job.spec.workflow_id, restored.job.spec.version)
                     jobs[job_id] = rebuild(plan, restored)
                 except StoreUnavailable:
                     raise
@@ -89,13 +83,13 @@ class Recovery:
                     log.exception("job %s cannot be loaded and is set aside", job_id)
         return jobs
 
-    async def restored(self, job_ids: Sequence[str]) -> dict[str, Restored]:
+    async def restored(self, job_ids: Sequence[str]) -> dict[str, JobSnapshot]:
         """Several jobs in few questions; nothing where one of them cannot be read: each is then asked for alone."""
-        found: dict[str, Restored] = {}
+        found: dict[str, JobSnapshot] = {}
         try:
             for start in range(0, len(job_ids), RESTORE_MAX):
                 for restored in await self._store.jobs.restore_all(job_ids[start : start + RESTORE_MAX]):
-                    found[restored.job.job_id] = restored
+                    found[restored.job.spec.job_id] = restored
         except StoreUnavailable:
             raise
         except Exception:
@@ -107,8 +101,8 @@ class Recovery:
         """The waits that the rows tell of."""
         found: list[Timer] = []
         for job in jobs:
-            if job.deadline_at is not None:
-                found.append(Timer(job.deadline_at, job.id, "job_timeout", round=job.round))
+            if job.state.deadline_at is not None:
+                found.append(Timer(job.state.deadline_at, job.id, "job_timeout", round=job.state.round))
             found.extend(timer for flight in job.flights.values() if (timer := _timer_of(job, flight)) is not None)
             for node, loop in job.loops.items():
                 if loop.deadline_at is not None:
@@ -122,7 +116,7 @@ class Recovery:
         """Messages for jobs that have something to do at once."""
         found: list[Message] = []
         for job in jobs:
-            if job.status is JobStatus.PENDING:
+            if job.state.status is JobStatus.PENDING:
                 found.append(Submitted(job.id))
             elif job.ready or job.filling or not job.unfinished:
                 found.append(Continue(job.id))

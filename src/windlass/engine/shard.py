@@ -17,6 +17,7 @@ from windlass.core.advance import advance
 from windlass.core.changes import Changes, MergeOutputs, Task
 from windlass.core.errors import JobNotFound, RequestRefused, StaleLease, StoreUnavailable
 from windlass.core.job import Job
+from windlass.core.jobs import JobRecord, JobSpec
 from windlass.core.messages import Continue, Message, Submitted, TaskFinished
 from windlass.core.pagination import asked_for
 from windlass.engine.background import kept, settled
@@ -29,7 +30,7 @@ from windlass.engine.timers import Timers
 from windlass.ports.broker import Broker
 from windlass.ports.clock import Clock
 from windlass.ports.store import Store
-from windlass.ports.store.jobs import Restored, StoredJob
+from windlass.ports.store.jobs import JobSnapshot
 from windlass.ports.store.leases import Lease
 
 # Messages that one commit covers at most. Batches grow with load by themselves; this bounds their memory.
@@ -276,7 +277,7 @@ class Shard:
         if isinstance(message, TaskFinished) and message.result_id and message.job_id not in self.quarantined:
             changes.results.append(message.result_id)
 
-    async def _restored(self, batch: Sequence[Message]) -> dict[str, Restored]:
+    async def _restored(self, batch: Sequence[Message]) -> dict[str, JobSnapshot]:
         """The jobs of a batch that are not in memory, where there are several: one by one is a round trip for each."""
         jobs, fresh, quarantined = self.jobs, self.fresh, self.quarantined
         unknown: dict[str, None] = {}
@@ -291,17 +292,17 @@ class Shard:
         fresh.looked_up(unknown)
         return await self.recovery.restored(list(unknown))
 
-    async def _load(self, job_id: str, restored: Restored | None = None) -> Job | None:
+    async def _load(self, job_id: str, restored: JobSnapshot | None = None) -> Job | None:
         if job_id in self.quarantined:
             return None
         fresh = self.fresh.pop(job_id)
         if restored is None and fresh is not None:
-            restored = Restored(fresh)
+            restored = JobSnapshot(JobRecord(fresh))
         try:
             if restored is None:
                 self.fresh.looked_up([job_id])
                 restored = await self._store.jobs.restore(job_id)
-            plan = await self._plans.get(restored.job.workflow_id, restored.job.version)
+            plan = await self._plans.get(restored.job.spec.workflow_id, restored.job.spec.version)
             job = self.jobs[job_id] = rebuild(plan, restored)
         except JobNotFound:
             return None
@@ -446,11 +447,11 @@ class Shard:
         """The epoch of the lease under which the shard writes."""
         return self._lease.epoch
 
-    def admit(self, job: StoredJob) -> None:
-        """Begin with a job that this process stored itself."""
-        self.fresh.admit(job)
+    def admit(self, spec: JobSpec) -> None:
+        """Start a job that this process stored itself."""
+        self.fresh.admit(spec)
         if self.admitted is not None:
-            self.admitted.add(job.job_id)
+            self.admitted.add(spec.job_id)
 
     async def take_up(self, job_id: str) -> None:
         """Go on with one unfinished job that was left alone so far."""

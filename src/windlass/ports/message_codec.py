@@ -56,19 +56,9 @@ class _TaskFinished(Struct, frozen=True, tag="task_finished"):
     context: Raw = _NULL
 
 
-class _Submitted(Struct, frozen=True, tag="submitted"):
-    job_id: str
-    workflow_id: str | None = None
-    version: int = 0
-    input: Raw = _NULL
-    created_at: int = 0
-    priority: int = 0
-    scheduled_at: int | None = None
-
-
 _Known = (
     _TaskFinished
-    | _Submitted
+    | Submitted
     | RunAdmitted
     | Continue
     | TaskStarted
@@ -99,14 +89,17 @@ def decode_message(encoded: bytes | str) -> Message:
     found = _decoder.decode(encoded)
     if isinstance(found, _TaskFinished):
         return _finished(found)
-    return _submitted(found) if isinstance(found, _Submitted) else found
+    if isinstance(found, Submitted):
+        return _with_own_input(found)
+    return found
 
 
-def _submitted(found: _Submitted) -> Submitted:
-    return Submitted(
-        found.job_id, found.workflow_id, found.version, _copied(found.input), found.created_at, found.priority,
-        found.scheduled_at,
-    )  # fmt: skip
+def _with_own_input(found: Submitted) -> Submitted:
+    if found.spec is None:
+        return found
+    # Copied, or a small input would keep the whole buffer it was decoded from.
+    spec = structs.replace(found.spec, input=found.spec.input.copy())
+    return Submitted(found.job_id, spec)
 
 
 def _finished(found: _TaskFinished) -> TaskFinished:

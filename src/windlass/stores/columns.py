@@ -11,12 +11,12 @@ from typing import Any, Generic, TypeVar, get_args
 import msgspec
 from msgspec import Raw, Struct, structs
 
-from windlass.core.changes import CallOutputRow, CollectionChunkRow, IterationRow, JobRow, NodeRow
+from windlass.core.changes import CallOutputRow, CollectionChunkRow, IterationRow, NodeRow
+from windlass.core.jobs import JobRecord, JobSpec, JobState
 from windlass.core.runs.changes import ScheduleMark
 from windlass.core.runs.rows import DeliveryRow, RunRow, ScheduleRow
-from windlass.core.submits import NewJob
 from windlass.ports.handler import LogLine
-from windlass.ports.store.jobs import Request, StoredJob
+from windlass.ports.store.jobs import Request
 from windlass.ports.store.overview import JobBrief, NodeSpan
 from windlass.ports.store.runs import RunRequest
 from windlass.ports.store.workflows import StoredWorkflow
@@ -39,17 +39,25 @@ class EventPage(Struct, frozen=True):
     in_flight: str | None = None
 
 
+class Column(Struct, frozen=True):
+    """A column: its name, and the type of its values other than null."""
+
+    name: str
+    value_type: Any
+
+
 class Columns(Generic[RowStruct]):
     """The columns of one kind of row. JSON values, enums and structs are stored as text."""
 
     def __init__(self, row_type: type[RowStruct], *, without: Sequence[str] = ()) -> None:
         self._row_type = row_type
-        self._fields = [field for field in structs.fields(row_type) if field.name not in without]
-        self.names = tuple(field.name for field in self._fields)
+        declared = [field for field in structs.fields(row_type) if field.name not in without]
+        self.columns = [Column(field.name, _value_type(field.type)) for field in declared]
+        self.names = tuple(column.name for column in self.columns)
         self._encoders: list[tuple[int, Convert]] = []
         self._decoders: list[tuple[int, Convert]] = []
-        for place, field in enumerate(self._fields):
-            encode, decode = _conversion(_value_type(field.type))
+        for place, column in enumerate(self.columns):
+            encode, decode = _conversion(column.value_type)
             if encode is not None:
                 self._encoders.append((place, encode))
             if decode is not None:
@@ -70,15 +78,6 @@ class Columns(Generic[RowStruct]):
             if decoded[place] is not None:
                 decoded[place] = decode(decoded[place])
         return self._row_type(*decoded)
-
-    @property
-    def sql(self) -> str:
-        """The columns as a list in SQL."""
-        return ", ".join(map(quoted, self.names))
-
-    def record(self, types: Callable[[type], str]) -> str:
-        """Return the columns with their types, as a record definition of PostgreSQL."""
-        return ", ".join(f"{quoted(field.name)} {types(_value_type(field.type))}" for field in self._fields)
 
 
 def quoted(name: str) -> str:
@@ -130,9 +129,8 @@ ITERATION = Columns(IterationRow)
 CALL_OUTPUT = Columns(CallOutputRow)
 CHUNK = Columns(CollectionChunkRow)
 EVENT_PAGE = Columns(EventPage)
-JOB = Columns(StoredJob, without=("seq",))
-NEW_JOB = Columns(NewJob)
-JOB_CHANGE = Columns(JobRow)
+JOB_SPEC = Columns(JobSpec)
+JOB_STATE = Columns(JobState)
 JOB_BRIEF = Columns(JobBrief)
 NODE_SPAN = Columns(NodeSpan)
 WORKFLOW = Columns(StoredWorkflow, without=("is_new",))
@@ -144,24 +142,40 @@ SCHEDULE_MARK = Columns(ScheduleMark)
 DELIVERY = Columns(DeliveryRow)
 RUN_REQUEST = Columns(RunRequest)
 
+# A job's row: what was asked, and what the rules change.
+JOB_NAMES = JOB_SPEC.names + JOB_STATE.names
+
 # By the name that they have in the .sql files: {node_columns}, {node_placeholders}.
-COLUMNS: dict[str, Columns[Any]] = {
-    "node": NODE,
-    "iteration": ITERATION,
-    "call_output": CALL_OUTPUT,
-    "chunk": CHUNK,
-    "event_page": EVENT_PAGE,
-    "job": JOB,
-    "new_job": NEW_JOB,
-    "job_change": JOB_CHANGE,
-    "job_brief": JOB_BRIEF,
-    "node_span": NODE_SPAN,
-    "workflow": WORKFLOW,
-    "request": REQUEST,
-    "log": LOG,
-    "run": RUN,
-    "schedule": SCHEDULE,
-    "schedule_mark": SCHEDULE_MARK,
-    "delivery": DELIVERY,
-    "run_request": RUN_REQUEST,
+COLUMNS: dict[str, list[Column]] = {
+    "node": NODE.columns,
+    "iteration": ITERATION.columns,
+    "call_output": CALL_OUTPUT.columns,
+    "chunk": CHUNK.columns,
+    "event_page": EVENT_PAGE.columns,
+    "job": JOB_SPEC.columns + JOB_STATE.columns,
+    "job_spec": JOB_SPEC.columns,
+    # The key of the row, and all that a commit may change.
+    "job_change": JOB_SPEC.columns[:1] + JOB_STATE.columns,
+    "job_brief": JOB_BRIEF.columns,
+    "node_span": NODE_SPAN.columns,
+    "workflow": WORKFLOW.columns,
+    "request": REQUEST.columns,
+    "log": LOG.columns,
+    "run": RUN.columns,
+    "schedule": SCHEDULE.columns,
+    "schedule_mark": SCHEDULE_MARK.columns,
+    "delivery": DELIVERY.columns,
+    "run_request": RUN_REQUEST.columns,
 }
+
+
+def job_of_row(values: Sequence[Any]) -> JobRecord:
+    """Return a job from the columns of its spec and its state, and the sequence number of its last event."""
+    count = len(JOB_SPEC.names)
+    *row, seq = values
+    return JobRecord(JOB_SPEC.row(row[:count]), JOB_STATE.row(row[count:]), seq)
+
+
+def job_change_values(job_id: str, state: JobState) -> list[Any]:
+    """Return the values of the part of a job's row that a commit may change."""
+    return [job_id, *JOB_STATE.values(state)]

@@ -22,7 +22,7 @@ from windlass.stores.columns import (
     DELIVERY,
     EVENT_PAGE,
     ITERATION,
-    JOB,
+    JOB_NAMES,
     LOG,
     NODE,
     REQUEST,
@@ -45,7 +45,7 @@ SUM_BITS = 64
 TABLES = {
     "workflows": (*WORKFLOW.names, "deleted_at"),
     "aliases": ("workflow_id", "alias", "targets", "updated_at"),
-    "jobs": JOB.names,
+    "jobs": JOB_NAMES,
     "nodes": NODE.names,
     "iterations": ITERATION.names,
     "call_outputs": CALL_OUTPUT.names,

@@ -131,21 +131,27 @@ def _replacement(token: str, argument: str | None, dialect: Dialect) -> str:
 
 
 def _columns(kind: str, table: str | None) -> str:
-    if table is None:
-        return COLUMNS[kind].sql
-    return ", ".join(f"{table}.{quoted(name)}" for name in COLUMNS[kind].names)
+    prefix = "" if table is None else f"{table}."
+    return ", ".join(f"{prefix}{quoted(column.name)}" for column in COLUMNS[kind])
 
 
 def _assignments(kind: str, source: str | None) -> str:
-    return ", ".join(f"{quoted(name)} = {source}.{quoted(name)}" for name in COLUMNS[kind].names[1:])
+    names = [quoted(column.name) for column in COLUMNS[kind][1:]]
+    return ", ".join(f"{name} = {source}.{name}" for name in names)
+
+
+def _record(kind: str) -> str:
+    return ", ".join(
+        f"{quoted(column.name)} {_RECORD_TYPES.get(column.value_type, 'text')}" for column in COLUMNS[kind]
+    )
 
 
 _FORMS: dict[str, Callable[[str, str | None], str]] = {
     "columns": _columns,
     "assignments": _assignments,
-    "placeholders": lambda kind, _: ", ".join("?" for _ in COLUMNS[kind].names),
-    "nulls": lambda kind, _: ", ".join("null" for _ in COLUMNS[kind].names),
-    "record": lambda kind, _: COLUMNS[kind].record(lambda value_type: _RECORD_TYPES.get(value_type, "text")),
+    "placeholders": lambda kind, _: ", ".join("?" for _ in COLUMNS[kind]),
+    "nulls": lambda kind, _: ", ".join("null" for _ in COLUMNS[kind]),
+    "record": lambda kind, _: _record(kind),
 }
 
 

@@ -6,17 +6,18 @@ from itertools import islice
 from typing import Any, cast
 
 import msgspec
-from msgspec import Raw, Struct, structs
+from msgspec import Raw, Struct
 
-from windlass.core.changes import Changes, Event, InFlightEntry, IterationRow, JobRow, NodeRow
+from windlass.core.changes import Changes, InFlightEntry, IterationRow, NodeRow
 from windlass.core.errors import DeliveryNotFound, RunNotFound, ScheduleNotFound, WorkflowNotFound
+from windlass.core.events import Event
+from windlass.core.jobs import JobRecord
 from windlass.core.loop_state import LoopRows, decode_progress
 from windlass.core.messages import TaskFinished
-from windlass.core.submits import NewJob
 from windlass.ports.message_codec import decode_message
-from windlass.ports.store.jobs import JobFilter, NodeBrief, StoredJob, StoredResult
+from windlass.ports.store.jobs import JobFilter, NodeBrief, StoredResult
 from windlass.ports.store.overview import NodeEvents
-from windlass.stores.columns import ITERATION, JOB, EventPage
+from windlass.stores.columns import ITERATION, EventPage, job_of_row
 
 # The most events in one page: a reader decodes the whole page to see one of them.
 PAGE_EVENTS_MAX = 500
@@ -132,30 +133,7 @@ def node_events_of(pages: Iterable[Sequence[Any]], after_seq: int, limit: int, e
 # Jobs
 
 
-def job_values(job: NewJob) -> tuple[Any, ...]:
-    return (
-        job.job_id, job.workflow_id, job.version, str(job.input, "utf-8"), job.created_at, job.shard, job.priority,
-        job.idempotency_key, job.body_digest, job.scheduled_at,
-    )  # fmt: skip
-
-
-def job_row_values(row: JobRow) -> tuple[Any, ...]:
-    """What changes in a job's row, in the order of the update."""
-    *plain, error = structs.astuple(row)
-    return (*plain, None if error is None else str(error, "utf-8"))
-
-
-def job_of(row: dict[str, Any]) -> StoredJob:
-    row = {"seq": 1, **row, "input": raw_of(row["input"]), "error": raw_of(row["error"])}
-    return StoredJob(**row)
-
-
-def job_of_row(values: Sequence[Any]) -> StoredJob:
-    """Return a job from its columns, followed by its last sequence number."""
-    return job_of(dict(zip((*JOB.names, "seq"), values, strict=True)))
-
-
-def jobs_of_rows(rows: Iterable[Sequence[Any]]) -> list[StoredJob]:
+def jobs_of_rows(rows: Iterable[Sequence[Any]]) -> list[JobRecord]:
     """Return jobs from their rows."""
     return [job_of_row(row) for row in rows]
 

@@ -36,9 +36,10 @@ from windlass.api.task_reports import (
 from windlass.core.artifacts import INLINE_BYTES_MAX, reference
 from windlass.core.changes import Task
 from windlass.core.errors import NodeNotFound, RequestRefused, WindlassError
+from windlass.core.jobs import JobRecord
 from windlass.core.messages import Failed, Message, Succeeded, TaskFinished, TaskStarted
 from windlass.ports.broker import Delivery, Report
-from windlass.ports.store.jobs import StoredJob, StoredResult
+from windlass.ports.store.jobs import StoredResult
 from windlass.views.loops import iteration, loop_place
 from windlass.wire import ClaimAnswer, HeartbeatAnswer, ResultAnswer
 
@@ -192,8 +193,8 @@ class Desk:
         if body.event_type == "action_started":
             job = made.job
             now = self._state.clock.now()
-            started = TaskStarted(job.job_id, body.node_id, attempt, worker_id, now, made.index or 0)
-            await self._state.broker.send(job.shard, [started])
+            started = TaskStarted(job.spec.job_id, body.node_id, attempt, worker_id, now, made.index or 0)
+            await self._state.broker.send(job.spec.shard, [started])
             return answer(ResultAnswer(accepted=True))
         milliseconds = None if body.duration is None else body.duration * 1000
         context = context_of(body.context)
@@ -204,9 +205,9 @@ class Desk:
         """The attempts made of a node, or of an iteration; None when there is none. JobNotFound, NodeNotFound."""
         store = self._state.store
         job = await store.jobs.get(job_id)
-        plan = await self._state.control.plan(job.workflow_id, job.version)
+        plan = await self._state.control.plan(job.spec.workflow_id, job.spec.version)
         if node_id not in plan.index:
-            raise NodeNotFound(f"workflow {job.workflow_id} has no node {node_id!r}")
+            raise NodeNotFound(f"workflow {job.spec.workflow_id} has no node {node_id!r}")
         is_loop = plan.nodes[plan.index[node_id]].loop is not None
         rows = await store.jobs.nodes(job_id, node_id)
         if not rows or is_loop != (index is not None):
@@ -234,17 +235,17 @@ class Desk:
     ) -> bool:
         """A row, then a message; false when the task has a result already, which then stands."""
         state = self._state
-        shard = made.job.shard
+        shard = made.job.spec.shard
         task_id = made.task_id(attempt)
         now = state.clock.now()
         message = TaskFinished(
-            made.job.job_id,
+            made.job.spec.job_id,
             made.node_id,
             attempt,
             worker_id,
             now - round((milliseconds or 0.0) * 1000),
             now,
-            await self._put_away(made.job.job_id, outcome),
+            await self._put_away(made.job.spec.job_id, outcome),
             made.index or 0,
             state.chance.getrandbits(32),
             task_id,
@@ -268,7 +269,7 @@ class Desk:
 class Made(Struct, frozen=True):
     """What was handed out of a node, or of one iteration of it: the attempts up to the last one."""
 
-    job: StoredJob
+    job: JobRecord
     node_id: str
     index: int | None
     attempt: int
@@ -277,7 +278,7 @@ class Made(Struct, frozen=True):
     def task_id(self, attempt: int) -> str:
         """What an attempt is called."""
         place = "" if self.index is None else f"[{self.index}]"
-        return f"{self.job.job_id}_{self.node_id}{place}_{attempt}"
+        return f"{self.job.spec.job_id}_{self.node_id}{place}_{attempt}"
 
 
 def _job_id(body: EmitBody) -> str:

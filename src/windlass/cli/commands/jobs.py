@@ -21,7 +21,7 @@ from windlass.cli.runner import run_async
 from windlass.cli.server_address import SERVER, ask, ask_until_stopped
 from windlass.client import Client
 from windlass.core.errors import JobNotFound
-from windlass.core.states import JOB_STATES, NODE_STATES
+from windlass.core.states import NODE_STATES, JobStatus
 from windlass.wire import Event, Job, Log, Page, Task
 
 Result = TypeVar("Result")
@@ -40,7 +40,7 @@ WAIT = click.option("--wait", is_flag=True, help="Follow the job to its end; exi
 NODE = click.option("--node", metavar="NODE", help="Only lines of this node.")
 ATTEMPT = click.option("--attempt", type=click.IntRange(1), metavar="N", help="Only lines of this attempt.")
 INDEX = click.option("--index", type=click.IntRange(0), metavar="N", help="Only lines of this iteration of a loop.")
-STATUS = click.option("--status", type=click.Choice(sorted(JOB_STATES)), help="Only jobs in this state.")
+STATUS = click.option("--status", type=click.Choice(sorted(JobStatus)), help="Only jobs in this state.")
 TASK_STATUS = click.option("--status", type=click.Choice(TASK_STATES), help="Only iterations in this state.")
 
 

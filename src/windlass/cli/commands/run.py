@@ -12,8 +12,8 @@ from windlass.cli.output.progress import Progress
 from windlass.cli.runner import run_async, stop_signals, unless
 from windlass.cli.user_code import import_modules
 from windlass.core.errors import DefinitionInvalid, InputInvalid
+from windlass.core.jobs import JobRecord
 from windlass.factory import registry_of
-from windlass.ports.store.jobs import StoredJob
 from windlass.process import Embedded, JobResult, open_embedded
 from windlass.settings import Settings, load_settings
 from windlass.spec import definition_json
@@ -111,20 +111,20 @@ async def run_job(settings: Settings, request: Request) -> Outcome:
             if job is None:
                 return Outcome()
             if request.as_json:
-                ended = await unless(stop, embedded.wait_end(job.job_id))
+                ended = await unless(stop, embedded.wait_end(job.spec.job_id))
             else:
                 # A job that is taken up may be of an older version than the file.
-                progress = Progress(await embedded.plan(job.workflow_id, job.version), job.job_id)
+                progress = Progress(await embedded.plan(job.spec.workflow_id, job.spec.version), job.spec.job_id)
                 with viewing(progress) as view:
-                    ended = await unless(stop, follow(embedded.watch(job.job_id), view))
-            return Outcome(job.job_id, await embedded.result(job.job_id) if ended else None)
+                    ended = await unless(stop, follow(embedded.watch(job.spec.job_id), view))
+            return Outcome(job.spec.job_id, await embedded.result(job.spec.job_id) if ended else None)
 
 
-async def _begin(embedded: Embedded, request: Request) -> StoredJob | None:
+async def _begin(embedded: Embedded, request: Request) -> JobRecord | None:
     if request.resume:
         job = await embedded.resumable(request.workflow_id)
         if job is not None:
-            await embedded.resume(job.job_id)
+            await embedded.resume(job.spec.job_id)
         return job
     workflow = await embedded.deploy_encoded(request.workflow_id, request.definition)
     return await embedded.submit(request.workflow_id, request.input, version=workflow.version)

@@ -13,7 +13,7 @@ from windlass import wire
 from windlass.cli.output.plain import PlainView
 from windlass.cli.output.progress import Progress, told_error
 from windlass.cli.output.shapes import is_null, outcome_shape
-from windlass.core.changes import Event
+from windlass.core.events import Event
 
 COMPLETED, FAILED = 0, 1
 REFRESH_SECONDS = 0.1

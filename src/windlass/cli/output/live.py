@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from windlass.cli.output.progress import ENDED, NodeProgress, Progress, spell_loop, spell_seconds
-from windlass.core.changes import Event
+from windlass.core.events import Event
 from windlass.core.instants import MICROSECONDS
 
 NODES_SHOWN_MAX = 40

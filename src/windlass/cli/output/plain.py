@@ -5,7 +5,7 @@ from datetime import datetime
 import click
 
 from windlass.cli.output.progress import NodeProgress, Progress, names, spell_loop, spell_seconds
-from windlass.core.changes import Event
+from windlass.core.events import Event
 from windlass.core.instants import MICROSECONDS
 
 # Above this many nodes, single steps drown what matters: ends of nodes become counts.

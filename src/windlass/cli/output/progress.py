@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Raw, Struct
 
-from windlass.core.changes import Event
+from windlass.core.events import Event
 from windlass.core.instants import MICROSECONDS
 from windlass.core.plan import NodeKind, Plan
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from msgspec import Raw
 
 from windlass import wire
-from windlass.core.changes import Event
+from windlass.core.events import Event
 from windlass.core.instants import MICROSECONDS
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -6,7 +6,8 @@ from typing import Any
 import msgspec
 from msgspec import Raw, structs
 
-from windlass.core.changes import Changes, Event, Timer
+from windlass.core.changes import Changes, Timer
+from windlass.core.events import Event
 from windlass.core.instants import MICROSECONDS
 from windlass.core.runs.changes import RunChanges, ScheduleMark
 from windlass.core.runs.commands import Order

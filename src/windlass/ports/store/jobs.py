@@ -5,63 +5,32 @@ from typing import Protocol
 
 from msgspec import Raw, Struct
 
-from windlass.core.changes import Event, InFlightEntry, IterationRow, MergeOutputs, NodeRow
+from windlass.core.changes import InFlightEntry, IterationRow, MergeOutputs, NodeRow
 from windlass.core.errors import JobNotFound
+from windlass.core.events import Event
+from windlass.core.jobs import JobRecord, JobSpec
 from windlass.core.loop_state import LoopRows
 from windlass.core.messages import TaskFinished
-from windlass.core.submits import NewJob
 
 
-class StoredJob(Struct, frozen=True):
-    """A job's whole row. `seq` is the number of its last event."""
+class JobSnapshot(Struct, frozen=True):
+    """The rows of a job at one moment. Of its loops only those that did not complete."""
 
-    job_id: str
-    workflow_id: str
-    version: int
-    shard: int
-    status: str
-    input: Raw
-    seq: int
-    round: int
-    priority: int
-    created_at: int
-    started_at: int | None
-    completed_at: int | None
-    deadline_at: int | None
-    error: Raw | None
-    idempotency_key: str | None = None
-    body_digest: str | None = None
-    scheduled_at: int | None = None
-
-
-def pending_job(job: NewJob) -> StoredJob:
-    """The row of a job that was just stored."""
-    # In the order of the fields: naming them all takes ten times as long.
-    seq = 1
-    return StoredJob(
-        job.job_id, job.workflow_id, job.version, job.shard, "pending", job.input, seq, 0, job.priority,
-        job.created_at, None, None, None, None, job.idempotency_key, job.body_digest, job.scheduled_at,
-    )  # fmt: skip
-
-
-class Restored(Struct, frozen=True):
-    """A job as its rows have it, at one moment. Of the loops only those that did not complete."""
-
-    job: StoredJob
+    job: JobRecord
     nodes: Sequence[NodeRow] = ()
     loops: Sequence[LoopRows] = ()
-    # Nodes that are out and have no row.
+    # Nodes that were dispatched for the first time and have no row yet.
     departed: Sequence[InFlightEntry] = ()
 
     def all_nodes(self) -> list[NodeRow]:
-        """The nodes that left PENDING, whether they have a row or not."""
-        return [*self.nodes, *(one.row(self.job.job_id) for one in self.departed)]
+        """Return the nodes that left PENDING, with or without a row."""
+        return [*self.nodes, *(entry.row(self.job.spec.job_id) for entry in self.departed)]
 
 
-class Submission(Struct, frozen=True):
-    """What became of a submit. A known idempotency key gives its job back, with `conflict` if the body differs."""
+class SubmitResult(Struct, frozen=True):
+    """The result of a submit. A known idempotency key returns its job, with `conflict` if the request differs."""
 
-    job: StoredJob
+    job: JobRecord
     created: bool = True
     conflict: bool = False
 
@@ -137,15 +106,15 @@ def no_job(job_id: str) -> JobNotFound:
 class JobStore(Protocol):
     """Stores jobs. Their nodes, iterations and events are written by `Store.commit` only."""
 
-    async def insert(self, jobs: Sequence[NewJob]) -> Sequence[Submission]:
+    async def insert(self, jobs: Sequence[JobSpec]) -> Sequence[SubmitResult]:
         """Store jobs as pending and return an answer for each, in order. The row is also the event job_created."""
         ...
 
-    async def get(self, job_id: str) -> StoredJob:
+    async def get(self, job_id: str) -> JobRecord:
         """Return one job; JobNotFound."""
         ...
 
-    async def list(self, wanted: JobFilter) -> Sequence[StoredJob]:
+    async def list(self, wanted: JobFilter) -> Sequence[JobRecord]:
         """Return a page of jobs, newest first."""
         ...
 
@@ -164,15 +133,15 @@ class JobStore(Protocol):
         """
         ...
 
-    async def restore(self, job_id: str) -> Restored:
+    async def restore(self, job_id: str) -> JobSnapshot:
         """Return a job, finished or not, with the rows of its nodes and loops; JobNotFound."""
         ...
 
-    async def restore_all(self, job_ids: Sequence[str]) -> Sequence[Restored]:
+    async def restore_all(self, job_ids: Sequence[str]) -> Sequence[JobSnapshot]:
         """Restore those of the jobs that exist, in few queries."""
         ...
 
-    async def snapshot(self, job_id: str) -> Restored:
+    async def snapshot(self, job_id: str) -> JobSnapshot:
         """Return a job with the rows of its nodes, without its loops; JobNotFound."""
         ...
 

@@ -6,23 +6,23 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 from msgspec import Raw
 
-from windlass.core.changes import Event, IterationRow, MergeOutputs, NodeRow
-from windlass.core.submits import NewJob
+from windlass.core.changes import IterationRow, MergeOutputs, NodeRow
+from windlass.core.events import Event
+from windlass.core.jobs import JobRecord, JobSpec
+from windlass.core.states import JobStatus
 from windlass.ports.store.jobs import (
     IterationFilter,
     JobFilter,
     JobPosition,
+    JobSnapshot,
     NodeBrief,
     Request,
-    Restored,
-    StoredJob,
     StoredResult,
-    Submission,
-    pending_job,
+    SubmitResult,
 )
 from windlass.stores.memory.logs import MemoryLogs
 from windlass.stores.memory.runs import MemoryRuns
-from windlass.stores.memory.tables import UNFINISHED, JobRows, Tables
+from windlass.stores.memory.tables import JobRows, Tables
 
 
 class MemoryJobs:
@@ -33,69 +33,71 @@ class MemoryJobs:
         self._runs = runs
         self._logs = logs
 
-    async def insert(self, jobs: Sequence[NewJob]) -> Sequence[Submission]:
+    async def insert(self, jobs: Sequence[JobSpec]) -> Sequence[SubmitResult]:
         self._tables.check_open()
         return [self.insert_one(job) for job in jobs]
 
-    def insert_one(self, job: NewJob) -> Submission:
+    def insert_one(self, job: JobSpec) -> SubmitResult:
         """Store one job."""
         key = None if job.idempotency_key is None else (job.workflow_id, job.idempotency_key)
         if key is not None and key in self._tables.keys:
             known = self._tables.job(self._tables.keys[key]).row
-            return Submission(known, created=False, conflict=known.body_digest != job.body_digest)
-        row = pending_job(job)
+            return SubmitResult(known, created=False, conflict=known.spec.request_digest != job.request_digest)
+        row = JobRecord(job)
         data = Raw(msgspec.json.encode({"workflow_id": job.workflow_id, "version": job.version}))
         created = Event(seq=1, type="job_created", node_id=None, index=None, at=job.created_at, data=data)
         self._tables.jobs[job.job_id] = JobRows(row, created)
         if key is not None:
             self._tables.keys[key] = job.job_id
-        return Submission(row)
+        return SubmitResult(row)
 
-    async def get(self, job_id: str) -> StoredJob:
+    async def get(self, job_id: str) -> JobRecord:
         return self._tables.job(job_id).snapshot().job
 
-    async def list(self, wanted: JobFilter) -> Sequence[StoredJob]:
+    async def list(self, wanted: JobFilter) -> Sequence[JobRecord]:
         found = [row for row in self._tables.job_rows() if self._is_listed(row, wanted)]
-        found.sort(key=lambda row: (row.created_at, row.job_id), reverse=True)
+        found.sort(key=lambda row: (row.spec.created_at, row.spec.job_id), reverse=True)
         return found[: wanted.limit]
 
-    def _is_listed(self, job: StoredJob, wanted: JobFilter) -> bool:
-        if wanted.workflow_id not in (None, job.workflow_id) or wanted.status not in (None, job.status):
+    def _is_listed(self, job: JobRecord, wanted: JobFilter) -> bool:
+        spec = job.spec
+        if wanted.workflow_id not in (None, spec.workflow_id) or wanted.status not in (None, job.state.status):
             return False
-        if wanted.before is not None and (job.created_at, job.job_id) >= wanted.before:
+        if wanted.before is not None and (spec.created_at, spec.job_id) >= wanted.before:
             return False
-        if wanted.search is None or job.job_id.startswith(wanted.search):
+        if wanted.search is None or spec.job_id.startswith(wanted.search):
             return True
         # The other ways to find a job depend on its workflow being deployed.
-        if job.workflow_id not in self._tables.workflows:
+        if spec.workflow_id not in self._tables.workflows:
             return False
-        return job.workflow_id.startswith(wanted.search) or job.idempotency_key == wanted.search
+        return spec.workflow_id.startswith(wanted.search) or spec.idempotency_key == wanted.search
 
     async def positions(self, job_ids: Sequence[str]) -> Sequence[JobPosition]:
         found = [self._tables.jobs[job_id].snapshot().job for job_id in job_ids if job_id in self._tables.jobs]
-        return [JobPosition(job.job_id, job.seq, job.status) for job in found]
+        return [JobPosition(job.spec.job_id, job.seq, job.state.status) for job in found]
 
     async def unfinished(self, shard: int) -> Sequence[str]:
-        return self._ids(lambda row: row.shard == shard and row.status in UNFINISHED)
+        return self._ids(lambda row: row.spec.shard == shard and not row.state.is_final)
 
     async def pending(self, shard: int, created_before: int, limit: int) -> Sequence[str]:
-        found = self._ids(
-            lambda row: row.shard == shard and row.status == "pending" and row.created_at < created_before
-        )
-        return found[:limit]
+        def is_wanted(job: JobRecord) -> bool:
+            is_pending = job.state.status == JobStatus.PENDING
+            return job.spec.shard == shard and is_pending and job.spec.created_at < created_before
 
-    def _ids(self, is_wanted: Callable[[StoredJob], bool]) -> Sequence[str]:
+        return self._ids(is_wanted)[:limit]
+
+    def _ids(self, is_wanted: Callable[[JobRecord], bool]) -> Sequence[str]:
         found = [row for row in self._tables.job_rows() if is_wanted(row)]
-        found.sort(key=lambda row: (row.created_at, row.job_id))
-        return [row.job_id for row in found]
+        found.sort(key=lambda row: (row.spec.created_at, row.spec.job_id))
+        return [row.spec.job_id for row in found]
 
-    async def restore(self, job_id: str) -> Restored:
+    async def restore(self, job_id: str) -> JobSnapshot:
         return self._tables.job(job_id).restored()
 
-    async def restore_all(self, job_ids: Sequence[str]) -> Sequence[Restored]:
+    async def restore_all(self, job_ids: Sequence[str]) -> Sequence[JobSnapshot]:
         return [self._tables.jobs[job_id].restored() for job_id in job_ids if job_id in self._tables.jobs]
 
-    async def snapshot(self, job_id: str) -> Restored:
+    async def snapshot(self, job_id: str) -> JobSnapshot:
         return self._tables.job(job_id).snapshot()
 
     async def nodes(self, job_id: str, node_id: str | None = None) -> Sequence[NodeRow]:
@@ -151,13 +153,13 @@ class MemoryJobs:
 
     async def put_request(self, request: Request) -> int:
         self._tables.check_open()
-        shard = self._tables.job(request.job_id).row.shard
+        shard = self._tables.job(request.job_id).row.spec.shard
         self._tables.requests.setdefault(request.request_id, (request, False))
         return shard
 
     async def requests(self, shard: int, limit: int) -> Sequence[Request]:
         found = [request for request, applied in self._tables.requests.values() if not applied]
-        found = [request for request in found if self._tables.job(request.job_id).row.shard == shard]
+        found = [request for request in found if self._tables.job(request.job_id).row.spec.shard == shard]
         return sorted(found, key=lambda request: (request.created_at, request.request_id))[:limit]
 
     async def unapplied_requests(self, request_ids: Sequence[str]) -> Sequence[str]:
@@ -183,14 +185,12 @@ class MemoryJobs:
 
     async def prune(self, finished_before: int, limit: int) -> Sequence[str]:
         self._tables.check_open()
-        ended = [
-            (row.completed_at, row.job_id)
-            for row in self._tables.job_rows()
-            if row.status not in UNFINISHED
-            and row.completed_at is not None
-            and row.completed_at < finished_before
-            and not self._runs.is_job_needed(row.job_id)
-        ]
+        ended: list[tuple[int, str]] = []
+        for job in self._tables.job_rows():
+            completed_at, job_id = job.state.completed_at, job.spec.job_id
+            is_old = job.state.is_final and completed_at is not None and completed_at < finished_before
+            if is_old and not self._runs.is_job_needed(job_id):
+                ended.append((completed_at or 0, job_id))
         deleted = [job_id for _, job_id in sorted(ended)[:limit]]
         self._delete(deleted)
         self._logs.delete_of_jobs(deleted)
@@ -200,9 +200,9 @@ class MemoryJobs:
     def _delete(self, job_ids: Sequence[str]) -> None:
         tables = self._tables
         for job_id in job_ids:
-            row = tables.jobs.pop(job_id).row
-            if row.idempotency_key is not None:
-                del tables.keys[row.workflow_id, row.idempotency_key]
+            spec = tables.jobs.pop(job_id).row.spec
+            if spec.idempotency_key is not None:
+                del tables.keys[spec.workflow_id, spec.idempotency_key]
         tables.requests = {key: held for key, held in tables.requests.items() if held[0].job_id not in job_ids}
         tables.results = {key: held for key, held in tables.results.items() if held[0].message.job_id not in job_ids}
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Sequence
 
-from windlass.ports.store.jobs import StoredJob
+from windlass.core.jobs import JobRecord
+from windlass.core.states import JOB_FINAL, JobStatus
 from windlass.ports.store.overview import JobBrief, NodeEvents, NodeSpan
-from windlass.stores.memory.tables import UNFINISHED, Tables
+from windlass.stores.memory.tables import Tables
 
 
 class MemoryOverview:
@@ -13,30 +14,30 @@ class MemoryOverview:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
 
-    def _newest(self, is_wanted: Callable[[StoredJob], bool]) -> list[JobBrief]:
+    def _newest(self, is_wanted: Callable[[JobRecord], bool]) -> list[JobBrief]:
         found = [row for row in self._tables.job_rows() if is_wanted(row)]
-        found.sort(key=lambda row: (row.created_at, row.job_id), reverse=True)
+        found.sort(key=lambda row: (row.spec.created_at, row.spec.job_id), reverse=True)
         return [_brief(row) for row in found]
 
     async def recent_jobs(self, workflow_ids: Sequence[str], each: int) -> Sequence[JobBrief]:
         found: list[JobBrief] = []
         for workflow_id in sorted(workflow_ids):
-            found += self._newest(lambda row, wanted=workflow_id: row.workflow_id == wanted)[:each]
+            found += self._newest(lambda row, wanted=workflow_id: row.spec.workflow_id == wanted)[:each]
         return found
 
     async def ended_jobs(
         self, workflow_id: str, version: int | None, limit: int, examined_max: int
     ) -> Sequence[JobBrief]:
-        examined = self._newest(lambda row: row.workflow_id == workflow_id)[:examined_max]
-        found = [job for job in examined if job.status not in UNFINISHED and version in (None, job.version)]
+        examined = self._newest(lambda row: row.spec.workflow_id == workflow_id)[:examined_max]
+        found = [job for job in examined if JobStatus(job.status) in JOB_FINAL and version in (None, job.version)]
         return found[:limit]
 
     async def active_jobs(self, since: int, limit: int) -> Sequence[JobBrief]:
-        found = self._newest(lambda row: row.created_at >= since or (row.completed_at or 0) >= since)
+        found = self._newest(lambda row: row.spec.created_at >= since or (row.state.completed_at or 0) >= since)
         return sorted(found, key=lambda job: (-max(job.created_at, job.completed_at or 0), job.job_id))[:limit]
 
     async def unfinished_count(self, limit: int) -> int:
-        return min(limit, len(self._newest(lambda row: row.status in UNFINISHED)))
+        return min(limit, len(self._newest(lambda row: not row.state.is_final)))
 
     async def node_spans(self, job_ids: Sequence[str], limit: int) -> Sequence[NodeSpan]:
         spans: list[NodeSpan] = []
@@ -75,13 +76,13 @@ class MemoryOverview:
         return [chunks[key] for key in keys if key in chunks]
 
 
-def _brief(row: StoredJob) -> JobBrief:
+def _brief(row: JobRecord) -> JobBrief:
     return JobBrief(
-        job_id=row.job_id,
-        workflow_id=row.workflow_id,
-        version=row.version,
-        status=row.status,
-        created_at=row.created_at,
-        started_at=row.started_at,
-        completed_at=row.completed_at,
+        job_id=row.spec.job_id,
+        workflow_id=row.spec.workflow_id,
+        version=row.spec.version,
+        status=row.state.status,
+        created_at=row.spec.created_at,
+        started_at=row.state.started_at,
+        completed_at=row.state.completed_at,
     )

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
-from windlass.core.changes import Changes, Event, IterationRow, NodeRow
+from windlass.core.changes import Changes, IterationRow, NodeRow
 from windlass.core.errors import CommitUnknown, StaleLease
+from windlass.core.events import Event
 from windlass.ports.clock import Clock
-from windlass.ports.store.jobs import Request, Restored
+from windlass.ports.store.jobs import JobSnapshot, Request
 from windlass.stores.memory.jobs import MemoryJobs, is_run_key
 from windlass.stores.memory.leases import MemoryLeases
 from windlass.stores.memory.logs import MemoryLogs
@@ -51,9 +52,9 @@ class MemoryStore:
         for row in changes.nodes.values():
             self._tables.job(row.job_id).nodes[row.node_id] = row
         self._put_loops(changes)
-        for change in changes.jobs.values():
-            job = self._tables.job(change.job_id)
-            job.row = structs.replace(job.row, **structs.asdict(change))
+        for job_id, state in changes.jobs.items():
+            job = self._tables.job(job_id)
+            job.row = structs.replace(job.row, state=state)
         self._append_events(changes)
         self._apply_requests_and_results(changes)
 
@@ -113,7 +114,7 @@ class MemoryStore:
         """Return all rows of a job; JobNotFound."""
         return self._tables.job(job_id)
 
-    def rows(self, job_id: str) -> Restored:
+    def rows(self, job_id: str) -> JobSnapshot:
         """Return a job with its nodes and loops; JobNotFound."""
         return self._tables.job(job_id).restored()
 

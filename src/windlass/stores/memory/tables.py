@@ -5,14 +5,14 @@ from collections.abc import Sequence
 
 from msgspec import Raw, structs
 
-from windlass.core.changes import Event, InFlightEntry, IterationRow, NodeRow
+from windlass.core.changes import InFlightEntry, IterationRow, NodeRow
 from windlass.core.errors import CommitUnknown
+from windlass.core.events import Event
+from windlass.core.jobs import JobRecord
 from windlass.core.loop_state import LoopRows, decode_progress
 from windlass.ports.clock import Clock
-from windlass.ports.store.jobs import Request, Restored, StoredJob, StoredResult, no_job
+from windlass.ports.store.jobs import JobSnapshot, Request, StoredResult, no_job
 from windlass.ports.store.workflows import StoredWorkflow
-
-UNFINISHED = ("pending", "running")
 
 
 class JobRows:
@@ -20,7 +20,7 @@ class JobRows:
 
     __slots__ = ("call_outputs", "chunks", "events", "in_flight", "iterations", "nodes", "row")
 
-    def __init__(self, row: StoredJob, first: Event) -> None:
+    def __init__(self, row: JobRecord, first: Event) -> None:
         self.row = row
         self.nodes: dict[str, NodeRow] = {}
         self.in_flight: tuple[InFlightEntry, ...] = ()
@@ -30,12 +30,12 @@ class JobRows:
         self.chunks: dict[tuple[int, int, int], bytes] = {}
         self.events: list[Event] = [first]
 
-    def snapshot(self) -> Restored:
+    def snapshot(self) -> JobSnapshot:
         """Return the job with its nodes, without its loops."""
         job = structs.replace(self.row, seq=self.events[-1].seq)
-        return Restored(job, list(self.nodes.values()), (), self.in_flight)
+        return JobSnapshot(job, list(self.nodes.values()), (), self.in_flight)
 
-    def restored(self) -> Restored:
+    def restored(self) -> JobSnapshot:
         """Return the job with its nodes and the loops that did not complete."""
         loops: list[LoopRows] = []
         for node in self.nodes.values():
@@ -85,6 +85,6 @@ class Tables:
             raise no_job(job_id)
         return rows
 
-    def job_rows(self) -> Sequence[StoredJob]:
+    def job_rows(self) -> Sequence[JobRecord]:
         """Return the rows of all jobs."""
         return [rows.row for rows in self.jobs.values()]

@@ -7,7 +7,7 @@ from msgspec import Raw, structs
 from windlass.core.errors import RequestRefused, WorkflowNotFound
 from windlass.ports.store.workflows import AliasTarget, StoredWorkflow, WorkflowFilter
 from windlass.stores.memory.runs import MemoryRuns
-from windlass.stores.memory.tables import UNFINISHED, Tables
+from windlass.stores.memory.tables import Tables
 from windlass.stores.rows import no_workflow
 
 
@@ -55,7 +55,7 @@ class MemoryWorkflows:
     async def delete(self, workflow_id: str, now: int, *, force: bool) -> None:
         self._tables.check_open()
         jobs = self._tables.job_rows()
-        count = sum(row.workflow_id == workflow_id and row.status in UNFINISHED for row in jobs)
+        count = sum(job.spec.workflow_id == workflow_id and not job.state.is_final for job in jobs)
         if count and not force:
             raise RequestRefused(f"workflow {workflow_id} has unfinished jobs: {count}; cancel them, or use force")
         if not self._versions(workflow_id) or self._is_deleted(workflow_id):

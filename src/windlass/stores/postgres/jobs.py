@@ -7,24 +7,22 @@ from msgspec import structs
 
 from windlass.core.changes import NodeRow
 from windlass.core.errors import CommitUnknown
+from windlass.core.jobs import JobRecord, JobSpec
 from windlass.core.loop_state import LoopRows
-from windlass.core.submits import NewJob
 from windlass.ports.store.jobs import (
+    JobSnapshot,
     Request,
-    Restored,
-    StoredJob,
     StoredResult,
-    Submission,
+    SubmitResult,
     no_job,
-    pending_job,
 )
-from windlass.stores.columns import NODE, REQUEST
+from windlass.stores.columns import NODE, REQUEST, job_of_row
 from windlass.stores.postgres.batched_query import BatchedQuery
 from windlass.stores.postgres.database import PostgresDatabase
 from windlass.stores.postgres.pool import Session
 from windlass.stores.postgres.rows import loop_of_rows, restored_of, submit_columns
 from windlass.stores.postgres.runs import PostgresRuns
-from windlass.stores.rows import job_of_row, jobs_of_rows, loops_to_restore, result_of
+from windlass.stores.rows import jobs_of_rows, loops_to_restore, result_of
 from windlass.stores.sql.jobs import SqlJobs, ids_of
 
 # A known key is looked up in a second query, and its job may be deleted in between.
@@ -42,8 +40,8 @@ class PostgresJobs(SqlJobs):
         self._requests = BatchedQuery(database, "request_list")
         self._results = BatchedQuery(database, "result_list")
 
-    async def insert(self, jobs: Sequence[NewJob]) -> Sequence[Submission]:
-        answers: dict[str, Submission] = {}
+    async def insert(self, jobs: Sequence[JobSpec]) -> Sequence[SubmitResult]:
+        answers: dict[str, SubmitResult] = {}
         left = list(jobs)
         for _ in range(INSERT_ATTEMPTS):
             if not left:
@@ -52,20 +50,20 @@ class PostgresJobs(SqlJobs):
             inserted = set(ids_of(rows))
             for job in left:
                 if job.job_id in inserted:
-                    answers[job.job_id] = Submission(pending_job(job))
+                    answers[job.job_id] = SubmitResult(JobRecord(job))
             left = [job for job in left if job.job_id not in inserted]
             known = await self._known(left)
             for job in left:
                 first = known.get((job.workflow_id, job.idempotency_key))
                 if first is not None:
-                    conflict = first.body_digest != job.body_digest
-                    answers[job.job_id] = Submission(first, created=False, conflict=conflict)
+                    conflict = first.spec.request_digest != job.request_digest
+                    answers[job.job_id] = SubmitResult(first, created=False, conflict=conflict)
             left = [job for job in left if job.job_id not in answers]
         if left:
             raise CommitUnknown(f"jobs with idempotency key {left[0].idempotency_key!r} are being deleted; try again")
         return [answers[job.job_id] for job in jobs]
 
-    async def _known(self, jobs: Sequence[NewJob]) -> dict[tuple[str, str | None], StoredJob]:
+    async def _known(self, jobs: Sequence[JobSpec]) -> dict[tuple[str, str | None], JobRecord]:
         if not jobs:
             return {}
         rows = await self._postgres.rows(
@@ -74,46 +72,46 @@ class PostgresJobs(SqlJobs):
             idempotency_keys=[job.idempotency_key for job in jobs],
         )
         found = jobs_of_rows(rows)
-        return {(job.workflow_id, job.idempotency_key): job for job in found}
+        return {(job.spec.workflow_id, job.spec.idempotency_key): job for job in found}
 
     async def pending(self, shard: int, created_before: int, limit: int) -> Sequence[str]:
         return ids_of(await self._pending.rows(shard, created_before, limit))
 
-    async def snapshot(self, job_id: str) -> Restored:
+    async def snapshot(self, job_id: str) -> JobSnapshot:
         return await self._postgres.look(lambda session: self._job_and_nodes(session, job_id))
 
-    async def restore(self, job_id: str) -> Restored:
+    async def restore(self, job_id: str) -> JobSnapshot:
         found = await self.snapshot(job_id)
         if not loops_to_restore(found.nodes):
             return found
         return await self._postgres.look(lambda session: self._with_loops(session, job_id))
 
-    async def restore_all(self, job_ids: Sequence[str]) -> Sequence[Restored]:
+    async def restore_all(self, job_ids: Sequence[str]) -> Sequence[JobSnapshot]:
         rows = await self._postgres.rows("job_list_new", job_ids=list(job_ids))
-        restored = [Restored(job_of_row(row), []) for row in rows]
-        others = list(set(job_ids).difference(one.job.job_id for one in restored))
+        restored = [JobSnapshot(job_of_row(row), []) for row in rows]
+        others = list(set(job_ids).difference(one.job.spec.job_id for one in restored))
         if others:
             for found in await self._postgres.look(lambda session: self._jobs_and_nodes(session, others)):
                 if loops_to_restore(found.nodes):
-                    restored.append(await self.restore(found.job.job_id))
+                    restored.append(await self.restore(found.job.spec.job_id))
                 else:
                     restored.append(found)
         return restored
 
-    async def _with_loops(self, session: Session, job_id: str) -> Restored:
+    async def _with_loops(self, session: Session, job_id: str) -> JobSnapshot:
         # One snapshot for several queries, so that all rows are from the same moment.
         async with session.transaction(isolation="repeatable_read", readonly=True):
             found = await self._job_and_nodes(session, job_id)
             loops = [await self._loop(session, job_id, *key) for key in loops_to_restore(found.nodes)]
             return structs.replace(found, loops=loops)
 
-    async def _job_and_nodes(self, session: Session, job_id: str) -> Restored:
+    async def _job_and_nodes(self, session: Session, job_id: str) -> JobSnapshot:
         found = await self._jobs_and_nodes(session, [job_id])
         if not found:
             raise no_job(job_id)
         return found[0]
 
-    async def _jobs_and_nodes(self, session: Session, job_ids: Sequence[str]) -> "list[Restored]":
+    async def _jobs_and_nodes(self, session: Session, job_ids: Sequence[str]) -> "list[JobSnapshot]":
         jobs: list[str] = []
         nodes: dict[str, list[NodeRow]] = {}
         for job, *values in await self._postgres.execute(session, "job_restore_rows", job_ids=list(job_ids)):

@@ -8,12 +8,23 @@ from typing import Any
 import msgspec
 
 from windlass.core.changes import Changes, NodeRow
+from windlass.core.jobs import JobSpec
 from windlass.core.loop_state import LoopRows
-from windlass.core.submits import NewJob
 from windlass.ports.handler import LogLine
-from windlass.ports.store.jobs import Restored
-from windlass.stores.columns import CALL_OUTPUT, CHUNK, EVENT_PAGE, ITERATION, LOG, NODE
-from windlass.stores.rows import chunk_bodies, event_pages, in_flight_of, job_of, job_row_values, job_values
+from windlass.ports.store.jobs import JobSnapshot
+from windlass.stores.columns import (
+    CALL_OUTPUT,
+    CHUNK,
+    EVENT_PAGE,
+    ITERATION,
+    JOB_NAMES,
+    JOB_SPEC,
+    LOG,
+    NODE,
+    job_change_values,
+    job_of_row,
+)
+from windlass.stores.rows import chunk_bodies, event_pages, in_flight_of
 
 # Kinds of columns, in their order: texts and numbers.
 NODES = "tttnnnnnnnnttttnt"
@@ -72,15 +83,15 @@ def commit_columns(group: Sequence[Changes]) -> Joined:
         *joined(map(CALL_OUTPUT.values, each(changes.pages for changes in group)), PAGES),
         *joined(map(CHUNK.values, each(changes.blocks for changes in group)), BLOCKS),
         *joined(map(EVENT_PAGE.values, each(map(event_pages, group))), EVENTS),
-        *joined(map(job_row_values, each(changes.jobs.values() for changes in group)), JOBS),
+        *joined((job_change_values(*one) for one in each(changes.jobs.items() for changes in group)), JOBS),
         texts([request_id for changes in group for request_id in changes.requests]),
         texts([result_id for changes in group for result_id in changes.results]),
     ]
 
 
-def submit_columns(jobs: Sequence[NewJob]) -> Joined:
+def submit_columns(jobs: Sequence[JobSpec]) -> Joined:
     """New jobs."""
-    return joined(map(job_values, jobs), NEW_JOBS)
+    return joined(map(JOB_SPEC.values, jobs), NEW_JOBS)
 
 
 def log_columns(lines: Sequence[LogLine]) -> Joined:
@@ -93,11 +104,11 @@ def storable(text: str | None) -> str | None:
     return None if text is None else text.replace(NUL, "\ufffd")
 
 
-def restored_of(text: str, nodes: Mapping[str, Sequence[NodeRow]]) -> Restored:
+def restored_of(text: str, nodes: Mapping[str, Sequence[NodeRow]]) -> JobSnapshot:
     """A job that came as one JSON object, and its nodes out of those of many."""
     row = _decode_job(text)
-    in_flight = in_flight_of(row.pop("in_flight"))
-    return Restored(job_of(row), nodes.get(row["job_id"], []), departed=in_flight)
+    job = job_of_row([row[name] for name in (*JOB_NAMES, "seq")])
+    return JobSnapshot(job, nodes.get(job.spec.job_id, []), departed=in_flight_of(row["in_flight"]))
 
 
 def loop_of_rows(

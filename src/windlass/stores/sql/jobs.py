@@ -4,20 +4,21 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Raw, structs
 
-from windlass.core.changes import Event, IterationRow, MergeOutputs, NodeRow
+from windlass.core.changes import IterationRow, MergeOutputs, NodeRow
+from windlass.core.events import Event
+from windlass.core.jobs import JobRecord
 from windlass.ports.message_codec import encode_message
 from windlass.ports.store.jobs import (
     IterationFilter,
     JobFilter,
     JobPosition,
     NodeBrief,
-    StoredJob,
     StoredResult,
     no_job,
 )
-from windlass.stores.columns import ITERATION, NODE
+from windlass.stores.columns import ITERATION, NODE, job_of_row
 from windlass.stores.database import Database, Row
-from windlass.stores.rows import brief_of, events_of, indexes_in, job_of_row, job_query, jobs_of_rows
+from windlass.stores.rows import brief_of, events_of, indexes_in, job_query, jobs_of_rows
 
 
 def nodes_of(rows: Iterable[Row]) -> list[NodeRow]:
@@ -36,13 +37,13 @@ class SqlJobs:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def get(self, job_id: str) -> StoredJob:
+    async def get(self, job_id: str) -> JobRecord:
         row = await self._database.first("job_get", job_id=job_id)
         if row is None:
             raise no_job(job_id)
         return job_of_row(row)
 
-    async def list(self, wanted: JobFilter) -> Sequence[StoredJob]:
+    async def list(self, wanted: JobFilter) -> Sequence[JobRecord]:
         query, values = job_query(wanted)
         return await self._database.read(query, jobs_of_rows, **values)
 

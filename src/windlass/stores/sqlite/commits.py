@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from windlass.core.changes import Changes
 from windlass.core.errors import StaleLease
-from windlass.stores.columns import CALL_OUTPUT, CHUNK, EVENT_PAGE, ITERATION, NODE, Columns
-from windlass.stores.rows import event_pages, job_row_values
+from windlass.stores.columns import CALL_OUTPUT, CHUNK, EVENT_PAGE, ITERATION, NODE, Columns, job_change_values
+from windlass.stores.rows import event_pages
 from windlass.stores.sqlite.connection import Connection
 from windlass.stores.sqlite.database import SqliteDatabase
 from windlass.stores.sqlite.runs import SqliteRuns
@@ -41,7 +41,7 @@ class SqliteCommits:
             (self._put_call_outputs, _values(CALL_OUTPUT, changes.pages)),
             (self._put_chunks, _values(CHUNK, changes.blocks)),
             (self._insert_events, _values(EVENT_PAGE, event_pages(changes))),
-            (self._update_jobs, [value for row in changes.jobs.values() for value in job_row_values(row)]),
+            (self._update_jobs, [value for change in changes.jobs.items() for value in job_change_values(*change)]),
         )
         requests = list(changes.requests)
         results = list(changes.results)

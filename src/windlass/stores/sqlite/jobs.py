@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from windlass.core.errors import JobNotFound
+from windlass.core.jobs import JobSpec
 from windlass.core.loop_state import LoopRows
-from windlass.core.submits import NewJob
-from windlass.ports.store.jobs import Request, Restored, StoredResult, Submission, no_job
-from windlass.stores.columns import REQUEST
-from windlass.stores.rows import in_flight_of, job_of_row, loop_of, loops_to_restore, result_of
+from windlass.ports.store.jobs import JobSnapshot, Request, StoredResult, SubmitResult, no_job
+from windlass.stores.columns import REQUEST, job_of_row
+from windlass.stores.rows import in_flight_of, loop_of, loops_to_restore, result_of
 from windlass.stores.sql.jobs import SqlJobs, ids_of, nodes_of
 from windlass.stores.sqlite.connection import Connection
 from windlass.stores.sqlite.database import SqliteDatabase
@@ -39,27 +39,27 @@ class SqliteJobs(SqlJobs):
         self._runs = runs
         self._submits = Submits(database)
 
-    async def insert(self, jobs: Sequence[NewJob]) -> Sequence[Submission]:
+    async def insert(self, jobs: Sequence[JobSpec]) -> Sequence[SubmitResult]:
         return await self._submits.submit(jobs)
 
     async def pending(self, shard: int, created_before: int, limit: int) -> Sequence[str]:
         return await self._sqlite.read("job_pending", ids_of, shard=shard, created_before=created_before, limit=limit)
 
-    async def restore(self, job_id: str) -> Restored:
+    async def restore(self, job_id: str) -> JobSnapshot:
         return await self._restored(job_id, with_loops=True)
 
-    async def restore_all(self, job_ids: Sequence[str]) -> Sequence[Restored]:
-        found: list[Restored] = []
+    async def restore_all(self, job_ids: Sequence[str]) -> Sequence[JobSnapshot]:
+        found: list[JobSnapshot] = []
         for job_id in job_ids:
             with suppress(JobNotFound):
                 found.append(await self.restore(job_id))
         return found
 
-    async def snapshot(self, job_id: str) -> Restored:
+    async def snapshot(self, job_id: str) -> JobSnapshot:
         return await self._restored(job_id, with_loops=False)
 
-    async def _restored(self, job_id: str, *, with_loops: bool) -> Restored:
-        def read(connection: Connection) -> Restored:
+    async def _restored(self, job_id: str, *, with_loops: bool) -> JobSnapshot:
+        def read(connection: Connection) -> JobSnapshot:
             # One transaction, so that all rows are from the same moment.
             connection.execute("begin")
             try:
@@ -69,7 +69,7 @@ class SqliteJobs(SqlJobs):
 
         return await self._sqlite.look(read)
 
-    def _read_job(self, connection: Connection, job_id: str, *, with_loops: bool) -> Restored:
+    def _read_job(self, connection: Connection, job_id: str, *, with_loops: bool) -> JobSnapshot:
         row = self._sqlite.execute_first(connection, "job_get", job_id=job_id)
         if row is None:
             raise no_job(job_id)
@@ -80,7 +80,7 @@ class SqliteJobs(SqlJobs):
             for number, generation in loops_to_restore(nodes):
                 loops.append(self._read_loop(connection, job_id, number, generation))
         in_flight = None if newest_page is None else newest_page[0]
-        return Restored(job_of_row(row), nodes, loops, in_flight_of(in_flight))
+        return JobSnapshot(job_of_row(row), nodes, loops, in_flight_of(in_flight))
 
     def _read_loop(self, connection: Connection, job_id: str, number: int, generation: int) -> LoopRows:
         key = {"job_id": job_id, "number": number, "generation": generation}

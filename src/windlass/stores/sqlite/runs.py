@@ -7,8 +7,7 @@ from windlass.core.instants import MICROSECONDS
 from windlass.core.runs.changes import RunChanges
 from windlass.ports.store.runs import has_schedule
 from windlass.ports.store.workflows import StoredWorkflow
-from windlass.stores.columns import DELIVERY, RUN, SCHEDULE_MARK
-from windlass.stores.rows import job_values
+from windlass.stores.columns import DELIVERY, JOB_SPEC, RUN, SCHEDULE_MARK
 from windlass.stores.sql.runs import RUNS_PER_JOB, SqlRuns
 from windlass.stores.sqlite.connection import Connection
 from windlass.stores.sqlite.database import SqliteDatabase
@@ -63,7 +62,7 @@ class SqliteRuns(SqlRuns):
             target.extend(RUN.values(row))
         marks = [value for mark in changes.schedules.values() for value in SCHEDULE_MARK.values(mark)]
         deliveries = [value for row in changes.deliveries for value in DELIVERY.values(row)]
-        jobs = [value for job in changes.jobs for value in job_values(job)]
+        jobs = [value for job in changes.jobs for value in JOB_SPEC.values(job)]
         withdrawn = list(changes.withdrawn)
         requests = list(changes.requests)
 

@@ -13,10 +13,10 @@ with given as (
     select * from unnest(windlass_texts($1), windlass_texts($2), $3::text::integer[], windlass_texts($4),
                          $5::text::bigint[], $6::text::integer[], $7::text::integer[], windlass_texts($8),
                          windlass_texts($9), $10::text::bigint[]) with ordinality
-        as given ({new_job_columns}, place)
+        as given ({job_spec_columns}, place)
 )
-insert into jobs ({new_job_columns}, status, round)
-select {new_job_columns}, 'pending', 0
+insert into jobs ({job_spec_columns}, status, round)
+select {job_spec_columns}, 'pending', 0
   from given order by workflow_id, idempotency_key, place
     on conflict (workflow_id, idempotency_key) where idempotency_key is not null do nothing
 returning job_id;

@@ -33,7 +33,7 @@ create table jobs (
     deadline_at     integer,
     error           text,
     idempotency_key text,
-    body_digest     text,
+    request_digest  text,
     scheduled_at    integer,
     is_ended        integer not null generated always as (status not in ('pending', 'running')) virtual
 ) strict, without rowid;

@@ -1,7 +1,7 @@
 -- The statements of a commit. One with `values (?, …)` is executed with as many rows as there are (BulkStatement).
 
 -- name: job_insert
-insert into jobs ({new_job_columns}, status, round) values ({new_job_placeholders}, 'pending', 0);
+insert into jobs ({job_spec_columns}, status, round) values ({job_spec_placeholders}, 'pending', 0);
 
 -- name: job_update
 with change ({job_change_columns}) as (
