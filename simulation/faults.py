@@ -17,11 +17,11 @@ LATENCY_SECONDS_MAX = 0.02
 STOP_SECONDS = (1.0, 8.0)
 # A call seen by its caller as failed may have been lost on the way there or on the way back.
 WRITES = frozenset({
-    "put_workflow", "submit", "request", "commit", "prune",
-    "take_lease", "claim_lease", "release_lease", "beat", "leave",
+    "workflows.put", "jobs.insert", "jobs.put_request", "jobs.prune", "runs.put_request", "commit",
+    "leases.take", "leases.claim", "leases.release", "leases.renew", "leases.deregister",
 })  # fmt: skip
-# Ports within a port.
-PARTS = frozenset({"runs", "overview"})
+# Ports within a port; their calls are named `part.call`.
+PARTS = frozenset({"workflows", "jobs", "leases", "logs", "runs", "overview"})
 # Calls that nobody waits for.
 HINTS = frozenset({"tell_done", "hear_done"})
 REPEATABLE = frozenset({"send", "publish", "finish", "cancel", "consume"})
@@ -262,30 +262,35 @@ class Wire:
         self.failed: set[tuple[str, int | None]] = set()
         self.calls = 0
         self._port = port
+        # What precedes the names of calls: the name of the part that this is.
+        self._prefix = ""
         self._chooser = chooser
         self._watch = watch
         self._delivered: list[Any] = []
 
     def __getattr__(self, call: str) -> Any:
-        if call in PARTS:
+        if self.name == "store" and not self._prefix and call in PARTS:
             part = Wire(self.name, lambda: getattr(self._port(), call), self.life, self._chooser, self._watch)
             part.active, part.inside, part.failed = self.active, self.inside, self.failed
+            part._prefix = f"{call}."
             setattr(self, call, part)
             return part
         if call in HINTS:
             return partial(self._hint, call)
 
+        name = self._prefix + call
+
         async def through(*arguments: Any, **options: Any) -> Any:
-            self.active[call] += 1
+            self.active[name] += 1
             self.calls += 1
-            place = (call, _shard(arguments))
+            place = (name, _shard(arguments))
             self.failed.add(place)
             try:
-                answer = await self._through(call, arguments, options)
+                answer = await self._through(name, arguments, options)
                 self.failed.discard(place)
                 return answer
             finally:
-                self.active[call] -= 1
+                self.active[name] -= 1
 
         setattr(self, call, through)
         return through
@@ -308,7 +313,7 @@ class Wire:
         if seconds:
             await asyncio.sleep(seconds)
             await self.life.alive()
-        if call == "take_lease" and self.life.refused:
+        if call == "leases.take" and self.life.refused:
             raise AssertionError(f"{self.life.name} takes a lease again that it was told it had lost")
         self.inside[call] += 1
         try:
@@ -334,7 +339,7 @@ class Wire:
         return answer
 
     async def _effect(self, call: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        answer = await getattr(self._port(), call)(*arguments, **options)
+        answer = await getattr(self._port(), call.removeprefix(self._prefix))(*arguments, **options)
         if self._watch is not None:
             self._watch.done(self.life.name, call, arguments, answer)
         return answer

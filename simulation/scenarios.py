@@ -24,7 +24,7 @@ SHARING_EVERY = 4
 AWAY_LEASES = (0.3, 3.0)
 WORKER_AWAY_SECONDS = (2.0, 15.0)
 # What gets lost on its way: all that goes to one of the ports, or the heartbeats alone.
-CUTS = ("store", "broker", "beat", "beat")
+CUTS = ("store", "broker", "leases.renew", "leases.renew")
 
 
 class Troubles(Struct, frozen=True):

@@ -43,8 +43,8 @@ ASKS_MAX = 5
 
 # A shard at rest waits for messages and is in none of these calls.
 _UNDER_WAY = (
-    "commit", "publish", "cancel", "acknowledge", "send", "rewind", "take_lease", "unfinished", "restore", "workflow",
-    "restore_all", "claim_lease", "beat",
+    "commit", "publish", "cancel", "acknowledge", "send", "rewind", "leases.take", "jobs.unfinished", "jobs.restore",
+    "workflows.get", "jobs.restore_all", "leases.claim", "leases.renew",
 )  # fmt: skip
 
 

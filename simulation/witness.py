@@ -38,9 +38,9 @@ class Witness:
     def done(self, process: str, call: str, arguments: tuple[Any, ...], answer: Any) -> None:
         """A call took effect."""
         match call:
-            case "take_lease" | "claim_lease":
+            case "leases.take" | "leases.claim":
                 self._leased(process, arguments[0], answer)
-            case "release_lease":
+            case "leases.release":
                 self._given_back[arguments[0]] = arguments[1]
             case "commit":
                 self._committed(process, *arguments[:2])

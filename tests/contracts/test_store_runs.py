@@ -99,7 +99,7 @@ async def test_active_runs_are_those_of_the_shard_that_have_not_ended_oldest_slo
         run_row("flow:4", shard=1),
     )
 
-    assert [row.run_id for row in await store.runs.active(0)] == ["flow:1", "flow:3"]
+    assert [row.run_id for row in await store.runs.unfinished(0)] == ["flow:1", "flow:3"]
 
 
 async def test_the_newest_run_of_a_job_is_found(store: Store) -> None:

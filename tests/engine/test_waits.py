@@ -172,7 +172,7 @@ async def test_a_wait_for_a_job_that_is_not_there_says_so(deployment: Deployment
     waits = [deployment.server.wait("missing"), deployment.engine.wait("missing")]
 
     for wait in waits:
-        with pytest.raises(JobNotFound, match="there is no job missing; `windlass jobs list` shows the jobs"):
+        with pytest.raises(JobNotFound, match="job not found: missing; list the jobs of this database with `windlass jobs list`"):
             await wait
 
     waiting = await deployment.waiting(job_id)

@@ -84,7 +84,7 @@ def test_leases_are_among_what_can_go_wrong() -> None:
 
     run_reference(thirty_nodes(), counter, SHARED_SETTING)
 
-    assert {"store.beat", "store.claim_lease", "store.release_lease"} <= set(counter.calls)
+    assert {"store.leases.renew", "store.leases.claim", "store.leases.release"} <= set(counter.calls)
 
 
 def test_a_sink_is_among_what_can_go_wrong() -> None:

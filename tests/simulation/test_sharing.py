@@ -88,7 +88,7 @@ def test_seeds_have_engines_that_share_and_take_over() -> None:
 
 def witness() -> Witness:
     found = Witness(is_shared=True, has_one_broker=True)
-    found.done("one", "claim_lease", (0, "one", 3.0), Lease(1, abandoned=False))
+    found.done("one", "leases.claim", (0, "one", 3.0), Lease(1, abandoned=False))
     return found
 
 
@@ -112,7 +112,7 @@ def test_an_owner_may_store_and_release() -> None:
 
 def test_a_commit_under_an_epoch_that_is_over_is_noticed() -> None:
     found = witness()
-    found.done("two", "claim_lease", (0, "two", 3.0), Lease(2, abandoned=True))
+    found.done("two", "leases.claim", (0, "two", 3.0), Lease(2, abandoned=True))
 
     found.done("one", "commit", (0, 1, None), None)
 
@@ -129,7 +129,7 @@ def test_a_commit_under_the_epoch_of_another_is_noticed() -> None:
 
 def test_a_commit_after_the_shard_was_given_back_is_noticed() -> None:
     found = witness()
-    found.done("one", "release_lease", (0, 1), None)
+    found.done("one", "leases.release", (0, 1), None)
 
     found.done("one", "commit", (0, 1, None), None)
 
@@ -139,7 +139,7 @@ def test_a_commit_after_the_shard_was_given_back_is_noticed() -> None:
 def test_an_epoch_with_two_owners_is_noticed() -> None:
     found = witness()
 
-    found.done("two", "claim_lease", (0, "two", 3.0), Lease(1, abandoned=True))
+    found.done("two", "leases.claim", (0, "two", 3.0), Lease(1, abandoned=True))
 
     assert told(found) == ["I5"]
 
@@ -147,7 +147,7 @@ def test_an_epoch_with_two_owners_is_noticed() -> None:
 def test_a_refused_claim_changes_nothing() -> None:
     found = witness()
 
-    found.done("two", "claim_lease", (0, "two", 3.0), None)
+    found.done("two", "leases.claim", (0, "two", 3.0), None)
     found.done("one", "commit", (0, 1, None), None)
 
     assert told(found) == []
@@ -155,7 +155,7 @@ def test_a_refused_claim_changes_nothing() -> None:
 
 def test_a_release_by_a_former_owner_is_noticed() -> None:
     found = witness()
-    found.done("two", "claim_lease", (0, "two", 3.0), Lease(2, abandoned=True))
+    found.done("two", "leases.claim", (0, "two", 3.0), Lease(2, abandoned=True))
 
     found.begun("one", "publish", ([task()],))
 

@@ -111,7 +111,7 @@ class RunCoordinator:
             return []
         rows = [
             row
-            for row in await self._store.runs.active(self._number)
+            for row in await self._store.runs.unfinished(self._number)
             if row.workflow_id not in self.quarantined and await self._learn(row.workflow_id, row.version)
         ]
         schedules = [row for row in await self._schedules() if row.workflow_id not in self.quarantined]

@@ -105,7 +105,7 @@ class RunStore(Protocol):
         """Return those of the ids for which there is a run."""
         ...
 
-    async def active(self, shard: int) -> Sequence[RunRow]:
+    async def unfinished(self, shard: int) -> Sequence[RunRow]:
         """Return the runs of a shard that have not ended, oldest slot first."""
         ...
 

@@ -170,7 +170,7 @@ class MemoryRuns:
     async def existing(self, run_ids: Sequence[str]) -> Sequence[str]:
         return [run_id for run_id in run_ids if run_id in self._runs]
 
-    async def active(self, shard: int) -> Sequence[RunRow]:
+    async def unfinished(self, shard: int) -> Sequence[RunRow]:
         found = (row for row in self._runs.values() if row.shard == shard and row.state not in RUN_FINAL)
         return sorted(found, key=lambda row: (row.scheduled_at, row.run_id))
 

@@ -68,8 +68,8 @@ class SqlRuns:
         rows = await self._database.rows("run_existing", run_ids=list(run_ids))
         return [run_id for (run_id,) in rows]
 
-    async def active(self, shard: int) -> Sequence[RunRow]:
-        return await self._database.read("run_active", _runs_of, shard=shard)
+    async def unfinished(self, shard: int) -> Sequence[RunRow]:
+        return await self._database.read("run_unfinished", _runs_of, shard=shard)
 
     async def last_successes(self, workflow_ids: Sequence[str]) -> Mapping[str, bool]:
         rows = await self._database.rows("run_last_successes", workflow_ids=list(workflow_ids))

@@ -46,7 +46,7 @@ select {run_columns} from runs
 -- name: run_existing
 select run_id from runs where run_id {in_texts :run_ids};
 
--- name: run_active
+-- name: run_unfinished
 select {run_columns} from runs where shard = :shard and completed_at is null order by scheduled_at, run_id;
 
 -- name: run_counts
