@@ -1,4 +1,4 @@
-"""What a broker carries: tasks a second through publish, consume, finish, gather and acknowledge, and one at a time.
+"""What a broker carries: tasks a second through publish, claim, finish, receive and acknowledge, and one at a time.
 
 From the top folder: `python -m benchmarks.brokers [memory] [redis] [postgres]`. Servers are private ones without fsync.
 """
@@ -22,7 +22,7 @@ from windlass.brokers.redis.broker import RedisBroker
 from windlass.clock import SystemClock
 from windlass.core.changes import Task
 from windlass.core.messages import Succeeded, TaskFinished
-from windlass.ports.broker import Broker, Report
+from windlass.ports.broker import Broker, TaskReport
 
 BATCH = 500
 BATCHES = 40
@@ -36,15 +36,15 @@ def task(number: int) -> Task:
     return Task(f"{name}/1", f"job-{number // 100}", f"node-{number}", 1, "echo", b'{"value":1,"other":"abcdefgh"}')
 
 
-def report(done: Task) -> Report:
+def report(done: Task) -> TaskReport:
     message = TaskFinished(done.job_id, done.node_id, done.attempt, "w1", 1, 2, Succeeded(Raw(b'{"value":1}')))
-    return Report(done.task_id, done.shard, message)
+    return TaskReport(done.task_id, done.shard, message)
 
 
 async def worker(broker: Broker, count: int, limit: int) -> None:
     done = 0
     while done < count:
-        taken = await broker.consume("w1", QUEUES, limit, WAIT_SECONDS)
+        taken = await broker.claim("w1", QUEUES, limit, WAIT_SECONDS)
         if taken:
             await broker.finish("w1", [report(delivery.task) for delivery in taken])
         done += len(taken)
@@ -53,7 +53,7 @@ async def worker(broker: Broker, count: int, limit: int) -> None:
 async def owner(broker: Broker, count: int) -> None:
     seen = 0
     while seen < count:
-        found = await broker.gather(0, BATCH, WAIT_SECONDS)
+        found = await broker.receive(0, BATCH, WAIT_SECONDS)
         if found:
             await broker.acknowledge(0, len(found))
         seen += len(found)

@@ -30,8 +30,12 @@ from benchmarks.celery_peer import measure as measure_celery
 from benchmarks.celery_peer import peer
 from tests.servers import new_database
 from tests.system.fleet import Fleet, durable_postgres, durable_redis
-from windlass.cli.measurements import NO_INPUT, Document, Figure, chain, deployed, fan, table
-from windlass.process import Embedded, Roles, open_server
+from windlass.cli.bench.engine import NO_INPUT, deploy
+from windlass.cli.bench.measurement import Measurement, format_table
+from windlass.cli.bench.workflows import Document, chain, fan
+from windlass.embedded import Embedded
+from windlass.process import Roles
+from windlass.server import open_server
 from windlass.settings import EngineSettings, Settings
 
 REPEATS = 5
@@ -94,7 +98,7 @@ def cpu_seconds(pid: int) -> float:
 
 async def figures(
     engine: Embedded, broker: str, groups: Sequence[str], repeats: int, pids: Mapping[str, int]
-) -> list[Figure]:
+) -> list[Measurement]:
     """The figures of one deployment."""
     documents = {"chain": chain(100), "fan": fan(1_000), "jobs": chain(3), "bigfan": fan(10_000)}
     names = {
@@ -103,10 +107,10 @@ async def figures(
         "jobs": f"jobs: {JOBS} jobs of 3 nodes",
         "bigfan": "big fan: 1 -> 10,000 -> 1",
     }
-    found: list[Figure] = []
+    found: list[Measurement] = []
     for group in groups:
         document = documents[group]
-        await deployed(engine, document)
+        await deploy(engine, document)
         nodes = len(document["nodes"]) * (JOBS if group == "jobs" else 1)
         run: Callable[[Embedded, Document], Awaitable[float]] = many_jobs if group == "jobs" else one_job
         await run(engine, document)
@@ -118,16 +122,16 @@ async def figures(
         goal = GOALS[broker].get(group, "")
         if group == "chain":
             values = [1000 * one / nodes for one in seconds]
-            found.append(Figure(names[group], "ms/node", statistics.median(values), min(values), repeats, goal))
+            found.append(Measurement(names[group], "ms/node", statistics.median(values), min(values), repeats, goal))
         else:
             values = [nodes / one for one in seconds]
-            found.append(Figure(names[group], "nodes/s", statistics.median(values), max(values), repeats, goal))
+            found.append(Measurement(names[group], "nodes/s", statistics.median(values), max(values), repeats, goal))
     return found
 
 
 async def measure(
     folder: Path, broker: str, groups: Sequence[str], repeats: int, shards: int, profiled: str | None
-) -> list[Figure]:
+) -> list[Measurement]:
     """One engine, one worker, and this process, which submits."""
     for name in ("postgres", "redis", "processes"):
         (folder / name).mkdir(parents=True)
@@ -169,7 +173,7 @@ def _profile(file: Path) -> str:
     return text.getvalue()
 
 
-def windlass(broker: str, groups: Sequence[str], repeats: int, shards: int, profiled: str | None) -> list[Figure]:
+def windlass(broker: str, groups: Sequence[str], repeats: int, shards: int, profiled: str | None) -> list[Measurement]:
     """Windlass in three processes on servers of its own."""
     folder = Path(tempfile.mkdtemp(prefix="windlass-bench-"))
     try:
@@ -186,7 +190,7 @@ def is_met(goal: str, value: float) -> bool:
 
 
 def overview(
-    groups: Sequence[str], found: Mapping[str, Sequence[Figure]], peers: Mapping[str, Mapping[str, float]]
+    groups: Sequence[str], found: Mapping[str, Sequence[Measurement]], peers: Mapping[str, Mapping[str, float]]
 ) -> str:
     """All medians side by side, with the goals."""
     lines = [["workload", "unit", *(part for broker in found for part in (f"Windlass, {broker}", "goal")), *peers]]
@@ -214,11 +218,11 @@ def main() -> int:
     wanted = parser.parse_args()
     groups = wanted.groups or list(GROUPS)
     told: dict[str, Any] = {}
-    found: dict[str, list[Figure]] = {}
+    found: dict[str, list[Measurement]] = {}
     for broker in [wanted.broker] if wanted.broker else ["redis", "postgres"]:
         found[broker] = windlass(broker, groups, wanted.repeats, wanted.shards, wanted.profile)
         print(f"\nWindlass, PostgreSQL with fsync, tasks on {broker}; engine and worker are one process each:")
-        print(table(found[broker]))
+        print(format_table(found[broker]))
         told[broker] = [structs.asdict(one) for one in found[broker]]
     peers: dict[str, dict[str, float]] = {}
     if not wanted.no_peers and not wanted.groups:

@@ -8,7 +8,9 @@ from msgspec import structs
 
 from celery_peer import measure as measure_celery
 from celery_peer import peer
-from windlass.cli import measurements
+from windlass.cli.bench.measurement import format_table
+from windlass.cli.bench.suite import run_benchmarks
+from windlass.cli.commands.bench import DEFAULT_BENCHMARKS, REPEATS
 
 PEER_REPEATS = 3
 GROUPS = {"chain": "chain", "fan": "fan", "jobs": "jobs", "bigfan": "big fan"}
@@ -18,11 +20,11 @@ def main() -> int:
     """Measure both; a table, then one JSON object."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("groups", nargs="*", help="groups of `windlass bench`; all by default")
-    parser.add_argument("--repeats", type=int, default=measurements.REPEATS)
+    parser.add_argument("--repeats", type=int, default=REPEATS)
     parser.add_argument("--no-peer", action="store_true", help="measure Windlass alone")
     wanted = parser.parse_args()
-    figures = measurements.measure(wanted.groups, wanted.repeats)
-    print(measurements.table(figures))
+    figures = run_benchmarks(wanted.groups or DEFAULT_BENCHMARKS, wanted.repeats)
+    print(format_table(figures))
     celery: dict[str, float] = {}
     if not wanted.no_peer:
         with peer():

@@ -8,7 +8,7 @@ import msgspec
 
 from benchmarks.chaos.history import Findings, Ledger, histories, inspect
 from benchmarks.chaos.work import FAILING, TABLE
-from simulation.history import Acknowledged, Sunk
+from simulation.history import AcknowledgedSubmit, SinkRow
 from tests.system.fleet import rows
 from windlass.clock import SystemClock
 from windlass.core.jobs import JobRecord
@@ -16,17 +16,17 @@ from windlass.stores.postgres.store import PostgresStore
 
 
 async def audit(
-    database_url: str, target_url: str, ledgers: Path, acknowledged: Sequence[Acknowledged]
+    database_url: str, target_url: str, ledgers: Path, acknowledged: Sequence[AcknowledgedSubmit]
 ) -> tuple[Findings, list[str]]:
     """Check every job there is; what was seen, and every violation."""
     findings = Findings()
-    sunk, problems = await _sunk(target_url)
+    sink_rows, problems = await _sunk(target_url)
     store = await PostgresStore.open(database_url, SystemClock())
     keys: dict[tuple[str, str | None], str] = {}
     with tempfile.TemporaryDirectory(prefix="windlass-audit-") as folder:
         ledger = Ledger(ledgers, Path(folder) / "ledger.db")
         try:
-            async for batch in histories(database_url, store, ledger, sunk):
+            async for batch in histories(database_url, store, ledger, sink_rows):
                 inspect(batch, findings, settled=True)
                 for history in batch:
                     job = history.job
@@ -57,14 +57,14 @@ def _failure(job: JobRecord) -> str | None:
     )
 
 
-async def _sunk(target_url: str) -> tuple[dict[str, list[Sunk]], list[str]]:
+async def _sunk(target_url: str) -> tuple[dict[str, list[SinkRow]], list[str]]:
     """What the sink's table holds, by job, and what it holds twice."""
-    sunk: dict[str, list[Sunk]] = {}
+    sink_rows: dict[str, list[SinkRow]] = {}
     problems: list[str] = []
     seen: set[str] = set()
     for row in await rows(target_url, f"select job, node, attempt, run, key from {TABLE}"):
         if row["key"] in seen:
             problems.append(f"I7: {row['key']} is in the sink's table twice")
         seen.add(row["key"])
-        sunk.setdefault(row["job"], []).append(Sunk(row["key"], msgspec.Raw(msgspec.json.encode(dict(row)))))
-    return sunk, problems
+        sink_rows.setdefault(row["job"], []).append(SinkRow(row["key"], msgspec.Raw(msgspec.json.encode(dict(row)))))
+    return sink_rows, problems

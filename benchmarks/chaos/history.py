@@ -12,18 +12,17 @@ from msgspec import Raw, Struct, field
 
 from benchmarks.chaos.handlers import Begun, Ended
 from simulation.checker import check_job
-from simulation.history import Execution, JobHistory, LoopRecords, Sunk, Violation
+from simulation.history import Execution, JobHistory, SinkRow, Violation
 from windlass.core.changes import IterationRow, NodeRow
 from windlass.core.events import Event
 from windlass.core.jobs import JobRecord
 from windlass.engine.plan_cache import Plans
-from windlass.factory import compiled
+from windlass.factory import compile_stored
 from windlass.ports.store import Store
 from windlass.ports.store.jobs import Request
+from windlass.stores.memory.records import LoopRecords
 from windlass.stores.postgres.pool import Session, connect
-from windlass.stores.columns import ITERATION, NODE, job_of_row
-from windlass.stores.queries import POSTGRES, filled
-from windlass.stores.rows import decode_page, event_of
+from windlass.stores.rows import decode_page, event_of, job_of, node_of, task_of
 
 # Jobs whose whole history is in memory at a time.
 BATCH_JOBS = 200
@@ -31,14 +30,17 @@ INSERT_LINES = 5_000
 VIOLATIONS_MAX = 1_000
 
 _JOBS = """
-select {job_columns},
-       coalesce((select last_seq from events where events.job_id = jobs.job_id order by first_seq desc limit 1), 1)
+select job_id, workflow_id, version, shard, status, input, round, priority, created_at, started_at, completed_at,
+       deadline_at, error, idempotency_key, request_digest, scheduled_at,
+       coalesce((select last_seq from events
+                  where events.job_id = jobs.job_id order by first_seq desc limit 1), 1) as seq
   from jobs where job_id > $1 order by job_id limit $2
 """
 _OF_JOBS = {
-    "nodes": "select {node_columns} from node_list where job_id = any ($1::text[])",
-    "iterations": "select {iteration_columns} from iterations where job_id = any ($1::text[])",
-    "call_outputs": "select {call_output_columns} from call_outputs where job_id = any ($1::text[])",
+    "nodes": "select * from node_list where job_id = any ($1::text[])",
+    "iterations": "select * from iterations where job_id = any ($1::text[])",
+    "call_outputs": 'select job_id, number, generation, "index", call, output from call_outputs '
+    "where job_id = any ($1::text[])",
     "chunks": "select job_id, number, generation, body from collection_chunks where job_id = any ($1::text[]) "
     "order by job_id, number, generation, chunk",
     "events": "select job_id, body from event_pages where job_id = any ($1::text[]) order by job_id, first_seq",
@@ -117,14 +119,14 @@ class Ledger:
 
 
 async def histories(
-    url: str, store: Store, ledger: Ledger | None, sinks: Mapping[str, Sequence[Sunk]] | None = None
+    url: str, store: Store, ledger: Ledger | None, sinks: Mapping[str, Sequence[SinkRow]] | None = None
 ) -> AsyncIterator[list[JobHistory]]:
     """All jobs of a database, in batches."""
-    plans = Plans(store, compiled)
+    plans = Plans(store, compile_stored)
     session = await connect(url)
     after = ""
     try:
-        while jobs := [job_of_row(row) for row in await session.fetch(filled(_JOBS, POSTGRES), after, BATCH_JOBS)]:
+        while jobs := [job_of(dict(row)) for row in await session.fetch(_JOBS, after, BATCH_JOBS)]:
             after = jobs[-1].spec.job_id
             yield await _batch(session, plans, jobs, ledger, sinks)
     finally:
@@ -136,16 +138,16 @@ async def _batch(
     plans: Plans,
     jobs: Sequence[JobRecord],
     ledger: Ledger | None,
-    sinks: Mapping[str, Sequence[Sunk]] | None,
+    sinks: Mapping[str, Sequence[SinkRow]] | None,
 ) -> list[JobHistory]:
     job_ids = [job.spec.job_id for job in jobs]
-    rows = {name: await session.fetch(filled(query, POSTGRES), job_ids) for name, query in _OF_JOBS.items()}
+    rows = {name: await session.fetch(query, job_ids) for name, query in _OF_JOBS.items()}
     executions = {} if ledger is None else ledger.executions(job_ids)
     nodes: dict[str, list[NodeRow]] = {}
     events: dict[str, list[Event]] = {}
     requests: dict[str, list[tuple[Request, bool]]] = {}
     for row in rows["nodes"]:
-        nodes.setdefault(row["job_id"], []).append(NODE.row(row))
+        nodes.setdefault(row["job_id"], []).append(node_of(tuple(row)))
     for job_id, body in rows["events"]:
         events.setdefault(job_id, []).extend(event_of(event) for event in decode_page(body))
     for job_id, request_id, kind, created_at, reason, from_node, applied in rows["requests"]:
@@ -160,9 +162,9 @@ async def _batch(
             events=events.get(job.spec.job_id, []),
             requests=requests.get(job.spec.job_id, []),
             executions=executions.get(job.spec.job_id, []),
-            is_ledger_whole=ledger is not None,
+            is_execution_log_complete=ledger is not None,
             loops=loops.get(job.spec.job_id, LoopRecords()),
-            sunk=None if sinks is None else sinks.get(job.spec.job_id, ()),
+            sink_rows=None if sinks is None else sinks.get(job.spec.job_id, ()),
         )
         for job in jobs
     ]
@@ -173,7 +175,7 @@ def _loops(rows: Mapping[str, Sequence[Any]]) -> dict[str, LoopRecords]:
     collections: dict[str, dict[tuple[int, int], list[bytes]]] = {}
     pages: dict[str, dict[tuple[int, int, int, int], Raw]] = {}
     for row in rows["iterations"]:
-        tasks.setdefault(row["job_id"], []).append(ITERATION.row(row))
+        tasks.setdefault(row["job_id"], []).append(task_of(tuple(row)))
     for job_id, number, generation, body in rows["chunks"]:
         collections.setdefault(job_id, {}).setdefault((number, generation), []).append(body.encode())
     for job_id, number, generation, index, call, output in rows["call_outputs"]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from simulation.history import Acknowledged
+from simulation.history import AcknowledgedSubmit
 from windlass.client import Client
 from windlass.core.errors import ApiError, RequestRefused, ServerUnreachable, StoreUnavailable, WindlassError
 from windlass.wire import BatchItem, SubmitRequest
@@ -77,7 +77,7 @@ class Load:
     """Offers jobs at a rate, whatever the servers do, and remembers every answer."""
 
     def __init__(self, url: str, rate: float, chance: Random) -> None:
-        self.acknowledged: dict[str, Acknowledged] = {}
+        self.acknowledged: dict[str, AcknowledgedSubmit] = {}
         self.counts: Counter[str] = Counter()
         self.problems: list[str] = []
         self._url = url
@@ -146,7 +146,7 @@ class Load:
         left: list[SubmitRequest] = []
         for job, told in zip(jobs, answers, strict=True):
             if told.job_id is not None:
-                self.acknowledged[told.job_id] = Acknowledged(told.job_id, job.workflow_id, job.idempotency_key)
+                self.acknowledged[told.job_id] = AcknowledgedSubmit(told.job_id, job.workflow_id, job.idempotency_key)
                 place = self._asking if job.workflow_id in (FAILING, SLOW) else self._recent
                 place.append((told.job_id, job.workflow_id))
             elif told.error is not None and told.error.status == UNAVAILABLE:

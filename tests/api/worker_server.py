@@ -14,16 +14,17 @@ import msgspec
 import uvicorn
 from msgspec import Raw
 
+from tests.defaults import OUTPUT_BYTES_MAX, duties, worker_options
 from windlass.api.app import create_app
 from windlass.api.state import ApiState
 from windlass.brokers.memory import MemoryBroker
 from windlass.clock import SystemClock
 from windlass.core.jobs import JobRecord
-from windlass.engine.engine import Duties, Engine
+from windlass.engine.engine import Engine
 from windlass.engine.plan_cache import Plans
-from windlass.factory import compiled
+from windlass.factory import compile_stored
 from windlass.handlers import builtin
-from windlass.ports.broker import Delivery
+from windlass.ports.broker import TaskClaim
 from windlass.ports.control import Submit
 from windlass.ports.handler import Handler
 from windlass.spec import definition_json, digest, read_definition
@@ -78,11 +79,11 @@ class HeardBroker(MemoryBroker):
         super().__init__(clock)
         self._asked: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
 
-    async def consume(
+    async def claim(
         self, worker_id: str, queues: Sequence[str], limit: int, wait_seconds: float
-    ) -> Sequence[Delivery]:
+    ) -> Sequence[TaskClaim]:
         self._asked[worker_id].set()
-        return await super().consume(worker_id, queues, limit, wait_seconds)
+        return await super().claim(worker_id, queues, limit, wait_seconds)
 
     async def asked(self, worker_id: str) -> None:
         """Return once a worker has asked."""
@@ -182,10 +183,18 @@ async def serving(
         store = await SqliteStore.open(str(folder / "server.db"), clock)
         stack.push_async_callback(store.close)
         broker = HeardBroker(clock)
-        plans = Plans(store, compiled)
+        plans = Plans(store, compile_stored)
         artifacts = MemoryArtifacts()
         engine = Engine(
-            store, broker, clock, plans, artifacts, Random(), owner="server", duties=Duties(sweep_seconds=0.05)
+            store,
+            broker,
+            clock,
+            plans,
+            artifacts,
+            Random(),
+            owner="server",
+            artifact_bytes_max=OUTPUT_BYTES_MAX,
+            duties=duties(sweep_seconds=0.05),
         )
         stack.push_async_callback(engine.stop)
         await engine.start()
@@ -195,8 +204,8 @@ async def serving(
             writing = asyncio.create_task(logs.run())
             stack.push_async_callback(_closed, logs, writing)
             worker = Worker(
-                broker, registry, clock, worker_id="inside", queues=queues, processes=1, log_sink=logs,
-                artifacts=artifacts,
+                broker, registry, clock, worker_id="inside", log_sink=logs, artifacts=artifacts,
+                **worker_options(queues=queues, processes=1),
             )  # fmt: skip
             working = asyncio.create_task(worker.run())
             stack.push_async_callback(_stopped, worker, working)

@@ -15,7 +15,7 @@ WAKE_SECONDS_MAX = 0.02
 
 async def all_taken(broker: ServerBroker, worker_id: str = "last") -> list[str]:
     found: list[str] = []
-    while taken := ids(await broker.consume(worker_id, QUEUES, 500, 0.0)):
+    while taken := ids(await broker.claim(worker_id, QUEUES, 500, 0.0)):
         found += taken
     return found
 
@@ -39,7 +39,7 @@ async def test_two_who_reclaim_at_once_find_each_task_once(site: Site) -> None:
 
     assert sum(counts) == len(names)
     assert sorted(await all_taken(brokers[1])) == names
-    lost = [*await brokers[0].gather(0, 500, 0.0), *await brokers[0].gather(0, 500, 0.0)]
+    lost = [*await brokers[0].receive(0, 500, 0.0), *await brokers[0].receive(0, 500, 0.0)]
     assert sorted(nodes(lost)) == names
     assert {message.losses for message in lost if isinstance(message, TaskLost)} == {1}
 
@@ -49,7 +49,7 @@ async def test_a_consume_that_is_cancelled_at_any_moment_loses_no_task(site: Sit
     chance = Random(5)
     found: list[str] = []
     for number in range(200):
-        taking = asyncio.ensure_future(broker.consume("w1", QUEUES, 3, 5.0))
+        taking = asyncio.ensure_future(broker.claim("w1", QUEUES, 3, 5.0))
         await asyncio.sleep(chance.choice([0.0, chance.uniform(0.0, 0.003)]))
         publishing = asyncio.ensure_future(publisher.publish([task(f"t{number}")]))
         await asyncio.sleep(chance.uniform(0.0, 0.004))
@@ -65,31 +65,31 @@ async def test_a_consume_that_is_cancelled_at_any_moment_loses_no_task(site: Sit
 async def test_a_former_owner_that_reads_on_steals_nothing(site: Site) -> None:
     former, owner, sender = [await site.open() for _ in range(3)]
     await sender.send(0, [Submitted("a"), Submitted("b")])
-    await former.gather(0, 10, 0.0)
+    await former.receive(0, 10, 0.0)
     await owner.rewind(0)
-    await owner.gather(0, 1, 0.0)
+    await owner.receive(0, 1, 0.0)
     await sender.send(0, [Submitted("c")])
-    await former.gather(0, 10, 0.0)
+    await former.receive(0, 10, 0.0)
     await owner.acknowledge(0, 1)
     await owner.rewind(0)
 
-    assert list(await owner.gather(0, 10, 0.0)) == [Submitted("b"), Submitted("c")]
+    assert list(await owner.receive(0, 10, 0.0)) == [Submitted("b"), Submitted("c")]
 
 
 async def test_an_owner_acknowledges_what_it_gathered_and_nothing_else(site: Site) -> None:
     owner, sender = await site.open(), await site.open()
     await sender.send(0, [Submitted("a")])
-    await owner.gather(0, 10, 0.0)
+    await owner.receive(0, 10, 0.0)
     await sender.send(0, [Submitted("b")])
     await owner.acknowledge(0, 5)
 
-    assert list(await owner.gather(0, 10, 0.0)) == [Submitted("b")]
-    assert list(await sender.gather(0, 10, 0.0)) == [Submitted("b")]
+    assert list(await owner.receive(0, 10, 0.0)) == [Submitted("b")]
+    assert list(await sender.receive(0, 10, 0.0)) == [Submitted("b")]
 
 
 async def work(broker: ServerBroker, worker_id: str, seen: list[str], wanted: int) -> None:
     while len(seen) < wanted:
-        taken = await broker.consume(worker_id, QUEUES, 200, 0.2)
+        taken = await broker.claim(worker_id, QUEUES, 200, 0.2)
         seen += ids(taken)
         await broker.finish(worker_id, [report(delivery.task, worker_id) for delivery in taken])
 
@@ -103,18 +103,18 @@ async def test_ten_thousand_tasks_go_through_two_workers_once_each(site: Site) -
         await engine.publish([task(name) for name in names[start : start + 500]])
     results: list[str] = []
     while len(results) < len(names):
-        messages = await engine.gather(0, 500, 5.0)
+        messages = await engine.receive(0, 500, 5.0)
         results += nodes(messages)
         await engine.acknowledge(0, len(messages))
     await asyncio.gather(*working)
 
     assert sorted(seen) == sorted(results) == sorted(names)
     assert list(await engine.missing(names)) == names
-    assert list(await engine.gather(0, 10, 0.0)) == []
+    assert list(await engine.receive(0, 10, 0.0)) == []
 
 
 async def wake_seconds(publisher: ServerBroker, worker: ServerBroker, number: int) -> float:
-    waiting = asyncio.ensure_future(worker.consume("w1", QUEUES, 1, 30.0))
+    waiting = asyncio.ensure_future(worker.claim("w1", QUEUES, 1, 30.0))
     await asyncio.sleep(0.02)
     begun = time.perf_counter()
     await publisher.publish([task(f"t{number}")])
@@ -137,7 +137,7 @@ async def test_a_task_published_while_a_worker_begins_to_listen_is_found_at_once
     await wake_seconds(publisher, worker, 0)
     for number in range(100):
         queue = f"q{number}"
-        waiting = asyncio.ensure_future(worker.consume("w1", (queue,), 1, 30.0))
+        waiting = asyncio.ensure_future(worker.claim("w1", (queue,), 1, 30.0))
         for _ in range(number % 10):
             await asyncio.sleep(0)
         await publisher.publish([task("a", queue=queue)])
@@ -148,7 +148,7 @@ async def test_a_task_published_while_a_worker_begins_to_listen_is_found_at_once
 
 async def test_an_idle_owner_is_woken_by_a_message_from_another_process(site: Site) -> None:
     owner, sender = await site.open(), await site.open()
-    waiting = asyncio.ensure_future(owner.gather(3, 10, 30.0))
+    waiting = asyncio.ensure_future(owner.receive(3, 10, 30.0))
     await asyncio.sleep(0.05)
     await sender.send(3, [Submitted("a")])
 
@@ -159,8 +159,8 @@ async def test_an_idle_owner_is_woken_by_a_message_from_another_process(site: Si
 async def test_a_holder_is_told_of_a_cancel_by_another_process(site: Site) -> None:
     worker, engine = await site.open(), await site.open()
     await engine.publish([task("a")])
-    await worker.consume("w1", QUEUES, 1, 0.0)
-    waiting = asyncio.ensure_future(worker.cancelled("w1", 30.0))
+    await worker.claim("w1", QUEUES, 1, 0.0)
+    waiting = asyncio.ensure_future(worker.receive_cancellations("w1", 30.0))
     await asyncio.sleep(0.05)
     await engine.cancel(["a"])
 
@@ -170,7 +170,7 @@ async def test_a_holder_is_told_of_a_cancel_by_another_process(site: Site) -> No
 
 async def hear_seconds(teller: ServerBroker, listener: Listener, job_id: str) -> float:
     begun = time.perf_counter()
-    teller.tell_done([job_id])
+    teller.notify_done([job_id])
     await listener.until_heard([job_id])
     return time.perf_counter() - begun
 
@@ -191,7 +191,7 @@ async def test_many_ends_reach_another_process_whole(site: Site) -> None:
     listener = await listening(other, teller)
     job_ids = [f"{number:024}" for number in range(2_000)]
 
-    teller.tell_done(job_ids)
+    teller.notify_done(job_ids)
 
     await listener.until_heard(job_ids)
     assert set(listener.heard) == {"first", *job_ids}

@@ -13,7 +13,7 @@ from tests.contracts.brokers import empty_postgres
 from tests.contracts.ends import listening
 from tests.contracts.test_broker import QUEUES, ids, report, task
 from tests.servers import Server, free_port, start_postgres
-from windlass.brokers.postgres import connection
+from windlass.brokers.postgres import connection, notifications
 from windlass.brokers.postgres.broker import PostgresBroker
 from windlass.core.errors import BrokerUnavailable
 from windlass.core.messages import Submitted
@@ -50,8 +50,8 @@ async def restart(server: Server) -> Server:
 async def test_a_crash_of_the_server_empties_the_queues_and_those_who_wait_go_on(server: Server) -> None:
     broker = await PostgresBroker.open(server.url)
     await broker.publish([task("a", queue="other")])
-    taking = asyncio.ensure_future(broker.consume("w1", QUEUES, 10, 60.0))
-    gathering = asyncio.ensure_future(broker.gather(0, 10, 60.0))
+    taking = asyncio.ensure_future(broker.claim("w1", QUEUES, 10, 60.0))
+    gathering = asyncio.ensure_future(broker.receive(0, 10, 60.0))
     running = await restart(server)
     try:
         assert list(await broker.missing(["a"])) == ["a"]
@@ -70,15 +70,15 @@ async def test_ends_told_while_the_server_is_away_disturb_nobody(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # How soon the one who listens notices that it was cut off.
-    monkeypatch.setattr(connection, "PULSE_SECONDS", 0.1)
+    monkeypatch.setattr(notifications, "PING_SECONDS", 0.1)
     broker = await PostgresBroker.open(server.url)
     listener = await listening(broker, broker)
     server.process.send_signal(signal.SIGQUIT)
     await asyncio.to_thread(server.process.wait)
-    broker.tell_done(["lost"])
+    broker.notify_done(["lost"])
     running = await restart(server)
     try:
-        await listener.until(lambda: broker.tell_done(["a"]), ["a"])
+        await listener.until(lambda: broker.notify_done(["a"]), ["a"])
     finally:
         await broker.close()
         running.stop()
@@ -96,7 +96,7 @@ async def test_those_who_start_together_make_the_tables_once(postgres_url: str) 
     brokers = await asyncio.gather(*(PostgresBroker.open(postgres_url) for _ in range(5)))
 
     await brokers[0].publish([task("a")])
-    assert ids(await brokers[4].consume("w1", QUEUES, 1, 0.0)) == ["a"]
+    assert ids(await brokers[4].claim("w1", QUEUES, 1, 0.0)) == ["a"]
     for broker in brokers:
         await broker.close()
 
@@ -104,11 +104,11 @@ async def test_those_who_start_together_make_the_tables_once(postgres_url: str) 
 async def test_tables_that_went_away_are_made_again(postgres_url: str) -> None:
     broker = await PostgresBroker.open(postgres_url)
     other = await asyncpg.connect(postgres_url)
-    await other.execute("drop table broker_tasks, broker_inbox, broker_workers, broker_stops")
+    await other.execute("drop table broker_tasks, broker_inbox, broker_workers, broker_cancellations")
     await other.close()
     await broker.publish([task("a")])
 
-    assert ids(await broker.consume("w1", QUEUES, 1, 0.0)) == ["a"]
+    assert ids(await broker.claim("w1", QUEUES, 1, 0.0)) == ["a"]
     await broker.close()
 
 
@@ -121,11 +121,11 @@ async def test_a_message_whose_commit_came_late_is_gathered_after_later_ones(
     late = encode_message(Submitted("late"))
     await other.execute("insert into broker_inbox values (0, nextval('broker_numbers'), $1)", late)
     await broker.send(0, [Submitted("early")])
-    first = await broker.gather(0, 10, 0.0)
+    first = await broker.receive(0, 10, 0.0)
     await slow.commit()
     await other.close()
 
-    second = await broker.gather(0, 10, 0.0)
+    second = await broker.receive(0, 10, 0.0)
 
     assert (list(first), list(second)) == ([Submitted("early")], [Submitted("late")])
 
@@ -134,8 +134,8 @@ async def test_a_worker_whose_publisher_died_before_it_notified_finds_the_task_a
     broker: PostgresBroker, broker_database: str
 ) -> None:
     await broker.publish([task("a")])
-    await broker.consume("w1", QUEUES, 1, 0.0)
-    waiting = asyncio.ensure_future(broker.consume("w2", QUEUES, 1, 30.0))
+    await broker.claim("w1", QUEUES, 1, 0.0)
+    waiting = asyncio.ensure_future(broker.claim("w2", QUEUES, 1, 30.0))
     other = await asyncpg.connect(broker_database)
     await other.execute("update broker_tasks set holder = null")
     await other.close()
@@ -148,12 +148,12 @@ async def test_idle_tables_are_empty(broker: PostgresBroker, broker_database: st
     names = [f"t{number}" for number in range(2_000)]
     await broker.publish([task(name, queue=f"q{number % 7}", priority=number % 3) for number, name in enumerate(names)])
     await broker.cancel(names[1_800:])
-    while taken := await broker.consume("w1", ("*",), 500, 0.0):
+    while taken := await broker.claim("w1", ("*",), 500, 0.0):
         await broker.finish("w1", [report(delivery.task) for delivery in taken])
-        await broker.acknowledge(0, len(await broker.gather(0, 500, 0.0)))
+        await broker.acknowledge(0, len(await broker.receive(0, 500, 0.0)))
 
     other = await asyncpg.connect(broker_database)
-    tables = ("broker_tasks", "broker_inbox", "broker_stops")
+    tables = ("broker_tasks", "broker_inbox", "broker_cancellations")
     counts = [await other.fetchval(f"select count(*) from {table}") for table in tables]
     await other.close()
     assert counts == [0, 0, 0]
@@ -161,7 +161,7 @@ async def test_idle_tables_are_empty(broker: PostgresBroker, broker_database: st
 
 async def test_the_connections_of_a_broker_are_bounded(broker: PostgresBroker, broker_database: str) -> None:
     await broker.publish([task(f"t{number}") for number in range(50)])
-    await asyncio.gather(*(broker.consume(f"w{number}", QUEUES, 2, 1.0) for number in range(25)))
+    await asyncio.gather(*(broker.claim(f"w{number}", QUEUES, 2, 1.0) for number in range(25)))
 
     other = await asyncpg.connect(broker_database)
     mine = await other.fetchval("select count(*) from pg_stat_activity where datname = current_database()")
@@ -177,8 +177,8 @@ async def test_what_nobody_can_read_is_passed_over(broker: PostgresBroker, broke
     await other.execute("insert into broker_inbox values (0, nextval('broker_numbers'), 'forged')")
     await broker.send(0, [Submitted("a")])
 
-    assert ids(await broker.consume("w1", QUEUES, 10, 0.0)) == ["good"]
-    assert list(await broker.gather(0, 10, 0.0)) == [Submitted("a")]
+    assert ids(await broker.claim("w1", QUEUES, 10, 0.0)) == ["good"]
+    assert list(await broker.receive(0, 10, 0.0)) == [Submitted("a")]
     await broker.acknowledge(0, 1)
     await broker.reclaim(-1.0)
     assert list(await broker.missing(["bad", "good"])) == ["bad"]

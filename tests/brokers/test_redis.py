@@ -75,31 +75,31 @@ async def test_after_the_server_was_emptied_everything_is_missing_and_can_be_pub
     broker: RedisBroker, redis_url: str
 ) -> None:
     await broker.publish([task("queued"), task("held", priority=1)])
-    await broker.consume("w1", QUEUES, 1, 0.0)
+    await broker.claim("w1", QUEUES, 1, 0.0)
     tell_redis(redis_url, b"FLUSHALL")
 
     assert list(await broker.missing(["queued", "held"])) == ["queued", "held"]
     assert list(await broker.extend("w1", ["held"])) == ["held"]
     await broker.publish([task("queued"), task("held", priority=1)])
-    assert ids(await broker.consume("w2", QUEUES, 10, 0.0)) == ["held", "queued"]
+    assert ids(await broker.claim("w2", QUEUES, 10, 0.0)) == ["held", "queued"]
 
 
 async def test_messages_after_the_server_was_emptied_are_gathered(broker: RedisBroker, redis_url: str) -> None:
     await broker.send(0, [Submitted("a")])
-    await broker.gather(0, 10, 0.0)
+    await broker.receive(0, 10, 0.0)
     tell_redis(redis_url, b"FLUSHALL")
     await broker.send(0, [Submitted("b")])
 
-    assert list(await broker.gather(0, 10, 0.0)) == [Submitted("b")]
+    assert list(await broker.receive(0, 10, 0.0)) == [Submitted("b")]
 
 
 async def test_a_result_of_a_task_that_the_server_forgot_is_delivered(broker: RedisBroker, redis_url: str) -> None:
     await broker.publish([task("a")])
-    await broker.consume("w1", QUEUES, 1, 0.0)
+    await broker.claim("w1", QUEUES, 1, 0.0)
     tell_redis(redis_url, b"FLUSHALL")
     await broker.finish("w1", [report(task("a"))])
 
-    assert nodes(await broker.gather(0, 10, 0.0)) == ["a"]
+    assert nodes(await broker.receive(0, 10, 0.0)) == ["a"]
 
 
 async def test_scripts_that_the_server_forgot_are_sent_again(broker: RedisBroker, redis_url: str) -> None:
@@ -108,12 +108,12 @@ async def test_scripts_that_the_server_forgot_are_sent_again(broker: RedisBroker
         client.script_flush()
     await broker.publish([task("b")])
 
-    assert ids(await broker.consume("w1", QUEUES, 10, 0.0)) == ["a", "b"]
+    assert ids(await broker.claim("w1", QUEUES, 10, 0.0)) == ["a", "b"]
 
 
 async def test_those_who_wait_go_on_after_the_server_was_restarted(restarted: RedisBroker, server: Restartable) -> None:
-    taking = asyncio.ensure_future(restarted.consume("w1", QUEUES, 10, 30.0))
-    gathering = asyncio.ensure_future(restarted.gather(0, 10, 30.0))
+    taking = asyncio.ensure_future(restarted.claim("w1", QUEUES, 10, 30.0))
+    gathering = asyncio.ensure_future(restarted.receive(0, 10, 30.0))
     await restarted.missing(["a"])
     server.kill()
     await server.start_again()
@@ -139,12 +139,12 @@ async def test_an_inbox_made_anew_below_what_was_read_is_read_from_its_beginning
 ) -> None:
     with redis.Redis.from_url(server.url) as client:
         client.xadd(f"{PREFIX}inbox:0", {"m": b'{"type":"submitted","job_id":"a"}'}, id="9999999999999-1")
-    await restarted.gather(0, 10, 0.0)
+    await restarted.receive(0, 10, 0.0)
     server.kill()
     await server.start_again()
     await restarted.send(0, [Submitted("b")])
 
-    assert list(await restarted.gather(0, 10, 0.0)) == [Submitted("b")]
+    assert list(await restarted.receive(0, 10, 0.0)) == [Submitted("b")]
 
 
 async def test_a_server_that_hangs_is_an_error_in_time_and_forgotten_when_it_goes_on(
@@ -152,7 +152,7 @@ async def test_a_server_that_hangs_is_an_error_in_time_and_forgotten_when_it_goe
 ) -> None:
     monkeypatch.setattr(connection, "CALL_SECONDS_MAX", BOUND_SECONDS)
     server.signal(signal.SIGSTOP)
-    with pytest.raises(BrokerUnavailable, match="did not do what it was asked: no answer within"):
+    with pytest.raises(BrokerUnavailable, match="did not execute a command: no answer within"):
         await restarted.missing(["a"])
     server.signal(signal.SIGCONT)
 
@@ -179,13 +179,15 @@ async def test_an_idle_server_keeps_next_to_nothing(broker: RedisBroker, redis_u
     names = [f"t{number}" for number in range(10_000)]
     await broker.publish([task(name, queue=f"q{number % 7}", priority=number % 3) for number, name in enumerate(names)])
     await broker.cancel(names[9_000:])
-    while taken := await broker.consume("w1", ("*",), 500, 0.0):
+    while taken := await broker.claim("w1", ("*",), 500, 0.0):
         await broker.finish("w1", [report(delivery.task) for delivery in taken])
-        await broker.acknowledge(0, len(await broker.gather(0, 500, 0.0)))
+        await broker.acknowledge(0, len(await broker.receive(0, 500, 0.0)))
 
     with redis.Redis.from_url(redis_url) as client:
         sizes = {key: client.memory_usage(key) or 0 for key in client.keys("*")}
-    assert sorted(sizes) == [f"{PREFIX}{name}".encode() for name in ("inbox:0", "numbers", "serves", "workers")]
+    assert sorted(sizes) == [
+        f"{PREFIX}{name}".encode() for name in ("inbox:0", "last_number", "worker_queues", "workers")
+    ]
     assert sum(sizes.values()) < 20_000
 
 
@@ -194,9 +196,9 @@ async def test_a_broker_has_two_connections_whatever_it_does(broker: RedisBroker
         others = len(client.client_list())
         await broker.publish([task(f"t{number}") for number in range(50)])
         waiting: list[asyncio.Future[Any]] = []
-        waiting += [asyncio.ensure_future(broker.gather(shard, 10, 30.0)) for shard in range(32)]
-        waiting += [asyncio.ensure_future(broker.cancelled(f"w{number}", 30.0)) for number in range(8)]
-        await asyncio.gather(*(broker.consume(f"w{number}", QUEUES, 5, 1.0) for number in range(10)))
+        waiting += [asyncio.ensure_future(broker.receive(shard, 10, 30.0)) for shard in range(32)]
+        waiting += [asyncio.ensure_future(broker.receive_cancellations(f"w{number}", 30.0)) for number in range(8)]
+        await asyncio.gather(*(broker.claim(f"w{number}", QUEUES, 5, 1.0) for number in range(10)))
         seen = len(client.client_list())
     for one in waiting:
         one.cancel()
@@ -212,8 +214,8 @@ async def test_what_nobody_can_read_is_passed_over(broker: RedisBroker, redis_ur
         client.xadd(f"{PREFIX}inbox:0", {"m": b"forged"})
     await broker.send(0, [Submitted("a")])
 
-    assert ids(await broker.consume("w1", QUEUES, 10, 0.0)) == ["good"]
-    assert list(await broker.gather(0, 10, 0.0)) == [Submitted("a")]
+    assert ids(await broker.claim("w1", QUEUES, 10, 0.0)) == ["good"]
+    assert list(await broker.receive(0, 10, 0.0)) == [Submitted("a")]
     await broker.acknowledge(0, 1)
     await broker.reclaim(-1.0)
     assert list(await broker.missing(["bad", "good"])) == ["bad"]
@@ -226,7 +228,7 @@ async def told_of(broker: RedisBroker, count: int) -> list[Submitted]:
     found: list[Any] = []
     async with asyncio.timeout(10.0):
         while len(found) < count:
-            batch = await broker.gather(0, 500, 5.0)
+            batch = await broker.receive(0, 500, 5.0)
             found += batch
             await broker.acknowledge(0, len(batch))
     return found
@@ -263,17 +265,17 @@ async def test_messages_that_come_with_their_notifications_are_not_asked_for(
 async def test_what_was_acknowledged_is_gone_once_the_broker_is_closed(broker: RedisBroker, redis_url: str) -> None:
     other = await RedisBroker.open(redis_url)
     await other.send(0, [Submitted("a")])
-    await other.gather(0, 10, 0.0)
+    await other.receive(0, 10, 0.0)
     await other.acknowledge(0, 1)
 
     await other.close()
 
-    assert list(await broker.gather(0, 10, 0.0)) == []
+    assert list(await broker.receive(0, 10, 0.0)) == []
 
 
 async def test_an_acknowledgement_survives_a_lost_connection(broker: RedisBroker, redis_url: str) -> None:
     await broker.send(0, [Submitted("a")])
-    await broker.gather(0, 10, 0.0)
+    await broker.receive(0, 10, 0.0)
     await broker.acknowledge(0, 1)
     with redis.Redis.from_url(redis_url) as client:
         client.client_kill_filter(_type="normal", skipme=True)
@@ -281,7 +283,7 @@ async def test_an_acknowledgement_survives_a_lost_connection(broker: RedisBroker
     await broker.send(0, [Submitted("b")])
     await broker.rewind(0)
 
-    assert list(await broker.gather(0, 10, 0.0)) == [Submitted("b")]
+    assert list(await broker.receive(0, 10, 0.0)) == [Submitted("b")]
 
 
 async def test_ends_told_while_the_server_is_away_are_lost_without_a_word(
@@ -290,11 +292,11 @@ async def test_ends_told_while_the_server_is_away_are_lost_without_a_word(
     listener = await listening(restarted, restarted)
     server.kill()
     for number in range(20):
-        restarted.tell_done([f"lost-{number}"])
+        restarted.notify_done([f"lost-{number}"])
         await asyncio.sleep(0.005)
     await server.start_again()
 
-    await listener.until(lambda: restarted.tell_done(["a"]), ["a"])
+    await listener.until(lambda: restarted.notify_done(["a"]), ["a"])
     gc.collect()
     # That nothing is heard is said once, by the one who listens.
     assert {record.name for record in caplog.records} <= {"windlass.brokers"}
@@ -303,9 +305,9 @@ async def test_ends_told_while_the_server_is_away_are_lost_without_a_word(
 
 async def test_a_closed_broker_tells_nobody_of_ends(redis_url: str, caplog: pytest.LogCaptureFixture) -> None:
     broker = await RedisBroker.open(redis_url)
-    broker.tell_done(["a"])
+    broker.notify_done(["a"])
     await broker.close()
-    broker.tell_done(["b"])
+    broker.notify_done(["b"])
     gc.collect()
 
     assert caplog.records == []
@@ -323,5 +325,5 @@ async def test_a_server_that_speaks_another_language_is_an_error(monkeypatch: py
     async with await asyncio.start_server(answer, "127.0.0.1", 0) as other:
         port = other.sockets[0].getsockname()[1]
 
-        with pytest.raises(BrokerUnavailable, match="did not do what it was asked"):
+        with pytest.raises(BrokerUnavailable, match="did not execute a command"):
             await RedisBroker.open(f"redis://127.0.0.1:{port}/0")

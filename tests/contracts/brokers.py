@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 import redis
 
-from simulation.shared_broker import Seat, SharedBroker
+from simulation.shared_broker import SharedBroker, SharedBrokerClient
 from tests.servers import Server, new_database, redis_program, start_redis, tell_redis
 from windlass.brokers.memory import MemoryBroker
 from windlass.brokers.postgres.broker import PostgresBroker
@@ -44,8 +44,8 @@ async def age_redis(url: str, seconds: float) -> None:
         for key in (PREFIX + "workers", *client.scan_iter(f"{PREFIX}tasks:*")):
             for member in client.zrange(key, 0, -1):
                 client.execute_command("ZINCRBY", key, -microseconds, member)
-        for task_id in client.hkeys(PREFIX + "beats"):
-            client.hincrby(PREFIX + "beats", task_id, -microseconds)
+        for task_id in client.hkeys(PREFIX + "heartbeats"):
+            client.hincrby(PREFIX + "heartbeats", task_id, -microseconds)
         for task_id, lease in cast("dict[bytes, bytes]", client.hgetall(PREFIX + "leases")).items():
             number, taken_at, rest = lease.split(b" ", 2)
             aged = b"%s %d %s" % (number, int(taken_at) - microseconds, rest)
@@ -59,7 +59,7 @@ async def memory_broker(request: pytest.FixtureRequest, clock: SetClock) -> Asyn
 
 @asynccontextmanager
 async def shared_broker(request: pytest.FixtureRequest, clock: SetClock) -> AsyncGenerator[Broker]:
-    yield cast("Broker", Seat(SharedBroker(clock)))
+    yield cast("Broker", SharedBrokerClient(SharedBroker(clock)))
 
 
 @asynccontextmanager
@@ -87,7 +87,7 @@ async def empty_postgres(url: str) -> None:
     connection = await asyncpg.connect(url)
     for attempt in range(EMPTIED_MAX):
         try:
-            await connection.execute("truncate broker_tasks, broker_inbox, broker_workers, broker_stops")
+            await connection.execute("truncate broker_tasks, broker_inbox, broker_workers, broker_cancellations")
             break
         except asyncpg.DeadlockDetectedError:
             # It locks one table after the other, and a broker at work may have the next one: either may be the victim.

@@ -15,7 +15,7 @@ class Listener:
     def __init__(self, broker: Broker) -> None:
         self.heard: list[str] = []
         self._news = asyncio.Event()
-        broker.hear_done(self._hear)
+        broker.subscribe_done(self._hear)
 
     def _hear(self, job_ids: Sequence[str]) -> None:
         self.heard += job_ids
@@ -39,5 +39,5 @@ class Listener:
 async def listening(broker: Broker, teller: Broker) -> Listener:
     """A listener that hears what another broker tells."""
     listener = Listener(broker)
-    await listener.until(lambda: teller.tell_done(["first"]), ["first"])
+    await listener.until(lambda: teller.notify_done(["first"]), ["first"])
     return listener

@@ -8,7 +8,7 @@ from msgspec import Raw
 from tests.contracts.conftest import SetClock
 from windlass.core.changes import SinkSpec, Task
 from windlass.core.messages import Continue, Message, Submitted, Succeeded, TaskFinished, TaskLost
-from windlass.ports.broker import ALL_QUEUES, Broker, Delivery, Report
+from windlass.ports.broker import ALL_QUEUES, Broker, TaskClaim, TaskReport
 
 QUEUES = ("default",)
 SILENT_SECONDS = 15.0
@@ -18,17 +18,17 @@ def task(task_id: str, *, queue: str = "default", priority: int = 0, shard: int 
     return Task(task_id, "j1", task_id, 1, "echo", b"{}", queue=queue, priority=priority, shard=shard)
 
 
-def report(done: Task, worker_id: str = "w1") -> Report:
+def report(done: Task, worker_id: str = "w1") -> TaskReport:
     message = TaskFinished(done.job_id, done.node_id, done.attempt, worker_id, 1, 2, Succeeded(Raw(b"1")))
-    return Report(done.task_id, done.shard, message)
+    return TaskReport(done.task_id, done.shard, message)
 
 
-def ids(deliveries: Sequence[Delivery]) -> list[str]:
+def ids(deliveries: Sequence[TaskClaim]) -> list[str]:
     return [delivery.task.task_id for delivery in deliveries]
 
 
 async def taken(broker: Broker, worker_id: str = "w1", limit: int = 100) -> list[str]:
-    return ids(await broker.consume(worker_id, QUEUES, limit, 0.0))
+    return ids(await broker.claim(worker_id, QUEUES, limit, 0.0))
 
 
 def nodes(messages: Sequence[Message]) -> list[str]:
@@ -43,7 +43,7 @@ async def test_a_published_task_is_delivered_whole(broker: Broker) -> None:
     wanted = Task("t", "j", "n", 3, "http", b'{"x":1}\xff', "default", 9.5, 7, 0, 4, 2, "key", sink, ("k1", "k2"))
     await broker.publish([wanted])
 
-    assert list(await broker.consume("w1", QUEUES, 1, 0.0)) == [Delivery(wanted, 1)]
+    assert list(await broker.claim("w1", QUEUES, 1, 0.0)) == [TaskClaim(wanted, 1)]
 
 
 async def test_a_queued_task_published_again_is_delivered_once(broker: Broker) -> None:
@@ -85,11 +85,11 @@ async def test_no_more_is_taken_than_asked_for(broker: Broker) -> None:
 async def test_a_worker_gets_tasks_of_its_queues_only(broker: Broker) -> None:
     await broker.publish([task("a"), task("b", queue="gpu"), task("c", queue="other")])
 
-    assert ids(await broker.consume("w1", ("gpu", "default"), 10, 0.0)) == ["b", "a"]
+    assert ids(await broker.claim("w1", ("gpu", "default"), 10, 0.0)) == ["b", "a"]
 
 
 async def test_a_waiting_worker_is_woken_by_the_first_task(broker: Broker) -> None:
-    waiting = asyncio.ensure_future(broker.consume("w1", QUEUES, 10, 30.0))
+    waiting = asyncio.ensure_future(broker.claim("w1", QUEUES, 10, 30.0))
     await asyncio.sleep(0)
     await broker.publish([task("a")])
 
@@ -97,11 +97,11 @@ async def test_a_waiting_worker_is_woken_by_the_first_task(broker: Broker) -> No
 
 
 async def test_a_wait_for_nothing_ends(broker: Broker) -> None:
-    assert list(await asyncio.wait_for(broker.consume("w1", QUEUES, 10, 0.01), 5.0)) == []
+    assert list(await asyncio.wait_for(broker.claim("w1", QUEUES, 10, 0.01), 5.0)) == []
 
 
 async def test_a_task_goes_to_one_of_many_waiting_workers(broker: Broker) -> None:
-    waiting = {asyncio.ensure_future(broker.consume(f"w{n}", QUEUES, 1, 30.0)) for n in range(5)}
+    waiting = {asyncio.ensure_future(broker.claim(f"w{n}", QUEUES, 1, 30.0)) for n in range(5)}
     await asyncio.sleep(0)
     await broker.publish([task("a"), task("b")])
 
@@ -116,7 +116,7 @@ async def test_a_task_goes_to_one_of_many_waiting_workers(broker: Broker) -> Non
 
 
 async def test_a_cancelled_wait_takes_no_task_with_it(broker: Broker) -> None:
-    waiting = asyncio.ensure_future(broker.consume("w1", QUEUES, 10, 30.0))
+    waiting = asyncio.ensure_future(broker.claim("w1", QUEUES, 10, 30.0))
     await asyncio.sleep(0)
     await broker.publish([task("a")])
     waiting.cancel()
@@ -133,8 +133,8 @@ async def test_a_result_reaches_the_inbox_of_its_shard(broker: Broker) -> None:
     await taken(broker)
     await broker.finish("w1", [report(task("a", shard=0)), report(task("b", shard=1))])
 
-    assert nodes(await broker.gather(0, 10, 0.0)) == ["a"]
-    assert nodes(await broker.gather(1, 10, 0.0)) == ["b"]
+    assert nodes(await broker.receive(0, 10, 0.0)) == ["a"]
+    assert nodes(await broker.receive(1, 10, 0.0)) == ["b"]
 
 
 async def test_a_finished_task_is_gone(broker: Broker) -> None:
@@ -153,24 +153,24 @@ async def test_a_second_report_brings_no_task_back(broker: Broker) -> None:
         await broker.finish("w1", [report(task("a"))])
 
     assert await taken(broker) == []
-    assert set(nodes(await broker.gather(0, 10, 0.0))) == {"a"}
+    assert set(nodes(await broker.receive(0, 10, 0.0))) == {"a"}
 
 
 async def test_tasks_given_back_are_first_in_line_in_their_order(broker: Broker) -> None:
     await broker.publish([task(name) for name in "abcd"])
     await taken(broker, limit=3)
-    await broker.give_back("w1", ["a", "b", "c"])
+    await broker.return_tasks("w1", ["a", "b", "c"])
 
-    second = await broker.consume("w2", QUEUES, 10, 0.0)
+    second = await broker.claim("w2", QUEUES, 10, 0.0)
 
     assert ids(second) == ["a", "b", "c", "d"]
-    assert {delivery.number for delivery in second} == {1}
+    assert {delivery.delivery_count for delivery in second} == {1}
 
 
 async def test_only_held_tasks_can_be_given_back(broker: Broker) -> None:
     await broker.publish([task("a")])
     await taken(broker)
-    await broker.give_back("w2", ["a", "nothing"])
+    await broker.return_tasks("w2", ["a", "nothing"])
 
     assert await taken(broker, "w3") == []
 
@@ -185,9 +185,9 @@ async def test_tasks_of_a_silent_worker_go_to_another(broker: Broker, clock: Set
 
     assert await broker.reclaim(SILENT_SECONDS) == 1
 
-    [again] = await broker.consume("w2", QUEUES, 10, 0.0)
-    assert (again.task, again.number) == (task("a"), 2)
-    assert list(await broker.gather(0, 10, 0.0)) == [TaskLost("j1", "a", 1, "w1", 1)]
+    [again] = await broker.claim("w2", QUEUES, 10, 0.0)
+    assert (again.task, again.delivery_count) == (task("a"), 2)
+    assert list(await broker.receive(0, 10, 0.0)) == [TaskLost("j1", "a", 1, "w1", 1)]
 
 
 async def test_all_tasks_of_a_silent_worker_are_reclaimed_however_many(broker: Broker, clock: SetClock) -> None:
@@ -208,7 +208,7 @@ async def test_losses_of_a_task_are_counted(broker: Broker, clock: SetClock) -> 
         await clock.sleep(SILENT_SECONDS + 1)
         await broker.reclaim(SILENT_SECONDS)
 
-    lost = await broker.gather(0, 10, 0.0)
+    lost = await broker.receive(0, 10, 0.0)
     assert [(message.worker_id, message.losses) for message in lost if isinstance(message, TaskLost)] == [
         ("w1", 1),
         ("w2", 2),
@@ -259,9 +259,9 @@ async def test_a_late_result_of_a_reclaimed_worker_counts_and_stops_the_other_de
     await taken(broker, "w2")
     await broker.finish("w1", [report(task("a"))])
 
-    assert list(await broker.cancelled("w2", 0.0)) == ["a"]
+    assert list(await broker.receive_cancellations("w2", 0.0)) == ["a"]
     assert list(await broker.missing(["a"])) == ["a"]
-    assert nodes(await broker.gather(0, 10, 0.0)) == ["a", "a"]
+    assert nodes(await broker.receive(0, 10, 0.0)) == ["a", "a"]
 
 
 async def test_a_late_result_takes_the_task_off_the_queue(broker: Broker, clock: SetClock) -> None:
@@ -279,8 +279,8 @@ async def test_a_late_result_takes_the_task_off_the_queue(broker: Broker, clock:
 
 async def test_a_worker_is_seen_with_its_queues_and_what_it_holds(broker: Broker) -> None:
     await broker.publish([task("a"), task("b", queue="gpu")])
-    await broker.consume("w2", ("default", "gpu"), 10, 0.0)
-    await broker.consume("w1", QUEUES, 10, 0.0)
+    await broker.claim("w2", ("default", "gpu"), 10, 0.0)
+    await broker.claim("w1", QUEUES, 10, 0.0)
 
     seen = await broker.workers()
 
@@ -315,11 +315,11 @@ async def test_a_heartbeat_makes_a_worker_seen_later(broker: Broker, clock: SetC
 async def test_a_worker_for_all_queues_takes_from_each(broker: Broker) -> None:
     await broker.publish([task("a", queue="one"), task("b", queue="two", priority=3), task("c", queue="one")])
 
-    assert sorted(ids(await broker.consume("w1", (ALL_QUEUES,), 10, 0.0))) == ["a", "b", "c"]
+    assert sorted(ids(await broker.claim("w1", (ALL_QUEUES,), 10, 0.0))) == ["a", "b", "c"]
 
 
 async def test_a_worker_for_all_queues_is_woken_by_a_task_of_a_new_one(broker: Broker) -> None:
-    waiting = asyncio.ensure_future(broker.consume("w1", (ALL_QUEUES,), 10, 30.0))
+    waiting = asyncio.ensure_future(broker.claim("w1", (ALL_QUEUES,), 10, 30.0))
     await asyncio.sleep(0)
     await broker.publish([task("a", queue="new")])
 
@@ -341,15 +341,15 @@ async def test_the_holder_of_a_cancelled_task_is_told(broker: Broker) -> None:
     await taken(broker)
     await broker.cancel(["a"])
 
-    assert list(await broker.cancelled("w1", 0.0)) == ["a"]
-    assert list(await broker.cancelled("w1", 0.0)) == []
+    assert list(await broker.receive_cancellations("w1", 0.0)) == ["a"]
+    assert list(await broker.receive_cancellations("w1", 0.0)) == []
     assert list(await broker.extend("w1", ["a", "b"])) == ["a"]
 
 
 async def test_a_waiting_holder_is_told_at_once(broker: Broker) -> None:
     await broker.publish([task("a")])
     await taken(broker)
-    waiting = asyncio.ensure_future(broker.cancelled("w1", 30.0))
+    waiting = asyncio.ensure_future(broker.receive_cancellations("w1", 30.0))
     await asyncio.sleep(0)
     await broker.cancel(["a"])
 
@@ -362,7 +362,7 @@ async def test_a_cancelled_task_can_still_be_reported(broker: Broker) -> None:
     await broker.cancel(["a"])
     await broker.finish("w1", [report(task("a"))])
 
-    assert nodes(await broker.gather(0, 10, 0.0)) == ["a"]
+    assert nodes(await broker.receive(0, 10, 0.0)) == ["a"]
 
 
 async def test_missing_tells_what_is_neither_queued_nor_held(broker: Broker) -> None:
@@ -379,18 +379,18 @@ async def test_messages_are_gathered_in_order_and_in_portions(broker: Broker) ->
     await broker.send(0, [Submitted("a"), Submitted("b")])
     await broker.send(0, [Continue("c")])
 
-    assert list(await broker.gather(0, 2, 0.0)) == [Submitted("a"), Submitted("b")]
-    assert list(await broker.gather(0, 2, 0.0)) == [Continue("c")]
+    assert list(await broker.receive(0, 2, 0.0)) == [Submitted("a"), Submitted("b")]
+    assert list(await broker.receive(0, 2, 0.0)) == [Continue("c")]
 
 
 async def test_inboxes_of_shards_are_apart(broker: Broker) -> None:
     await broker.send(1, [Submitted("a")])
 
-    assert list(await broker.gather(0, 2, 0.0)) == []
+    assert list(await broker.receive(0, 2, 0.0)) == []
 
 
 async def test_a_waiting_owner_is_woken_by_a_message(broker: Broker) -> None:
-    waiting = asyncio.ensure_future(broker.gather(0, 10, 30.0))
+    waiting = asyncio.ensure_future(broker.receive(0, 10, 30.0))
     await asyncio.sleep(0)
     await broker.send(0, [Submitted("a")])
 
@@ -398,7 +398,7 @@ async def test_a_waiting_owner_is_woken_by_a_message(broker: Broker) -> None:
 
 
 async def test_sending_nothing_wakes_a_waiting_owner(broker: Broker) -> None:
-    waiting = asyncio.ensure_future(broker.gather(0, 10, 30.0))
+    waiting = asyncio.ensure_future(broker.receive(0, 10, 30.0))
     await asyncio.sleep(0)
     await broker.send(0, [])
 
@@ -407,36 +407,36 @@ async def test_sending_nothing_wakes_a_waiting_owner(broker: Broker) -> None:
 
 async def test_what_was_not_acknowledged_is_gathered_again_after_a_rewind(broker: Broker) -> None:
     await broker.send(0, [Submitted(name) for name in "abc"])
-    await broker.gather(0, 2, 0.0)
+    await broker.receive(0, 2, 0.0)
     await broker.acknowledge(0, 1)
     await broker.rewind(0)
 
-    assert list(await broker.gather(0, 10, 0.0)) == [Submitted("b"), Submitted("c")]
+    assert list(await broker.receive(0, 10, 0.0)) == [Submitted("b"), Submitted("c")]
 
 
 async def test_a_rewind_keeps_the_order_of_what_came_meanwhile(broker: Broker) -> None:
     await broker.send(0, [Submitted("a")])
-    await broker.gather(0, 10, 0.0)
+    await broker.receive(0, 10, 0.0)
     await broker.send(0, [Submitted("b")])
     await broker.rewind(0)
 
-    assert list(await broker.gather(0, 10, 0.0)) == [Submitted("a"), Submitted("b")]
+    assert list(await broker.receive(0, 10, 0.0)) == [Submitted("a"), Submitted("b")]
 
 
 async def test_an_acknowledged_message_never_comes_again(broker: Broker) -> None:
     await broker.send(0, [Submitted("a"), Submitted("b")])
-    await broker.gather(0, 10, 0.0)
+    await broker.receive(0, 10, 0.0)
     await broker.acknowledge(0, 2)
     await broker.rewind(0)
 
-    assert list(await broker.gather(0, 10, 0.0)) == []
+    assert list(await broker.receive(0, 10, 0.0)) == []
 
 
 async def test_a_cancelled_gather_takes_no_message_with_it(broker: Broker) -> None:
-    waiting = asyncio.ensure_future(broker.gather(0, 10, 30.0))
+    waiting = asyncio.ensure_future(broker.receive(0, 10, 30.0))
     await asyncio.sleep(0)
     await broker.send(0, [Submitted("a")])
     waiting.cancel()
     await asyncio.wait([waiting])
 
-    assert list(await broker.gather(0, 10, 0.0)) == [Submitted("a")]
+    assert list(await broker.receive(0, 10, 0.0)) == [Submitted("a")]

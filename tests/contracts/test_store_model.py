@@ -59,9 +59,7 @@ class StoreAgainstModel(RuleBasedStateMachine):
         known = self.loop.run_until_complete(self.answer(self.model, "jobs.get", job_id))
         if not isinstance(known, JobRecord):  # ids are never used twice
             answers = [
-                self.loop.run_until_complete(
-                    s.jobs.insert([new_job(job_id, key=key, digest=digest, created_at=T0 + at)])
-                )
+                self.loop.run_until_complete(s.jobs.insert([new_job(job_id, key=key, digest=digest, created_at=T0 + at)]))
                 for s in (self.model, self.store)
             ]
             told = [[(a.job.spec.job_id, a.created, a.conflict) for a in answer] for answer in answers]
@@ -102,7 +100,7 @@ class StoreAgainstModel(RuleBasedStateMachine):
                 jobs=[job_row(job_id, status, completed_at=ended, error=value)],
                 nodes=[node_row(job_id, node_id, status, output=text)],
                 events={job_id: [event(known.seq + 1, data=value), event(known.seq + 2)]},
-                departed={job_id: tuple(InFlightEntry(ord(one), one, known.seq, T0) for one in sorted(out))}
+                in_flight={job_id: tuple(InFlightEntry(ord(one), one, known.seq, T0) for one in sorted(out))}
                 if out
                 else {},
             )
@@ -135,10 +133,9 @@ class StoreAgainstModel(RuleBasedStateMachine):
             self.both("jobs.events", job_id, 1, 3)
             rows = [self.loop.run_until_complete(s.jobs.nodes(job_id)) for s in (self.model, self.store)]
             assert sorted(rows[0], key=lambda row: row.node_id) == sorted(rows[1], key=lambda row: row.node_id)
-            told = [
-                self.loop.run_until_complete(self.answer(s, "jobs.restore", job_id)) for s in (self.model, self.store)
-            ]
-            assert getattr(told[0], "departed", told[0]) == getattr(told[1], "departed", told[1])
+            stores = (self.model, self.store)
+            told = [self.loop.run_until_complete(self.answer(s, "jobs.restore", job_id)) for s in stores]
+            assert getattr(told[0], "in_flight", told[0]) == getattr(told[1], "in_flight", told[1])
         self.both("jobs.requests", 0, 5)
         self.both("jobs.unfinished", 0)
         self.both("jobs.pending", 0, T0 + 2, 5)

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from tests.defaults import worker_options
 from tests.engine.harness import CLOCK, Process, events_of, opened, output_of, plan_from, until
 from tests.kubernetes.api_server import ApiServer
 from tests.kubernetes.conftest import Place
@@ -35,7 +36,7 @@ async def test_the_pod_of_a_killed_worker_is_adopted_by_another(any_place: Place
     async with opened(tmp_path) as store:
         process = Process(store, plan_from(workflow()), handlers=handlers)
         await process.engine.start()
-        doomed = Worker(process.broker, handlers, CLOCK, worker_id="doomed", random=Random(1))
+        doomed = Worker(process.broker, handlers, CLOCK, worker_id="doomed", random=Random(1), **worker_options())
         dying = asyncio.create_task(doomed.run())
         job = await process.submit()
         pod = await cluster.started()
@@ -48,9 +49,9 @@ async def test_the_pod_of_a_killed_worker_is_adopted_by_another(any_place: Place
             handlers,
             CLOCK,
             worker_id="other",
-            heartbeat_seconds=0.01,
             random=Random(2),
             log_sink=lambda line: lines.append(line.message),
+            **worker_options(heartbeat_seconds=0.01),
         )
         working = asyncio.create_task(other.run())
 

@@ -11,11 +11,11 @@ from msgspec.structs import replace
 
 from simulation.checker import check
 from simulation.checks.memory import check_memory
-from simulation.faults import Calm
-from simulation.history import Acknowledged, History, JobHistory
-from simulation.processes import Setting
+from simulation.faults import NoFaults
+from simulation.history import AcknowledgedSubmit, History, JobHistory
+from simulation.processes import SystemConfig
 from simulation.simulator import Simulation
-from simulation.workflow_drafts import FLAKY, OK, NodeDraft, Script, compiled
+from simulation.workflow_drafts import FLAKY, OK, HandlerScript, NodeDraft, compiled
 from windlass.core.events import Event
 from windlass.core.plan import RetryOnError
 from windlass.engine.recovery import rebuild
@@ -33,14 +33,14 @@ def history() -> History:
         [
             NodeDraft("top", []),
             NodeDraft(
-                "left", ["top"], script=Script((FLAKY, OK)), on_error=RetryOnError(attempts_max=2), reads=["top"]
+                "left", ["top"], script=HandlerScript((FLAKY, OK)), on_error=RetryOnError(attempts_max=2), reads=["top"]
             ),
             NodeDraft("right", ["top"], reads=["top"]),
             NodeDraft("extra", ["top"], when="{{ not top.output.flag }}"),
             NodeDraft("join", ["left", "right", "extra"], reads=["left", "right"]),
         ],
     )
-    simulation = Simulation(Setting(), Calm(), Random(1))
+    simulation = Simulation(SystemConfig(), NoFaults(), Random(1))
 
     async def play() -> None:
         await simulation.deploy(plan)
@@ -129,7 +129,7 @@ def test_an_honest_history_breaks_nothing(history: History) -> None:
     ("I12", appended("node_ready", "join", {})),
     ("I13", without("node_skipped", "extra")),
     ("I14", without("job_completed", None)),
-    ("I14", lambda job: replace(job, requests=[(Request("r", job.job.job_id, "cancel", 0), False)])),
+    ("I14", lambda job: replace(job, requests=[(Request("r", job.job.spec.job_id, "cancel", 0), False)])),
     ("I23", with_events(lambda events: [
         replace(e, data=Raw(b'{"attempt_number":1,"delay_seconds":99.0,"error":{"type":"E","message":""}}'))
         if e.type == "node_retrying" else e for e in events
@@ -163,9 +163,9 @@ def test_idempotency_keys_that_changed_between_attempts_are_found_out(history: H
 
 
 def test_an_acknowledged_job_that_is_gone_is_found_out(history: History) -> None:
-    told = [*history.acknowledged, Acknowledged("gone", "diamond")]
+    describe = [*history.acknowledged, AcknowledgedSubmit("gone", "diamond")]
 
-    assert [found.invariant for found in check(replace(history, acknowledged=told))] == ["I24"]
+    assert [found.invariant for found in check(replace(history, acknowledged=describe))] == ["I24"]
 
 
 def test_two_jobs_under_one_key_are_found_out(history: History) -> None:
@@ -175,9 +175,9 @@ def test_two_jobs_under_one_key_are_found_out(history: History) -> None:
 
 
 def test_a_job_given_back_for_another_body_is_found_out(history: History) -> None:
-    told = [replace(history.acknowledged[0], request_digest="another")]
+    describe = [replace(history.acknowledged[0], request_digest="another")]
 
-    assert [found.invariant for found in check(replace(history, acknowledged=told))] == ["I25"]
+    assert [found.invariant for found in check(replace(history, acknowledged=describe))] == ["I25"]
 
 
 def test_memory_that_differs_from_the_rows_is_found_out(history: History) -> None:

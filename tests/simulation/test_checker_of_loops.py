@@ -11,12 +11,12 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from simulation.checker import check
-from simulation.checks.memory import check_memory, check_room
-from simulation.faults import Calm
-from simulation.history import Execution, History, JobHistory, LoopRecords, Sunk
-from simulation.processes import Setting
+from simulation.checks.memory import check_memory, check_window
+from simulation.faults import NoFaults
+from simulation.history import Execution, History, JobHistory, LoopRecords, SinkRow
+from simulation.processes import SystemConfig
 from simulation.simulator import Simulation
-from simulation.workflow_drafts import ERROR, FATAL, FLAKY, OK, NodeDraft, Script, compiled, loop_over, paging
+from simulation.workflow_drafts import ERROR, FATAL, FLAKY, OK, HandlerScript, NodeDraft, compiled, loop_over, paging
 from windlass.core.events import Event
 from windlass.core.loop_state import LoopRows
 from windlass.core.plan import Collect, RetryOnError
@@ -34,16 +34,16 @@ def history() -> History:
     """A tolerant loop in order that pages by itself, then a loop in chunks, then a series of its own, with sinks."""
     quick = RetryOnError(attempts_max=2, initial_delay_seconds=0.5, jitter=0.0)
     each = NodeDraft(LOOP, [], on_error=quick, sinks=True, when="{{ index != 3 }}")
-    each.script = Script(work_seconds=0.1, pages=2, others=((OK,), (FLAKY, OK), (FATAL,)))
+    each.script = HandlerScript(work_seconds=0.1, pages=2, iteration_actions=((OK,), (FLAKY, OK), (FATAL,)))
     each.loop = loop_over("{{ input.items }}", mode="sequential", tolerant=True, timeout_seconds=60.0)
     each.calls = paging(Collect.APPEND, calls_max=3)
-    chunks = NodeDraft("chunks", [LOOP], reads=[LOOP], script=Script(work_seconds=0.1))
+    chunks = NodeDraft("chunks", [LOOP], reads=[LOOP], script=HandlerScript(work_seconds=0.1))
     chunks.loop = loop_over([1, 2, 3], window=2, chunk_size=2)
-    paged = NodeDraft(SERIES, ["chunks"], script=Script(pages=3), sinks=True)
+    paged = NodeDraft(SERIES, ["chunks"], script=HandlerScript(pages=3), sinks=True)
     paged.calls = paging(Collect.COLLECT, delay_seconds=0.2)
-    doomed = NodeDraft("doomed", [SERIES], script=Script((ERROR, OK)))
+    doomed = NodeDraft("doomed", [SERIES], script=HandlerScript((ERROR, OK)))
     plan = compiled("loops", [each, chunks, paged, doomed])
-    simulation = Simulation(Setting(), Calm(), Random(1))
+    simulation = Simulation(SystemConfig(), NoFaults(), Random(1))
     simulation.undisturbed = True
 
     async def play() -> None:
@@ -125,8 +125,8 @@ def without_page(records: LoopRecords) -> LoopRecords:
     return replace(records, pages={key: page for key, page in records.pages.items() if key[3] != 2})
 
 
-def with_sunk(change: Callable[[list[Sunk]], list[Sunk]]) -> Tamper:
-    return lambda job: replace(job, sunk=change(list(job.sunk or ())))
+def with_sunk(change: Callable[[list[SinkRow]], list[SinkRow]]) -> Tamper:
+    return lambda job: replace(job, sink_rows=change(list(job.sink_rows or ())))
 
 
 def test_an_honest_history_breaks_nothing(history: History) -> None:
@@ -150,9 +150,9 @@ def test_an_honest_history_breaks_nothing(history: History) -> None:
     ("I7", with_runs(LOOP, lambda run: replace(run, idempotency_key="one for all"))),
     ("I7", with_runs(LOOP, lambda run: replace(run, idempotency_key=f"{run.idempotency_key}{run.attempt}"))),
     ("I7", with_runs(LOOP, lambda run: replace(run, index=9))),
-    ("I7", with_sunk(lambda sunk: sunk[1:])),
-    ("I7", with_sunk(lambda sunk: [*sunk, sunk[0]])),
-    ("I7", with_sunk(lambda sunk: [replace(sunk[0], output=Raw(b"1")), *sunk[1:]])),
+    ("I7", with_sunk(lambda sink_rows: sink_rows[1:])),
+    ("I7", with_sunk(lambda sink_rows: [*sink_rows, sink_rows[0]])),
+    ("I7", with_sunk(lambda sink_rows: [replace(sink_rows[0], output=Raw(b"1")), *sink_rows[1:]])),
     ("I8", with_runs(SERIES, lambda run: replace(run, params=Raw(b'{"query":{"page":1}}')))),
     ("I10", with_data("iterator_started", None, total_iterations=3)),
     ("I10", with_data("iterator_started", None, concurrency=9)),
@@ -211,8 +211,8 @@ def test_a_loop_in_memory_that_differs_from_its_rows_is_found_out(history: Histo
 def test_a_loop_with_room_and_work_left_is_found_out(history: History) -> None:
     rows = rows_of(history)
     memory = rebuild(history.jobs[0].plan, rows)
-    assert check_room(memory) == []
+    assert check_window(memory) == []
 
     memory.loops[0].begun -= 1
 
-    assert [found.invariant for found in check_room(memory)] == ["I17"]
+    assert [found.invariant for found in check_window(memory)] == ["I17"]

@@ -87,7 +87,7 @@ def test_the_order_of_what_is_ready_follows_the_seed() -> None:
             await asyncio.gather(*(act(number) for number in range(10)))
             return seen
 
-        return virtual_time.run(main(), chance=None if seed is None else Random(seed))
+        return virtual_time.run(main(), random=None if seed is None else Random(seed))
 
     assert order(None) == list(range(10))
     assert order(1) == order(1) != order(2)

@@ -15,7 +15,7 @@ from benchmarks.chaos.audit import audit
 from benchmarks.chaos.faults import HANDLERS
 from benchmarks.chaos.handlers import FOLDER
 from benchmarks.chaos.work import DOCUMENTS, SLOW, TABLE, TABLE_SQL, TARGET
-from simulation.history import Acknowledged
+from simulation.history import AcknowledgedSubmit
 from tests.servers import Server, new_database
 from tests.system.fleet import FAST, fleet, rows
 from windlass.client import Client
@@ -33,7 +33,7 @@ class Past(Struct, frozen=True):
     database: str
     target: str
     ledgers: Path
-    acknowledged: list[Acknowledged]
+    acknowledged: list[AcknowledgedSubmit]
 
     @property
     def jobs(self) -> dict[str, str]:
@@ -53,7 +53,7 @@ def past(
     return Past(postgres_server.url, database, target, folder / FOLDER, acknowledged)
 
 
-async def lived(folder: Path, database_url: str, target_url: str, redis_url: str) -> list[Acknowledged]:
+async def lived(folder: Path, database_url: str, target_url: str, redis_url: str) -> list[AcknowledgedSubmit]:
     """One job of each kind, run to its end by real processes."""
     await rows(target_url, TABLE_SQL)
     environment = {
@@ -71,7 +71,7 @@ async def lived(folder: Path, database_url: str, target_url: str, redis_url: str
             jobs = {name: await client.submit(name, {}, idempotency_key=f"key-of-{name}") for name in KINDS}
             for job in jobs.values():
                 await client.wait(job.job_id)
-    return [Acknowledged(job.job_id, name, f"key-of-{name}") for name, job in jobs.items()]
+    return [AcknowledgedSubmit(job.job_id, name, f"key-of-{name}") for name, job in jobs.items()]
 
 
 @pytest.fixture(scope="module")

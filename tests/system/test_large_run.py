@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from windlass.cli.measurements import LARGE_DEPTH, LARGE_LANES, lanes
+from windlass.cli.bench.workflows import LARGE_DEPTH, LARGE_LANES, lanes
 
 PEAK_MB_MAX = 350
 

@@ -327,7 +327,7 @@ async def test_nothing_outlives_a_worker_that_is_killed(shelf: ModuleType, tmp_p
     script.write_text(
         textwrap.dedent(f"""
         import asyncio, sys
-        sys.path[:0] = [{str(tmp_path)!r}, {str(here)!r}]
+        sys.path[:0] = [{str(tmp_path)!r}, {str(here)!r}, {str(here.parent.parent)!r}]
         import isolated_shelf
         from worker_harness import Bench, registry, task
 

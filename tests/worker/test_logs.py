@@ -10,6 +10,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 from worker_harness import registry, task
 
+from tests.defaults import worker_options
 from windlass import Context, handler
 from windlass.brokers.memory import MemoryBroker
 from windlass.clock import SystemClock
@@ -287,13 +288,15 @@ async def test_lines_of_async_and_thread_handlers_reach_the_database(tmp_path: P
     writer = LogWriter(store.logs.append, SystemClock())
     running = asyncio.create_task(writer.run())
     broker = MemoryBroker(SystemClock())
-    worker = Worker(broker, registry(polite, blocking), SystemClock(), worker_id="worker-1", log_sink=writer)
+    worker = Worker(
+        broker, registry(polite, blocking), SystemClock(), worker_id="worker-1", log_sink=writer, **worker_options()
+    )
     working = asyncio.create_task(worker.run())
     await broker.publish([task("polite", task_id="job_a_1"), task("blocking", task_id="job_b_1")])
     finished = 0
     async with asyncio.timeout(PATIENCE_SECONDS):
         while finished < 2:
-            messages = await broker.gather(0, 10, PATIENCE_SECONDS)
+            messages = await broker.receive(0, 10, PATIENCE_SECONDS)
             finished += sum(isinstance(message, TaskFinished) for message in messages)
     await worker.stop(1.0)
     await working

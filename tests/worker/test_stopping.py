@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from worker_harness import Bench, registry, task
 
-from windlass.ports.broker import Report
+from windlass.ports.broker import TaskReport
 from windlass.ports.handler_declaration import handler
 
 STOPS_SECONDS_MAX = 3.0
@@ -20,7 +20,7 @@ async def test_a_stop_does_not_wait_for_reports_that_nobody_sends_any_more() -> 
     bench = Bench(registry(quick))
     reporting = asyncio.Event()
 
-    async def finish(worker_id: str, reports: Sequence[Report]) -> None:
+    async def finish(worker_id: str, reports: Sequence[TaskReport]) -> None:
         reporting.set()
         await asyncio.Event().wait()
 

@@ -368,7 +368,7 @@ async def test_results_travel_in_batches() -> None:
     assert bench.broker.finish_calls <= 20
 
 
-@pytest.mark.parametrize("call", ["consume", "finish", "extend", "send"])
+@pytest.mark.parametrize("call", ["claim", "finish", "extend", "send"])
 async def test_a_broker_that_fails_for_a_while_loses_nothing(call: str) -> None:
     async with working(wait, started_after_seconds=0.0) as bench:
         bench.broker.failures[call] = 2

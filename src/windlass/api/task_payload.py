@@ -13,7 +13,7 @@ from windlass.core.errors import ArtifactNotFound, StoreUnavailable
 from windlass.core.loop_state import Progress, decode_progress
 from windlass.core.messages import Failed, TaskError
 from windlass.core.plan import NodePlan, Plan
-from windlass.ports.broker import Delivery
+from windlass.ports.broker import TaskClaim
 from windlass.views.jobs import event_id
 from windlass.views.loops import iteration, loop_place
 from windlass.views.outputs import FETCHES_AT_ONCE_MAX
@@ -31,14 +31,14 @@ class Claimed(Struct, frozen=True):
     """What becomes of the tasks of one claim."""
 
     tasks: list[ClaimedTask]
-    deliveries: list[Delivery]
+    deliveries: list[TaskClaim]
     # Tasks whose params cannot be had, and why.
     failed: list[tuple[Task, Failed]]
     # Ids of those that wait for the next claim.
     left: list[str]
 
 
-async def prepared(state: ApiState, deliveries: Sequence[Delivery]) -> Claimed:
+async def prepared(state: ApiState, deliveries: Sequence[TaskClaim]) -> Claimed:
     """Tasks for a worker that has nothing but the answer."""
     claimed = Claimed([], [], [], [])
     family = _Family(state)

@@ -184,7 +184,7 @@ class Shard:
                 if self._gather_failure is not None:
                     raise self._gather_failure
                 carried, self._carried = self._carried, []
-                gathered = await self._broker.gather(self.number, BATCH_MAX, 0.0 if carried else GATHER_SECONDS)
+                gathered = await self._broker.receive(self.number, BATCH_MAX, 0.0 if carried else GATHER_SECONDS)
                 if not gathered and not carried:
                     continue
                 changes = await self.decide([*carried, *gathered])
@@ -232,8 +232,8 @@ class Shard:
                 await self._values.provide_for(job, message)
             try:
                 # Results of one job come in crowds: it counts them all before it goes on.
-                goes_on = type(message) is not TaskFinished or not _is_result_of(job.id, following)
-                advance(job, message, now, changes, goes_on=goes_on)
+                dispatches = type(message) is not TaskFinished or not _is_result_of(job.id, following)
+                advance(job, message, now, changes, dispatches=dispatches)
                 if job.wanted:
                     await self._proceed(job, changes, now)
             except StoreUnavailable:
@@ -473,7 +473,7 @@ class Shard:
     async def _drain(self) -> None:
         while True:
             carried, self._carried = self._carried, []
-            gathered = await self._broker.gather(self.number, BATCH_MAX, 0.0)
+            gathered = await self._broker.receive(self.number, BATCH_MAX, 0.0)
             if not gathered and not carried:
                 return
             changes = await self.decide([*carried, *gathered])

@@ -75,8 +75,8 @@ def event_pages(changes: Changes) -> list[EventPage]:
         for start in range(0, len(events), PAGE_EVENTS_MAX):
             page = events[start : start + PAGE_EVENTS_MAX]
             in_flight = None
-            if start + PAGE_EVENTS_MAX > last and job_id in changes.departed:
-                in_flight = encoded_text(changes.departed[job_id])
+            if start + PAGE_EVENTS_MAX > last and job_id in changes.in_flight:
+                in_flight = encoded_text(changes.in_flight[job_id])
             pages.append(
                 EventPage(
                     job_id=job_id,

@@ -17,7 +17,6 @@ from windlass.ports.handler import ENVIRONMENT_PASSED
 from windlass.worker.child_protocol import FRAME_ROOM_BYTES, HEADER, Ended, Ready, Run, Said, frame, outcome_of
 from windlass.worker.context import AttemptLog
 from windlass.worker.executor import RunningAttempt
-from windlass.worker.outcomes import OUTPUT_BYTES_MAX
 from windlass.worker.process_reaper import ProcessReaper
 
 # A new process after so many attempts: what handlers leak does not add up.
@@ -248,7 +247,7 @@ class Children:
         grace_seconds: float,
         worker_id: str,
         environment: Mapping[str, str],
-        output_bytes_max: int = OUTPUT_BYTES_MAX,
+        output_bytes_max: int,
     ) -> None:
         self._seats = asyncio.Semaphore(limit)
         self._grace_seconds = grace_seconds

@@ -15,7 +15,7 @@ from msgspec import Struct
 from windlass.core.changes import Task
 from windlass.core.instants import MICROSECONDS
 from windlass.core.messages import Failed, Succeeded, TaskError, TaskFinished, TaskStarted
-from windlass.ports.broker import Report
+from windlass.ports.broker import TaskReport
 from windlass.ports.clock import Clock
 from windlass.ports.handler import Handler, Mode, Registry
 from windlass.ports.sink import Sinks
@@ -23,7 +23,6 @@ from windlass.worker.context import AttemptContext, AttemptLog, LogSink, Resourc
 from windlass.worker.large_values import LargeValues
 from windlass.worker.outcomes import (
     CANCELLED,
-    OUTPUT_BYTES_MAX,
     cancelled,
     failed,
     handler_not_found,
@@ -80,14 +79,14 @@ class ExecutorContext(Struct, frozen=True):
     random: Random
     resources: Resources
     isolation: Isolation
-    on_finished: Callable[[Report], None]
+    on_finished: Callable[[TaskReport], None]
     on_started: Callable[[list[tuple[int, TaskStarted]]], None]
     on_handed_back: Callable[[str], None]
     large_values: LargeValues
     sinks: Sinks
-    output_bytes_max: int = OUTPUT_BYTES_MAX
+    output_bytes_max: int
+    threads_max: int
     log_sink: LogSink | None = None
-    threads_max: int = 64
     started_after_seconds: float = 0.25
     grace_seconds: float = 5.0
 
@@ -393,7 +392,7 @@ class Executor:
         if not self.running:
             self._idle.set()
 
-    def _report(self, task: Task, started_at: int, outcome: Outcome) -> Report:
+    def _report(self, task: Task, started_at: int, outcome: Outcome) -> TaskReport:
         around = self._around
         message = TaskFinished(
             task.job_id,
@@ -406,7 +405,7 @@ class Executor:
             task.index,
             around.random.getrandbits(32),
         )
-        return Report(task.task_id, task.shard, message)
+        return TaskReport(task.task_id, task.shard, message)
 
     def _watch_at(self, when: float) -> None:
         if when < self._watch_when:

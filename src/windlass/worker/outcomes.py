@@ -15,7 +15,6 @@ from windlass.core.messages import Failed, Succeeded, TaskError
 from windlass.ports.handler import Handler
 
 # Where the worker is told no other bound.
-OUTPUT_BYTES_MAX = 16 * 1024 * 1024
 META_BYTES_MAX = 64 * 1024
 MESSAGE_CHARS_MAX = 4096
 TRACEBACK_CHARS_MAX = 8192
@@ -42,9 +41,7 @@ class OutputInvalid(Exception):
     """What a handler returned is no JSON that can be stored."""
 
 
-def succeeded(
-    output: object, meta: Mapping[str, Any] | None = None, bytes_max: int = OUTPUT_BYTES_MAX
-) -> Succeeded | Failed:
+def succeeded(output: object, meta: Mapping[str, Any] | None, bytes_max: int) -> Succeeded | Failed:
     """The outcome of a handler that returned; Failed when its output or meta cannot be stored."""
     try:
         encoded = encode_json(output, "the handler returned", bytes_max, _WAY_OUT)

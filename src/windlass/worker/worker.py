@@ -10,7 +10,7 @@ from random import Random
 
 from windlass.core.messages import Message, Succeeded, TaskStarted
 from windlass.ports.artifacts import Artifacts
-from windlass.ports.broker import Broker, Delivery, Report
+from windlass.ports.broker import Broker, TaskClaim, TaskReport
 from windlass.ports.clock import Clock
 from windlass.ports.handler import Registry
 from windlass.ports.sink import Sinks
@@ -19,7 +19,6 @@ from windlass.worker.context import LogSink, Resources
 from windlass.worker.executor import KILL_SECONDS_MAX, Executor, ExecutorContext
 from windlass.worker.heartbeat import Heartbeat
 from windlass.worker.large_values import LargeValues
-from windlass.worker.outcomes import OUTPUT_BYTES_MAX
 
 CONSUME_WAIT_SECONDS = 5.0
 CANCELLED_WAIT_SECONDS = 5.0
@@ -48,11 +47,11 @@ class ReportCache:
     """
 
     def __init__(self) -> None:
-        self._newer: dict[str, Report] = {}
-        self._older: dict[str, Report] = {}
+        self._newer: dict[str, TaskReport] = {}
+        self._older: dict[str, TaskReport] = {}
         self._newer_bytes = 0
 
-    def add(self, report: Report) -> None:
+    def add(self, report: TaskReport) -> None:
         """Remember a report, and forget old ones beyond the bounds."""
         newer = self._newer
         newer[report.task_id] = report
@@ -62,7 +61,7 @@ class ReportCache:
         if len(newer) >= REMEMBERED_MAX or self._newer_bytes >= REMEMBERED_BYTES_MAX:
             self._older, self._newer, self._newer_bytes = newer, {}, 0
 
-    def get(self, task_id: str) -> Report | None:
+    def get(self, task_id: str) -> TaskReport | None:
         """The report of a task that ended here lately."""
         return self._newer.get(task_id) or self._older.get(task_id)
 
@@ -77,18 +76,18 @@ class Worker:
         clock: Clock,
         *,
         worker_id: str,
-        queues: Sequence[str] = ("default",),
-        concurrency: int = 64,
-        threads: int = 64,
-        processes: int = 4,
-        heartbeat_seconds: float = 5.0,
+        queues: Sequence[str],
+        concurrency: int,
+        threads: int,
+        processes: int,
+        heartbeat_seconds: float,
+        output_bytes_max: int,
         started_after_seconds: float = 0.25,
         grace_seconds: float = 5.0,
         log_sink: LogSink | None = None,
         random: Random | None = None,
         environment: Mapping[str, str] | None = None,
         artifacts: Artifacts | None = None,
-        output_bytes_max: int = OUTPUT_BYTES_MAX,
         sinks: Sinks | None = None,
         pulse: Heartbeat | None = None,
     ) -> None:
@@ -126,8 +125,8 @@ class Worker:
         self._executor: Executor | None = None
         self._duties: list[asyncio.Task[None]] = []
         self._remembered = ReportCache()
-        self._reports: list[Report] = []
-        self._reporting: list[Report] = []
+        self._reports: list[TaskReport] = []
+        self._reporting: list[TaskReport] = []
         self._announcements: list[tuple[int, TaskStarted]] = []
         self._returned: list[str] = []
         # Handed out to this worker and not begun yet.
@@ -223,7 +222,7 @@ class Worker:
             return
         taken, wait_seconds = 0, CONSUME_WAIT_SECONDS
         while free > 0 and taken < TAKE_MAX:
-            deliveries = await self._broker.consume(self._worker_id, self._queues, free, wait_seconds)
+            deliveries = await self._broker.claim(self._worker_id, self._queues, free, wait_seconds)
             self._in_hand = [delivery.task.task_id for delivery in deliveries]
             for delivery in deliveries:
                 self._start(delivery)
@@ -240,7 +239,7 @@ class Worker:
             free = self._concurrency - self.running
         await asyncio.sleep(0)
 
-    def _start(self, delivery: Delivery) -> None:
+    def _start(self, delivery: TaskClaim) -> None:
         task = delivery.task
         earlier = self._remembered.get(task.task_id)
         if earlier is not None:
@@ -260,7 +259,7 @@ class Worker:
         if self._announcements:
             await self._announce()
         if self._returned:
-            await self._broker.give_back(self._worker_id, self._returned)
+            await self._broker.return_tasks(self._worker_id, self._returned)
             self._returned = []
         if not self._reporting:
             self._reporting, self._reports = self._reports, []
@@ -294,7 +293,7 @@ class Worker:
                 self._executor.hand_back(task_id)
 
     async def _listen(self) -> None:
-        for task_id in await self._broker.cancelled(self._worker_id, CANCELLED_WAIT_SECONDS):
+        for task_id in await self._broker.receive_cancellations(self._worker_id, CANCELLED_WAIT_SECONDS):
             if self._executor is not None and not self._executor.cancel(task_id):
                 self._cancelled_early[task_id] = None
                 if len(self._cancelled_early) > CANCELLED_EARLY_MAX:
@@ -315,11 +314,11 @@ class Worker:
     def _held(self) -> list[str]:
         return list(self._executor.running) if self._executor is not None else []
 
-    def _finished(self, report: Report) -> None:
+    def _finished(self, report: TaskReport) -> None:
         self._remembered.add(report)
         self._queue_report(report)
 
-    def _queue_report(self, report: Report) -> None:
+    def _queue_report(self, report: TaskReport) -> None:
         self._reports.append(report)
         self._news.set()
         self._slot.set()

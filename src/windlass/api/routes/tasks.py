@@ -38,7 +38,7 @@ from windlass.core.changes import Task
 from windlass.core.errors import NodeNotFound, RequestRefused, WindlassError
 from windlass.core.jobs import JobRecord
 from windlass.core.messages import Failed, Message, Succeeded, TaskFinished, TaskStarted
-from windlass.ports.broker import Delivery, Report
+from windlass.ports.broker import TaskClaim, TaskReport
 from windlass.ports.store.jobs import StoredResult
 from windlass.views.loops import iteration, loop_place
 from windlass.wire import ClaimAnswer, HeartbeatAnswer, ResultAnswer
@@ -111,24 +111,24 @@ class Desk:
         try:
             claimed = await prepared(self._state, deliveries)
         except WindlassError:
-            await self._state.broker.give_back(wanted.worker_id, [one.task.task_id for one in deliveries])
+            await self._state.broker.return_tasks(wanted.worker_id, [one.task.task_id for one in deliveries])
             raise
         await self._give_up(wanted.worker_id, claimed.failed)
         if deliveries and await request.is_disconnected():
             claimed = Claimed([], [], [], [*claimed.left, *(one.task.task_id for one in claimed.deliveries)])
         if claimed.left:
-            await self._state.broker.give_back(wanted.worker_id, claimed.left)
+            await self._state.broker.return_tasks(wanted.worker_id, claimed.left)
         await self._announce(wanted.worker_id, claimed.deliveries)
         return answer(ClaimAnswer(claimed.tasks))
 
-    async def _take(self, wanted: ClaimBody, seconds: float, request: Request) -> Sequence[Delivery]:
+    async def _take(self, wanted: ClaimBody, seconds: float, request: Request) -> Sequence[TaskClaim]:
         time = asyncio.get_running_loop().time
         end = time() + seconds
         look = time() + LOOK_SECONDS
         while True:
             left = end - time()
             wait = max(0.0, min(left, LOOK_SECONDS))
-            deliveries = await self._state.broker.consume(wanted.worker_id, wanted.queues, wanted.max_tasks, wait)
+            deliveries = await self._state.broker.claim(wanted.worker_id, wanted.queues, wanted.max_tasks, wait)
             if deliveries or left <= 0 or self._state.closing.is_set():
                 return deliveries
             if time() >= look:
@@ -144,9 +144,9 @@ class Desk:
             message = TaskFinished(
                 task.job_id, task.node_id, task.attempt, worker_id, now, now, outcome, task.index, seed
             )
-            await self._state.broker.finish(worker_id, [Report(task.task_id, task.shard, message)])
+            await self._state.broker.finish(worker_id, [TaskReport(task.task_id, task.shard, message)])
 
-    async def _announce(self, worker_id: str, deliveries: Sequence[Delivery]) -> None:
+    async def _announce(self, worker_id: str, deliveries: Sequence[TaskClaim]) -> None:
         """What was claimed counts as begun: from here on its timeout runs, whatever becomes of the worker."""
         now = self._state.clock.now()
         by_shard: dict[int, list[Message]] = {}
@@ -161,7 +161,7 @@ class Desk:
         no_query(request)
         body = await body_of(request, self._beat_decoder)
         lost = await self._state.broker.extend(body.worker_id, body.task_ids)
-        cancelled = await self._state.broker.cancelled(body.worker_id, 0.0)
+        cancelled = await self._state.broker.receive_cancellations(body.worker_id, 0.0)
         return answer(HeartbeatAnswer(list(dict.fromkeys((*lost, *cancelled)))))
 
     async def take_result(self, request: Request) -> Response:
@@ -255,7 +255,7 @@ class Desk:
             # Whoever still holds the task works for nothing.
             await state.broker.cancel([task_id])
             return False
-        await state.broker.finish(worker_id, [Report(task_id, shard, message)])
+        await state.broker.finish(worker_id, [TaskReport(task_id, shard, message)])
         return True
 
     async def _put_away(self, job_id: str, outcome: Succeeded | Failed) -> Succeeded | Failed:

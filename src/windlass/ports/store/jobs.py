@@ -20,11 +20,11 @@ class JobSnapshot(Struct, frozen=True):
     nodes: Sequence[NodeRow] = ()
     loops: Sequence[LoopRows] = ()
     # Nodes that were dispatched for the first time and have no row yet.
-    departed: Sequence[InFlightEntry] = ()
+    in_flight: Sequence[InFlightEntry] = ()
 
     def all_nodes(self) -> list[NodeRow]:
         """Return the nodes that left PENDING, with or without a row."""
-        return [*self.nodes, *(entry.row(self.job.spec.job_id) for entry in self.departed)]
+        return [*self.nodes, *(entry.row(self.job.spec.job_id) for entry in self.in_flight)]
 
 
 class SubmitResult(Struct, frozen=True):

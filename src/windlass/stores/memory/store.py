@@ -16,8 +16,9 @@ from windlass.stores.memory.jobs import MemoryJobs, is_run_key
 from windlass.stores.memory.leases import MemoryLeases
 from windlass.stores.memory.logs import MemoryLogs
 from windlass.stores.memory.overview import MemoryOverview
+from windlass.stores.memory.records import LoopRecords
 from windlass.stores.memory.runs import MemoryRuns
-from windlass.stores.memory.tables import JobRows, Tables
+from windlass.stores.memory.tables import Tables
 from windlass.stores.memory.workflows import MemoryWorkflows
 
 
@@ -90,7 +91,7 @@ class MemoryStore:
         for job_id, events in changes.events.items():
             self._log(job_id).extend(events)
             if job_id in self._tables.jobs:
-                self._tables.jobs[job_id].in_flight = changes.departed.get(job_id, ())
+                self._tables.jobs[job_id].in_flight = changes.in_flight.get(job_id, ())
 
     def _apply_requests_and_results(self, changes: Changes) -> None:
         requests, results = self._tables.requests, self._tables.results
@@ -110,9 +111,13 @@ class MemoryStore:
         """Return the ids of all jobs."""
         return list(self._tables.jobs)
 
-    def job_rows(self, job_id: str) -> JobRows:
-        """Return all rows of a job; JobNotFound."""
-        return self._tables.job(job_id)
+    def records(self, job_id: str) -> LoopRecords:
+        """Return the rows of a job's loops and paginated nodes."""
+        rows = self._tables.job(job_id)
+        collections: dict[tuple[int, int], list[bytes]] = {}
+        for (number, generation, _), body in sorted(rows.chunks.items()):
+            collections.setdefault((number, generation), []).append(body)
+        return LoopRecords(list(rows.iterations.values()), collections, dict(rows.call_outputs))
 
     def rows(self, job_id: str) -> JobSnapshot:
         """Return a job with its nodes and loops; JobNotFound."""

@@ -108,7 +108,7 @@ def restored_of(text: str, nodes: Mapping[str, Sequence[NodeRow]]) -> JobSnapsho
     """A job that came as one JSON object, and its nodes out of those of many."""
     row = _decode_job(text)
     job = job_of_row([row[name] for name in (*JOB_NAMES, "seq")])
-    return JobSnapshot(job, nodes.get(job.spec.job_id, []), departed=in_flight_of(row["in_flight"]))
+    return JobSnapshot(job, nodes.get(job.spec.job_id, []), in_flight=in_flight_of(row["in_flight"]))
 
 
 def loop_of_rows(
