@@ -59,7 +59,7 @@ async def ended(engine: Embedded, job_ids: Sequence[str]) -> None:
 
 async def check_ends(engine: Embedded, job_ids: Sequence[str]) -> None:
     """Check that every job completed."""
-    statuses = Counter(one.status for one in await engine.store.job_positions(job_ids))
+    statuses = Counter(one.status for one in await engine.store.jobs.positions(job_ids))
     assert statuses == {"completed": len(job_ids)}, statuses
 
 

@@ -18,7 +18,8 @@ from windlass.core.events import Event
 from windlass.core.jobs import JobRecord
 from windlass.engine.plan_cache import Plans
 from windlass.factory import compile_stored
-from windlass.ports.store import Request, Store
+from windlass.ports.store import Store
+from windlass.ports.store.jobs import Request
 from windlass.stores.memory.records import LoopRecords
 from windlass.stores.postgres.pool import Session, connect
 from windlass.stores.rows import decode_page, event_of, job_of, node_of, task_of

@@ -11,7 +11,7 @@ from windlass.core.job import Job
 from windlass.core.loop_state import Loop
 from windlass.core.states import NodeStatus
 from windlass.engine.recovery import rebuild
-from windlass.ports.store import JobSnapshot
+from windlass.ports.store.jobs import JobSnapshot
 
 # What must be equal in memory and after a rebuild. `values` is a cache, `late` deliberately forgets which results were
 # recorded as ignored, and `filling` may name loops without work.

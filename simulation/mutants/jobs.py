@@ -239,7 +239,7 @@ JOB_MUTANTS = (
     in_engine(
         "lost notifications of requests are not found",
         "duties.sweeper",
-        "[_message(request) for request in await self._store.requests(shard.number, SWEEP_MAX)]",
+        "[_message(request) for request in requests]",
         "[]",
     ),
     in_engine(

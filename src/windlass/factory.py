@@ -26,7 +26,8 @@ from windlass.ports.clock import Clock
 from windlass.ports.handler import Handler
 from windlass.ports.handler_declaration import collect
 from windlass.ports.sink import Sink
-from windlass.ports.store import Store, StoredWorkflow
+from windlass.ports.store import Store
+from windlass.ports.store.workflows import StoredWorkflow
 from windlass.settings import Settings, process_environment
 from windlass.sinks.file import FileSink
 from windlass.sinks.http import HttpSink

@@ -126,7 +126,7 @@ class Server:
     async def deploy(self, document: str) -> str:
         definition, _ = read_definition(document)
         encoded = definition_json(definition)
-        await self.store.put_workflow(definition.workflow_id, encoded, digest(encoded), self.clock.now())
+        await self.store.workflows.put(definition.workflow_id, encoded, digest(encoded), self.clock.now())
         return definition.workflow_id
 
     async def submit(self, workflow_id: str, **input_data: object) -> str:
@@ -140,14 +140,14 @@ class Server:
     async def ended(self, job_id: str) -> JobRecord:
         async with asyncio.timeout(ENDS_SECONDS):
             await self.engine.wait(job_id)
-        return await self.store.job(job_id)
+        return await self.store.jobs.get(job_id)
 
     async def output(self, job_id: str, node_id: str) -> Any:
-        row = (await self.store.nodes(job_id, node_id))[0]
+        row = (await self.store.jobs.nodes(job_id, node_id))[0]
         return None if row.output is None else msgspec.json.decode(row.output)
 
     async def error(self, job_id: str, node_id: str) -> Any:
-        row = (await self.store.nodes(job_id, node_id))[0]
+        row = (await self.store.jobs.nodes(job_id, node_id))[0]
         return None if row.error is None else msgspec.json.decode(row.error)
 
     async def claimed(self, workflow_id: str = "far_work") -> dict[str, Any]:
@@ -165,7 +165,7 @@ class Server:
                     news.clear()
 
     async def events(self, job_id: str) -> list[str]:
-        return [event.type for event in await self.store.events(job_id)]
+        return [event.type for event in await self.store.jobs.events(job_id)]
 
 
 def result(task: dict[str, Any], output: object = None, **rest: object) -> dict[str, object]:
@@ -201,7 +201,7 @@ async def serving(
         await engine.start()
         registry = {**builtin_handlers(HandlerConfig(allow_private=True)), **(handlers or {})}
         if queues:
-            logs = LogWriter(store.append_logs, clock)
+            logs = LogWriter(store.logs.append, clock)
             writing = asyncio.create_task(logs.run())
             stack.push_async_callback(_closed, logs, writing)
             worker = Worker(

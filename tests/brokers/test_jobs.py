@@ -79,4 +79,4 @@ async def test_process_without_shards_is_notified_that_a_job_ended(site: Site, m
         async with asyncio.timeout(ENDS_SECONDS):
             await waiting
 
-        assert (await both.store.job(job_id)).state.status == "completed"
+        assert (await both.store.jobs.get(job_id)).state.status == "completed"

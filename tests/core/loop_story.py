@@ -55,8 +55,8 @@ class LoopStory:
         self.store = MemoryStore(SystemClock())
         self.artifacts = MemoryArtifacts()
         self.values = OutputStore(self.store, self.artifacts, BYTES_MAX)
-        now(self.store.submit([JobSpec("job", plan.workflow_id, 1, Raw(input), T0)]))
-        self._epoch = now(self.store.take_lease(0, "story")).epoch
+        now(self.store.jobs.insert([JobSpec("job", plan.workflow_id, 1, Raw(input), T0)]))
+        self._epoch = now(self.store.leases.take(0, "story")).epoch
         self.job: Job = rebuild(plan, self.store.rows("job"))
         self.tasks: list[Task] = []
         self.cancels: list[str] = []

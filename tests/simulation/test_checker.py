@@ -20,7 +20,7 @@ from windlass.core.events import Event
 from windlass.core.plan import RetryOnError
 from windlass.engine.recovery import rebuild
 from windlass.ports.control import Submit
-from windlass.ports.store import JobSnapshot, Request
+from windlass.ports.store.jobs import JobSnapshot, Request
 
 Tamper = Callable[[JobHistory], JobHistory]
 

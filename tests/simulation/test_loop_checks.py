@@ -23,7 +23,7 @@ from windlass.core.plan import Collect, RetryOnError
 from windlass.core.templates.template import compile_template
 from windlass.engine.recovery import rebuild
 from windlass.ports.control import Submit
-from windlass.ports.store import JobSnapshot
+from windlass.ports.store.jobs import JobSnapshot
 
 Tamper = Callable[[JobHistory], JobHistory]
 LOOP, SERIES = "each", "paged"

@@ -212,7 +212,7 @@ def test_runs_end_by_their_rules_under_random_faults(seed: int) -> None:
             await disturb()
             await asyncio.sleep(random.random() * 4.0)
         for name in names:
-            await simulation.store.delete_workflow(name, simulation.clock.now(), force=True)
+            await simulation.store.workflows.delete(name, simulation.clock.now(), force=True)
         await simulation.settled()
 
     outcome = simulation.run(main)

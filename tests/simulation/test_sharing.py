@@ -20,7 +20,7 @@ from windlass.core.changes import Task
 from windlass.core.messages import Submitted
 from windlass.ports.broker import TaskClaim
 from windlass.ports.control import Submit
-from windlass.ports.store import Lease
+from windlass.ports.store.leases import Lease
 from windlass.testing.virtual_time import VirtualClock
 
 SEEDS = range(SHARING_EVERY - 1, 60, SHARING_EVERY)
@@ -88,7 +88,7 @@ def test_seeds_contain_engines_that_share_and_take_over() -> None:
 
 def witness() -> CallObserver:
     found = CallObserver(is_shared=True, has_one_broker=True)
-    found.call_finished("one", "claim_lease", (0, "one", 3.0), Lease(1, abandoned=False))
+    found.call_finished("one", "leases.claim", (0, "one", 3.0), Lease(1, abandoned=False))
     return found
 
 
@@ -112,7 +112,7 @@ def test_owner_may_commit_and_publish() -> None:
 
 def test_commit_with_an_old_epoch_is_a_violation() -> None:
     found = witness()
-    found.call_finished("two", "claim_lease", (0, "two", 3.0), Lease(2, abandoned=True))
+    found.call_finished("two", "leases.claim", (0, "two", 3.0), Lease(2, abandoned=True))
 
     found.call_finished("one", "commit", (0, 1, None), None)
 
@@ -129,7 +129,7 @@ def test_commit_with_the_epoch_of_another_is_a_violation() -> None:
 
 def test_commit_after_the_lease_was_released_is_a_violation() -> None:
     found = witness()
-    found.call_finished("one", "release_lease", (0, 1), None)
+    found.call_finished("one", "leases.release", (0, 1), None)
 
     found.call_finished("one", "commit", (0, 1, None), None)
 
@@ -139,7 +139,7 @@ def test_commit_after_the_lease_was_released_is_a_violation() -> None:
 def test_epoch_with_two_owners_is_a_violation() -> None:
     found = witness()
 
-    found.call_finished("two", "claim_lease", (0, "two", 3.0), Lease(1, abandoned=True))
+    found.call_finished("two", "leases.claim", (0, "two", 3.0), Lease(1, abandoned=True))
 
     assert describe(found) == ["I5"]
 
@@ -147,7 +147,7 @@ def test_epoch_with_two_owners_is_a_violation() -> None:
 def test_refused_claim_changes_nothing() -> None:
     found = witness()
 
-    found.call_finished("two", "claim_lease", (0, "two", 3.0), None)
+    found.call_finished("two", "leases.claim", (0, "two", 3.0), None)
     found.call_finished("one", "commit", (0, 1, None), None)
 
     assert describe(found) == []
@@ -155,7 +155,7 @@ def test_refused_claim_changes_nothing() -> None:
 
 def test_publish_by_a_former_owner_is_a_violation() -> None:
     found = witness()
-    found.call_finished("two", "claim_lease", (0, "two", 3.0), Lease(2, abandoned=True))
+    found.call_finished("two", "leases.claim", (0, "two", 3.0), Lease(2, abandoned=True))
 
     found.call_started("one", "publish", ([task()],))
 

@@ -18,6 +18,7 @@ from windlass.core.errors import StoreUnavailable
 from windlass.core.jobs import JobSpec
 from windlass.core.messages import TaskFinished
 from windlass.ports.handler import LogLine
+from windlass.ports.store.logs import LogFilter
 from windlass.stores.sqlite.store import SqliteStore
 from windlass.testing import virtual_time
 from windlass.worker.log_writer import BATCH_LINES_MAX, FLUSH_SECONDS, KEPT_LINES_MAX, TRIES_MAX, LogWriter
@@ -282,9 +283,9 @@ def blocking(ctx: Context) -> None:
 
 async def test_lines_of_async_and_thread_handlers_reach_the_database(tmp_path: Path) -> None:
     store = await SqliteStore.open(str(tmp_path / "logs.db"), SystemClock())
-    await store.put_workflow("test", Raw(b"{}"), "digest", 0)
-    await store.submit([JobSpec("job", "test", 1, Raw(b"{}"), 0)])
-    writer = LogWriter(store.append_logs, SystemClock())
+    await store.workflows.put("test", Raw(b"{}"), "digest", 0)
+    await store.jobs.insert([JobSpec("job", "test", 1, Raw(b"{}"), 0)])
+    writer = LogWriter(store.logs.append, SystemClock())
     running = asyncio.create_task(writer.run())
     broker = MemoryBroker(SystemClock())
     worker = Worker(
@@ -302,7 +303,7 @@ async def test_lines_of_async_and_thread_handlers_reach_the_database(tmp_path: P
     await writer.aclose()
     await running
 
-    stored = [one.line for one in await store.logs("job")]
+    stored = [one.line for one in await store.logs.list(LogFilter("job"))]
     await store.close()
     assert [(one.message, one.level) for one in stored if one.node_id == "a"] == [
         ("from the loop", "info"),

@@ -19,7 +19,8 @@ from windlass.core.states import JobStatus, NodeStatus
 from windlass.engine.output_store import OutputStore
 from windlass.engine.plan_cache import Plans
 from windlass.ports.broker import Broker
-from windlass.ports.store import JobSnapshot, Store
+from windlass.ports.store import Store
+from windlass.ports.store.jobs import JobSnapshot
 
 # Task ids that one question to the broker names at most.
 ASK_MAX = 1_000
@@ -62,7 +63,7 @@ class Recovery:
         jobs: dict[str, Job] = {}
         wanted = [
             job_id
-            for job_id in await self._store.unfinished(shard)
+            for job_id in await self._store.jobs.unfinished(shard)
             if job_id not in self._quarantined and (admitted is None or job_id in admitted)
         ]
         for start in range(0, len(wanted), RESTORE_MAX):
@@ -70,7 +71,7 @@ class Recovery:
             found = await self.restored(part)
             for job_id in part:
                 try:
-                    restored = found.get(job_id) or await self._store.restore(job_id)
+                    restored = found.get(job_id) or await self._store.jobs.restore(job_id)
                     plan = await self._plans.get(restored.job.spec.workflow_id, restored.job.spec.version)
                     jobs[job_id] = rebuild(plan, restored)
                 except StoreUnavailable:
@@ -87,7 +88,7 @@ class Recovery:
         found: dict[str, JobSnapshot] = {}
         try:
             for start in range(0, len(job_ids), RESTORE_MAX):
-                for restored in await self._store.restore_all(job_ids[start : start + RESTORE_MAX]):
+                for restored in await self._store.jobs.restore_all(job_ids[start : start + RESTORE_MAX]):
                     found[restored.job.spec.job_id] = restored
         except StoreUnavailable:
             raise
@@ -123,7 +124,7 @@ class Recovery:
 
     async def results(self, shard: int, jobs: Mapping[str, Job]) -> list[Message]:
         """Results that were stored and not applied: known before their tasks could go out again."""
-        stored = await self._store.results(shard, RESULTS_MAX)
+        stored = await self._store.jobs.results(shard, RESULTS_MAX)
         return [result.message for result in stored if result.message.job_id in jobs]
 
     async def lost(self, jobs: Iterable[Job], broker: Broker) -> Lost:
