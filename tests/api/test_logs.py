@@ -191,7 +191,7 @@ async def test_an_attempt_that_writes_without_end_is_cut_off_with_a_word(server:
 
     assert len(messages) == LOG_LINES_MAX
     assert messages[:-1] == [str(number) for number in range(LOG_LINES_MAX - 1)]
-    assert "the log ends here" in messages[-1]
+    assert "log truncated" in messages[-1]
 
 
 async def test_pages_follow_each_other_without_gap_or_overlap(server: Server) -> None:

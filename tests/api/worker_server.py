@@ -23,7 +23,8 @@ from windlass.core.jobs import JobRecord
 from windlass.engine.engine import Engine
 from windlass.engine.plan_cache import Plans
 from windlass.factory import compile_stored
-from windlass.handlers import builtin
+from windlass.handlers import builtin_handlers
+from windlass.handlers.config import HandlerConfig
 from windlass.ports.broker import TaskClaim
 from windlass.ports.control import Submit
 from windlass.ports.handler import Handler
@@ -198,7 +199,7 @@ async def serving(
         )
         stack.push_async_callback(engine.stop)
         await engine.start()
-        registry = {**builtin(allow_private=True), **(handlers or {})}
+        registry = {**builtin_handlers(HandlerConfig(allow_private=True)), **(handlers or {})}
         if queues:
             logs = LogWriter(store.append_logs, clock)
             writing = asyncio.create_task(logs.run())

@@ -236,8 +236,8 @@ async def test_ten_thousand_waits_survive_a_restart_and_occupy_no_worker(tmp_pat
         rows = await store.iterations(IterationFilter(job.spec.job_id, 0, 0, status="waiting", limit=20_000))
         second = Process(store, plan, name="two", handlers=handlers)
         await second.start()
-        flights = second.engine.shard.jobs[job.spec.job_id].loops[0].flights
-        waits = {index: flight.due_at for index, flight in flights.items()}
+        attempts = second.engine.shard.jobs[job.spec.job_id].loops[0].attempts
+        waits = {index: attempt.due_at for index, attempt in attempts.items()}
         timers = second.engine.shard.recovery.timers(second.engine.shard.jobs.values())
         running = second.worker.running
         await second.engine.cancel(job.spec.job_id)

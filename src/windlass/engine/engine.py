@@ -282,9 +282,10 @@ class Engine:
         """Store a job and let it begin; once this returns, the job is never lost. IdempotencyConflict."""
         answer = await self._intake.submit(await self._new_job(wanted))
         if answer.conflict:
+            job_id = answer.job.spec.job_id
             raise IdempotencyConflict(
-                f"the idempotency key {wanted.idempotency_key!r} was used for job {answer.job.spec.job_id} with another "
-                "input or version; send the same request again, or use a new key"
+                f"idempotency key {wanted.idempotency_key!r} was used for job {job_id} with another request; "
+                "send the same request again, or use a new key"
             )
         return answer.job
 

@@ -230,8 +230,8 @@ class Shard:
                 await self._values.provide_for(job, message)
             try:
                 # Results of one job come in crowds: it counts them all before it goes on.
-                goes_on = type(message) is not TaskFinished or not _is_result_of(job.id, following)
-                advance(job, message, now, changes, goes_on=goes_on)
+                dispatches = type(message) is not TaskFinished or not _is_result_of(job.id, following)
+                advance(job, message, now, changes, dispatches=dispatches)
                 if job.wanted:
                     await self._proceed(job, changes, now)
             except StoreUnavailable:

@@ -75,9 +75,9 @@ class Sweeper:
             # What a job has in memory only may never be stored: neither its tasks nor its waits may leave here.
             if job.id in ahead:
                 continue
-            for flight in job.out():
-                if (flight.dispatched_at or 0) < before:
-                    places[job.task_id(flight)] = (job.id, flight.node, flight.index, flight.attempt)
+            for attempt in job.out():
+                if (attempt.dispatched_at or 0) < before:
+                    places[job.task_id(attempt)] = (job.id, attempt.node, attempt.index, attempt.number)
             overdue += [told(timer) for timer in self._shard.recovery.timers([job]) if timer.due_at < before]
         ahead = self._shard.ahead()
         waits = self._shard.runs.timers()

@@ -307,7 +307,7 @@ class PostgresStore:
         async with session.transaction(isolation="repeatable_read", readonly=True):
             found = await self._job_and_nodes(session, job_id)
             loops = [await self._loop(session, job_id, *at) for at in loops_to_restore(found.nodes)]
-            return JobSnapshot(found.job, found.nodes, loops, found.departed)
+            return JobSnapshot(found.job, found.nodes, loops, found.in_flight)
 
     async def _job_and_nodes(self, session: Session, job_id: str) -> JobSnapshot:
         found = await self._jobs_and_nodes(session, [job_id])
