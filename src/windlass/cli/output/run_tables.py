@@ -62,18 +62,16 @@ def print_next(times: NextSlotsView) -> None:
 
 
 def print_runs(runs: Sequence[RunView]) -> None:
-    """Print one line per run."""
+    """Print one line per run; `runs show` has the job and the attempt."""
     if not runs:
         click.echo("no runs found")
         return
-    table = new_table("run", "state", "slot", "attempt", "job", "reason", wrapped={"run", "reason"})
+    table = new_table("run", "state", "slot", "reason", wrapped={"run", "reason"})
     for run in runs:
         table.add_row(
             run.run_id,
             _run_state(run),
             local_time(run.scheduled_at),
-            str(run.attempt + 1),
-            run.job_id or "",
             Text(one_line(run.reason or "", ERROR_CHARS_MAX)),
         )
     console().print(table)
