@@ -31,8 +31,12 @@ from benchmarks.celery_peer import peer
 from benchmarks.results import Goal, aligned
 from tests.servers import new_database
 from tests.system.fleet import Fleet, durable_postgres, durable_redis
-from windlass.cli.measurements import NO_INPUT, Document, Figure, chain, deployed, fan, table
-from windlass.process import Embedded, Roles, open_server
+from windlass.cli.bench.engine import NO_INPUT, deploy
+from windlass.cli.bench.measurement import Measurement, format_table
+from windlass.cli.bench.workflows import Document, chain, fan
+from windlass.embedded import Embedded
+from windlass.process import Roles
+from windlass.server import open_server
 from windlass.settings import EngineSettings, Settings
 
 REPEATS = 5
@@ -98,7 +102,7 @@ def cpu_seconds(pid: int) -> float:
 
 async def figures(
     engine: Embedded, broker: str, groups: Sequence[str], repeats: int, pids: Mapping[str, int]
-) -> list[Figure]:
+) -> list[Measurement]:
     """Measure one deployment."""
     documents = {"chain": chain(100), "fan": fan(1_000), "jobs": chain(3), "bigfan": fan(10_000)}
     names = {
@@ -107,10 +111,10 @@ async def figures(
         "jobs": f"jobs: {JOBS} jobs of 3 nodes",
         "bigfan": "big fan: 1 -> 10,000 -> 1",
     }
-    found: list[Figure] = []
+    found: list[Measurement] = []
     for group in groups:
         document = documents[group]
-        await deployed(engine, document)
+        await deploy(engine, document)
         nodes = len(document["nodes"]) * (JOBS if group == "jobs" else 1)
         run: Callable[[Embedded, Document], Awaitable[float]] = many_jobs if group == "jobs" else one_job
         await run(engine, document)
@@ -127,7 +131,7 @@ async def figures(
             unit, values = "nodes/s", [nodes / duration for duration in seconds]
             best = max(values)
         found.append(
-            Figure(
+            Measurement(
                 workload=names[group],
                 unit=unit,
                 median=statistics.median(values),
@@ -141,7 +145,7 @@ async def figures(
 
 async def measure(
     folder: Path, broker: str, groups: Sequence[str], repeats: int, shards: int, profiled: str | None
-) -> list[Figure]:
+) -> list[Measurement]:
     """Start one engine and one worker, and submit from this process."""
     for name in ("postgres", "redis", "processes"):
         (folder / name).mkdir(parents=True)
@@ -185,7 +189,7 @@ def _profile(file: Path) -> str:
     return text.getvalue()
 
 
-def windlass(broker: str, groups: Sequence[str], repeats: int, shards: int, profiled: str | None) -> list[Figure]:
+def windlass(broker: str, groups: Sequence[str], repeats: int, shards: int, profiled: str | None) -> list[Measurement]:
     """Measure Windlass in three processes on private servers."""
     folder = Path(tempfile.mkdtemp(prefix="windlass-bench-"))
     try:
@@ -195,7 +199,7 @@ def windlass(broker: str, groups: Sequence[str], repeats: int, shards: int, prof
 
 
 def overview(
-    groups: Sequence[str], found: Mapping[str, Sequence[Figure]], peers: Mapping[str, Mapping[str, float]]
+    groups: Sequence[str], found: Mapping[str, Sequence[Measurement]], peers: Mapping[str, Mapping[str, float]]
 ) -> str:
     """Return a table of all medians with their goals."""
     header = ["workload", "unit"]
@@ -227,11 +231,11 @@ def main() -> int:
     options = parser.parse_args()
     groups = options.groups or list(GROUPS)
     printed: dict[str, Any] = {}
-    found: dict[str, list[Figure]] = {}
+    found: dict[str, list[Measurement]] = {}
     for broker in [options.broker] if options.broker else ["redis", "postgres"]:
         found[broker] = windlass(broker, groups, options.repeats, options.shards, options.profile)
         print(f"\nWindlass, PostgreSQL with fsync, tasks on {broker}; one engine and one worker process:")
-        print(table(found[broker]))
+        print(format_table(found[broker]))
         printed[broker] = [structs.asdict(figure) for figure in found[broker]]
     peers: dict[str, dict[str, float]] = {}
     if not options.no_peers and not options.groups:

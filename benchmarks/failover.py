@@ -53,7 +53,7 @@ async def engine_deaths(fleet: Fleet, client: Client, url: str, kills: int) -> l
     found: list[float] = []
     for at in range(kills):
         await asyncio.sleep(SETTLE_SECONDS)
-        jobs = [(await client.submit("steady", {"kill": at})).job_id for _ in range(JOBS)]
+        jobs = [(await client.jobs.submit("steady", {"kill": at})).job_id for _ in range(JOBS)]
         await asyncio.sleep(SETTLE_SECONDS)
         victim = engines[at % 2]
         query = "select job_id from jobs join shards using (shard) where owner = $1 and job_id = any ($2::text[])"
@@ -68,7 +68,7 @@ async def engine_deaths(fleet: Fleet, client: Client, url: str, kills: int) -> l
 
         found += await until(all_continue, WAIT_SECONDS_MAX, "all jobs of the killed engine continue")
         for job_id in jobs:
-            await client.cancel(job_id)
+            await client.jobs.cancel(job_id)
         engines[at % 2] = await fleet.engine(victim.name)
     return found
 
@@ -81,7 +81,7 @@ async def worker_deaths(fleet: Fleet, client: Client, kills: int) -> list[float]
         workers[process.id] = process
     found: list[float] = []
     for _ in range(kills):
-        job = await client.submit("long")
+        job = await client.jobs.submit("long")
 
         async def runs(job_id: str = job.job_id) -> list[dict[str, Any]]:
             return executions(fleet.folder / FOLDER, job_id)
@@ -97,7 +97,7 @@ async def worker_deaths(fleet: Fleet, client: Client, kills: int) -> list[float]
 
         second = await until(runs_again, WAIT_SECONDS_MAX, "the task runs elsewhere")
         found.append(second["started_at"] / 1_000_000 - killed_at)
-        await client.cancel(job.job_id)
+        await client.jobs.cancel(job.job_id)
         process = await fleet.worker(victim.name, imports=HANDLERS)
         workers[process.id] = process
     return found
@@ -125,7 +125,7 @@ async def measure(folder: Path, kills: int, worker_kills: int, *, fast: bool) ->
         async with Client(fleet.url) as client:
             long = {"a": {"handler": "work", "params": {"seconds": 600}}}
             for name, nodes in (("steady", steady()), ("long", long)):
-                await client.deploy(msgspec.json.encode({"workflow_id": name, "nodes": nodes}), format="json")
+                await client.workflows.deploy(msgspec.json.encode({"workflow_id": name, "nodes": nodes}), format="json")
             worker = await fleet.worker("worker", imports=HANDLERS)
             engines = await engine_deaths(fleet, client, url, kills)
             await worker.stop()

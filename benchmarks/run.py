@@ -10,13 +10,15 @@ from msgspec import structs
 from celery_peer import measure as measure_celery
 from celery_peer import peer
 from results import aligned
-from windlass.cli import measurements
+from windlass.cli.bench.measurement import Measurement, format_table
+from windlass.cli.bench.suite import run_benchmarks
+from windlass.cli.commands.bench import DEFAULT_BENCHMARKS, REPEATS
 
 PEER_REPEATS = 3
 GROUPS = {"chain": "chain", "fan": "fan", "jobs": "jobs", "bigfan": "big fan"}
 
 
-def comparison(figures: Sequence[measurements.Figure], celery: Mapping[str, float]) -> str:
+def comparison(figures: Sequence[Measurement], celery: Mapping[str, float]) -> str:
     """Return a table of the workloads that both systems ran."""
     rows = [["workload", "unit", "Windlass", "Celery", "Windlass is faster by"]]
     for group, prefix in GROUPS.items():
@@ -34,11 +36,11 @@ def main() -> int:
     """Measure both; print tables, then one JSON object."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("groups", nargs="*", help="groups of `windlass bench`; all by default")
-    parser.add_argument("--repeats", type=int, default=measurements.REPEATS)
+    parser.add_argument("--repeats", type=int, default=REPEATS)
     parser.add_argument("--no-peer", action="store_true", help="measure only Windlass")
     options = parser.parse_args()
-    figures = measurements.measure(options.groups, options.repeats)
-    print(measurements.table(figures))
+    figures = run_benchmarks(options.groups or DEFAULT_BENCHMARKS, options.repeats)
+    print(format_table(figures))
     celery: dict[str, float] = {}
     if not options.no_peer:
         with peer():

@@ -34,7 +34,19 @@ STOP_SECONDS_MAX = 20.0
 EXPECTED = (BrokerUnavailable, CommitUnknown, StoreUnavailable, StaleLease)
 
 # Short timeouts for engines that share: every second of virtual time costs computing time.
-_SHARING_DUTIES = Duties(silent_seconds=6.0, reap_seconds=2.0, flight_seconds=10.0)
+_DUTIES = Duties(
+    sweep_seconds=1.0,
+    retention_days=7.0,
+    worker_timeout_seconds=15.0,
+    worker_check_seconds=5.0,
+    in_flight_check_seconds=30.0,
+    run_heartbeat_seconds=10.0,
+    run_heartbeats_missed_max=360,
+)
+_SHARING_DUTIES = structs.replace(
+    _DUTIES, worker_timeout_seconds=6.0, worker_check_seconds=2.0, in_flight_check_seconds=10.0
+)
+_OUTPUT_BYTES_MAX = 16 * 1024 * 1024
 _HEARTBEAT_SECONDS, _SHARING_HEARTBEAT_SECONDS = 5.0, 2.0
 
 
@@ -212,7 +224,7 @@ class ProcessSupervisor:
         store = engine_slot.store = self._connect("store", lambda: environment.store, process)
         broker = engine_slot.broker = self._connect("broker", self._engine_port, process)
         sharing = None
-        duties = Duties()
+        duties = _DUTIES
         if config.engines:
             sharing = Sharing(config.shards, config.lease_seconds, owns=engine_slot.owns)
             duties = _SHARING_DUTIES
@@ -225,6 +237,7 @@ class ProcessSupervisor:
             self._connect("artifacts", lambda: environment.artifacts, process),
             random,
             owner=process.name,
+            artifact_bytes_max=_OUTPUT_BYTES_MAX,
             duties=structs.replace(duties, sweep_seconds=config.sweep_seconds),
             sharing=sharing,
         )
@@ -308,7 +321,11 @@ class ProcessSupervisor:
             self._registry,
             environment.clock,
             worker_id=process.name,
+            queues=("default",),
             concurrency=config.concurrency,
+            threads=64,
+            processes=4,
+            output_bytes_max=_OUTPUT_BYTES_MAX,
             random=Random(self._random.random()),
             artifacts=self._connect("artifacts", lambda: environment.artifacts, process),
             sinks={workflow_drafts.SINK: self._connect("sink", lambda: environment.sink, process)},

@@ -21,7 +21,7 @@ async def audit(
     """Check every job; return the counts and every violation."""
     findings = Findings()
     sink_rows, problems = await _sink_rows(target_url)
-    store = await PostgresStore.open(database_url, SystemClock())
+    store = await PostgresStore.open(database_url, SystemClock(), connections_max=10)
     keys: dict[tuple[str, str | None], str] = {}
     with tempfile.TemporaryDirectory(prefix="windlass-audit-") as folder:
         log = ExecutionLogReader(logs, Path(folder) / "executions.db")

@@ -39,9 +39,9 @@ class Pace(Struct, frozen=True):
         """Return the settings of the processes."""
         return {
             "WINDLASS_ENGINE__LEASE_SECONDS": f"{self.lease_seconds}",
-            "WINDLASS_ENGINE__WORKER_SILENT_SECONDS": f"{self.silent_seconds}",
-            "WINDLASS_ENGINE__REAP_SECONDS": "0.5",
-            "WINDLASS_ENGINE__FLIGHT_SECONDS": "3",
+            "WINDLASS_ENGINE__WORKER_TIMEOUT_SECONDS": f"{self.silent_seconds}",
+            "WINDLASS_ENGINE__WORKER_CHECK_SECONDS": "0.5",
+            "WINDLASS_ENGINE__IN_FLIGHT_CHECK_SECONDS": "3",
             "WINDLASS_WORKER__HEARTBEAT_SECONDS": f"{self.silent_seconds / 5:.2f}",
             "WINDLASS_WORKER__PROCESSES": "1",
             # Few shards, because the run should also work on a machine with two cores.

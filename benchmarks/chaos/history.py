@@ -17,7 +17,7 @@ from windlass.core.changes import IterationRow, NodeRow
 from windlass.core.events import Event
 from windlass.core.jobs import JobRecord
 from windlass.engine.plan_cache import Plans
-from windlass.factory import compiled
+from windlass.factory import compile_stored
 from windlass.ports.store import Request, Store
 from windlass.stores.memory.records import LoopRecords
 from windlass.stores.postgres.pool import Session, connect
@@ -121,7 +121,7 @@ async def histories(
     url: str, store: Store, log: ExecutionLogReader | None, sinks: Mapping[str, Sequence[SinkRow]] | None = None
 ) -> AsyncIterator[list[JobHistory]]:
     """Yield the histories of all jobs of a database in batches."""
-    plans = Plans(store, compiled)
+    plans = Plans(store, compile_stored)
     session = await connect(url)
     after = ""
     try:

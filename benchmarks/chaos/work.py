@@ -12,7 +12,7 @@ import msgspec
 from simulation.history import AcknowledgedSubmit
 from windlass.client import Client
 from windlass.core.errors import ApiError, RequestRefused, ServerUnreachable, StoreUnavailable, WindlassError
-from windlass.wire import BatchItem, SubmitRequest
+from windlass.wire import BatchItemView, SubmitRequest
 
 BATCH_JOBS = 10
 # Batches that may be unanswered; beyond that jobs are skipped, and the report says so.
@@ -93,7 +93,7 @@ class Load:
         """Deploy the workflows."""
         async with Client(self._url) as client:
             for name, nodes in DOCUMENTS.items():
-                await client.deploy(msgspec.json.encode({"workflow_id": name, "nodes": nodes}), format="json")
+                await client.workflows.deploy(msgspec.json.encode({"workflow_id": name, "nodes": nodes}), format="json")
 
     def stop(self) -> None:
         """Submit no more jobs; unanswered submits are completed."""
@@ -129,7 +129,7 @@ class Load:
         try:
             while jobs:
                 try:
-                    answer = await client.submit_batch(jobs)
+                    answer = await client.jobs.submit_batch(jobs)
                 except (ServerUnreachable, StoreUnavailable) as error:
                     self.counts[f"submits repeated after {type(error).__name__}"] += 1
                     await asyncio.sleep(pause * self._random.uniform(0.5, 1.0))
@@ -141,7 +141,7 @@ class Load:
         finally:
             self._unanswered -= 1
 
-    def _left(self, jobs: list[SubmitRequest], answers: list[BatchItem]) -> list[SubmitRequest]:
+    def _left(self, jobs: list[SubmitRequest], answers: list[BatchItemView]) -> list[SubmitRequest]:
         """Record the answers; return the jobs that must be submitted again."""
         left: list[SubmitRequest] = []
         for job, item in zip(jobs, answers, strict=True):
@@ -165,13 +165,13 @@ class Load:
             job_id, name = self._random.choice(choices)
             try:
                 if name == FAILING:
-                    await client.retry(job_id)
+                    await client.jobs.retry(job_id)
                     self.counts["retries"] += 1
                 elif name == SLOW or self._random.random() < 0.3:
-                    await client.cancel(job_id)
+                    await client.jobs.cancel(job_id)
                     self.counts["cancels"] += 1
                 else:
-                    job = await client.job(job_id)
+                    job = await client.jobs.get(job_id)
                     self.counts["reads"] += 1
                     assert job.job_id == job_id
             except RequestRefused:

@@ -1,4 +1,4 @@
-"""A server on loopback whose parts tests can reach: its broker's clock can be set, its worker left out."""
+"""A server for tests of HTTP workers, with a settable broker clock and an optional worker."""
 
 import asyncio
 import socket
@@ -14,15 +14,17 @@ import msgspec
 import uvicorn
 from msgspec import Raw
 
+from tests.defaults import OUTPUT_BYTES_MAX, duties, worker_options
 from windlass.api.app import create_app
 from windlass.api.state import ApiState
 from windlass.brokers.memory import MemoryBroker
 from windlass.clock import SystemClock
 from windlass.core.jobs import JobRecord
-from windlass.engine.engine import Duties, Engine
+from windlass.engine.engine import Engine
 from windlass.engine.plan_cache import Plans
-from windlass.factory import compiled
-from windlass.handlers import builtin
+from windlass.factory import compile_stored
+from windlass.handlers import builtin_handlers
+from windlass.handlers.config import HandlerConfig
 from windlass.ports.broker import TaskClaim
 from windlass.ports.control import Submit
 from windlass.ports.handler import Handler
@@ -182,21 +184,29 @@ async def serving(
         store = await SqliteStore.open(str(folder / "server.db"), clock)
         stack.push_async_callback(store.close)
         broker = HeardBroker(clock)
-        plans = Plans(store, compiled)
+        plans = Plans(store, compile_stored)
         artifacts = MemoryArtifacts()
         engine = Engine(
-            store, broker, clock, plans, artifacts, Random(), owner="server", duties=Duties(sweep_seconds=0.05)
+            store,
+            broker,
+            clock,
+            plans,
+            artifacts,
+            Random(),
+            owner="server",
+            artifact_bytes_max=OUTPUT_BYTES_MAX,
+            duties=duties(sweep_seconds=0.05),
         )
         stack.push_async_callback(engine.stop)
         await engine.start()
-        registry = {**builtin(allow_private=True), **(handlers or {})}
+        registry = {**builtin_handlers(HandlerConfig(allow_private=True)), **(handlers or {})}
         if queues:
             logs = LogWriter(store.append_logs, clock)
             writing = asyncio.create_task(logs.run())
             stack.push_async_callback(_closed, logs, writing)
             worker = Worker(
-                broker, registry, clock, worker_id="inside", queues=queues, processes=1, log_sink=logs,
-                artifacts=artifacts,
+                broker, registry, clock, worker_id="inside", log_sink=logs, artifacts=artifacts,
+                **worker_options(queues=queues, processes=1),
             )  # fmt: skip
             working = asyncio.create_task(worker.run())
             stack.push_async_callback(_stopped, worker, working)
@@ -204,7 +214,7 @@ async def serving(
         client = await stack.enter_async_context(
             httpx2.AsyncClient(timeout=ENDS_SECONDS, trust_env=False, verify=False)
         )
-        state = ApiState(store, artifacts, broker, engine, clock, registry, Random(), "test")
+        state = ApiState(store, artifacts, broker, engine, clock, registry, Random(), "test", OUTPUT_BYTES_MAX)
         url = await stack.enter_async_context(_listening(state, port))
         client.base_url = f"{url}/api/v1"
         yield Server(store, artifacts, broker, clock, engine, client, url)

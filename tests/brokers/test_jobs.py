@@ -8,11 +8,11 @@ import pytest
 from tests.brokers.conftest import Site
 from tests.contracts.brokers import empty_postgres
 from tests.contracts.done_listener import subscribed
+from tests.defaults import duties
 from tests.engine.harness import ENDS_SECONDS, Process, opened, plan
 from tests.engine.sharing_harness import deployed
 from tests.servers import tell_redis
 from windlass.core.plan import Plan
-from windlass.engine.engine import Duties
 
 JOBS = 20
 
@@ -35,8 +35,8 @@ async def on_site(site: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
     """Let the harness build its processes on the site's broker."""
     broker = await site.open()
     monkeypatch.setattr("tests.engine.harness.MemoryBroker", lambda clock: broker)
-    quick = Duties(sweep_seconds=0.05, flight_seconds=0.2)
-    monkeypatch.setattr("tests.engine.harness.Duties", lambda sweep_seconds: quick)
+    quick = duties(sweep_seconds=0.05, in_flight_check_seconds=0.2)
+    monkeypatch.setattr("tests.engine.harness.duties", lambda sweep_seconds: quick)
     return site
 
 

@@ -98,7 +98,7 @@ class StoreAgainstModel(RuleBasedStateMachine):
                 jobs=[job_row(job_id, status, completed_at=ended, error=value)],
                 nodes=[node_row(job_id, node_id, status, output=text)],
                 events={job_id: [event(known.seq + 1, data=value), event(known.seq + 2)]},
-                departed={job_id: tuple(InFlightEntry(ord(one), one, known.seq, T0) for one in sorted(out))}
+                in_flight={job_id: tuple(InFlightEntry(ord(one), one, known.seq, T0) for one in sorted(out))}
                 if out
                 else {},
             )
@@ -132,7 +132,7 @@ class StoreAgainstModel(RuleBasedStateMachine):
             rows = [self.loop.run_until_complete(s.nodes(job_id)) for s in (self.model, self.store)]
             assert sorted(rows[0], key=lambda row: row.node_id) == sorted(rows[1], key=lambda row: row.node_id)
             told = [self.loop.run_until_complete(self.answer(s, "restore", job_id)) for s in (self.model, self.store)]
-            assert getattr(told[0], "departed", told[0]) == getattr(told[1], "departed", told[1])
+            assert getattr(told[0], "in_flight", told[0]) == getattr(told[1], "in_flight", told[1])
         self.both("requests", 0, 5)
         self.both("unfinished", 0)
         self.both("pending", 0, T0 + 2, 5)
@@ -163,7 +163,7 @@ def test_sqlite_does_as_the_model_does(tmp_path: Path) -> None:
 
 def test_postgres_does_as_the_model_does(contract_database: str) -> None:
     async def opening() -> Store:
-        return await PostgresStore.open(await emptied(contract_database), SystemClock())
+        return await PostgresStore.open(await emptied(contract_database), SystemClock(), connections_max=10)
 
     bounds = settings(max_examples=15, stateful_step_count=25, deadline=None)
     run_state_machine_as_test(against(opening), settings=bounds)

@@ -100,8 +100,8 @@ class LoopStory:
         """The wait before the next attempt is over."""
         number = self.plan.index[node]
         loop = self.job.loops.get(number)
-        flight = self.job.flights[number] if loop is None else loop.flights[index]
-        self.now = max(self.now, flight.due_at or 0)
+        attempt = self.job.attempts[number] if loop is None else loop.attempts[index]
+        self.now = max(self.now, attempt.due_at or 0)
         return self.tell(TimerDue("job", "retry", node, self.attempt(node, index), index))
 
     def gather(self) -> Changes:

@@ -21,7 +21,7 @@ def test_events_carry_only_the_declared_types_and_data() -> None:
     seen: set[str] = set()
     for seed in SEEDS:
         simulation, scenario = prepare_seed(seed)
-        simulation.run(scenario.play)
+        simulation.run(scenario.run)
         events = [event for job_id in simulation.store.job_ids() for event in simulation.store.log(job_id)]
         for event in events:
             declared = EventType(event.type)

@@ -10,19 +10,20 @@ import msgspec
 from msgspec import Raw
 
 from simulation.plans import plan_of
+from tests.defaults import OUTPUT_BYTES_MAX, duties, worker_options
 from windlass.brokers.memory import MemoryBroker
 from windlass.clock import SystemClock
 from windlass.core.artifacts import is_reference, read_reference
 from windlass.core.jobs import JobRecord
 from windlass.core.plan import NodePlan, Plan
-from windlass.engine.engine import Duties, Engine
+from windlass.engine.engine import Engine
 from windlass.engine.plan_cache import Plans
-from windlass.handlers import builtin
+from windlass.handlers import builtin_handlers
+from windlass.handlers.config import HandlerConfig
 from windlass.ports.control import Submit
 from windlass.ports.handler import Handler
 from windlass.ports.store import Store, StoredWorkflow
-from windlass.spec import read_definition
-from windlass.spec.compile import compile_plan
+from windlass.spec import compile_plan, read_definition
 from windlass.stores.memory.artifacts import MemoryArtifacts
 from windlass.stores.sqlite.store import SqliteStore
 from windlass.worker.worker import Worker
@@ -56,18 +57,19 @@ class Process:
             self.artifacts,
             Random(),
             owner=name,
-            duties=Duties(sweep_seconds=0.05),
+            artifact_bytes_max=OUTPUT_BYTES_MAX,
+            duties=duties(sweep_seconds=0.05),
             only_new_jobs=only_new_jobs,
         )
-        known = {**builtin(allow_private=True), **(handlers or {})}
+        known = {**builtin_handlers(HandlerConfig(allow_private=True)), **(handlers or {})}
         self.worker = Worker(
             self.broker,
             known,
             CLOCK,
             worker_id=name,
-            concurrency=concurrency,
             artifacts=self.artifacts,
             random=Random(1),
+            **worker_options(concurrency=concurrency),
         )
         self._working: asyncio.Task[None] | None = None
 

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.defaults import worker_options
 from tests.engine.harness import CLOCK, Process, events_of, opened, output_of, plan_from, until
 from windlass import Context, RetryableError, handler
 from windlass.core.events import Event
@@ -235,8 +236,8 @@ async def test_ten_thousand_waits_survive_a_restart_and_occupy_no_worker(tmp_pat
         rows = await store.iterations(IterationFilter(job.spec.job_id, 0, 0, status="waiting", limit=20_000))
         second = Process(store, plan, name="two", handlers=handlers)
         await second.start()
-        flights = second.engine.shard.jobs[job.spec.job_id].loops[0].flights
-        waits = {index: flight.due_at for index, flight in flights.items()}
+        attempts = second.engine.shard.jobs[job.spec.job_id].loops[0].attempts
+        waits = {index: attempt.due_at for index, attempt in attempts.items()}
         timers = second.engine.shard.recovery.timers(second.engine.shard.jobs.values())
         running = second.worker.running
         await second.engine.cancel(job.spec.job_id)
@@ -267,13 +268,22 @@ async def test_only_what_a_dead_worker_held_runs_again(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         process = Process(store, plan_from(loop_of(60, handler="held", concurrency=10)), handlers=handlers)
         await process.engine.start()
-        doomed = Worker(process.broker, handlers, CLOCK, worker_id="doomed", concurrency=3, random=Random(1))
+        doomed = Worker(
+            process.broker, handlers, CLOCK, worker_id="doomed", random=Random(1), **worker_options(concurrency=3)
+        )
         dying = asyncio.create_task(doomed.run())
         job = await process.submit()
         await is_holding.wait()
         doomed.abort()
         await asyncio.gather(dying, return_exceptions=True)
-        other = Worker(process.broker, handlers, CLOCK, worker_id="other", heartbeat_seconds=0.01, random=Random(2))
+        other = Worker(
+            process.broker,
+            handlers,
+            CLOCK,
+            worker_id="other",
+            random=Random(2),
+            **worker_options(heartbeat_seconds=0.01),
+        )
         working = asyncio.create_task(other.run())
 
         async def are_the_others_done() -> bool:

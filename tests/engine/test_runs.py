@@ -6,10 +6,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.defaults import duties
 from tests.engine.run_harness import RunProcess, Steered, deploy, opened
 from windlass.core.errors import RunNotFound
 from windlass.core.runs.webhooks import WEBHOOK_WORKFLOW
-from windlass.engine.engine import Duties
 from windlass.ports.runs import DeliveryFilter, RunFilter
 from windlass.ports.store import JobFilter
 from windlass.stores.sqlite.store import SqliteStore
@@ -348,7 +348,7 @@ async def test_runs_that_nobody_served_for_too_long_are_orphaned(store: SqliteSt
     await store.runs.beat_runs(0)
     await one.stop()
 
-    two = RunProcess(store, steered, duties=Duties(run_heartbeats_missed_max=0))
+    two = RunProcess(store, steered, duties=duties(run_heartbeats_missed_max=0))
     await two.start()
 
     run = await two.run_in(f"flow:{job.spec.job_id}", "orphaned")
@@ -359,7 +359,7 @@ async def test_runs_that_nobody_served_for_too_long_are_orphaned(store: SqliteSt
 
 async def test_runs_are_said_to_be_served(store: SqliteStore, steered: Steered) -> None:
     await deploy(store, "flow", {**GATE, "constraints": ONE})
-    process = RunProcess(store, steered, duties=Duties(run_heartbeat_seconds=0.02))
+    process = RunProcess(store, steered, duties=duties(run_heartbeat_seconds=0.02))
     await process.start()
     job = await process.submit("flow")
     await steered.started.wait()

@@ -67,10 +67,10 @@ async def lived(folder: Path, database_url: str, target_url: str, redis_url: str
         async with Client(processes.url) as client, asyncio.timeout(ENDS_SECONDS_MAX):
             for name in KINDS:
                 document = {"workflow_id": name, "nodes": DOCUMENTS[name]}
-                await client.deploy(msgspec.json.encode(document), format="json")
-            jobs = {name: await client.submit(name, {}, idempotency_key=f"key-of-{name}") for name in KINDS}
+                await client.workflows.deploy(msgspec.json.encode(document), format="json")
+            jobs = {name: await client.jobs.submit(name, {}, idempotency_key=f"key-of-{name}") for name in KINDS}
             for job in jobs.values():
-                await client.wait(job.job_id)
+                await client.jobs.wait(job.job_id)
     return [AcknowledgedSubmit(job.job_id, name, f"key-of-{name}") for name, job in jobs.items()]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from windlass.cli.measurements import LARGE_DEPTH, LARGE_LANES, lanes
+from windlass.cli.bench.workflows import LARGE_DEPTH, LARGE_LANES, lanes
 
 PEAK_MB_MAX = 350
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tests.contracts.s3_server import ACCESS_KEY, BUCKET, SECRET_KEY, s3_server
-from windlass.process import open_embedded
+from windlass.embedded import open_embedded
 from windlass.settings import Settings, load_settings
 from windlass.spec import read_definition
 

@@ -60,11 +60,11 @@ class Deployment:
         self.url = database_url
 
     async def submit(self, name: str, count: int = 1) -> list[str]:
-        return [(await self.client.submit(name, {"number": at})).job_id for at in range(count)]
+        return [(await self.client.jobs.submit(name, {"number": at})).job_id for at in range(count)]
 
     async def ended(self, job_ids: list[str]) -> Counter[str]:
         async with asyncio.timeout(ENDS_SECONDS_MAX):
-            return Counter([(await self.client.wait(job_id)).status for job_id in job_ids])
+            return Counter([(await self.client.jobs.wait(job_id)).status for job_id in job_ids])
 
     async def owners(self) -> Counter[str]:
         """How many shards each engine has."""
@@ -94,7 +94,7 @@ class Deployment:
         """What the checker says of every job."""
         findings = Findings()
         log = ExecutionLogReader(self.fleet.folder / FOLDER, self.fleet.folder / f"executions{time.monotonic_ns()}.db")
-        store = await PostgresStore.open(self.url, SystemClock())
+        store = await PostgresStore.open(self.url, SystemClock(), connections_max=10)
         try:
             async for batch in histories(self.url, store, log):
                 inspect(batch, findings, settled=False)
@@ -117,7 +117,7 @@ async def deployment(
         await processes.server()
         async with Client(processes.url) as client:
             for name, nodes in DOCUMENTS.items():
-                await client.deploy(msgspec.json.encode({"workflow_id": name, "nodes": nodes}), format="json")
+                await client.workflows.deploy(msgspec.json.encode({"workflow_id": name, "nodes": nodes}), format="json")
             yield Deployment(processes, client, postgres_url)
 
 
@@ -235,7 +235,7 @@ async def test_task_of_a_killed_worker_runs_again_without_using_an_attempt(deplo
 
     await until(moved, SILENT_SECONDS + REAP_SECONDS + 1 + SLACK_SECONDS, "the task runs at the other worker")
     seconds = time.monotonic() - began
-    await deployment.client.cancel(job_id)
+    await deployment.client.jobs.cancel(job_id)
     [row] = await rows(deployment.url, "select attempt, losses from nodes where job_id = $1", job_id)
     assert (row["attempt"], row["losses"]) == (1, 1)
     assert seconds < SILENT_SECONDS + REAP_SECONDS + 1 + SLACK_SECONDS
@@ -289,7 +289,7 @@ async def test_health_and_workers_show_all_processes(deployment: Deployment) -> 
     names = {process.id for process in found}
 
     async def all_alive() -> bool:
-        seen = await deployment.client.workers()
+        seen = await deployment.client.workers.list()
         return {worker.worker_id for worker in seen if worker.alive} == names
 
     await until(all_alive, ENDS_SECONDS_MAX, "all workers are seen")
@@ -310,9 +310,9 @@ async def test_requests_waits_and_streams_reach_jobs_of_other_processes(deployme
     await deployment.running(long)
 
     watching = asyncio.create_task(watched(deployment.client, long))
-    await deployment.client.cancel(long, "enough")
-    failed = await deployment.client.wait(failing)
-    await deployment.client.retry(failing)
+    await deployment.client.jobs.cancel(long, "enough")
+    failed = await deployment.client.jobs.wait(failing)
+    await deployment.client.jobs.retry(failing)
 
     assert (await deployment.ended([long])) == {"cancelled": 1}
     # A result of the attempt that was stopped may still come in, and is told as ignored.
@@ -323,4 +323,4 @@ async def test_requests_waits_and_streams_reach_jobs_of_other_processes(deployme
 
 async def watched(client: Client, job_id: str) -> list[str]:
     async with asyncio.timeout(ENDS_SECONDS_MAX):
-        return [event.event_type async for event in client.watch(job_id)]
+        return [event.event_type async for event in client.jobs.watch(job_id)]

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from tests.defaults import worker_options
 from windlass.core.changes import Task
 from windlass.core.messages import Failed, Message, Succeeded, TaskError, TaskFinished
 from windlass.ports.broker import QueueInfo, TaskClaim, TaskReport, WorkerInfo
@@ -154,9 +155,14 @@ class Bench:
         self.broker = StubBroker()
         self.lines: list[LogLine] = []
         self.patience_seconds: float = PATIENCE_SECONDS
-        settings = {"grace_seconds": 0.3, "heartbeat_seconds": 0.05, **settings}
+        settings = {"grace_seconds": 0.3, "heartbeat_seconds": 0.05, "output_bytes_max": 16 * 1024 * 1024, **settings}
         self.worker = Worker(
-            self.broker, handlers, LoopClock(), worker_id="worker-1", log_sink=self.lines.append, **settings
+            self.broker,
+            handlers,
+            LoopClock(),
+            worker_id="worker-1",
+            log_sink=self.lines.append,
+            **worker_options(**settings),
         )
 
     async def until(self, is_so: Callable[[], bool]) -> None:

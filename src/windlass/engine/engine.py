@@ -20,7 +20,7 @@ from windlass.engine.background import every, kept
 from windlass.engine.counters import Counters
 from windlass.engine.duties.pruner import PRUNE_EVERY_SECONDS, Pruner
 from windlass.engine.duties.scheduler import LOOK_SECONDS, Scheduler
-from windlass.engine.duties.sweeper import FLIGHT_SECONDS, Sweeper
+from windlass.engine.duties.sweeper import Sweeper
 from windlass.engine.ids import Ids
 from windlass.engine.job_waiters import JobWaiters
 from windlass.engine.leases import Leases
@@ -38,12 +38,6 @@ from windlass.ports.clock import Clock
 from windlass.ports.control import CountersSnapshot, Submit
 from windlass.ports.store import JobPosition, Request, Store, SubmitResult
 
-# A worker that was silent for so long is dead: its tasks go to another.
-SILENT_SECONDS = 15.0
-REAP_SECONDS = 5.0
-RUN_HEARTBEAT_SECONDS = 10.0
-RUN_HEARTBEATS_MISSED_MAX = 360
-ARTIFACT_BYTES_MAX = 64 * 1024 * 1024
 # A request is durable before it is applied. When the shard is busy recovering, its caller need not wait for all of it.
 APPLIED_SECONDS_MAX = 5.0
 log = logging.getLogger("windlass.engine")
@@ -58,17 +52,17 @@ class Sharing(Struct, frozen=True):
     owns: bool = True
 
 
-class Duties(Struct, frozen=True):
-    """How often the safety nets look."""
+class Duties(Struct, frozen=True, kw_only=True):
+    """Intervals and limits of the background duties; the settings of the same names describe them."""
 
-    sweep_seconds: float = 1.0
-    retention_days: float = 7.0
-    silent_seconds: float = SILENT_SECONDS
-    reap_seconds: float = REAP_SECONDS
-    flight_seconds: float = FLIGHT_SECONDS
-    # How often it is said that runs are served, and for how many times it may be left out before they are given up.
-    run_heartbeat_seconds: float = RUN_HEARTBEAT_SECONDS
-    run_heartbeats_missed_max: int | None = RUN_HEARTBEATS_MISSED_MAX
+    sweep_seconds: float
+    retention_days: float
+    worker_timeout_seconds: float
+    worker_check_seconds: float
+    in_flight_check_seconds: float
+    run_heartbeat_seconds: float
+    # None: runs are never orphaned.
+    run_heartbeats_missed_max: int | None
 
 
 class _Holding(Struct, frozen=True):
@@ -92,8 +86,8 @@ class Engine:
         chance: Random,
         *,
         owner: str,
-        artifact_bytes_max: int = ARTIFACT_BYTES_MAX,
-        duties: Duties | None = None,
+        artifact_bytes_max: int,
+        duties: Duties,
         only_new_jobs: bool = False,
         sharing: Sharing | None = None,
         prepare: Prepare | None = None,
@@ -103,7 +97,7 @@ class Engine:
         self._clock = clock
         self._plans = plans
         self._owner = owner
-        self._settings = duties or Duties()
+        self._settings = duties
         self._sharing = sharing
         self._total = 1 if sharing is None else sharing.shards
         self._only_new_jobs = only_new_jobs
@@ -141,7 +135,7 @@ class Engine:
             await leases.look()
             self._keep("the leases", leases.look_seconds, leases.look)
         if sharing is None or sharing.owns:
-            self._keep("the reaper", self._settings.reap_seconds, self._reap)
+            self._keep("the reaper", self._settings.worker_check_seconds, self._reap)
             self._keep("the pruner", PRUNE_EVERY_SECONDS, self._prune)
             if not self._only_new_jobs:
                 self._keep("the scheduler", LOOK_SECONDS, self._scheduler.look)
@@ -165,7 +159,7 @@ class Engine:
         shard = Shard(number, self._owner, *parts, self._listen, ttl_seconds=ttl, desk=self._desk(number))
         if self._only_new_jobs:
             shard.admitted = set()
-        sweeper = Sweeper(shard, self._store, self._broker, self._clock, self._settings.flight_seconds)
+        sweeper = Sweeper(shard, self._store, self._broker, self._clock, self._settings.in_flight_check_seconds)
         sweeping = kept(f"the sweeper of shard {number}", lambda: self._sweep(sweeper), self._clock)
         running = asyncio.create_task(shard.run())
         self._held[number] = _Holding(shard, running, asyncio.create_task(sweeping))
@@ -236,10 +230,10 @@ class Engine:
     async def _reap(self) -> None:
         """Take back what silent workers hold, unless it is this process that was stopped for a while."""
         now = self._clock.now()
-        stalled = now - self._reaped_at > 2 * self._settings.reap_seconds * MICROSECONDS
+        stalled = now - self._reaped_at > 2 * self._settings.worker_check_seconds * MICROSECONDS
         self._reaped_at = now
         if not stalled:
-            await self._broker.reclaim(self._settings.silent_seconds)
+            await self._broker.reclaim(self._settings.worker_timeout_seconds)
 
     async def _prune(self) -> None:
         # One engine is enough, and whoever has the first shard is one.
@@ -288,9 +282,10 @@ class Engine:
         """Store a job and let it begin; once this returns, the job is never lost. IdempotencyConflict."""
         answer = await self._intake.submit(await self._new_job(wanted))
         if answer.conflict:
+            job_id = answer.job.spec.job_id
             raise IdempotencyConflict(
-                f"the idempotency key {wanted.idempotency_key!r} was used for job {answer.job.spec.job_id} with another "
-                "input or version; send the same request again, or use a new key"
+                f"idempotency key {wanted.idempotency_key!r} was used for job {job_id} with another request; "
+                "send the same request again, or use a new key"
             )
         return answer.job
 

@@ -68,7 +68,7 @@ class Shard:
         listener: Listener,
         *,
         ttl_seconds: float | None = None,
-        desk: RunCoordinator | None = None,
+        desk: RunCoordinator,
     ) -> None:
         self.number = number
         self.owner = owner
@@ -104,7 +104,7 @@ class Shard:
         self._gathering: set[asyncio.Future[None]] = set()
         self._gather_failure: Exception | None = None
         self.recovery = Recovery(store, plans, values, self.quarantined)
-        self.runs = desk or RunCoordinator(number, 1, store, plans)
+        self.runs = desk
 
     async def run(self) -> None:
         """Own the shard until `stop` or until the lease is lost (StaleLease)."""
@@ -230,8 +230,8 @@ class Shard:
                 await self._values.provide_for(job, message)
             try:
                 # Results of one job come in crowds: it counts them all before it goes on.
-                goes_on = type(message) is not TaskFinished or not _is_result_of(job.id, following)
-                advance(job, message, now, changes, goes_on=goes_on)
+                dispatches = type(message) is not TaskFinished or not _is_result_of(job.id, following)
+                advance(job, message, now, changes, dispatches=dispatches)
                 if job.wanted:
                     await self._proceed(job, changes, now)
             except StoreUnavailable:

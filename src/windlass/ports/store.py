@@ -65,11 +65,11 @@ class JobSnapshot(Struct, frozen=True):
     nodes: Sequence[NodeRow] = ()
     loops: Sequence[LoopRows] = ()
     # Nodes that are out and have no row.
-    departed: Sequence[InFlightEntry] = ()
+    in_flight: Sequence[InFlightEntry] = ()
 
     def all_nodes(self) -> list[NodeRow]:
         """The nodes that left PENDING, whether they have a row or not."""
-        return [*self.nodes, *(one.row(self.job.spec.job_id) for one in self.departed)]
+        return [*self.nodes, *(one.row(self.job.spec.job_id) for one in self.in_flight)]
 
 
 class IterationFilter(Struct, frozen=True):

@@ -44,7 +44,7 @@ class _PageEvent(Struct, array_like=True):
 _NULL = Raw(b"null")
 
 decode_page = msgspec.json.Decoder(list[_PageEvent]).decode
-_decode_departed = msgspec.json.Decoder(tuple[InFlightEntry, ...]).decode
+_decode_in_flight = msgspec.json.Decoder(tuple[InFlightEntry, ...]).decode
 
 
 def encoded_text(value: Any) -> str:
@@ -53,14 +53,14 @@ def encoded_text(value: Any) -> str:
 
 def event_pages(changes: Changes) -> list[Any]:
     values: list[Any] = []
-    departed = changes.departed
+    in_flight = changes.in_flight
     for job_id, events in changes.events.items():
         for start in range(0, len(events), PAGE_EVENTS_MAX):
             page = events if len(events) <= PAGE_EVENTS_MAX else events[start : start + PAGE_EVENTS_MAX]
             values += (job_id, page[0].seq, page[-1].seq, encoded_text(page), None)
         # The newest page is the one that counts.
-        if job_id in departed:
-            values[-1] = encoded_text(departed[job_id])
+        if job_id in in_flight:
+            values[-1] = encoded_text(in_flight[job_id])
     return values
 
 
@@ -125,8 +125,8 @@ def job_of(row: dict[str, Any]) -> JobRecord:
     return JobRecord(spec, state, values.get("seq", 1))
 
 
-def departed_of(text: str | None) -> tuple[InFlightEntry, ...]:
-    return () if text is None else _decode_departed(text)
+def in_flight_of(text: str | None) -> tuple[InFlightEntry, ...]:
+    return () if text is None else _decode_in_flight(text)
 
 
 def job_query(wanted: JobFilter) -> tuple[str, dict[str, Any]]:

@@ -46,12 +46,12 @@ _UNFINISHED = ("pending", "running")
 class _Kept:
     """All rows of one job."""
 
-    __slots__ = ("blocks", "departed", "events", "nodes", "pages", "row", "tasks")
+    __slots__ = ("blocks", "events", "in_flight", "nodes", "pages", "row", "tasks")
 
     def __init__(self, row: JobRecord, first: Event) -> None:
         self.row = row
         self.nodes: dict[str, NodeRow] = {}
-        self.departed: tuple[InFlightEntry, ...] = ()
+        self.in_flight: tuple[InFlightEntry, ...] = ()
         # By number, generation, and then by what the rows of each kind are told apart with.
         self.tasks: dict[tuple[int, int, int], IterationRow] = {}
         self.pages: dict[tuple[int, int, int, int], Raw] = {}
@@ -61,7 +61,7 @@ class _Kept:
     def restored(self, loops: Sequence[LoopRows] = ()) -> JobSnapshot:
         """The job as its rows have it."""
         job = msgspec.structs.replace(self.row, seq=self.events[-1].seq)
-        return JobSnapshot(job, list(self.nodes.values()), loops, self.departed)
+        return JobSnapshot(job, list(self.nodes.values()), loops, self.in_flight)
 
 
 class MemoryStore:
@@ -119,7 +119,7 @@ class MemoryStore:
         kept = self._jobs.get(job_id)
         if kept is None or node_id in kept.nodes:
             return None if kept is None else kept.nodes[node_id]
-        return next((one.row(job_id) for one in kept.departed if one.node_id == node_id), None)
+        return next((one.row(job_id) for one in kept.in_flight if one.node_id == node_id), None)
 
     def owner_epoch(self, shard: int) -> int:
         """The epoch of the shard's present owner."""
@@ -292,7 +292,7 @@ class MemoryStore:
         for job_id, events in changes.events.items():
             self._log(job_id).extend(events)
             if job_id in self._jobs:
-                self._jobs[job_id].departed = changes.departed.get(job_id, ())
+                self._jobs[job_id].in_flight = changes.in_flight.get(job_id, ())
         for request_id in changes.requests:
             if request_id in self._requests:
                 self._requests[request_id] = (self._requests[request_id][0], True)

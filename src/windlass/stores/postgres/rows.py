@@ -14,8 +14,8 @@ from windlass.ports.handler import LogLine
 from windlass.ports.store import JobSnapshot
 from windlass.stores.rows import (
     block_values,
-    departed_of,
     event_pages,
+    in_flight_of,
     job_of,
     job_row_values,
     job_values,
@@ -109,8 +109,8 @@ def storable(text: str | None) -> str | None:
 def restored_of(text: str, nodes: Mapping[str, Sequence[NodeRow]]) -> JobSnapshot:
     """A job that came as one JSON object, and its nodes out of those of many."""
     row = _decode_job(text)
-    departed = departed_of(row.pop("in_flight"))
-    return JobSnapshot(job_of(row), nodes.get(row["job_id"], []), departed=departed)
+    in_flight = in_flight_of(row.pop("in_flight"))
+    return JobSnapshot(job_of(row), nodes.get(row["job_id"], []), in_flight=in_flight)
 
 
 def loop_of_rows(

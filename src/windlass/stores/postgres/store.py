@@ -43,7 +43,7 @@ from windlass.stores.migrator import migrate_postgres
 from windlass.stores.postgres.batched_query import BatchedQuery
 from windlass.stores.postgres.commits import Commits
 from windlass.stores.postgres.overview import PostgresOverview
-from windlass.stores.postgres.pool import CONNECTIONS_MAX, STATEMENT_SECONDS, PostgresPool, Session, connect
+from windlass.stores.postgres.pool import STATEMENT_SECONDS, PostgresPool, Session, connect
 from windlass.stores.postgres.rows import log_columns, loop_of_rows, restored_of, storable, submit_columns
 from windlass.stores.postgres.runs import PostgresRuns
 from windlass.stores.queries import queries
@@ -96,7 +96,7 @@ class PostgresStore:
         url: str,
         clock: Clock,
         *,
-        connections_max: int = CONNECTIONS_MAX,
+        connections_max: int,
         statement_seconds: float = STATEMENT_SECONDS,
     ) -> "PostgresStore":
         """Connect, bringing the schema up to date. StoreUnavailable."""
@@ -307,7 +307,7 @@ class PostgresStore:
         async with session.transaction(isolation="repeatable_read", readonly=True):
             found = await self._job_and_nodes(session, job_id)
             loops = [await self._loop(session, job_id, *at) for at in loops_to_restore(found.nodes)]
-            return JobSnapshot(found.job, found.nodes, loops, found.departed)
+            return JobSnapshot(found.job, found.nodes, loops, found.in_flight)
 
     async def _job_and_nodes(self, session: Session, job_id: str) -> JobSnapshot:
         found = await self._jobs_and_nodes(session, [job_id])

@@ -45,10 +45,10 @@ from windlass.stores.rows import (
     block_values,
     brief_of,
     decode_page,
-    departed_of,
     encoded_text,
     event_of,
     event_pages,
+    in_flight_of,
     job_of,
     job_query,
     job_row_values,
@@ -378,7 +378,7 @@ class SqliteStore:
                 newest = connection.execute(self._sql["in_flight_of_job"], (job_id,)).fetchone()
                 found = loops_to_restore(nodes) if with_loops else ()
                 loops = [self._loop(connection, job_id, *at) for at in found]
-                return JobSnapshot(job_of(row), nodes, loops, departed_of(newest[0] if newest else None))
+                return JobSnapshot(job_of(row), nodes, loops, in_flight_of(newest[0] if newest else None))
             finally:
                 connection.execute("rollback")
 
