@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from windlass.cli.bench.workflows import LARGE_DEPTH, LARGE_LANES, lanes
 
 PEAK_MB_MAX = 350
@@ -24,6 +26,7 @@ runpy.run_module("windlass", run_name="__main__")
 """
 
 
+@pytest.mark.prove
 def test_hundred_thousand_nodes_run_in_limited_memory(tmp_path: Path) -> None:
     (tmp_path / "large.json").write_text(json.dumps(lanes(LARGE_LANES, LARGE_DEPTH)))
 
