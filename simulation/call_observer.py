@@ -8,7 +8,7 @@ from typing import Any
 from simulation.history import Violation
 from windlass.core.changes import Task
 from windlass.ports.broker import TaskClaim, TaskReport
-from windlass.ports.store import Lease
+from windlass.ports.store.leases import Lease
 
 
 class CallObserver:
@@ -40,9 +40,9 @@ class CallObserver:
     def call_finished(self, process: str, call: str, arguments: tuple[Any, ...], answer: Any) -> None:
         """Check a call that took effect."""
         match call:
-            case "take_lease" | "claim_lease":
+            case "leases.take" | "leases.claim":
                 self._leased(process, arguments[0], answer)
-            case "release_lease":
+            case "leases.release":
                 self._released[arguments[0]] = arguments[1]
             case "commit":
                 self._committed(process, *arguments[:2])

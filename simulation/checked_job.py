@@ -15,7 +15,7 @@ from windlass.core.changes import IterationRow, NodeRow
 from windlass.core.job import Job
 from windlass.core.templates.template import Template
 from windlass.engine.recovery import rebuild
-from windlass.ports.store import JobSnapshot
+from windlass.ports.store.jobs import JobSnapshot
 
 
 class CheckedJob:

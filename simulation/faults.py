@@ -17,11 +17,11 @@ LATENCY_SECONDS_MAX = 0.02
 STOP_SECONDS = (1.0, 8.0)
 # Calls whose caller cannot know after a failure whether they took effect.
 WRITES = frozenset({
-    "put_workflow", "submit", "request", "commit", "prune",
-    "take_lease", "claim_lease", "release_lease", "beat", "leave",
+    "workflows.put", "jobs.insert", "jobs.put_request", "jobs.prune", "runs.put_request", "commit",
+    "leases.take", "leases.claim", "leases.release", "leases.renew", "leases.deregister",
 })  # fmt: skip
-# Ports that are attributes of another port.
-PARTS = frozenset({"runs", "overview"})
+# Parts of the store, which are ports of their own; their calls are named `part.call`.
+PARTS = frozenset({"workflows", "jobs", "leases", "logs", "runs", "overview"})
 # Calls without an answer.
 HINTS = frozenset({"notify_done", "subscribe_done"})
 REPEATABLE = frozenset({"send", "publish", "finish", "cancel", "claim"})
@@ -270,32 +270,37 @@ class FaultyConnection:
         self.failed: set[tuple[str, int | None]] = set()
         self.calls = 0
         self._port = port
+        # What precedes the names of calls: the part of the store that this is.
+        self._prefix = ""
         self._fault_plan = fault_plan
         self._listener = listener
         self._claimed: list[Any] = []
 
     def __getattr__(self, call: str) -> Any:
-        if call in PARTS:
+        if self.name == "store" and not self._prefix and call in PARTS:
             part = FaultyConnection(
                 self.name, lambda: getattr(self._port(), call), self.process, self._fault_plan, self._listener
             )
             part.active, part.inside, part.failed = self.active, self.inside, self.failed
+            part._prefix = f"{call}."
             setattr(self, call, part)
             return part
         if call in HINTS:
             return partial(self._hint, call)
 
+        name = self._prefix + call
+
         async def method(*arguments: Any, **options: Any) -> Any:
-            self.active[call] += 1
+            self.active[name] += 1
             self.calls += 1
-            key = (call, _shard(arguments))
+            key = (name, _shard(arguments))
             self.failed.add(key)
             try:
-                answer = await self._call(call, arguments, options)
+                answer = await self._call(name, arguments, options)
                 self.failed.discard(key)
                 return answer
             finally:
-                self.active[call] -= 1
+                self.active[name] -= 1
 
         setattr(self, call, method)
         return method
@@ -318,7 +323,7 @@ class FaultyConnection:
         if fault is Fault.KILL_BEFORE:
             self._kill()
         await self._travel(fault)
-        if call == "take_lease" and self.process.has_lost_lease:
+        if call == "leases.take" and self.process.has_lost_lease:
             raise AssertionError(f"{self.process.name} takes a lease again after it lost it")
         answer = await self._enter(call, arguments, options, fault)
         answer = self._apply_after(fault, call, answer)
@@ -365,7 +370,7 @@ class FaultyConnection:
         return answer
 
     async def _execute(self, call: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        answer = await getattr(self._port(), call)(*arguments, **options)
+        answer = await getattr(self._port(), call.removeprefix(self._prefix))(*arguments, **options)
         if self._listener is not None:
             self._listener.call_finished(self.process.name, call, arguments, answer)
         return answer

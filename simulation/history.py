@@ -11,7 +11,7 @@ from windlass.core.changes import NodeRow
 from windlass.core.events import Event
 from windlass.core.jobs import JobRecord
 from windlass.core.plan import Plan
-from windlass.ports.store import Request
+from windlass.ports.store.jobs import Request
 from windlass.stores.memory.records import LoopRecords
 
 

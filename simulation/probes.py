@@ -12,8 +12,8 @@ LATE_MICROSECONDS = 6_000_000
 
 
 def lost_tasks(jobs: Iterable[Job], broker: MemoryBroker) -> list[Violation]:
-    """Return the tasks in flight that the broker does not have, given that all messages were received."""
-    job_ids = {job.task_id(flight): job.id for job in jobs for flight in job.out()}
+    """Return the tasks in attempt that the broker does not have, given that all messages were received."""
+    job_ids = {job.task_id(attempt): job.id for job in jobs for attempt in job.out()}
     call = broker.missing(list(job_ids))
     try:
         call.send(None)
@@ -31,18 +31,18 @@ def lost_waits(jobs: Iterable[Job], now: int) -> list[Violation]:
     """Return the attempts that still wait although their time has come."""
     found: list[Violation] = []
     for job in jobs:
-        late = [job.task_id(flight) for flight in _waiting(job) if _is_late(flight.due_at, now)]
+        late = [job.task_id(attempt) for attempt in _waiting(job) if _is_late(attempt.due_at, now)]
         found += [Violation("I15", job.id, f"{task_id} still waits after the end of its wait") for task_id in late]
     return found
 
 
 def _waiting(job: Job) -> Iterator[Attempt]:
-    yield from job.flights.values()
+    yield from job.attempts.values()
     for loop in job.loops.values():
-        for index, flight in loop.flights.items():
+        for index, attempt in loop.attempts.items():
             # The wait of queued iterations is over; they wait for a free slot.
             if index not in loop.queued:
-                yield flight
+                yield attempt
 
 
 def lost_deadlines(jobs: Iterable[Job], now: int) -> list[Violation]:

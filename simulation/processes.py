@@ -21,7 +21,7 @@ from windlass.core.plan import Plan
 from windlass.engine.engine import Duties, Engine, Sharing
 from windlass.engine.plan_cache import Plans
 from windlass.ports.handler import Handler
-from windlass.ports.store import StoredWorkflow
+from windlass.ports.store.workflows import StoredWorkflow
 from windlass.stores.memory.artifacts import MemoryArtifacts
 from windlass.stores.memory.store import MemoryStore
 from windlass.testing.virtual_time import VirtualClock

@@ -226,7 +226,7 @@ def former_owner_resumes() -> SimulationReport:
     plan = compiled("former_owner", drafts)
 
     async def owner() -> SimulatedProcess:
-        [lease] = (await simulation.store.ownership()).leases
+        [lease] = (await simulation.store.leases.ownership()).leases
         processes = [
             engine_slot.process for engine_slot in simulation.supervisor.engine_slots if engine_slot.process is not None
         ]

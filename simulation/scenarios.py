@@ -24,7 +24,7 @@ SHARING_EVERY = 4
 AWAY_LEASES = (0.3, 3.0)
 WORKER_AWAY_SECONDS = (2.0, 15.0)
 # What fails while an engine is cut off: all calls to a port, or the heartbeats only.
-CUTS = ("store", "broker", "beat", "beat")
+CUTS = ("store", "broker", "leases.renew", "leases.renew")
 
 
 class FaultProfile(Struct, frozen=True):

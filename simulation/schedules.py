@@ -141,7 +141,7 @@ class RunSimulation:
             workflow_id, version, [node], {"work": 0}, [()], [()], array("l", [0]), runs=rules
         )  # fmt: skip
         body = b"{}" if rules.schedule is None else b'{"schedule":{}}'
-        await self.store.put_workflow(workflow_id, Raw(body), f"digest {version}", self.clock.now())
+        await self.store.workflows.put(workflow_id, Raw(body), f"digest {version}", self.clock.now())
 
     async def submit(self, workflow_id: str, given: dict[str, Any]) -> str:
         """Submit until an engine acknowledges it; repeated submits return the same job."""

@@ -43,8 +43,8 @@ SUBMITS_MAX = 5
 
 # An idle shard waits for messages and makes none of these calls.
 _BUSY_CALLS = (
-    "commit", "publish", "cancel", "acknowledge", "send", "rewind", "take_lease", "unfinished", "restore", "workflow",
-    "restore_all", "claim_lease", "beat",
+    "commit", "publish", "cancel", "acknowledge", "send", "rewind", "leases.take", "jobs.unfinished", "jobs.restore",
+    "workflows.get", "jobs.restore_all", "leases.claim", "leases.renew",
 )  # fmt: skip
 
 
@@ -170,7 +170,7 @@ class Simulation:
     async def deploy(self, plan: Plan) -> None:
         """Deploy a workflow."""
         self.plans[plan.workflow_id, plan.version] = plan
-        await self.store.put_workflow(plan.workflow_id, Raw(b"{}"), f"digest {plan.version}", self.clock.now())
+        await self.store.workflows.put(plan.workflow_id, Raw(b"{}"), f"digest {plan.version}", self.clock.now())
 
     async def call_engine(self, call: Callable[[Engine], Coroutine[Any, Any, Any]]) -> Any:
         """Call a running engine. Raises TimeoutError when the result is unknown."""
@@ -267,7 +267,7 @@ class Simulation:
         """Describe shards without an owner and engines with more than their share."""
         owning = [slot for slot in self.supervisor.engine_slots if slot.owns and slot.engine is not None]
         running = {slot.process.name for slot in owning if slot.process is not None}
-        leases = (await self.store.ownership()).leases
+        leases = (await self.store.leases.ownership()).leases
         owners = {row.shard: row.owner for row in leases if row.owner in running and not row.expired}
         found = [f"shard {shard} without an owner" for shard in range(self.config.shards) if shard not in owners]
         share = -(-self.config.shards // max(1, len(running)))

@@ -71,7 +71,7 @@ def _check_calls(record: CheckedJob, node: ReplayedNode, unit: ReplayedUnit, pro
     if unit.state not in (*OUT, "waiting"):
         return
     made = len(unit.answers)
-    if (progress.calls, progress.is_gathering) != (made, unit.is_merging):
+    if (progress.calls, progress.is_merging) != (made, unit.is_merging):
         stored = f"the row of {record.name(node, unit.index)} ({unit.state}) says {progress.calls} calls"
         record.report("I2", f"{stored}, the events say {made}")
 

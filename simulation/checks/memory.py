@@ -11,16 +11,16 @@ from windlass.core.job import Job
 from windlass.core.loop_state import Loop
 from windlass.core.states import NodeStatus
 from windlass.engine.recovery import rebuild
-from windlass.ports.store import JobSnapshot
+from windlass.ports.store.jobs import JobSnapshot
 
 # What must be equal in memory and after a rebuild. `values` is a cache, `late` deliberately forgets which results were
 # recorded as ignored, and `filling` may name loops without work.
 _JOB_STATE = (
-    "id", "spec", "state", "seq", "states", "outputs", "metas", "flights", "departed", "attempts", "ready",
+    "id", "spec", "state", "seq", "states", "outputs", "metas", "attempts", "in_flight", "last_attempts", "ready",
     "unfinished", "generations",
 )  # fmt: skip
 _LOOP_STATE = (
-    "attempts_start", "begun", "busy", "completed", "deadline_at", "failed", "flights", "generation", "skipped",
+    "attempts_start", "begun", "busy", "completed", "deadline_at", "failed", "attempts", "generation", "skipped",
     "states", "total",
 )  # fmt: skip
 
@@ -55,16 +55,16 @@ def check_window(job: Job) -> list[Violation]:
 
 def _is_held_back(loop: Loop) -> bool:
     """Return whether a loop waits for a sequential iteration, or has too many waiting ones."""
-    if loop.plan.mode == "sequential" and any(index not in loop.queued for index in loop.flights):
+    if loop.plan.mode == "sequential" and any(index not in loop.queued for index in loop.attempts):
         return True
-    return not loop.queued and len(loop.flights) >= loop.plan.window + loop_state.WAITING_MAX
+    return not loop.queued and len(loop.attempts) >= loop.plan.window + loop_state.WAITING_MAX
 
 
 def _view(job: Job) -> dict[str, Any]:
     view = {name: getattr(job, name) for name in _JOB_STATE}
     for node, loop in job.loops.items():
         view |= _loop_view(loop, f"loop {node}")
-        view[f"flight of loop {node}"] = loop.flight
+        view[f"attempt of loop {node}"] = loop.node_attempt
     for node, loop in job.parked.items():
         view |= _loop_view(loop, f"parked loop {node}")
     return view
@@ -75,14 +75,14 @@ def _loop_view(loop: Loop, label: str) -> dict[str, Any]:
     view["blocks"] = loop.collection.blocks
     # In memory, iterations whose wait is over are queued too; in rows they wait until the timer fires again.
     view["queued"] = sorted(index for index in loop.queued if loop.states[index] == NodeStatus.PENDING)
-    # The attempt numbers of iterations in flight are in `flights`.
-    view["attempts"] = _without_flights(loop, loop.attempts)
+    # The attempt numbers of iterations in attempt are in `attempts`.
+    view["attempts"] = _without_flights(loop, loop.last_attempts)
     view["attempts_before"] = _without_flights(loop, loop.attempts_before)
     return {f"{name} of {label}": value for name, value in view.items()}
 
 
 def _without_flights(loop: Loop, numbers: Mapping[int, int]) -> dict[int, int]:
-    return {index: number for index, number in numbers.items() if index not in loop.flights}
+    return {index: number for index, number in numbers.items() if index not in loop.attempts}
 
 
 def _shown(value: object) -> str:

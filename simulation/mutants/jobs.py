@@ -27,7 +27,7 @@ JOB_MUTANTS = (
     in_core(
         "the timeout of a job never fires",
         "turn",
-        'self.wake(deadline_at, "job_timeout")',
+        'self.set_timer(deadline_at, "job_timeout")',
         "pass",
     ),
     in_core(
@@ -38,20 +38,20 @@ JOB_MUTANTS = (
     ),
     in_core("run_if_skipped is ignored", "dispatch", " and not plan.run_if_skipped", ""),
     in_core("conditions are inverted", "dispatch", "return None if is_true(", "return None if not is_true("),
-    in_core("a retry keeps its attempt number", "dispatch", "flight.attempt += 1", "flight.attempt += 0"),
-    in_core("a dispatch is not stored", "dispatch", "    turn.depart(node, flight)\n", "    pass\n"),
+    in_core("a retry keeps its attempt number", "dispatch", "attempt.number += 1", "attempt.number += 0"),
+    in_core("a dispatch is not stored", "dispatch", "    turn.mark_dispatched(node, attempt)\n", "    pass\n"),
     in_core(
         "a retry does not link to the first attempt",
         "dispatch",
-        "    if flight.first_seq is None:\n        flight.first_seq = seq\n",
-        "    flight.first_seq = seq\n",
+        "    if attempt.first_seq is None:\n        attempt.first_seq = seq\n",
+        "    attempt.first_seq = seq\n",
     ),
     # Results and retries
     in_core(
         "a result of an older attempt is accepted",
         "job",
-        "return flight if is_out and flight is not None and flight.attempt == attempt else None",
-        "return flight if is_out and flight is not None else None",
+        " or attempt.number != number:",
+        ":",
     ),
     in_core(
         "a result is accepted while its node waits",
@@ -77,20 +77,20 @@ JOB_MUTANTS = (
     in_core(
         "a lost process uses up attempts",
         "attempts",
-        "flight.attempts_before += 1",
-        "flight.attempts_before += 0",
+        "attempt.attempts_before += 1",
+        "attempt.attempts_before += 0",
     ),
     in_core(
         "a loss reported twice counts twice",
         "attempts",
-        "message.losses <= flight.losses:",
-        "message.losses < flight.losses:",
+        "message.losses <= attempt.losses:",
+        "message.losses < attempt.losses:",
     ),
     in_core(
         "idempotency keys differ between attempts",
         "job",
-        "flight.attempts_before - 1, self._identity(flight),",
-        "flight.attempts_before - 1, self.task_id(flight),",
+        "idempotency_key=self._identity(attempt),",
+        "idempotency_key=self.task_id(attempt),",
     ),
     # Failures, cancellations, ends
     in_core("nodes after a failure stay pending", "completion", "_descendants(job, [node]):", "[]:"),
@@ -104,7 +104,7 @@ JOB_MUTANTS = (
     in_core(
         "workers are not notified of a cancellation",
         "completion",
-        "turn.changes.cancels.append(job.task_id(flight))\n            job.late",
+        "turn.changes.cancels.append(job.task_id(attempt))\n            job.late",
         "job.late",
     ),
     in_core(
@@ -168,20 +168,20 @@ JOB_MUTANTS = (
     in_core(
         "dispatched nodes without a row are forgotten",
         "job",
-        "        for one in departed:\n",
+        "        for one in in_flight:\n",
         "        for one in ():\n",
     ),
     in_core(
         "only the last dispatched node without a row is stored",
         "advance",
-        "tuple(job.departed.values())",
-        "tuple(job.departed.values())[-1:]",
+        "tuple(job.in_flight.values())",
+        "tuple(job.in_flight.values())[-1:]",
     ),
-    in_core("finished nodes stay listed as dispatched", "first_attempt", "    job.departed.pop(node, None)\n", ""),
+    in_core("finished nodes stay listed as dispatched", "first_attempt", "    job.in_flight.pop(node, None)\n", ""),
     in_core(
         "a node with a row stays listed as one without",
         "turn",
-        "            job.departed.pop(node, None)\n",
+        "            job.in_flight.pop(node, None)\n",
         "            pass\n",
     ),
     in_core(
@@ -239,7 +239,7 @@ JOB_MUTANTS = (
     in_engine(
         "lost notifications of requests are not found",
         "duties.sweeper",
-        "[_message(request) for request in await self._store.requests(shard.number, SWEEP_MAX)]",
+        "[_message(request) for request in requests]",
         "[]",
     ),
     in_engine(

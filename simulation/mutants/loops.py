@@ -14,7 +14,7 @@ LOOP_MUTANTS = (
     in_core(
         "an iteration that waited is queued last",
         "loop_state",
-        'self.flights if self.flights and self.plan.mode == "sequential" else self.queued',
+        'self.attempts if self.attempts and self.plan.mode == "sequential" else self.queued',
         "self.queued",
     ),
     in_core(
@@ -32,13 +32,13 @@ LOOP_MUTANTS = (
     in_core(
         "the end of a merged iteration is not noticed",
         "loop_transitions",
-        "    turn.job.filling[flight.node] = None\n",
+        "    turn.job.filling[attempt.node] = None\n",
         "",
     ),
     in_core(
         "an iteration whose wait is over is not queued",
         "advance",
-        "        job.loops[flight.node].queued[flight.index] = None\n",
+        "        job.loops[attempt.node].queued[attempt.index] = None\n",
         "",
     ),
     in_core("iterations beyond the last are started", "loop_state", "if self.begun < self.total and", "if True and"),
@@ -46,7 +46,7 @@ LOOP_MUTANTS = (
     in_core(
         "the number of started iterations is not stored",
         "loops",
-        "    if loop.begun != begun:\n        turn.store(node, loop.flight)\n",
+        "    if loop.begun != begun:\n        turn.save_node(node, loop.node_attempt)\n",
         "",
     ),
     in_core(
@@ -64,14 +64,14 @@ LOOP_MUTANTS = (
     in_core(
         "a further attempt of an iteration is not stored",
         "loops",
-        "    if not is_first:\n        turn.keep(flight)\n",
+        "    if not is_first:\n        turn.save(attempt)\n",
         "",
     ),
     in_core(
         "the outputs of iterations are not stored",
         "loops",
-        "turn.keep(flight, turn.now, None, output, meta)",
-        "turn.keep(flight, turn.now, None, None, meta)",
+        "turn.save(attempt, turn.now, None, output, meta)",
+        "turn.save(attempt, turn.now, None, None, meta)",
     ),
     in_core(
         "chunks overlap", "loop_state", "elements(index * size, (index + 1) * size)", "elements(index, index + size)"
@@ -92,19 +92,19 @@ LOOP_MUTANTS = (
     in_core(
         "iterations continue after their loop failed",
         "loops",
-        '    cancel_iterations(turn, flight.node, f"iteration {flight.index} failed")\n',
+        '    cancel_iterations(turn, attempt.node, f"iteration {attempt.index} failed")\n',
         "",
     ),
     in_core(
         "workers are not notified of a cancelled iteration",
         "loop_transitions",
-        "            turn.changes.cancels.append(job.task_id(flight))\n",
+        "            turn.changes.cancels.append(job.task_id(attempt))\n",
         "",
     ),
     in_core(
         "a skipped iteration is not counted",
         "loops",
-        "    turn.job.loops[flight.node].skipped += 1\n",
+        "    turn.job.loops[attempt.node].skipped += 1\n",
         "",
     ),
     in_core(
@@ -116,13 +116,13 @@ LOOP_MUTANTS = (
     in_core(
         "the timeout of a loop never fires",
         "loops",
-        '        turn.wake(loop.deadline_at, "loop_timeout", plan.id, loop.flight.attempt)\n',
+        '        turn.set_timer(loop.deadline_at, "loop_timeout", plan.id, loop.node_attempt.number)\n',
         "",
     ),
     in_core(
         "the timeout of an earlier run ends a loop",
         "advance",
-        "        if loop is None or loop.flight.attempt != message.attempt:\n            return\n"
+        "        if loop is None or loop.node_attempt.number != message.attempt:\n            return\n"
         "        if loop.deadline_at is not None and turn.now < loop.deadline_at:\n",
         "        if loop is None:\n            return\n        if False:\n",
     ),
@@ -180,29 +180,29 @@ LOOP_MUTANTS = (
     in_core(
         "the last page is missing",
         "pagination",
-        "    _store_part(turn, flight, rule, made, part)\n    flight.calls = made\n",
-        "    flight.calls = made\n",
+        "    _store_part(turn, attempt, rule, made, part)\n    attempt.calls = made\n",
+        "    attempt.calls = made\n",
     ),
-    in_core("pages overwrite each other", "pagination", "flight.index, made, part))", "flight.index, 1, part))"),
+    in_core("pages overwrite each other", "pagination", "attempt.index, made, part))", "attempt.index, 1, part))"),
     in_core(
         "a further call loses the updates of its params",
         "pagination",
-        "    if not flight.calls:\n        return rendered\n",
+        "    if not attempt.calls:\n        return rendered\n",
         "    return rendered\n",
     ),
     in_core(
         "a further call has the params of the first",
         "job",
-        "        if flight.calls:\n            patched",
+        "        if attempt.calls:\n            patched",
         "        if False:\n            patched",
     ),
     in_core(
         "a further call has the idempotency key of the first",
         "job",
-        "        if flight.calls:\n            key",
+        "        if attempt.calls:\n            key",
         "        if False:\n            key",
     ),
-    in_core("all calls share the allowed attempts", "pagination", "    flight.attempts_before = flight.attempt\n", ""),
+    in_core("all calls share the allowed attempts", "pagination", "    attempt.attempts_before = attempt.number\n", ""),
     in_core("the delay between calls is left out", "pagination", "    if rule.delay_seconds:\n", "    if False:\n"),
     in_core(
         "pages are merged into a list of lists",

@@ -19,7 +19,7 @@ SHARING_MUTANTS = tuple(
             Mutant(
                 "the store does not check the epoch",
                 "windlass.stores.memory.store",
-                "        if self._epochs.get(shard) != epoch:\n",
+                "        if newest != epoch:\n",
                 "        if False:\n",
             ),
             in_engine(
@@ -56,7 +56,8 @@ SHARING_MUTANTS = tuple(
                 "shard",
                 "        return asyncio.ensure_future(self._store.commit(self.number, self.epoch, changes)) if",
                 "        async def write() -> None:\n"
-                "            await self._store.commit(self.number, await self._store.epoch(self.number), changes)\n\n"
+                "            epoch = await self._store.leases.epoch(self.number)\n"
+                "            await self._store.commit(self.number, epoch, changes)\n\n"
                 "        return asyncio.ensure_future(write()) if",
             ),
             in_engine(

@@ -13,7 +13,8 @@ from windlass.core.plan import Plan
 from windlass.core.states import JOB_FINAL, JobStatus
 from windlass.ports.broker import ALL_QUEUES
 from windlass.ports.control import Submit
-from windlass.ports.store import JobFilter, StoredWorkflow
+from windlass.ports.store.jobs import JobFilter
+from windlass.ports.store.workflows import StoredWorkflow
 from windlass.process import ALL_ROLES, Process, open_process
 from windlass.reader import RESULT_BYTES_MAX, JobResult, Reader
 from windlass.settings import Settings
@@ -42,7 +43,7 @@ class Embedded:
 
     async def deploy_encoded(self, workflow_id: str, encoded: Raw) -> StoredWorkflow:
         """Store a checked definition that is already encoded, which takes a fraction of the memory."""
-        return await self.store.put_workflow(workflow_id, encoded, digest(encoded), self._clock.now())
+        return await self.store.workflows.put(workflow_id, encoded, digest(encoded), self._clock.now())
 
     async def plan(self, workflow_id: str, version: int) -> Plan:
         """Return the plan of a version. WorkflowNotFound."""
@@ -53,7 +54,7 @@ class Embedded:
     ) -> JobRecord:
         """Check the input and start a job; durable on return. InputInvalid, WorkflowNotFound."""
         if version is None:
-            version = (await self.store.workflow(workflow_id)).version
+            version = (await self.store.workflows.get(workflow_id)).version
         plan = await self._plans.get(workflow_id, version)
         checked = check_input(plan.input_schema, input)
         request_digest: str | None = None
@@ -65,7 +66,7 @@ class Embedded:
 
     async def submit_all(self, workflow_id: str, inputs: Sequence[object]) -> Sequence[JobRecord]:
         """Start many jobs of the newest version in one transaction. InputInvalid: none is stored."""
-        version = (await self.store.workflow(workflow_id)).version
+        version = (await self.store.workflows.get(workflow_id)).version
         plan = await self._plans.get(workflow_id, version)
         submits = [Submit(workflow_id, version, check_input(plan.input_schema, input)) for input in inputs]
         return [submission.job for submission in await self._engine.submit_all(submits)]
@@ -77,9 +78,9 @@ class Embedded:
             while not is_final:
                 changed.clear()
                 # Read the state before the events: an event stored after this line is read in the next round.
-                is_final = JobStatus((await self.store.job(job_id)).state.status) in JOB_FINAL
+                is_final = JobStatus((await self.store.jobs.get(job_id)).state.status) in JOB_FINAL
                 previous_seq = last_seq
-                while events := await self.store.events(job_id, last_seq, EVENTS_PAGE):
+                while events := await self.store.jobs.events(job_id, last_seq, EVENTS_PAGE):
                     for event in events:
                         last_seq = event.seq
                         yield event
@@ -96,7 +97,7 @@ class Embedded:
     async def wait(self, job_id: str) -> JobRecord:
         """Wait until the job has finished, and return it."""
         await self._engine.wait(job_id)
-        return await self.store.job(job_id)
+        return await self.store.jobs.get(job_id)
 
     async def cancel(self, job_id: str, reason: str | None = None) -> None:
         """Cancel a job."""
@@ -114,7 +115,7 @@ class Embedded:
         """Return the newest unfinished job of a workflow."""
         found: list[JobRecord] = []
         for status in ("pending", "running"):
-            found.extend(await self.store.jobs(JobFilter(workflow_id=workflow_id, status=status, limit=1)))
+            found.extend(await self.store.jobs.list(JobFilter(workflow_id=workflow_id, status=status, limit=1)))
         return max(found, key=lambda job: (job.spec.created_at, job.spec.job_id), default=None)
 
     async def result(self, job_id: str, bytes_max: int = RESULT_BYTES_MAX) -> JobResult:

@@ -182,7 +182,7 @@ def _sharing(settings: Settings, roles: Roles) -> Sharing | None:
 
 
 async def _start_worker(stack: AsyncExitStack, settings: Settings, process: Process, queues: Sequence[str]) -> None:
-    logs = LogWriter(process.store.append_logs, process.clock)
+    logs = LogWriter(process.store.logs.append, process.clock)
     log_task = asyncio.create_task(logs.run())
     stack.push_async_callback(_close_logs, logs, log_task)
     worker = _build_worker(settings, process, queues, logs)
@@ -214,7 +214,7 @@ def _build_worker(settings: Settings, process: Process, queues: Sequence[str], l
         log_sink=logs,
         artifacts=process.artifacts,
         sinks=process.sinks,
-        pulse=heartbeat,
+        heartbeat=heartbeat,
     )
 
 

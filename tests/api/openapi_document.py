@@ -11,5 +11,16 @@ from windlass.api.state import ApiState
 def described_api() -> dict[str, Any]:
     """Routes are described without anything that runs behind them."""
     nothing: Any = None
-    app = create_app(ApiState(nothing, nothing, nothing, nothing, nothing, (), Random(1), "0.0.0"))
+    state = ApiState(
+        store=nothing,
+        artifacts=nothing,
+        broker=nothing,
+        control=nothing,
+        clock=nothing,
+        handlers=(),
+        chance=Random(1),
+        version="0.0.0",
+        artifact_bytes_max=1,
+    )
+    app = create_app(state)
     return openapi_document(app.routes, "0.0.0")

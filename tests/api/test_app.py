@@ -75,7 +75,7 @@ async def test_health_lists_shards_and_workers(system: System, client: httpx2.As
 
     health = (await client.get("/health")).json()
 
-    epoch = await system.store.epoch(0)
+    epoch = await system.store.leases.epoch(0)
     assert health["shards"] == [{"shard": 0, "owner": "test", "epoch": epoch, "expired": False, "expires_at": None}]
     assert [(worker["worker_id"], worker["alive"]) for worker in health["workers"]] == [("inner", True)]
 
@@ -92,7 +92,7 @@ async def test_a_process_without_its_database_is_not_ready(system: System, monke
     async def broken(_: object) -> None:
         raise StoreUnavailable("the disk is gone")
 
-    monkeypatch.setattr(system.store, "workflows", broken)
+    monkeypatch.setattr(system.store.workflows, "list", broken)
 
     assert (await system.client.get("/readyz")).status_code == 503
 

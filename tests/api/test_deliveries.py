@@ -13,7 +13,8 @@ from tests.api.harness import API, System
 from tests.api.run_harness import found
 from tests.handlers.handler_harness import Request, Server, answer, serving
 from windlass.connections.secrets import Secrets
-from windlass.handlers import builtin
+from windlass.handlers import builtin_handlers
+from windlass.handlers.config import HandlerConfig
 
 KEY = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 TELLING = """
@@ -46,7 +47,7 @@ async def receiver() -> AsyncIterator[Server]:
 
 @pytest.fixture
 async def system(tmp_path: Path, receiver: Server) -> AsyncIterator[System]:
-    handlers = builtin(allow_private=True, secrets=Secrets({"hook_key": KEY}))
+    handlers = builtin_handlers(HandlerConfig(allow_private=True, secrets=Secrets({"hook_key": KEY})))
     async with System.running(tmp_path, handlers=handlers) as running:
         await running.deploy_text(TELLING.format(url=receiver.url))
         yield running

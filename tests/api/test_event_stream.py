@@ -75,7 +75,7 @@ async def test_repeated_reconnects_receive_each_event_once(tmp_path: Path) -> No
         async with system.working():
             await system.ended(job_id)
             await asyncio.wait_for(reading, 30.0)
-        stored = [event.seq for event in await system.store.events(job_id)]
+        stored = [event.seq for event in await system.store.jobs.events(job_id)]
 
     assert seen == stored
 
@@ -115,7 +115,7 @@ async def test_an_idle_stream_sends_heartbeats(tmp_path: Path, monkeypatch: pyte
         await system.deploy()
         job_id = await system.submit()
         await system.dispatched(job_id, "first")
-        job = await system.store.job(job_id)
+        job = await system.store.jobs.get(job_id)
         source = streams.job_events(system.state, job, 1_000)
 
         assert await asyncio.wait_for(anext(source), 10.0) == event_stream.HEARTBEAT
@@ -148,7 +148,7 @@ async def test_a_client_that_reads_nothing_is_disconnected(tmp_path: Path, monke
     monkeypatch.setattr(event_stream, "SEND_SECONDS_MAX", 0.05)
     async with System.running(tmp_path) as system:
         job_id = await ended_job(system)
-        job = await system.store.job(job_id)
+        job = await system.store.jobs.get(job_id)
         never = asyncio.Event()
         sent: list[dict[str, Any]] = []
 
@@ -172,7 +172,7 @@ async def test_a_disconnected_client_frees_its_stream(tmp_path: Path) -> None:
     async with System.running(tmp_path, worker=False, streams=ConcurrencyLimit(1, "streams")) as system:
         await system.deploy()
         job_id = await system.submit()
-        job = await system.store.job(job_id)
+        job = await system.store.jobs.get(job_id)
         response = event_stream.EventStream(system.state, streams.job_events(system.state, job, 0))
 
         async def send(message: Any) -> None:

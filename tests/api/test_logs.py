@@ -89,7 +89,7 @@ def line(job_id: str, number: int) -> LogLine:
 async def written(server: Server, count: int) -> str:
     """A job that goes on, with so many lines."""
     job_id = await server.submit("held")
-    await server.store.append_logs([line(job_id, number) for number in range(1, count + 1)])
+    await server.store.logs.append([line(job_id, number) for number in range(1, count + 1)])
     return job_id
 
 
@@ -191,7 +191,7 @@ async def test_an_attempt_that_logs_without_end_is_cut_off_with_a_notice(server:
 
     assert len(messages) == LOG_LINES_MAX
     assert messages[:-1] == [str(number) for number in range(LOG_LINES_MAX - 1)]
-    assert "the log ends here" in messages[-1]
+    assert "log truncated" in messages[-1]
 
 
 async def test_pages_follow_each_other_without_gap_or_overlap(server: Server) -> None:
@@ -228,7 +228,7 @@ async def test_a_log_stream_is_live_and_ends_with_the_job(server: Server) -> Non
 
     async with tailing(server, job_id) as messages:
         first = [(await anext(messages))[1]["message"] for _ in range(2)]
-        await server.store.append_logs([line(job_id, 3)])
+        await server.store.logs.append([line(job_id, 3)])
         async with asyncio.timeout(3 * POLL_SECONDS_MAX):
             third = (await anext(messages))[1]["message"]
         await server.engine.cancel(job_id)
@@ -244,7 +244,7 @@ async def test_lines_stored_just_after_the_job_are_streamed(server: Server) -> N
     async with tailing(server, job_id) as messages:
         await anext(messages)
         await server.engine.cancel(job_id)
-        await server.store.append_logs([line(job_id, 2)])
+        await server.store.logs.append([line(job_id, 2)])
         rest = [data["message"] async for _, data in messages]
 
     assert rest == ["line 2"]

@@ -286,7 +286,7 @@ async def test_an_unavailable_database_is_a_503(
     async def broken(_: object) -> None:
         raise error
 
-    monkeypatch.setattr(system.store, "jobs", broken)
+    monkeypatch.setattr(system.store.jobs, "list", broken)
 
     response = await system.client.get(f"{API}/jobs")
 
@@ -300,7 +300,7 @@ async def test_an_unexpected_error_is_logged_and_not_returned(
     async def broken(_: object) -> None:
         raise ValueError("the secret is 42")
 
-    monkeypatch.setattr(system.store, "jobs", broken)
+    monkeypatch.setattr(system.store.jobs, "list", broken)
 
     response = await system.client.get(f"{API}/jobs", headers={"x-request-id": "find-me"})
 

@@ -10,7 +10,7 @@ import pytest
 from tests.api.harness import API, System
 from windlass.api.routes import events, streams
 from windlass.core.events import Event
-from windlass.ports.overview import NodeEvents
+from windlass.ports.store.overview import NodeEvents
 
 MANY = """
 workflow_id: many
@@ -100,7 +100,7 @@ async def test_a_stream_without_iterations_sends_other_events_and_its_position(l
 
 async def test_a_resumed_stream_continues_after_omitted_iterations(looped: tuple[System, str]) -> None:
     system, job_id = looped
-    job = await system.store.job(job_id)
+    job = await system.store.jobs.get(job_id)
 
     class Untold:
         """A store whose last events are all of iterations."""
@@ -134,7 +134,7 @@ async def test_omitted_iterations_are_polled_rarely(tmp_path: Path, monkeypatch:
 
     async with System.running(tmp_path, worker=False) as system:
         await system.deploy()
-        job = await system.store.job(await system.submit())
+        job = await system.store.jobs.get(await system.submit())
         source = streams.node_events(_with(system.state, Busy()), job, 0)
         began = asyncio.get_running_loop().time()
         chunks = [await anext(source) for _ in range(4)]

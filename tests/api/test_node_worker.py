@@ -164,7 +164,7 @@ async def test_a_cancelled_task_is_stopped(server: Server) -> None:
         following = await server.submit("pause", seconds=0)
         assert (await server.ended(following)).state.status == "completed"
 
-    assert (await server.store.job(job_id)).state.status == "cancelled"
+    assert (await server.store.jobs.get(job_id)).state.status == "cancelled"
 
 
 async def test_a_stop_lets_running_tasks_finish(server: Server) -> None:

@@ -12,7 +12,8 @@ from tests.api.harness import System
 from tests.api.run_harness import found
 from tests.handlers.handler_harness import Request, Server, answer, serving
 from windlass.connections.secrets import Secrets
-from windlass.handlers import builtin
+from windlass.handlers import builtin_handlers
+from windlass.handlers.config import HandlerConfig
 
 KEY = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
@@ -40,7 +41,7 @@ async def server(receiver: Receiver) -> AsyncIterator[Server]:
 
 @pytest.fixture
 async def system(tmp_path: Path) -> AsyncIterator[System]:
-    handlers = builtin(allow_private=True, secrets=Secrets({"hook_key": KEY}))
+    handlers = builtin_handlers(HandlerConfig(allow_private=True, secrets=Secrets({"hook_key": KEY})))
     async with System.running(tmp_path, handlers=handlers) as running:
         yield running
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from windlass.core.plan import Plan
-from windlass.ports.overview import JobBrief, NodeSpan
+from windlass.ports.store.overview import JobBrief, NodeSpan
 from windlass.spec import compile_plan, read_definition
 from windlass.views.statistics import (
     BUCKETS_MAX,

@@ -12,7 +12,7 @@ from msgspec import Raw
 from tests.api.worker_server import PAIR, RETRIED, WORKFLOW, Server, result, serving
 from windlass import wire
 from windlass.core.messages import Succeeded, TaskFinished
-from windlass.ports.store import StoredResult
+from windlass.ports.store.jobs import StoredResult
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ async def test_an_applied_result_is_not_applied_again(server: Server) -> None:
     await server.post("/callbacks/task-result", result(task, 1))
 
     await server.ended(task["job_id"])
-    assert await server.store.results(0, 10) == []
+    assert await server.store.jobs.results(0, 10) == []
 
 
 async def test_a_repeated_result_changes_nothing(server: Server) -> None:
@@ -79,7 +79,7 @@ async def test_a_result_whose_message_was_lost_still_completes_the_job(server: S
         task["job_id"], "work", 1, "worker-xyz", now, now, Succeeded(Raw(b'"kept"')), result_id=task["task_id"]
     )
 
-    await server.store.put_result(StoredResult(task["task_id"], 0, message, now))
+    await server.store.jobs.put_result(StoredResult(task["task_id"], 0, message, now))
 
     assert (await server.ended(task["job_id"])).state.status == "completed"
     assert await server.output(task["job_id"], "work") == "kept"
@@ -135,7 +135,7 @@ async def test_a_result_after_the_job_was_cancelled_is_recorded_and_ignored(serv
 
     assert answer["accepted"]
     await server.happened(task["job_id"], "result_ignored")
-    assert (await server.store.job(task["job_id"])).state.status == "cancelled"
+    assert (await server.store.jobs.get(task["job_id"])).state.status == "cancelled"
     assert await server.output(task["job_id"], "work") is None
 
 
@@ -144,7 +144,7 @@ async def test_the_worker_reports_the_duration(server: Server) -> None:
     await server.post("/callbacks/task-result", result(task, 1, execution_duration_ms=250))
     await server.ended(task["job_id"])
 
-    (completed,) = [e for e in await server.store.events(task["job_id"]) if e.type == "node_completed"]
+    (completed,) = [e for e in await server.store.jobs.events(task["job_id"]) if e.type == "node_completed"]
 
     assert completed.meta is not None
     assert msgspec.json.decode(completed.meta) == {"execution": {"duration_seconds": 0.25}}
@@ -156,7 +156,7 @@ async def test_the_meta_of_a_result_is_stored(server: Server) -> None:
     await server.post("/callbacks/task-result", result(task, 1, meta={"tool": "knife"}))
 
     await server.ended(task["job_id"])
-    (row,) = await server.store.nodes(task["job_id"], "work")
+    (row,) = await server.store.jobs.nodes(task["job_id"], "work")
     assert row.meta is not None
     assert msgspec.json.decode(row.meta) == {"tool": "knife"}
 
@@ -238,7 +238,7 @@ async def test_a_malformed_result_is_refused_and_leaves_no_trace(server: Server,
     refused = await server.post("/callbacks/task-result", body, 422)
 
     assert refused["errors"]
-    assert await server.store.results(0, 10) == []
+    assert await server.store.jobs.results(0, 10) == []
 
 
 @pytest.mark.parametrize(

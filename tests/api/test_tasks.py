@@ -77,7 +77,7 @@ async def test_a_claimed_node_runs(server: Server) -> None:
     task = await server.claimed()
     await server.happened(task["job_id"], "node_started")
 
-    (row,) = await server.store.nodes(task["job_id"], "work")
+    (row,) = await server.store.jobs.nodes(task["job_id"], "work")
 
     assert (row.status, row.worker_id) == ("running", "worker-xyz")
 

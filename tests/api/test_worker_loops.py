@@ -189,7 +189,7 @@ async def test_an_emitted_context_is_stored_without_credentials(server: Server) 
     await emit(server, task, result=[1], context=context)
     await server.happened(job_id, "node_completed")
 
-    (event,) = [one for one in await server.store.events(job_id) if one.type == "node_completed"]
+    (event,) = [one for one in await server.store.jobs.events(job_id) if one.type == "node_completed"]
     told = (await server.get(f"/jobs/{job_id}/events", after=event.seq - 1, limit=1))["items"][0]
 
     assert event.context is not None
@@ -251,7 +251,7 @@ async def test_a_large_result_is_stored_as_an_artifact_first(server: Server) -> 
     await report(server, task, rows())
     await server.happened(job_id, "node_completed")
 
-    (row,) = await server.store.nodes(job_id, "make")
+    (row,) = await server.store.jobs.nodes(job_id, "make")
 
     assert row.output is not None
     assert is_reference(row.output)

@@ -23,7 +23,8 @@ from windlass.core.jobs import JobRecord
 from windlass.engine.engine import Engine
 from windlass.engine.plan_cache import Plans
 from windlass.factory import compile_stored
-from windlass.handlers import builtin
+from windlass.handlers import builtin_handlers
+from windlass.handlers.config import HandlerConfig
 from windlass.ports.broker import TaskClaim
 from windlass.ports.control import Submit
 from windlass.ports.handler import Handler
@@ -125,7 +126,7 @@ class Server:
     async def deploy(self, document: str) -> str:
         definition, _ = read_definition(document)
         encoded = definition_json(definition)
-        await self.store.put_workflow(definition.workflow_id, encoded, digest(encoded), self.clock.now())
+        await self.store.workflows.put(definition.workflow_id, encoded, digest(encoded), self.clock.now())
         return definition.workflow_id
 
     async def submit(self, workflow_id: str, **input_data: object) -> str:
@@ -139,14 +140,14 @@ class Server:
     async def ended(self, job_id: str) -> JobRecord:
         async with asyncio.timeout(ENDS_SECONDS):
             await self.engine.wait(job_id)
-        return await self.store.job(job_id)
+        return await self.store.jobs.get(job_id)
 
     async def output(self, job_id: str, node_id: str) -> Any:
-        row = (await self.store.nodes(job_id, node_id))[0]
+        row = (await self.store.jobs.nodes(job_id, node_id))[0]
         return None if row.output is None else msgspec.json.decode(row.output)
 
     async def error(self, job_id: str, node_id: str) -> Any:
-        row = (await self.store.nodes(job_id, node_id))[0]
+        row = (await self.store.jobs.nodes(job_id, node_id))[0]
         return None if row.error is None else msgspec.json.decode(row.error)
 
     async def claimed(self, workflow_id: str = "far_work") -> dict[str, Any]:
@@ -164,7 +165,7 @@ class Server:
                     news.clear()
 
     async def events(self, job_id: str) -> list[str]:
-        return [event.type for event in await self.store.events(job_id)]
+        return [event.type for event in await self.store.jobs.events(job_id)]
 
 
 def result(task: dict[str, Any], output: object = None, **rest: object) -> dict[str, object]:
@@ -198,9 +199,9 @@ async def serving(
         )
         stack.push_async_callback(engine.stop)
         await engine.start()
-        registry = {**builtin(allow_private=True), **(handlers or {})}
+        registry = {**builtin_handlers(HandlerConfig(allow_private=True)), **(handlers or {})}
         if queues:
-            logs = LogWriter(store.append_logs, clock)
+            logs = LogWriter(store.logs.append, clock)
             writing = asyncio.create_task(logs.run())
             stack.push_async_callback(_closed, logs, writing)
             worker = Worker(
@@ -213,7 +214,7 @@ async def serving(
         client = await stack.enter_async_context(
             httpx2.AsyncClient(timeout=ENDS_SECONDS, trust_env=False, verify=False)
         )
-        state = ApiState(store, artifacts, broker, engine, clock, registry, Random(), "test")
+        state = ApiState(store, artifacts, broker, engine, clock, registry, Random(), "test", OUTPUT_BYTES_MAX)
         url = await stack.enter_async_context(_listening(state, port))
         client.base_url = f"{url}/api/v1"
         yield Server(store, artifacts, broker, clock, engine, client, url)

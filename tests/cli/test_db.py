@@ -11,6 +11,7 @@ from tests.cli.conftest import Said
 from windlass.embedded import open_embedded
 from windlass.settings import load_settings
 from windlass.stores.migrator import migrations
+from windlass.stores.queries import POSTGRES, SQLITE
 
 Windlass = Callable[..., Said]
 
@@ -37,7 +38,7 @@ def asked(url: str, query: str) -> object:
 def test_a_postgres_database_is_migrated_once(windlass: Windlass, postgres_url: str) -> None:
     first, second = (windlass("db", "migrate", "--database", postgres_url) for _ in range(2))
 
-    count = len(migrations("postgres"))
+    count = len(migrations(POSTGRES))
     assert (first.code, second.code) == (0, 0)
     assert f"{count} migration{'s' if count > 1 else ''} applied" in first.out
     assert "up to date" in second.out
@@ -47,7 +48,7 @@ def test_an_embedded_database_is_migrated(windlass: Windlass, folder: Path) -> N
     said = windlass("db", "migrate")
 
     assert said.code == 0
-    assert f"{len(migrations('sqlite'))} migrations applied" in said.out
+    assert f"{len(migrations(SQLITE))} migrations applied" in said.out
     assert (folder / ".windlass" / "windlass.db").exists()
 
 

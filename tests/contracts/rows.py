@@ -37,13 +37,13 @@ def changes(
     events: dict[str, list[Event]] | None = None,
     requests: Sequence[str] = (),
     tasks: Sequence[IterationRow] = (),
-    departed: dict[str, tuple[InFlightEntry, ...]] | None = None,
+    in_flight: dict[str, tuple[InFlightEntry, ...]] | None = None,
 ) -> Changes:
     made = Changes()
     made.jobs.update(jobs)
     made.nodes.update({(row.job_id, row.node_id): row for row in nodes})
     made.events.update(events or {})
-    made.departed.update(departed or {})
+    made.in_flight.update(in_flight or {})
     made.requests.extend(requests)
     made.iterations.update({(row.job_id, row.number, row.index): row for row in tasks})
     return made

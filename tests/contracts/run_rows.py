@@ -60,6 +60,6 @@ def run_changes(
 
 async def put_runs(store: Store, *rows: RunRow) -> int:
     """Store runs as the owner of their shard does; the epoch."""
-    lease = await store.take_lease(0, "one")
+    lease = await store.leases.take(0, "one")
     await store.commit(0, lease.epoch, run_changes(fresh=rows))
     return lease.epoch

@@ -11,9 +11,10 @@ from msgspec import Raw
 from tests.contracts.rows import changes, event, job_row, new_job, node_row
 from windlass.clock import SystemClock
 from windlass.core.errors import CommitUnknown, StoreUnavailable, WorkflowNotFound
-from windlass.ports.store import JobFilter, Request, StoredWorkflow
+from windlass.ports.store.jobs import JobFilter, Request
+from windlass.ports.store.workflows import StoredWorkflow
 from windlass.stores.migrator import migrations
-from windlass.stores.queries import queries
+from windlass.stores.queries import SQLITE, queries
 from windlass.stores.sqlite.store import SqliteStore
 from windlass.stores.sqlite.workflow_cache import KEPT_MAX, WorkflowCache
 
@@ -31,23 +32,23 @@ async def store(path: str) -> AsyncIterator[SqliteStore]:
 
 
 async def test_many_writers_and_readers_never_meet_a_lock(store: SqliteStore) -> None:
-    lease = await store.take_lease(0, "one")
+    lease = await store.leases.take(0, "one")
 
     async def write(writer: int) -> None:
         for n in range(200):
             job_id = f"j{writer}-{n}"
-            await store.submit([new_job(job_id)])
+            await store.jobs.insert([new_job(job_id)])
             await store.commit(0, lease.epoch, changes(nodes=[node_row(job_id, "a")], events={job_id: [event(2)]}))
-            assert (await store.job(job_id)).seq == 2
+            assert (await store.jobs.get(job_id)).seq == 2
 
     await asyncio.gather(*(write(writer) for writer in range(16)))
 
-    assert len(await store.unfinished(0)) == 3200
+    assert len(await store.jobs.unfinished(0)) == 3200
 
 
 async def test_a_commit_about_many_jobs_leaves_the_loop_free(store: SqliteStore) -> None:
-    lease = await store.take_lease(0, "one")
-    await store.submit([new_job(f"j{number}") for number in range(200)])
+    lease = await store.leases.take(0, "one")
+    await store.jobs.insert([new_job(f"j{number}") for number in range(200)])
 
     few = store.commit(0, lease.epoch, changes(nodes=[node_row("j0", "a")], events={"j0": [event(2)]}))
     assert few.done()
@@ -60,23 +61,23 @@ async def test_a_commit_about_many_jobs_leaves_the_loop_free(store: SqliteStore)
 async def test_a_second_store_on_the_file_waits_for_its_turn_to_write(store: SqliteStore, path: str) -> None:
     other = await SqliteStore.open(path, SystemClock(), synchronous="off")
 
-    await asyncio.gather(*(s.submit([new_job(f"{n}-{s is other}")]) for n in range(100) for s in (store, other)))
+    await asyncio.gather(*(s.jobs.insert([new_job(f"{n}-{s is other}")]) for n in range(100) for s in (store, other)))
 
-    assert len(await store.unfinished(0)) == 200
+    assert len(await store.jobs.unfinished(0)) == 200
     await other.close()
 
 
 async def test_a_reader_sees_committed_rows_only(store: SqliteStore, path: str) -> None:
-    await store.submit([new_job("j1")])
+    await store.jobs.insert([new_job("j1")])
     reader = await SqliteStore.open_reader(path)
     writing = apsw.Connection(path)
     writing.execute("begin immediate")
     writing.execute("update jobs set status = 'running'")
 
-    assert (await reader.job("j1")).state.status == "pending"
+    assert (await reader.jobs.get("j1")).state.status == "pending"
 
     writing.execute("commit")
-    assert (await reader.job("j1")).state.status == "running"
+    assert (await reader.jobs.get("j1")).state.status == "running"
     writing.close()
     await reader.close()
 
@@ -85,7 +86,7 @@ async def test_a_reader_can_not_write(store: SqliteStore, path: str) -> None:
     reader = await SqliteStore.open_reader(path)
 
     with pytest.raises(StoreUnavailable, match="reading only"):
-        await reader.submit([new_job("j1")])
+        await reader.jobs.insert([new_job("j1")])
     await reader.close()
 
 
@@ -101,17 +102,17 @@ async def test_a_reader_of_an_older_database_says_how_to_bring_it_up_to_date(pat
     reader = await SqliteStore.open_reader(path)
 
     with pytest.raises(StoreUnavailable, match="windlass db migrate"):
-        await reader.nodes("j1")
+        await reader.jobs.nodes("j1")
     await reader.close()
 
 
 async def test_a_database_is_found_again_as_it_was_left(store: SqliteStore, path: str) -> None:
-    await store.submit([new_job("j1", input='{"é":1}')])
+    await store.jobs.insert([new_job("j1", input='{"é":1}')])
     await store.close()
 
     again = await SqliteStore.open(path, SystemClock())
 
-    assert bytes((await again.job("j1")).spec.input) == '{"é":1}'.encode()
+    assert bytes((await again.jobs.get("j1")).spec.input) == '{"é":1}'.encode()
     await again.close()
 
 
@@ -122,7 +123,7 @@ async def test_migrations_are_applied_once(store: SqliteStore, path: str) -> Non
 
     applied = list(apsw.Connection(path).execute("select number, checksum from schema_version"))
 
-    assert applied == sorted((step.number, step.checksum) for step in migrations("sqlite"))
+    assert applied == sorted((step.number, step.checksum) for step in migrations(SQLITE))
 
 
 async def test_definitions_are_applied_again_when_they_changed(store: SqliteStore, path: str) -> None:
@@ -136,7 +137,7 @@ async def test_definitions_are_applied_again_when_they_changed(store: SqliteStor
 
     assert list(database.execute("select * from node_list")) == []
     applied = list(database.execute("select number, checksum from schema_version"))
-    assert applied == sorted((step.number, step.checksum) for step in migrations("sqlite"))
+    assert applied == sorted((step.number, step.checksum) for step in migrations(SQLITE))
 
 
 async def test_a_database_of_a_newer_version_is_refused(store: SqliteStore, path: str) -> None:
@@ -172,8 +173,8 @@ def limit_size(store: SqliteStore, pages_more: int) -> None:
 
 
 async def test_a_full_disk_leaves_nothing_half_written(store: SqliteStore) -> None:
-    await store.submit([new_job("j1")])
-    lease = await store.take_lease(0, "one")
+    await store.jobs.insert([new_job("j1")])
+    lease = await store.leases.take(0, "one")
     limit_size(store, 2)
 
     wanted = changes(
@@ -182,22 +183,22 @@ async def test_a_full_disk_leaves_nothing_half_written(store: SqliteStore) -> No
     with pytest.raises(CommitUnknown, match="full"):
         await store.commit(0, lease.epoch, wanted)
 
-    restored = await store.restore("j1")
+    restored = await store.jobs.restore("j1")
     job, nodes = restored.job, restored.nodes
     assert (job.state.status, job.seq, list(nodes)) == ("pending", 1, [])
 
 
 async def test_the_store_goes_on_when_there_is_space_again(store: SqliteStore) -> None:
-    lease = await store.take_lease(0, "one")
+    lease = await store.leases.take(0, "one")
     limit_size(store, 0)
     with pytest.raises(CommitUnknown):
-        await store.submit([new_job("j1", input='"' + "x" * 100_000 + '"')])
+        await store.jobs.insert([new_job("j1", input='"' + "x" * 100_000 + '"')])
     limit_size(store, -1)
 
-    await store.submit([new_job("j1")])
+    await store.jobs.insert([new_job("j1")])
     await store.commit(0, lease.epoch, changes(events={"j1": [event(2)]}))
 
-    assert (await store.job("j1")).seq == 2
+    assert (await store.jobs.get("j1")).seq == 2
 
 
 async def test_everything_of_a_group_fails_with_a_full_disk(store: SqliteStore) -> None:
@@ -205,34 +206,34 @@ async def test_everything_of_a_group_fails_with_a_full_disk(store: SqliteStore) 
     large = '"' + "x" * 50_000 + '"'
 
     outcomes = await asyncio.gather(
-        *(store.submit([new_job(f"j{n}", input=large)]) for n in range(20)), return_exceptions=True
+        *(store.jobs.insert([new_job(f"j{n}", input=large)]) for n in range(20)), return_exceptions=True
     )
 
     assert {type(outcome) for outcome in outcomes} == {CommitUnknown}
-    assert list(await store.jobs(JobFilter())) == []
+    assert list(await store.jobs.list(JobFilter())) == []
 
 
 async def test_a_refused_request_leaves_its_group_alone(store: SqliteStore) -> None:
-    await store.submit([new_job("j1")])
+    await store.jobs.insert([new_job("j1")])
 
     outcomes = await asyncio.gather(
-        *(store.request(Request(f"r{n}", "j1" if n % 2 else "nothing", "cancel", n)) for n in range(10)),
+        *(store.jobs.put_request(Request(f"r{n}", "j1" if n % 2 else "nothing", "cancel", n)) for n in range(10)),
         return_exceptions=True,
     )
 
     assert [isinstance(outcome, int) for outcome in outcomes] == [bool(n % 2) for n in range(10)]
-    assert [r.request_id for r in await store.requests(0, 10)] == ["r1", "r3", "r5", "r7", "r9"]
+    assert [r.request_id for r in await store.jobs.requests(0, 10)] == ["r1", "r3", "r5", "r7", "r9"]
 
 
 async def deployed(store: SqliteStore, digest: str) -> int:
-    return (await store.put_workflow("w", Raw(b"{}"), digest, 1)).version
+    return (await store.workflows.put("w", Raw(b"{}"), digest, 1)).version
 
 
 @pytest.fixture
 async def alone(path: str) -> AsyncIterator[SqliteStore]:
     opened = await SqliteStore.open(path, SystemClock(), synchronous="off", alone=True)
     await deployed(opened, "first")
-    assert (await opened.workflow("w")).version == 1
+    assert (await opened.workflows.get("w")).version == 1
     yield opened
     await opened.close()
 
@@ -240,25 +241,25 @@ async def alone(path: str) -> AsyncIterator[SqliteStore]:
 async def test_a_store_that_remembers_tells_of_a_new_version_at_once(alone: SqliteStore) -> None:
     await deployed(alone, "second")
 
-    assert (await alone.workflow("w")).version == 2
+    assert (await alone.workflows.get("w")).version == 2
 
 
 async def test_a_store_that_remembers_tells_of_no_deleted_workflow(alone: SqliteStore) -> None:
-    await alone.delete_workflow("w", 2, force=False)
+    await alone.workflows.delete("w", 2, force=False)
 
     with pytest.raises(WorkflowNotFound):
-        await alone.workflow("w")
+        await alone.workflows.get("w")
 
 
 async def test_a_store_that_remembers_hears_of_a_change_that_nobody_waits_for(alone: SqliteStore) -> None:
     deploying = asyncio.create_task(deployed(alone, "second"))
     await asyncio.sleep(0)
     deploying.cancel()
-    await asyncio.gather(deploying, alone.workflow("w"), return_exceptions=True)
+    await asyncio.gather(deploying, alone.workflows.get("w"), return_exceptions=True)
     # What is written after the change is stored after it.
-    await alone.submit([new_job("j1")])
+    await alone.jobs.insert([new_job("j1")])
 
-    assert (await alone.workflow("w")).version == 2
+    assert (await alone.workflows.get("w")).version == 2
 
 
 def test_what_was_read_before_a_change_is_not_remembered_after_it() -> None:
@@ -284,18 +285,18 @@ def test_no_more_than_so_many_workflows_are_remembered() -> None:
 async def test_a_store_that_is_not_alone_sees_what_another_deploys(store: SqliteStore, path: str) -> None:
     other = await SqliteStore.open(path, SystemClock(), synchronous="off")
     await deployed(other, "first")
-    assert (await store.workflow("w")).version == 1
+    assert (await store.workflows.get("w")).version == 1
 
     await deployed(other, "second")
 
-    assert (await store.workflow("w")).version == 2
+    assert (await store.workflows.get("w")).version == 2
     await other.close()
 
 
 async def test_submits_that_are_stored_together_get_their_own_answers(store: SqliteStore) -> None:
     groups = [[new_job(f"j{group}-{n}") for n in range(group % 7)] for group in range(60)]
 
-    answers = await asyncio.gather(*(store.submit(group) for group in groups))
+    answers = await asyncio.gather(*(store.jobs.insert(group) for group in groups))
 
     assert [[answer.job.spec.job_id for answer in each] for each in answers] == [
         [job.job_id for job in group] for group in groups
@@ -303,7 +304,7 @@ async def test_submits_that_are_stored_together_get_their_own_answers(store: Sql
 
 
 async def test_one_who_gives_up_takes_no_answer_from_those_stored_with_him(store: SqliteStore) -> None:
-    first, second = (asyncio.create_task(store.submit([new_job(name)])) for name in ("j1", "j2"))
+    first, second = (asyncio.create_task(store.jobs.insert([new_job(name)])) for name in ("j1", "j2"))
     await asyncio.sleep(0)
 
     first.cancel()
@@ -312,11 +313,11 @@ async def test_one_who_gives_up_takes_no_answer_from_those_stored_with_him(store
 
 
 async def test_the_first_event_is_derived_from_the_job(store: SqliteStore, path: str) -> None:
-    await store.submit([new_job("j1")])
+    await store.jobs.insert([new_job("j1")])
     connection = apsw.Connection(path)
     assert list(connection.execute("select * from events")) == []
 
-    events = await store.events("j1")
+    events = await store.jobs.events("j1")
 
     expected = [(1, "job_created", Raw(b'{"workflow_id":"flow","version":1}'))]
     assert [(event.seq, event.type, event.data) for event in events] == expected
@@ -328,7 +329,7 @@ async def test_the_first_event_is_derived_from_the_job(store: SqliteStore, path:
 async def test_a_page_of_events_is_read_without_the_others(store: SqliteStore, path: str) -> None:
     connection = apsw.Connection(path)
 
-    asked = f"explain query plan {queries('sqlite')['events_of_job']}"
+    asked = f"explain query plan {queries(SQLITE)['event_pages'].sql}"
     plan = [row[3] for row in connection.execute(asked, ("j1", 0, 10))]
 
     assert "MERGE (UNION ALL)" in plan

@@ -9,7 +9,9 @@ from msgspec import structs
 from tests.contracts.rows import T0, changes, end, event, new_job
 from windlass.clock import SystemClock
 from windlass.core.errors import StaleLease
-from windlass.ports.store import JobPosition, Lease, LeaseRow, Store
+from windlass.ports.store import Store
+from windlass.ports.store.jobs import JobPosition
+from windlass.ports.store.leases import Lease, LeaseRow
 
 LONG = 60.0
 # A lease that is over as soon as it begins: no test waits for the clock of a database.
@@ -18,109 +20,109 @@ ENGINES = [f"engine-{number}" for number in range(20)]
 
 
 async def test_a_shard_that_nobody_has_is_claimed(store: Store) -> None:
-    assert await store.claim_lease(3, "one", LONG) == Lease(1, abandoned=False)
+    assert await store.leases.claim(3, "one", LONG) == Lease(1, abandoned=False)
 
 
 async def test_a_shard_is_claimed_by_one_of_many(store: Store) -> None:
-    claims = await asyncio.gather(*(store.claim_lease(0, name, LONG) for name in ENGINES))
+    claims = await asyncio.gather(*(store.leases.claim(0, name, LONG) for name in ENGINES))
 
     assert [claim for claim in claims if claim is not None] == [Lease(1, abandoned=False)]
 
 
 async def test_an_expired_lease_is_claimed_by_one_of_many(store: Store) -> None:
-    await store.claim_lease(0, "gone", NONE)
+    await store.leases.claim(0, "gone", NONE)
 
-    claims = await asyncio.gather(*(store.claim_lease(0, name, LONG) for name in ENGINES))
+    claims = await asyncio.gather(*(store.leases.claim(0, name, LONG) for name in ENGINES))
 
     assert [claim for claim in claims if claim is not None] == [Lease(2, abandoned=True)]
 
 
 async def test_a_lease_that_lasts_is_not_claimed_by_others(store: Store) -> None:
-    await store.claim_lease(0, "one", LONG)
+    await store.leases.claim(0, "one", LONG)
 
-    assert await store.claim_lease(0, "two", LONG) is None
-    assert await store.epoch(0) == 1
+    assert await store.leases.claim(0, "two", LONG) is None
+    assert await store.leases.epoch(0) == 1
 
 
 async def test_ones_own_lease_is_claimed_again_under_a_new_epoch(store: Store) -> None:
-    await store.claim_lease(0, "one", LONG)
+    await store.leases.claim(0, "one", LONG)
 
-    again = await store.claim_lease(0, "one", LONG)
+    again = await store.leases.claim(0, "one", LONG)
 
     assert again is not None
     assert again.epoch == 2
 
 
 async def test_a_renewed_lease_is_not_claimed_by_others(store: Store) -> None:
-    await store.claim_lease(0, "one", NONE)
+    await store.leases.claim(0, "one", NONE)
 
-    await store.beat("one", {0: 1}, LONG)
+    await store.leases.renew("one", {0: 1}, LONG)
 
-    assert await store.claim_lease(0, "two", LONG) is None
+    assert await store.leases.claim(0, "two", LONG) is None
 
 
 async def test_a_renewal_under_an_old_epoch_revives_nothing(store: Store) -> None:
-    await store.claim_lease(0, "one", NONE)
-    await store.claim_lease(0, "two", NONE)
+    await store.leases.claim(0, "one", NONE)
+    await store.leases.claim(0, "two", NONE)
 
-    await store.beat("one", {0: 1}, LONG)
+    await store.leases.renew("one", {0: 1}, LONG)
 
-    assert await store.claim_lease(0, "three", LONG) == Lease(3, abandoned=True)
+    assert await store.leases.claim(0, "three", LONG) == Lease(3, abandoned=True)
 
 
 async def test_a_renewal_of_ones_older_claim_revives_nothing(store: Store) -> None:
-    await store.claim_lease(0, "one", NONE)
-    await store.claim_lease(0, "one", NONE)
+    await store.leases.claim(0, "one", NONE)
+    await store.leases.claim(0, "one", NONE)
 
-    await store.beat("one", {0: 1}, LONG)
+    await store.leases.renew("one", {0: 1}, LONG)
 
-    assert await store.claim_lease(0, "two", LONG) is not None
+    assert await store.leases.claim(0, "two", LONG) is not None
 
 
 async def test_nobody_renews_the_lease_of_another(store: Store) -> None:
-    await store.claim_lease(0, "one", NONE)
+    await store.leases.claim(0, "one", NONE)
 
-    await store.beat("two", {0: 1}, LONG)
+    await store.leases.renew("two", {0: 1}, LONG)
 
-    assert await store.claim_lease(0, "two", LONG) is not None
+    assert await store.leases.claim(0, "two", LONG) is not None
 
 
 async def test_a_released_lease_is_claimed_and_was_not_abandoned(store: Store) -> None:
-    await store.claim_lease(0, "one", LONG)
-    await store.release_lease(0, 1)
+    await store.leases.claim(0, "one", LONG)
+    await store.leases.release(0, 1)
 
-    assert await store.claim_lease(0, "two", LONG) == Lease(2, abandoned=False)
+    assert await store.leases.claim(0, "two", LONG) == Lease(2, abandoned=False)
 
 
 async def test_a_release_can_not_be_undone_by_a_late_renewal(store: Store) -> None:
-    await store.claim_lease(0, "one", LONG)
-    await store.release_lease(0, 1)
+    await store.leases.claim(0, "one", LONG)
+    await store.leases.release(0, 1)
 
-    seen = await store.beat("one", {0: 1}, LONG)
+    seen = await store.leases.renew("one", {0: 1}, LONG)
 
     assert list(seen.leases) == [LeaseRow(0, None, 1, expired=False)]
 
 
 async def test_a_lease_that_was_taken_outright_does_not_expire(store: Store) -> None:
-    await store.take_lease(0, "one")
+    await store.leases.take(0, "one")
 
-    assert await store.claim_lease(0, "two", LONG) is None
+    assert await store.leases.claim(0, "two", LONG) is None
 
 
 async def test_a_lease_is_taken_outright_from_whoever_claimed_it(store: Store) -> None:
-    await store.claim_lease(0, "one", LONG)
+    await store.leases.claim(0, "one", LONG)
 
-    assert await store.take_lease(0, "two") == Lease(2, abandoned=True)
+    assert await store.leases.take(0, "two") == Lease(2, abandoned=True)
 
 
 async def test_a_beat_tells_who_has_what(store: Store) -> None:
-    await store.claim_lease(2, "one", LONG)
-    await store.claim_lease(0, "two", NONE)
-    await store.claim_lease(1, "one", LONG)
-    await store.release_lease(1, 1)
-    await store.take_lease(5, "three")
+    await store.leases.claim(2, "one", LONG)
+    await store.leases.claim(0, "two", NONE)
+    await store.leases.claim(1, "one", LONG)
+    await store.leases.release(1, 1)
+    await store.leases.take(5, "three")
 
-    seen = await store.beat("one", {2: 1}, LONG)
+    seen = await store.leases.renew("one", {2: 1}, LONG)
 
     assert [structs.replace(row, expires_at=None) for row in seen.leases] == [
         LeaseRow(0, "two", 1, expired=True),
@@ -131,10 +133,10 @@ async def test_a_beat_tells_who_has_what(store: Store) -> None:
 
 
 async def test_a_lease_tells_when_it_ends_unless_it_was_taken_outright(store: Store) -> None:
-    await store.claim_lease(0, "one", LONG)
-    await store.take_lease(1, "two")
+    await store.leases.claim(0, "one", LONG)
+    await store.leases.take(1, "two")
 
-    ends_at = {row.shard: row.expires_at for row in (await store.ownership()).leases}
+    ends_at = {row.shard: row.expires_at for row in (await store.leases.ownership()).leases}
 
     assert ends_at[1] is None
     assert abs((ends_at[0] or 0) - SystemClock().now() - LONG * 1e6) < 60e6
@@ -142,47 +144,47 @@ async def test_a_lease_tells_when_it_ends_unless_it_was_taken_outright(store: St
 
 async def test_a_beat_tells_which_engines_live(store: Store) -> None:
     for name in ("b", "a", "c"):
-        await store.beat(name, {}, LONG)
-    await store.beat("silent", {}, NONE)
+        await store.leases.renew(name, {}, LONG)
+    await store.leases.renew("silent", {}, NONE)
 
-    seen = await store.beat("b", {}, LONG)
+    seen = await store.leases.renew("b", {}, LONG)
 
     assert list(seen.engines) == ["a", "b", "c"]
 
 
 async def test_an_engine_that_left_does_not_live(store: Store) -> None:
-    await store.beat("one", {}, LONG)
-    await store.leave("one")
+    await store.leases.renew("one", {}, LONG)
+    await store.leases.deregister("one")
 
-    assert list((await store.beat("two", {}, LONG)).engines) == ["two"]
+    assert list((await store.leases.renew("two", {}, LONG)).engines) == ["two"]
 
 
 async def test_engines_that_beat_together_all_live(store: Store) -> None:
     for number, name in enumerate(ENGINES):
-        await store.claim_lease(number, name, LONG)
+        await store.leases.claim(number, name, LONG)
 
-    await asyncio.gather(*(store.beat(name, {number: 1}, LONG) for number, name in enumerate(ENGINES)))
+    await asyncio.gather(*(store.leases.renew(name, {number: 1}, LONG) for number, name in enumerate(ENGINES)))
 
-    seen = await store.beat(ENGINES[0], {0: 1}, LONG)
+    seen = await store.leases.renew(ENGINES[0], {0: 1}, LONG)
     assert list(seen.engines) == sorted(ENGINES)
     assert [row.expired for row in seen.leases] == [False] * len(ENGINES)
 
 
 async def test_an_owner_whose_lease_is_over_writes_until_somebody_else_claims_the_shard(store: Store) -> None:
-    await store.submit([new_job("j1")])
-    await store.claim_lease(0, "one", NONE)
+    await store.jobs.insert([new_job("j1")])
+    await store.leases.claim(0, "one", NONE)
     await store.commit(0, 1, changes(events={"j1": [event(2)]}))
-    await store.claim_lease(0, "two", LONG)
+    await store.leases.claim(0, "two", LONG)
 
     with pytest.raises(StaleLease, match="new owner"):
         await store.commit(0, 1, changes(events={"j1": [event(3)]}))
 
-    assert [one.seq for one in await store.events("j1")] == [1, 2]
+    assert [one.seq for one in await store.jobs.events("j1")] == [1, 2]
 
 
 async def test_nothing_of_the_old_owner_is_stored_once_a_claim_has_returned(store: Store) -> None:
-    await store.submit([new_job("j1")])
-    await store.claim_lease(0, "one", NONE)
+    await store.jobs.insert([new_job("j1")])
+    await store.leases.claim(0, "one", NONE)
 
     begun = asyncio.Event()
 
@@ -195,24 +197,24 @@ async def test_nothing_of_the_old_owner_is_stored_once_a_claim_has_returned(stor
     writing = asyncio.ensure_future(write())
     await begun.wait()
 
-    await store.claim_lease(0, "two", LONG)
-    seen = (await store.job("j1")).seq
+    await store.leases.claim(0, "two", LONG)
+    seen = (await store.jobs.get("j1")).seq
 
     with suppress(StaleLease):
         await writing
-    assert (await store.job("j1")).seq == seen < 999
+    assert (await store.jobs.get("j1")).seq == seen < 999
 
 
 async def test_standings_tell_how_far_each_known_job_is(store: Store) -> None:
-    await store.submit([new_job("j1"), new_job("j2"), new_job("j3")])
-    lease = await store.take_lease(0, "one")
+    await store.jobs.insert([new_job("j1"), new_job("j2"), new_job("j3")])
+    lease = await store.leases.take(0, "one")
     await store.commit(0, lease.epoch, changes(events={"j1": [event(2), event(3)]}))
     await end(store, "j2", lease.epoch, T0)
 
-    found = await store.job_positions(["j2", "nothing", "j1"])
+    found = await store.jobs.positions(["j2", "nothing", "j1"])
 
     assert sorted(found, key=lambda one: one.job_id) == [
         JobPosition("j1", 3, "pending"),
         JobPosition("j2", 1, "completed"),
     ]
-    assert list(await store.job_positions([])) == []
+    assert list(await store.jobs.positions([])) == []

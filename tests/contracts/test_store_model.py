@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from itertools import count
+from operator import attrgetter
 from pathlib import Path
 
 from hypothesis import settings
@@ -15,7 +16,8 @@ from windlass.clock import SystemClock
 from windlass.core.changes import InFlightEntry
 from windlass.core.errors import CommitUnknown, JobNotFound, StaleLease
 from windlass.core.jobs import JobRecord
-from windlass.ports.store import JobFilter, Request, Store
+from windlass.ports.store import Store
+from windlass.ports.store.jobs import JobFilter, Request
 from windlass.stores.memory.store import MemoryStore
 from windlass.stores.postgres.store import PostgresStore
 from windlass.stores.sqlite.store import SqliteStore
@@ -48,16 +50,18 @@ class StoreAgainstModel(RuleBasedStateMachine):
 
     async def answer(self, store: Store, name: str, *arguments: object) -> object:
         try:
-            return await getattr(store, name)(*arguments)
+            return await attrgetter(name)(store)(*arguments)
         except FAILURES as failure:
             return type(failure)
 
     @rule(job_id=JOBS, key=KEYS, digest=st.sampled_from(["d1", "d2"]), at=st.integers(0, 3))
     def submit(self, job_id: str, key: str | None, digest: str, at: int) -> None:
-        known = self.loop.run_until_complete(self.answer(self.model, "job", job_id))
+        known = self.loop.run_until_complete(self.answer(self.model, "jobs.get", job_id))
         if not isinstance(known, JobRecord):  # ids are never used twice
             answers = [
-                self.loop.run_until_complete(s.submit([new_job(job_id, key=key, digest=digest, created_at=T0 + at)]))
+                self.loop.run_until_complete(
+                    s.jobs.insert([new_job(job_id, key=key, digest=digest, created_at=T0 + at)])
+                )
                 for s in (self.model, self.store)
             ]
             told = [[(a.job.spec.job_id, a.created, a.conflict) for a in answer] for answer in answers]
@@ -65,31 +69,31 @@ class StoreAgainstModel(RuleBasedStateMachine):
 
     @rule(owner=st.sampled_from(["one", "two"]))
     def take(self, owner: str) -> None:
-        self.both("take_lease", 0, owner)
+        self.both("leases.take", 0, owner)
         self.epoch += 1
 
     @rule(owner=st.sampled_from(["one", "two"]), ttl_seconds=st.sampled_from([0.0, 3_600.0]))
     def claim(self, owner: str, ttl_seconds: float) -> None:
-        if self.both("claim_lease", 0, owner, ttl_seconds) is not None:
+        if self.both("leases.claim", 0, owner, ttl_seconds) is not None:
             self.epoch += 1
 
     @rule(owner=st.sampled_from(["one", "two"]), behind=st.integers(0, 1), ttl_seconds=st.sampled_from([0.0, 3_600.0]))
     def beat(self, owner: str, behind: int, ttl_seconds: float) -> None:
         # Whether an engine is dead that lives for no time at all is a matter of microseconds.
         seen = [
-            self.loop.run_until_complete(s.beat(owner, {0: self.epoch - behind}, ttl_seconds)).leases
+            self.loop.run_until_complete(s.leases.renew(owner, {0: self.epoch - behind}, ttl_seconds)).leases
             for s in (self.model, self.store)
         ]
         assert [(row.owner, row.epoch) for row in seen[0]] == [(row.owner, row.epoch) for row in seen[1]]
 
     @rule(behind=st.integers(0, 1))
     def release(self, behind: int) -> None:
-        self.both("release_lease", 0, self.epoch - behind)
+        self.both("leases.release", 0, self.epoch - behind)
 
     @rule(job_id=JOBS, node_id=st.sampled_from("ab"), status=STATUSES, text=TEXTS, behind=st.sampled_from([0, 0, 0, 1]),
           out=st.sets(st.sampled_from("cd")))  # fmt: skip
     def commit(self, job_id: str, node_id: str, status: str, text: str, behind: int, out: set[str]) -> None:
-        known = self.loop.run_until_complete(self.answer(self.model, "job", job_id))
+        known = self.loop.run_until_complete(self.answer(self.model, "jobs.get", job_id))
         if isinstance(known, JobRecord):
             ended = None if status in ("pending", "running") else T0 + known.seq
             # Only an output may be null and yet be there; of the other values null means that there is none.
@@ -98,7 +102,7 @@ class StoreAgainstModel(RuleBasedStateMachine):
                 jobs=[job_row(job_id, status, completed_at=ended, error=value)],
                 nodes=[node_row(job_id, node_id, status, output=text)],
                 events={job_id: [event(known.seq + 1, data=value), event(known.seq + 2)]},
-                departed={job_id: tuple(InFlightEntry(ord(one), one, known.seq, T0) for one in sorted(out))}
+                in_flight={job_id: tuple(InFlightEntry(ord(one), one, known.seq, T0) for one in sorted(out))}
                 if out
                 else {},
             )
@@ -106,7 +110,7 @@ class StoreAgainstModel(RuleBasedStateMachine):
 
     @rule(job_id=JOBS, request_id=st.sampled_from(["r1", "r2"]))
     def ask(self, job_id: str, request_id: str) -> None:
-        self.both("request", Request(request_id, job_id, "cancel", T0))
+        self.both("jobs.put_request", Request(request_id, job_id, "cancel", T0))
 
     @rule(request_id=st.sampled_from(["r1", "r2"]))
     def apply(self, request_id: str) -> None:
@@ -116,26 +120,27 @@ class StoreAgainstModel(RuleBasedStateMachine):
     def prune(self, at: int, limit: int) -> None:
         before = {
             row.spec.job_id: row.state.completed_at
-            for row in self.loop.run_until_complete(self.model.jobs(JobFilter()))
+            for row in self.loop.run_until_complete(self.model.jobs.list(JobFilter()))
         }
         ended = [at for at in before.values() if at is not None]
         if len(set(ended)) == len(ended):  # which of two that ended together goes first is not promised
-            self.both("prune", T0 + at, limit)
+            self.both("jobs.prune", T0 + at, limit)
 
     @invariant()
     def both_tell_the_same(self) -> None:
         if not hasattr(self, "store"):
             return
         for job_id in ("j1", "j2", "j3"):
-            self.both("job", job_id)
-            self.both("events", job_id, 1, 3)
-            rows = [self.loop.run_until_complete(s.nodes(job_id)) for s in (self.model, self.store)]
+            self.both("jobs.get", job_id)
+            self.both("jobs.events", job_id, 1, 3)
+            rows = [self.loop.run_until_complete(s.jobs.nodes(job_id)) for s in (self.model, self.store)]
             assert sorted(rows[0], key=lambda row: row.node_id) == sorted(rows[1], key=lambda row: row.node_id)
-            told = [self.loop.run_until_complete(self.answer(s, "restore", job_id)) for s in (self.model, self.store)]
-            assert getattr(told[0], "departed", told[0]) == getattr(told[1], "departed", told[1])
-        self.both("requests", 0, 5)
-        self.both("unfinished", 0)
-        self.both("pending", 0, T0 + 2, 5)
+            stores = (self.model, self.store)
+            told = [self.loop.run_until_complete(self.answer(s, "jobs.restore", job_id)) for s in stores]
+            assert getattr(told[0], "in_flight", told[0]) == getattr(told[1], "in_flight", told[1])
+        self.both("jobs.requests", 0, 5)
+        self.both("jobs.unfinished", 0)
+        self.both("jobs.pending", 0, T0 + 2, 5)
 
     def teardown(self) -> None:
         if hasattr(self, "store"):
@@ -163,7 +168,7 @@ def test_sqlite_does_as_the_model_does(tmp_path: Path) -> None:
 
 def test_postgres_does_as_the_model_does(contract_database: str) -> None:
     async def opening() -> Store:
-        return await PostgresStore.open(await emptied(contract_database), SystemClock())
+        return await PostgresStore.open(await emptied(contract_database), SystemClock(), connections_max=10)
 
     bounds = settings(max_examples=15, stateful_step_count=25, deadline=None)
     run_state_machine_as_test(against(opening), settings=bounds)

@@ -8,8 +8,9 @@ from tests.contracts.rows import T0, changes, end, event, job_row, new_job, node
 from windlass.core.changes import CollectionChunkRow
 from windlass.core.events import Event
 from windlass.core.jobs import JobRecord
-from windlass.ports.overview import JobBrief, NodeSpan
-from windlass.ports.store import JobFilter, Store
+from windlass.ports.store import Store
+from windlass.ports.store.jobs import JobFilter
+from windlass.ports.store.overview import JobBrief, NodeSpan
 
 LOOKED_AT_MAX = 1_000
 
@@ -24,18 +25,18 @@ def item(seq: int, index: int = 0) -> Event:
 
 async def deploy(store: Store, *workflow_ids: str) -> None:
     for workflow_id in workflow_ids:
-        await store.put_workflow(workflow_id, Raw(b'{"nodes":[]}'), "d", T0)
+        await store.workflows.put(workflow_id, Raw(b'{"nodes":[]}'), "d", T0)
 
 
 async def found(store: Store, search: str, **wanted: object) -> list[str]:
-    return ids(await store.jobs(structs.replace(JobFilter(search=search), **wanted)))
+    return ids(await store.jobs.list(structs.replace(JobFilter(search=search), **wanted)))
 
 
 # Searches
 
 
 async def test_jobs_are_found_by_the_start_of_their_id(store: Store) -> None:
-    await store.submit([new_job(name, created_at=T0 + at) for at, name in enumerate(["ab1", "abc", "xab", "b"])])
+    await store.jobs.insert([new_job(name, created_at=T0 + at) for at, name in enumerate(["ab1", "abc", "xab", "b"])])
 
     assert await found(store, "ab") == ["abc", "ab1"]
     assert await found(store, "abc") == ["abc"]
@@ -44,7 +45,7 @@ async def test_jobs_are_found_by_the_start_of_their_id(store: Store) -> None:
 
 async def test_jobs_are_found_by_a_long_start_of_their_id(store: Store) -> None:
     jobs = ["1m7gjrzmd8447yh6bp63mp70", "1m7gjrzmd8447yh6bp63mp7z", "1m7gjrzmd9447yh6bp63mp70"]
-    await store.submit([new_job(name, created_at=T0 + at) for at, name in enumerate(jobs)])
+    await store.jobs.insert([new_job(name, created_at=T0 + at) for at, name in enumerate(jobs)])
 
     assert await found(store, "1m7gjrzmd8") == [jobs[1], jobs[0]]
     assert await found(store, jobs[2]) == [jobs[2]]
@@ -53,7 +54,7 @@ async def test_jobs_are_found_by_a_long_start_of_their_id(store: Store) -> None:
 async def test_jobs_are_found_by_the_start_of_their_workflow(store: Store) -> None:
     await deploy(store, "report", "repair", "other")
     flows = ["report", "repair", "other", "report"]
-    await store.submit([new_job(f"j{at}", created_at=T0 + at, workflow_id=flow) for at, flow in enumerate(flows)])
+    await store.jobs.insert([new_job(f"j{at}", created_at=T0 + at, workflow_id=flow) for at, flow in enumerate(flows)])
 
     assert await found(store, "rep") == ["j3", "j1", "j0"]
     assert await found(store, "report") == ["j3", "j0"]
@@ -62,8 +63,10 @@ async def test_jobs_are_found_by_the_start_of_their_workflow(store: Store) -> No
 
 async def test_a_job_is_found_by_its_whole_idempotency_key(store: Store) -> None:
     await deploy(store, "a", "b")
-    await store.submit([new_job("j1", workflow_id="a", key="order-7"), new_job("j2", workflow_id="b", key="order-7")])
-    await store.submit([new_job("j3", workflow_id="a", key="order-70")])
+    await store.jobs.insert(
+        [new_job("j1", workflow_id="a", key="order-7"), new_job("j2", workflow_id="b", key="order-7")]
+    )
+    await store.jobs.insert([new_job("j3", workflow_id="a", key="order-70")])
 
     assert await found(store, "order-7") == ["j2", "j1"]
     assert await found(store, "order-") == []
@@ -71,17 +74,17 @@ async def test_a_job_is_found_by_its_whole_idempotency_key(store: Store) -> None
 
 async def test_a_search_looks_at_every_place_and_finds_each_job_once(store: Store) -> None:
     await deploy(store, "same", "other")
-    await store.submit([new_job("same1", workflow_id="same", key="same", created_at=T0 + 1)])
-    await store.submit([new_job("j2", workflow_id="other", key="same"), new_job("j3", workflow_id="other")])
+    await store.jobs.insert([new_job("same1", workflow_id="same", key="same", created_at=T0 + 1)])
+    await store.jobs.insert([new_job("j2", workflow_id="other", key="same"), new_job("j3", workflow_id="other")])
 
     assert await found(store, "same") == ["same1", "j2"]
 
 
 async def test_a_search_follows_the_other_filters(store: Store) -> None:
     await deploy(store, "report", "repair")
-    await store.submit([new_job(f"j{at}", created_at=T0 + at, workflow_id="report") for at in range(3)])
-    await store.submit([new_job("j3", created_at=T0 + 3, workflow_id="repair", key="k")])
-    lease = await store.take_lease(0, "one")
+    await store.jobs.insert([new_job(f"j{at}", created_at=T0 + at, workflow_id="report") for at in range(3)])
+    await store.jobs.insert([new_job("j3", created_at=T0 + 3, workflow_id="repair", key="k")])
+    lease = await store.leases.take(0, "one")
     await end(store, "j1", lease.epoch, T0 + 9)
 
     assert await found(store, "rep", status="completed") == ["j1"]
@@ -95,11 +98,11 @@ async def test_a_search_follows_the_other_filters(store: Store) -> None:
 async def test_following_the_cursor_of_a_search_meets_every_match_once(store: Store) -> None:
     await deploy(store, "match", "matched", "other")
     flows = ["match", "other", "matched"]
-    await store.submit([new_job(f"j{n:02}", created_at=T0 + n // 4, workflow_id=flows[n % 3]) for n in range(30)])
-    await store.submit([new_job("match-id", created_at=T0 + 2, workflow_id="other")])
+    await store.jobs.insert([new_job(f"j{n:02}", created_at=T0 + n // 4, workflow_id=flows[n % 3]) for n in range(30)])
+    await store.jobs.insert([new_job("match-id", created_at=T0 + 2, workflow_id="other")])
 
     seen, before = [], None
-    while page := await store.jobs(JobFilter(search="match", before=before, limit=4)):
+    while page := await store.jobs.list(JobFilter(search="match", before=before, limit=4)):
         seen += ids(page)
         before = (page[-1].spec.created_at, page[-1].spec.job_id)
 
@@ -111,26 +114,26 @@ async def test_following_the_cursor_of_a_search_meets_every_match_once(store: St
 
 
 async def test_the_newest_jobs_of_each_workflow_are_told(store: Store) -> None:
-    await store.submit([new_job(f"j{n}", created_at=T0 + n // 2, workflow_id="ab"[n % 2]) for n in range(6)])
-    lease = await store.take_lease(0, "one")
+    await store.jobs.insert([new_job(f"j{n}", created_at=T0 + n // 2, workflow_id="ab"[n % 2]) for n in range(6)])
+    lease = await store.leases.take(0, "one")
     await end(store, "j5", lease.epoch, T0 + 9, "failed")
 
-    recent = await store.overview.recent(["b", "a", "nothing"], 2)
+    recent = await store.overview.recent_jobs(["b", "a", "nothing"], 2)
 
     assert ids(recent) == ["j4", "j2", "j5", "j3"]
     assert recent[2] == JobBrief("j5", "b", 1, "failed", T0 + 2, T0 + 1, T0 + 9)
-    assert list(await store.overview.recent([], 2)) == []
+    assert list(await store.overview.recent_jobs([], 2)) == []
 
 
 async def test_the_jobs_of_a_workflow_that_ended_are_told_newest_first(store: Store) -> None:
-    await store.submit([new_job(f"j{n}", created_at=T0 + n) for n in range(5)])
-    await store.submit([new_job("elsewhere", workflow_id="other")])
-    await store.submit([structs.replace(new_job("j5", created_at=T0 + 5), version=2)])
-    lease = await store.take_lease(0, "one")
+    await store.jobs.insert([new_job(f"j{n}", created_at=T0 + n) for n in range(5)])
+    await store.jobs.insert([new_job("elsewhere", workflow_id="other")])
+    await store.jobs.insert([structs.replace(new_job("j5", created_at=T0 + 5), version=2)])
+    lease = await store.leases.take(0, "one")
     for name in ("j0", "j1", "j3", "j5", "elsewhere"):
         await end(store, name, lease.epoch, T0 + 9, "cancelled")
 
-    ended = store.overview.ended
+    ended = store.overview.ended_jobs
     assert ids(await ended("flow", None, 10, LOOKED_AT_MAX)) == ["j5", "j3", "j1", "j0"]
     assert ids(await ended("flow", None, 2, LOOKED_AT_MAX)) == ["j5", "j3"]
     assert ids(await ended("flow", 1, 10, LOOKED_AT_MAX)) == ["j3", "j1", "j0"]
@@ -139,20 +142,20 @@ async def test_the_jobs_of_a_workflow_that_ended_are_told_newest_first(store: St
 
 
 async def test_active_jobs_were_created_or_ended_since(store: Store) -> None:
-    await store.submit([new_job(f"j{n}", created_at=T0 + n) for n in range(5)])
-    lease = await store.take_lease(0, "one")
+    await store.jobs.insert([new_job(f"j{n}", created_at=T0 + n) for n in range(5)])
+    lease = await store.leases.take(0, "one")
     await end(store, "j0", lease.epoch, T0 + 50)
     await end(store, "j1", lease.epoch, T0 + 2)
     await end(store, "j4", lease.epoch, T0 + 60)
 
-    assert ids(await store.overview.active(T0 + 3, 10)) == ["j4", "j0", "j3"]
-    assert ids(await store.overview.active(T0 + 3, 2)) == ["j4", "j0"]
-    assert ids(await store.overview.active(T0 + 61, 10)) == []
+    assert ids(await store.overview.active_jobs(T0 + 3, 10)) == ["j4", "j0", "j3"]
+    assert ids(await store.overview.active_jobs(T0 + 3, 2)) == ["j4", "j0"]
+    assert ids(await store.overview.active_jobs(T0 + 61, 10)) == []
 
 
 async def test_unfinished_jobs_are_counted_up_to_a_bound(store: Store) -> None:
-    await store.submit([new_job(f"j{n}", shard=n % 2) for n in range(5)])
-    lease = await store.take_lease(0, "one")
+    await store.jobs.insert([new_job(f"j{n}", shard=n % 2) for n in range(5)])
+    lease = await store.leases.take(0, "one")
     await store.commit(0, lease.epoch, changes(jobs=[job_row("j2")]))
     await end(store, "j0", lease.epoch, T0 + 9)
 
@@ -164,8 +167,8 @@ async def test_unfinished_jobs_are_counted_up_to_a_bound(store: Store) -> None:
 
 
 async def test_spans_tell_when_the_nodes_of_some_jobs_ran(store: Store) -> None:
-    await store.submit([new_job("j1"), new_job("j2"), new_job("j3")])
-    lease = await store.take_lease(0, "one")
+    await store.jobs.insert([new_job("j1"), new_job("j2"), new_job("j3")])
+    lease = await store.leases.take(0, "one")
     rows = [node_row("j1", "a", output="1"), node_row("j2", "a", "failed"), node_row("j3", "a")]
     await store.commit(0, lease.epoch, changes(nodes=rows))
 
@@ -179,8 +182,8 @@ async def test_spans_tell_when_the_nodes_of_some_jobs_ran(store: Store) -> None:
 
 
 async def test_events_of_single_iterations_are_left_out_and_counted(store: Store) -> None:
-    await store.submit([new_job("j1")])
-    lease = await store.take_lease(0, "one")
+    await store.jobs.insert([new_job("j1")])
+    lease = await store.leases.take(0, "one")
     first = [event(2), *(item(seq, seq) for seq in range(3, 9)), event(9)]
     await store.commit(0, lease.epoch, changes(events={"j1": first}))
     await store.commit(0, lease.epoch, changes(events={"j1": [item(10), event(11), item(12)]}))
@@ -199,8 +202,8 @@ async def test_events_of_single_iterations_are_left_out_and_counted(store: Store
 
 
 async def test_a_page_of_events_without_iterations_goes_on_behind_its_last_one(store: Store) -> None:
-    await store.submit([new_job("j1")])
-    lease = await store.take_lease(0, "one")
+    await store.jobs.insert([new_job("j1")])
+    lease = await store.leases.take(0, "one")
     await store.commit(0, lease.epoch, changes(events={"j1": [event(2), item(3), item(4), event(5), event(6)]}))
 
     seen: list[int] = []
@@ -219,13 +222,13 @@ async def test_an_unknown_job_has_no_events_of_nodes(store: Store) -> None:
 
 
 async def test_some_blocks_of_a_collection_can_be_read(store: Store) -> None:
-    await store.submit([new_job("j1")])
-    lease = await store.take_lease(0, "one")
+    await store.jobs.insert([new_job("j1")])
+    lease = await store.leases.take(0, "one")
     made = changes()
     made.blocks.extend(CollectionChunkRow("j1", 3, 0, block, b"[%d]" % block) for block in range(4))
     made.blocks.append(CollectionChunkRow("j1", 3, 1, 1, b"[9]"))
     await store.commit(0, lease.epoch, made)
 
-    assert list(await store.overview.blocks("j1", 3, 0, 1, 2)) == [b"[1]", b"[2]"]
-    assert list(await store.overview.blocks("j1", 3, 1, 0, 5)) == [b"[9]"]
-    assert list(await store.overview.blocks("j1", 4, 0, 0, 5)) == []
+    assert list(await store.overview.collection_chunks("j1", 3, 0, 1, 2)) == [b"[1]", b"[2]"]
+    assert list(await store.overview.collection_chunks("j1", 3, 1, 0, 5)) == [b"[9]"]
+    assert list(await store.overview.collection_chunks("j1", 4, 0, 0, 5)) == []

@@ -9,15 +9,15 @@ from windlass.core.errors import CommitUnknown, DeliveryNotFound, RunNotFound, S
 from windlass.core.runs.changes import ScheduleMark
 from windlass.core.runs.rows import ScheduleRow
 from windlass.core.runs.states import RunState
-from windlass.ports.runs import DeliveryFilter, RunFilter, RunRequest, ScheduleFilter
 from windlass.ports.store import Store
+from windlass.ports.store.runs import DeliveryFilter, RunFilter, RunRequest, ScheduleFilter
 
 
 async def test_a_run_comes_back_as_it_was_stored(store: Store) -> None:
     row = run_row("flow:1", job_id="j1")
     await put_runs(store, row)
 
-    assert await store.runs.run("flow:1") == row
+    assert await store.runs.get("flow:1") == row
 
 
 async def test_a_run_that_is_stored_again_is_written_over(store: Store) -> None:
@@ -26,7 +26,7 @@ async def test_a_run_that_is_stored_again_is_written_over(store: Store) -> None:
 
     await store.commit(0, epoch, run_changes(known=[ended]))
 
-    assert await store.runs.run("flow:1") == ended
+    assert await store.runs.get("flow:1") == ended
 
 
 async def test_a_second_run_under_the_id_of_a_slot_fails_the_whole_commit(store: Store) -> None:
@@ -36,41 +36,41 @@ async def test_a_second_run_under_the_id_of_a_slot_fails_the_whole_commit(store:
     with pytest.raises(CommitUnknown):
         await store.commit(0, epoch, again)
 
-    assert (await store.runs.run("flow:1")).state is RunState.RUNNING
-    assert await store.unfinished(0) == []
+    assert (await store.runs.get("flow:1")).state is RunState.RUNNING
+    assert await store.jobs.unfinished(0) == []
 
 
 async def test_a_commit_under_an_old_epoch_stores_no_run(store: Store) -> None:
-    lease = await store.take_lease(0, "one")
-    await store.take_lease(0, "two")
+    lease = await store.leases.take(0, "one")
+    await store.leases.take(0, "two")
 
     with pytest.raises(StaleLease):
         await store.commit(0, lease.epoch, run_changes(fresh=[run_row("flow:1")], jobs=[new_job("j1")]))
 
-    assert await store.runs.known_runs(["flow:1"]) == []
-    assert await store.unfinished(0) == []
+    assert await store.runs.existing(["flow:1"]) == []
+    assert await store.jobs.unfinished(0) == []
 
 
 async def test_a_job_is_made_in_the_commit_of_its_run(store: Store) -> None:
-    lease = await store.take_lease(0, "one")
+    lease = await store.leases.take(0, "one")
     made = new_job("j1", input='{"x":1}')
 
     await store.commit(0, lease.epoch, run_changes(fresh=[run_row("flow:1", job_id="j1")], jobs=[made]))
 
-    job = await store.job("j1")
+    job = await store.jobs.get("j1")
     assert (job.state.status, bytes(job.spec.input), job.seq) == ("pending", b'{"x":1}', 1)
-    assert [one.type for one in await store.events("j1")] == ["job_created"]
+    assert [one.type for one in await store.jobs.events("j1")] == ["job_created"]
 
 
 async def test_a_job_may_be_made_and_move_on_in_one_commit(store: Store) -> None:
-    lease = await store.take_lease(0, "one")
+    lease = await store.leases.take(0, "one")
     both = run_changes(fresh=[run_row("flow:1")], jobs=[new_job("j1")])
     both.jobs.update([job_row("j1", "cancelled", completed_at=T0 + 5)])
     both.events["j1"] = [event(2, "job_cancelled", None)]
 
     await store.commit(0, lease.epoch, both)
 
-    assert (await store.job("j1")).state.status == "cancelled"
+    assert (await store.jobs.get("j1")).state.status == "cancelled"
 
 
 async def test_events_of_runs_are_kept_under_their_ids(store: Store) -> None:
@@ -78,7 +78,7 @@ async def test_events_of_runs_are_kept_under_their_ids(store: Store) -> None:
 
     await store.commit(0, epoch, changes(events={"flow:1": [event(1, "run_created"), event(2, "run_state_changed")]}))
 
-    assert [one.seq for one in await store.events("flow:1")] == [1, 2]
+    assert [one.seq for one in await store.jobs.events("flow:1")] == [1, 2]
 
 
 async def test_a_planned_run_can_be_withdrawn(store: Store) -> None:
@@ -87,7 +87,7 @@ async def test_a_planned_run_can_be_withdrawn(store: Store) -> None:
     await store.commit(0, epoch, run_changes(withdrawn=["flow:1"]))
 
     with pytest.raises(RunNotFound, match="flow:1"):
-        await store.runs.run("flow:1")
+        await store.runs.get("flow:1")
 
 
 async def test_active_runs_are_those_of_the_shard_that_have_not_ended_oldest_slot_first(store: Store) -> None:
@@ -99,7 +99,7 @@ async def test_active_runs_are_those_of_the_shard_that_have_not_ended_oldest_slo
         run_row("flow:4", shard=1),
     )
 
-    assert [row.run_id for row in await store.runs.active_runs(0)] == ["flow:1", "flow:3"]
+    assert [row.run_id for row in await store.runs.unfinished(0)] == ["flow:1", "flow:3"]
 
 
 async def test_the_newest_run_of_a_job_is_found(store: Store) -> None:
@@ -107,18 +107,18 @@ async def test_the_newest_run_of_a_job_is_found(store: Store) -> None:
     again = structs.replace(run_row("flow:j1.1", job_id="j1"), created_at=T0 + 5)
     await put_runs(store, first, again)
 
-    assert await store.runs.run_of_job("j1") == again
+    assert await store.runs.of_job("j1") == again
 
 
 async def test_a_job_without_a_run_has_none(store: Store) -> None:
-    assert await store.runs.run_of_job("j1") is None
+    assert await store.runs.of_job("j1") is None
 
 
 async def test_runs_are_listed_newest_slot_first_page_by_page(store: Store) -> None:
     await put_runs(store, *(run_row(f"flow:{n}", scheduled_at=T0 + n) for n in range(5)))
 
-    page = await store.runs.runs(RunFilter(limit=2))
-    rest = await store.runs.runs(RunFilter(before=(page[-1].scheduled_at, page[-1].run_id)))
+    page = await store.runs.list(RunFilter(limit=2))
+    rest = await store.runs.list(RunFilter(before=(page[-1].scheduled_at, page[-1].run_id)))
 
     assert [row.run_id for row in (*page, *rest)] == ["flow:4", "flow:3", "flow:2", "flow:1", "flow:0"]
 
@@ -131,7 +131,7 @@ async def test_runs_are_listed_by_workflow_and_state(store: Store) -> None:
         run_row("other:1", workflow_id="other"),
     )
 
-    found = await store.runs.runs(RunFilter(workflow_id="flow", state="completed"))
+    found = await store.runs.list(RunFilter(workflow_id="flow", state="completed"))
 
     assert [row.run_id for row in found] == ["flow:2"]
 
@@ -139,7 +139,7 @@ async def test_runs_are_listed_by_workflow_and_state(store: Store) -> None:
 async def test_runs_are_counted_by_workflow_and_state(store: Store) -> None:
     await put_runs(store, run_row("flow:1"), run_row("flow:2"), run_row("flow:3", "failed", completed_at=T0))
 
-    assert dict(await store.runs.run_counts()) == {("flow", "running"): 2, ("flow", "failed"): 1}
+    assert dict(await store.runs.counts()) == {("flow", "running"): 2, ("flow", "failed"): 1}
 
 
 async def test_the_last_run_that_counts_tells_whether_it_did_well(store: Store) -> None:
@@ -155,43 +155,43 @@ async def test_the_last_run_that_counts_tells_whether_it_did_well(store: Store) 
 
 
 async def test_a_deployed_schedule_begins_at_that_moment(store: Store) -> None:
-    await store.put_workflow("flow", SCHEDULED, "d1", T0)
+    await store.workflows.put("flow", SCHEDULED, "d1", T0)
 
     expected = ScheduleRow("flow", 1, is_paused=False, slot_at=T0, created_at=T0, changed_at=T0)
     assert await store.runs.schedule("flow") == expected
 
 
 async def test_a_workflow_without_a_schedule_has_none(store: Store) -> None:
-    await store.put_workflow("flow", PLAIN, "d1", T0)
+    await store.workflows.put("flow", PLAIN, "d1", T0)
 
     with pytest.raises(ScheduleNotFound, match="flow"):
         await store.runs.schedule("flow")
 
 
 async def test_a_new_version_keeps_how_far_the_schedule_is(store: Store) -> None:
-    await store.put_workflow("flow", SCHEDULED, "d1", T0)
+    await store.workflows.put("flow", SCHEDULED, "d1", T0)
 
-    await store.put_workflow("flow", SCHEDULED, "d2", T0 + 5)
+    await store.workflows.put("flow", SCHEDULED, "d2", T0 + 5)
 
     row = await store.runs.schedule("flow")
     assert (row.version, row.slot_at, row.changed_at) == (2, T0, T0 + 5)
 
 
 async def test_a_version_without_a_schedule_ends_it_and_one_with_it_begins_anew(store: Store) -> None:
-    await store.put_workflow("flow", SCHEDULED, "d1", T0)
-    await store.put_workflow("flow", PLAIN, "d2", T0 + 5)
+    await store.workflows.put("flow", SCHEDULED, "d1", T0)
+    await store.workflows.put("flow", PLAIN, "d2", T0 + 5)
     [gone] = await store.runs.changed_schedules(T0 + 5, 10)
 
-    await store.put_workflow("flow", SCHEDULED, "d3", T0 + 9)
+    await store.workflows.put("flow", SCHEDULED, "d3", T0 + 9)
 
     assert gone.is_gone
     assert (await store.runs.schedule("flow")).slot_at == T0 + 9
 
 
 async def test_a_deleted_workflow_has_no_schedule(store: Store) -> None:
-    await store.put_workflow("flow", SCHEDULED, "d1", T0)
+    await store.workflows.put("flow", SCHEDULED, "d1", T0)
 
-    await store.delete_workflow("flow", T0 + 5, force=False)
+    await store.workflows.delete("flow", T0 + 5, force=False)
 
     assert await store.runs.schedules(ScheduleFilter()) == []
     assert [row.is_gone for row in await store.runs.changed_schedules(T0 + 5, 10)] == [True]
@@ -199,7 +199,7 @@ async def test_a_deleted_workflow_has_no_schedule(store: Store) -> None:
 
 async def test_schedules_are_listed_by_workflow_page_by_page(store: Store) -> None:
     for name in ("c", "a", "b"):
-        await store.put_workflow(name, SCHEDULED, "d", T0)
+        await store.workflows.put(name, SCHEDULED, "d", T0)
 
     page = await store.runs.schedules(ScheduleFilter(limit=2))
     rest = await store.runs.schedules(ScheduleFilter(after=page[-1].workflow_id))
@@ -208,30 +208,30 @@ async def test_schedules_are_listed_by_workflow_page_by_page(store: Store) -> No
 
 
 async def test_a_schedule_that_goes_on_begins_after_the_pause(store: Store) -> None:
-    await store.put_workflow("flow", SCHEDULED, "d1", T0)
-    paused = await store.runs.pause("flow", paused=True, now=T0 + 5)
+    await store.workflows.put("flow", SCHEDULED, "d1", T0)
+    paused = await store.runs.pause_schedule("flow", paused=True, now=T0 + 5)
 
-    resumed = await store.runs.pause("flow", paused=False, now=T0 + 9)
+    resumed = await store.runs.pause_schedule("flow", paused=False, now=T0 + 9)
 
     assert (paused.is_paused, paused.slot_at, paused.changed_at) == (True, T0, T0 + 5)
     assert (resumed.is_paused, resumed.slot_at, resumed.changed_at) == (False, T0 + 9, T0 + 9)
 
 
 async def test_a_pause_of_a_paused_schedule_changes_nothing(store: Store) -> None:
-    await store.put_workflow("flow", SCHEDULED, "d1", T0)
-    first = await store.runs.pause("flow", paused=True, now=T0 + 5)
+    await store.workflows.put("flow", SCHEDULED, "d1", T0)
+    first = await store.runs.pause_schedule("flow", paused=True, now=T0 + 5)
 
-    assert await store.runs.pause("flow", paused=True, now=T0 + 9) == first
+    assert await store.runs.pause_schedule("flow", paused=True, now=T0 + 9) == first
 
 
 async def test_a_schedule_that_is_not_there_can_not_be_paused(store: Store) -> None:
     with pytest.raises(ScheduleNotFound, match="flow"):
-        await store.runs.pause("flow", paused=True, now=T0)
+        await store.runs.pause_schedule("flow", paused=True, now=T0)
 
 
 async def test_a_mark_never_moves_a_schedule_back(store: Store) -> None:
-    await store.put_workflow("flow", SCHEDULED, "d1", T0)
-    lease = await store.take_lease(0, "one")
+    await store.workflows.put("flow", SCHEDULED, "d1", T0)
+    lease = await store.leases.take(0, "one")
 
     await store.commit(0, lease.epoch, run_changes(marks=[ScheduleMark("flow", T0 + 60, 3)]))
     await store.commit(0, lease.epoch, run_changes(marks=[ScheduleMark("flow", T0 + 30, 2)]))
@@ -242,34 +242,34 @@ async def test_a_mark_never_moves_a_schedule_back(store: Store) -> None:
 
 async def test_a_request_waits_until_a_commit_applies_it(store: Store) -> None:
     asked = RunRequest("r1", "flow", 0, "backfill", T0, since=T0, until=T0 + 5)
-    await store.runs.request(asked)
-    await store.runs.request(RunRequest("r2", "flow", 1, "cancel", T0, "flow:1", "not needed"))
+    await store.runs.put_request(asked)
+    await store.runs.put_request(RunRequest("r2", "flow", 1, "cancel", T0, "flow:1", "not needed"))
     waiting = await store.runs.requests([0], 10)
-    unapplied = await store.unapplied(["r1", "r2", "r3"])
-    lease = await store.take_lease(0, "one")
+    unapplied = await store.jobs.unapplied_requests(["r1", "r2", "r3"])
+    lease = await store.leases.take(0, "one")
 
     await store.commit(0, lease.epoch, run_changes(requests=["r1"]))
 
     assert waiting == [asked]
     assert sorted(unapplied) == ["r1", "r2"]
-    assert await store.unapplied(["r1", "r2"]) == ["r2"]
+    assert await store.jobs.unapplied_requests(["r1", "r2"]) == ["r2"]
 
 
 async def test_nobody_served_the_runs_of_a_shard_that_was_never_owned(store: Store) -> None:
-    assert await store.runs.runs_silent_seconds(0) is None
+    assert await store.runs.heartbeat_age_seconds(0) is None
 
 
 async def test_a_heartbeat_ends_the_silence(store: Store) -> None:
-    await store.runs.beat_runs(0)
+    await store.runs.put_heartbeat(0)
 
-    silent = await store.runs.runs_silent_seconds(0)
+    silent = await store.runs.heartbeat_age_seconds(0)
 
     assert silent is not None
     assert 0 <= silent < 60
 
 
 async def test_deliveries_are_listed_newest_first_and_by_what_became_of_them(store: Store) -> None:
-    lease = await store.take_lease(0, "one")
+    lease = await store.leases.take(0, "one")
     rows = [
         delivery_row("d1"),
         delivery_row("d2", sent_at=T0 + 2),
@@ -300,28 +300,28 @@ async def test_old_runs_are_removed_with_their_events_but_for_the_last_one_that_
     )
     await store.commit(0, epoch, changes(events={"flow:1": [event(1, "run_created")]}))
 
-    await store.prune(T0 + 10, 100)
+    await store.jobs.prune(T0 + 10, 100)
 
-    assert [row.run_id for row in await store.runs.runs(RunFilter())] == ["flow:5", "flow:4", "flow:2"]
-    assert await store.events("flow:1") == []
+    assert [row.run_id for row in await store.runs.list(RunFilter())] == ["flow:5", "flow:4", "flow:2"]
+    assert await store.jobs.events("flow:1") == []
 
 
 async def test_the_job_of_a_run_that_has_not_ended_is_kept(store: Store) -> None:
-    await store.submit([new_job("j1"), new_job("j2")])
+    await store.jobs.insert([new_job("j1"), new_job("j2")])
     epoch = await put_runs(store, run_row("flow:1", "retrying", job_id="j1"))
     await end(store, "j1", epoch, T0 + 1, "failed")
     await end(store, "j2", epoch, T0 + 1, "failed")
 
-    assert await store.prune(T0 + 10, 100) == ["j2"]
+    assert await store.jobs.prune(T0 + 10, 100) == ["j2"]
 
 
 async def test_deliveries_are_removed_with_their_jobs(store: Store) -> None:
-    await store.submit([new_job("j1"), new_job("j2")])
-    lease = await store.take_lease(0, "one")
+    await store.jobs.insert([new_job("j1"), new_job("j2")])
+    lease = await store.leases.take(0, "one")
     rows = [delivery_row("d1", job_id="j1"), delivery_row("d2", job_id="j2")]
     await store.commit(0, lease.epoch, run_changes(deliveries=rows))
     await end(store, "j1", lease.epoch, T0 + 1)
 
-    await store.prune(T0 + 10, 100)
+    await store.jobs.prune(T0 + 10, 100)
 
     assert [row.delivery_id for row in await store.runs.deliveries(DeliveryFilter())] == ["d2"]

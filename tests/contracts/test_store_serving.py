@@ -10,12 +10,15 @@ from windlass.core.jobs import JobState
 from windlass.core.messages import Failed, Succeeded, TaskError, TaskFinished
 from windlass.core.states import JobStatus
 from windlass.ports.handler import LogLine
-from windlass.ports.store import AliasTarget, Store, StoredResult, WorkflowFilter
+from windlass.ports.store import Store
+from windlass.ports.store.jobs import StoredResult
+from windlass.ports.store.logs import LogFilter
+from windlass.ports.store.workflows import AliasTarget, WorkflowFilter
 
 
 async def deploy(store: Store, workflow_id: str, *digests: str) -> None:
     for digest in digests:
-        await store.put_workflow(workflow_id, Raw(b'{"d":"%s"}' % digest.encode()), digest, T0)
+        await store.workflows.put(workflow_id, Raw(b'{"d":"%s"}' % digest.encode()), digest, T0)
 
 
 def result(task_id: str, *, meta: bytes | None = None, job_id: str = "j1", at: int = T0) -> StoredResult:
@@ -29,8 +32,8 @@ def line(text: str, *, node_id: str = "a", attempt: int = 1, job_id: str = "j1",
 
 
 async def test_only_the_call_that_made_a_version_calls_it_new(store: Store) -> None:
-    first = await store.put_workflow("flow", Raw(b"{}"), "d", T0)
-    again = await store.put_workflow("flow", Raw(b"{}"), "d", T0)
+    first = await store.workflows.put("flow", Raw(b"{}"), "d", T0)
+    again = await store.workflows.put("flow", Raw(b"{}"), "d", T0)
 
     assert (first.is_new, again.is_new) == (True, False)
 
@@ -40,8 +43,8 @@ async def test_workflows_are_listed_by_id_in_their_newest_version(store: Store) 
     await deploy(store, "a", "1")
     await deploy(store, "c", "1")
 
-    page = await store.workflows(WorkflowFilter(limit=2))
-    rest = await store.workflows(WorkflowFilter(after="b"))
+    page = await store.workflows.list(WorkflowFilter(limit=2))
+    rest = await store.workflows.list(WorkflowFilter(after="b"))
 
     assert [(one.workflow_id, one.version) for one in page] == [("a", 1), ("b", 2)]
     assert [one.workflow_id for one in rest] == ["c"]
@@ -50,70 +53,70 @@ async def test_workflows_are_listed_by_id_in_their_newest_version(store: Store) 
 async def test_versions_are_told_newest_first(store: Store) -> None:
     await deploy(store, "flow", "1", "2", "3")
 
-    assert [one.version for one in await store.versions("flow")] == [3, 2, 1]
+    assert [one.version for one in await store.workflows.versions("flow")] == [3, 2, 1]
 
 
 async def test_a_deleted_workflow_is_gone_from_lists_and_keeps_its_history(store: Store) -> None:
     await deploy(store, "flow", "1", "2")
 
-    await store.delete_workflow("flow", T0, force=False)
+    await store.workflows.delete("flow", T0, force=False)
 
-    assert await store.workflows(WorkflowFilter()) == []
-    assert [one.version for one in await store.versions("flow")] == [2, 1]
-    assert (await store.workflow("flow", 1)).version == 1
+    assert await store.workflows.list(WorkflowFilter()) == []
+    assert [one.version for one in await store.workflows.versions("flow")] == [2, 1]
+    assert (await store.workflows.get("flow", 1)).version == 1
     with pytest.raises(WorkflowNotFound):
-        await store.workflow("flow")
+        await store.workflows.get("flow")
     with pytest.raises(WorkflowNotFound):
-        await store.delete_workflow("flow", T0, force=False)
+        await store.workflows.delete("flow", T0, force=False)
 
 
 async def test_a_workflow_deployed_again_after_its_deletion_is_a_new_version(store: Store) -> None:
     await deploy(store, "flow", "1")
-    await store.delete_workflow("flow", T0, force=False)
+    await store.workflows.delete("flow", T0, force=False)
 
-    again = await store.put_workflow("flow", Raw(b"{}"), "1", T0)
+    again = await store.workflows.put("flow", Raw(b"{}"), "1", T0)
 
     assert (again.version, again.is_new) == (2, True)
-    assert (await store.workflow("flow")).version == 2
+    assert (await store.workflows.get("flow")).version == 2
 
 
 async def test_a_workflow_with_unfinished_jobs_is_deleted_only_by_force(store: Store) -> None:
     await deploy(store, "flow", "1")
-    await store.submit([new_job("j1")])
+    await store.jobs.insert([new_job("j1")])
 
-    with pytest.raises(RequestRefused, match="1 jobs"):
-        await store.delete_workflow("flow", T0, force=False)
-    await store.delete_workflow("flow", T0, force=True)
+    with pytest.raises(RequestRefused, match="unfinished jobs: 1"):
+        await store.workflows.delete("flow", T0, force=False)
+    await store.workflows.delete("flow", T0, force=True)
 
-    assert (await store.job("j1")).state.status == "pending"
+    assert (await store.jobs.get("j1")).state.status == "pending"
 
 
 async def test_an_alias_points_where_it_was_last_put(store: Store) -> None:
     await deploy(store, "flow", "1", "2")
 
-    await store.put_alias("flow", "stable", [AliasTarget(2)], T0)
-    await store.put_alias("flow", "stable", [AliasTarget(1, 90), AliasTarget(2, 10)], T0)
-    await store.put_alias("flow", "gone", [AliasTarget(1)], T0)
-    await store.put_alias("flow", "gone", [], T0)
+    await store.workflows.put_alias("flow", "stable", [AliasTarget(2)], T0)
+    await store.workflows.put_alias("flow", "stable", [AliasTarget(1, 90), AliasTarget(2, 10)], T0)
+    await store.workflows.put_alias("flow", "gone", [AliasTarget(1)], T0)
+    await store.workflows.put_alias("flow", "gone", [], T0)
 
-    assert await store.aliases("flow") == {"stable": [AliasTarget(1, 90), AliasTarget(2, 10)]}
+    assert await store.workflows.aliases("flow") == {"stable": [AliasTarget(1, 90), AliasTarget(2, 10)]}
 
 
 async def test_an_alias_of_a_version_that_is_not_there_is_refused(store: Store) -> None:
     await deploy(store, "flow", "1")
 
     with pytest.raises(WorkflowNotFound):
-        await store.put_alias("flow", "stable", [AliasTarget(1), AliasTarget(7)], T0)
+        await store.workflows.put_alias("flow", "stable", [AliasTarget(1), AliasTarget(7)], T0)
 
-    assert await store.aliases("flow") == {}
+    assert await store.workflows.aliases("flow") == {}
 
 
 async def test_a_result_waits_until_a_commit_applies_it(store: Store) -> None:
-    await store.submit([new_job("j1")])
-    lease = await store.take_lease(0, "me")
-    first = await store.put_result(result("t1", meta=b'{"status":200}'))
-    again = await store.put_result(result("t1"))
-    waiting = await store.results(0, 10)
+    await store.jobs.insert([new_job("j1")])
+    lease = await store.leases.take(0, "me")
+    first = await store.jobs.put_result(result("t1", meta=b'{"status":200}'))
+    again = await store.jobs.put_result(result("t1"))
+    waiting = await store.jobs.results(0, 10)
     applied = changes()
     applied.results.append("t1")
 
@@ -124,90 +127,90 @@ async def test_a_result_waits_until_a_commit_applies_it(store: Store) -> None:
     outcome = waiting[0].message.outcome
     assert isinstance(outcome, Succeeded)
     assert (bytes(outcome.output), bytes(outcome.meta or b"")) == (b'{"n":1}', b'{"status":200}')
-    assert await store.results(0, 10) == []
+    assert await store.jobs.results(0, 10) == []
 
 
 async def test_a_failed_result_comes_back_whole(store: Store) -> None:
-    await store.submit([new_job("j1")])
+    await store.jobs.insert([new_job("j1")])
     error = TaskError("boom", "it broke", retryable=False, status=500, retry_after_seconds=2.5)
     stored = result("t1")
 
-    await store.put_result(structs.replace(stored, message=structs.replace(stored.message, outcome=Failed(error))))
+    await store.jobs.put_result(structs.replace(stored, message=structs.replace(stored.message, outcome=Failed(error))))
 
-    assert (await store.results(0, 10))[0].message.outcome == Failed(error)
+    assert (await store.jobs.results(0, 10))[0].message.outcome == Failed(error)
 
 
 async def test_results_come_oldest_first_and_by_shard(store: Store) -> None:
-    await store.submit([new_job("j1")])
-    await store.put_result(result("t2", at=T0 + 2))
-    await store.put_result(result("t1", at=T0 + 1))
-    await store.put_result(structs.replace(result("t3"), shard=1))
+    await store.jobs.insert([new_job("j1")])
+    await store.jobs.put_result(result("t2", at=T0 + 2))
+    await store.jobs.put_result(result("t1", at=T0 + 1))
+    await store.jobs.put_result(structs.replace(result("t3"), shard=1))
 
-    assert [one.task_id for one in await store.results(0, 10)] == ["t1", "t2"]
-    assert [one.task_id for one in await store.results(0, 1)] == ["t1"]
+    assert [one.task_id for one in await store.jobs.results(0, 10)] == ["t1", "t2"]
+    assert [one.task_id for one in await store.jobs.results(0, 1)] == ["t1"]
 
 
 async def test_logs_are_read_in_order_after_a_number_and_by_attempt(store: Store) -> None:
-    await store.submit([new_job("j1"), new_job("j2")])
-    await store.append_logs([line("one"), line("two", attempt=2), line("three", node_id="b")])
-    await store.append_logs([line("other", job_id="j2"), line("four")])
+    await store.jobs.insert([new_job("j1"), new_job("j2")])
+    await store.logs.append([line("one"), line("two", attempt=2), line("three", node_id="b")])
+    await store.logs.append([line("other", job_id="j2"), line("four")])
 
-    everything = await store.logs("j1")
-    after = await store.logs("j1", after=everything[1].log_id, limit=1)
+    everything = await store.logs.list(LogFilter("j1"))
+    after = await store.logs.list(LogFilter("j1", after=everything[1].log_id, limit=1))
 
     assert [one.line.message for one in everything] == ["one", "two", "three", "four"]
     assert [one.line.message for one in after] == ["three"]
-    assert [one.line.message for one in await store.logs("j1", "a", 2)] == ["two"]
+    assert [one.line.message for one in await store.logs.list(LogFilter("j1", "a", 2))] == ["two"]
 
 
 async def test_logs_of_one_iteration_are_read_apart(store: Store) -> None:
-    await store.submit([new_job("j1")])
-    await store.append_logs([line("one"), line("two", index=7), line("three", index=7, attempt=2)])
+    await store.jobs.insert([new_job("j1")])
+    await store.logs.append([line("one"), line("two", index=7), line("three", index=7, attempt=2)])
 
-    assert [one.line.message for one in await store.logs("j1", "a", index=7)] == ["two", "three"]
-    assert [one.line.message for one in await store.logs("j1", index=0)] == ["one"]
+    assert [one.line.message for one in await store.logs.list(LogFilter("j1", "a", index=7))] == ["two", "three"]
+    assert [one.line.message for one in await store.logs.list(LogFilter("j1", index=0))] == ["one"]
 
 
 async def test_a_result_too_large_for_a_row_comes_back_as_its_reference(store: Store) -> None:
-    await store.submit([new_job("j1")])
+    await store.jobs.insert([new_job("j1")])
     large = result("t1")
     message = structs.replace(large.message, outcome=Succeeded(reference("j1/abc", 300_000), Raw(b'{"m":1}')))
 
-    await store.put_result(structs.replace(large, message=message))
+    await store.jobs.put_result(structs.replace(large, message=message))
 
-    assert [one.message for one in await store.results(0, 10)] == [message]
+    assert [one.message for one in await store.jobs.results(0, 10)] == [message]
 
 
 async def test_a_result_keeps_what_its_worker_said_about_the_context(store: Store) -> None:
-    await store.submit([new_job("j1")])
+    await store.jobs.insert([new_job("j1")])
     message = structs.replace(result("t1").message, context=Raw(b'{"vars":{"n":1}}'))
 
-    await store.put_result(structs.replace(result("t1"), message=message))
+    await store.jobs.put_result(structs.replace(result("t1"), message=message))
 
-    assert [one.message for one in await store.results(0, 10)] == [message]
+    assert [one.message for one in await store.jobs.results(0, 10)] == [message]
 
 
 async def test_a_pruned_job_takes_its_logs_and_results_with_it(store: Store) -> None:
-    await store.submit([new_job("j1")])
-    lease = await store.take_lease(0, "me")
-    await store.append_logs([line("one")])
-    await store.put_result(result("t1"))
+    await store.jobs.insert([new_job("j1")])
+    lease = await store.leases.take(0, "me")
+    await store.logs.append([line("one")])
+    await store.jobs.put_result(result("t1"))
     ended = changes(jobs=[("j1", JobState(JobStatus.COMPLETED, 0, T0, T0 + 1))])
     await store.commit(0, lease.epoch, ended)
 
-    assert list(await store.prune(T0 + 100, 10)) == ["j1"]
-    assert await store.logs("j1") == []
-    assert await store.results(0, 10) == []
+    assert list(await store.jobs.prune(T0 + 100, 10)) == ["j1"]
+    assert await store.logs.list(LogFilter("j1")) == []
+    assert await store.jobs.results(0, 10) == []
 
 
 async def test_the_newest_lease_of_a_shard_is_known(store: Store) -> None:
-    before = await store.epoch(0)
-    lease = await store.take_lease(0, "me")
+    before = await store.leases.epoch(0)
+    lease = await store.leases.take(0, "me")
 
-    assert (before, await store.epoch(0)) == (0, lease.epoch)
+    assert (before, await store.leases.epoch(0)) == (0, lease.epoch)
 
 
 async def test_a_job_remembers_when_it_is_to_begin(store: Store) -> None:
-    await store.submit([structs.replace(new_job("j1"), scheduled_at=T0 + 60)])
+    await store.jobs.insert([structs.replace(new_job("j1"), scheduled_at=T0 + 60)])
 
-    assert (await store.job("j1")).spec.scheduled_at == T0 + 60
+    assert (await store.jobs.get("j1")).spec.scheduled_at == T0 + 60

@@ -55,8 +55,8 @@ class LoopStory:
         self.store = MemoryStore(SystemClock())
         self.artifacts = MemoryArtifacts()
         self.values = OutputStore(self.store, self.artifacts, BYTES_MAX)
-        now(self.store.submit([JobSpec("job", plan.workflow_id, 1, Raw(input), T0)]))
-        self._epoch = now(self.store.take_lease(0, "story")).epoch
+        now(self.store.jobs.insert([JobSpec("job", plan.workflow_id, 1, Raw(input), T0)]))
+        self._epoch = now(self.store.leases.take(0, "story")).epoch
         self.job: Job = rebuild(plan, self.store.rows("job"))
         self.tasks: list[Task] = []
         self.cancels: list[str] = []
@@ -100,8 +100,8 @@ class LoopStory:
         """The wait before the next attempt is over."""
         number = self.plan.index[node]
         loop = self.job.loops.get(number)
-        flight = self.job.flights[number] if loop is None else loop.flights[index]
-        self.now = max(self.now, flight.due_at or 0)
+        attempt = self.job.attempts[number] if loop is None else loop.attempts[index]
+        self.now = max(self.now, attempt.due_at or 0)
         return self.tell(TimerDue("job", "retry", node, self.attempt(node, index), index))
 
     def gather(self) -> Changes:

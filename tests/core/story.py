@@ -23,7 +23,7 @@ class Story:
         self.job = Job(plan, JobRecord(JobSpec("job", plan.workflow_id, plan.version, Raw(input), T0)))
         self.changes: list[Changes] = []
         self.rows: dict[str, NodeRow] = {}
-        self.departed: tuple[InFlightEntry, ...] = ()
+        self.in_flight: tuple[InFlightEntry, ...] = ()
         self.events: list[str] = ["job_created"]
         self.told: list[Changes] = []
 
@@ -37,7 +37,7 @@ class Story:
             self.told.append(changes)
             self.rows.update({node_id: row for (_, node_id), row in changes.nodes.items()})
             if "job" in changes.events:
-                self.departed = changes.departed.get("job", ())
+                self.in_flight = changes.in_flight.get("job", ())
             for event in changes.events.get("job", []):
                 self.events.append(event.type if event.node_id is None else f"{event.type} {event.node_id}")
         return changes
@@ -46,8 +46,8 @@ class Story:
         """When the wait that a timer tells of is over: time passes until then."""
         if message.kind == "job_timeout":
             return self.job.state.deadline_at or 0
-        flight = self.job.flights.get(self.plan.index.get(message.node_id or "", -1))
-        return 0 if flight is None else flight.due_at or 0
+        attempt = self.job.attempts.get(self.plan.index.get(message.node_id or "", -1))
+        return 0 if attempt is None else attempt.due_at or 0
 
     def begin(self) -> Changes:
         return self.tell(Submitted("job"))
@@ -94,4 +94,4 @@ class Story:
     def rebuilt(self) -> Job:
         """The job as its rows tell it."""
         record = JobRecord(self.job.spec, self.job.state, self.job.seq)
-        return Job.restored(self.plan, record, list(self.rows.values()), (), self.departed)
+        return Job.restored(self.plan, record, list(self.rows.values()), (), self.in_flight)

@@ -312,7 +312,7 @@ def test_losses_count_for_the_iteration_that_was_lost() -> None:
 
     story.tell(TaskLost("job", "each", 1, "w", 1, index=1))
 
-    assert [story.loop("each").flights[index].losses for index in (0, 1)] == [0, 1]
+    assert [story.loop("each").attempts[index].losses for index in (0, 1)] == [0, 1]
 
 
 def test_an_iteration_that_kills_its_workers_fails_in_the_end() -> None:

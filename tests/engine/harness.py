@@ -18,10 +18,12 @@ from windlass.core.jobs import JobRecord
 from windlass.core.plan import NodePlan, Plan
 from windlass.engine.engine import Engine
 from windlass.engine.plan_cache import Plans
-from windlass.handlers import builtin
+from windlass.handlers import builtin_handlers
+from windlass.handlers.config import HandlerConfig
 from windlass.ports.control import Submit
 from windlass.ports.handler import Handler
-from windlass.ports.store import Store, StoredWorkflow
+from windlass.ports.store import Store
+from windlass.ports.store.workflows import StoredWorkflow
 from windlass.spec import compile_plan, read_definition
 from windlass.stores.memory.artifacts import MemoryArtifacts
 from windlass.stores.sqlite.store import SqliteStore
@@ -60,7 +62,7 @@ class Process:
             duties=duties(sweep_seconds=0.05),
             only_new_jobs=only_new_jobs,
         )
-        known = {**builtin(allow_private=True), **(handlers or {})}
+        known = {**builtin_handlers(HandlerConfig(allow_private=True)), **(handlers or {})}
         self.worker = Worker(
             self.broker,
             known,
@@ -88,7 +90,7 @@ class Process:
 
     async def ended(self, job_id: str) -> JobRecord:
         await asyncio.wait_for(self.engine.wait(job_id), ENDS_SECONDS)
-        return await self.store.job(job_id)
+        return await self.store.jobs.get(job_id)
 
 
 def _plan(plan: Plan, stored: StoredWorkflow) -> Plan:
@@ -100,7 +102,7 @@ def _plan(plan: Plan, stored: StoredWorkflow) -> Plan:
 @asynccontextmanager
 async def opened(path: Path) -> AsyncIterator[SqliteStore]:
     store = await SqliteStore.open(str(path / "engine.db"), CLOCK)
-    await store.put_workflow("test", Raw(b"{}"), "digest", CLOCK.now())
+    await store.workflows.put("test", Raw(b"{}"), "digest", CLOCK.now())
     try:
         yield store
     finally:
@@ -112,7 +114,7 @@ def plan(edges: Mapping[str, Sequence[str]], **nodes: NodePlan) -> Plan:
 
 
 async def events_of(store: Store, job_id: str) -> list[str]:
-    return [event.type for event in await store.events(job_id)]
+    return [event.type for event in await store.jobs.events(job_id)]
 
 
 def plan_from(document: Mapping[str, object]) -> Plan:
@@ -123,7 +125,7 @@ def plan_from(document: Mapping[str, object]) -> Plan:
 
 async def output_of(process: Process, job_id: str, node_id: str) -> object:
     """What a node brought, wherever it lies."""
-    output = (await process.store.nodes(job_id, node_id))[0].output
+    output = (await process.store.jobs.nodes(job_id, node_id))[0].output
     assert output is not None
     body = await process.artifacts.get(read_reference(output).key) if is_reference(output) else bytes(output)
     return msgspec.json.decode(body)

@@ -19,12 +19,14 @@ from windlass.core.plan import Plan
 from windlass.core.runs.rows import RunRow
 from windlass.engine.engine import Duties, Engine
 from windlass.engine.plan_cache import Plans
-from windlass.handlers import builtin
+from windlass.handlers import builtin_handlers
+from windlass.handlers.config import HandlerConfig
 from windlass.ports.control import Submit
 from windlass.ports.handler import Context
 from windlass.ports.handler_declaration import declared, handler
-from windlass.ports.runs import RunFilter
-from windlass.ports.store import Store, StoredWorkflow
+from windlass.ports.store import Store
+from windlass.ports.store.runs import RunFilter
+from windlass.ports.store.workflows import StoredWorkflow
 from windlass.spec import check_input, compile_plan, definition_from_json, definition_json, digest, read_definition
 from windlass.stores.memory.artifacts import MemoryArtifacts
 from windlass.stores.sqlite.store import SqliteStore
@@ -99,7 +101,7 @@ class RunProcess:
             artifact_bytes_max=OUTPUT_BYTES_MAX,
             duties=duties or default_duties(sweep_seconds=0.05), only_new_jobs=alone, prepare=check_input,
         )  # fmt: skip
-        known: Mapping[str, object] = {**builtin(allow_private=True), **steered.handlers()}
+        known: Mapping[str, object] = {**builtin_handlers(HandlerConfig(allow_private=True)), **steered.handlers()}
         self.worker = Worker(
             self.broker,
             known,  # pyright: ignore[reportArgumentType]
@@ -122,20 +124,20 @@ class RunProcess:
         await self.engine.stop()
 
     async def submit(self, workflow_id: str, given: bytes = b"{}") -> JobRecord:
-        version = (await self.store.workflow(workflow_id)).version
+        version = (await self.store.workflows.get(workflow_id)).version
         return await self.engine.submit(Submit(workflow_id, version, Raw(given)))
 
     async def ended(self, job_id: str) -> JobRecord:
         async with asyncio.timeout(ENDS_SECONDS):
             await self.engine.wait(job_id)
-        return await self.store.job(job_id)
+        return await self.store.jobs.get(job_id)
 
     async def run_in(self, run_id: str, *states: str) -> RunRow:
         """The run, once it is in one of these states."""
         async with asyncio.timeout(ENDS_SECONDS):
             while True:
                 with suppress(RunNotFound):
-                    row = await self.store.runs.run(run_id)
+                    row = await self.store.runs.get(run_id)
                     if row.state in states:
                         return row
                 # Nobody tells of runs: their rows are looked at.
@@ -152,7 +154,7 @@ class RunProcess:
         """The runs of a workflow in a state, once there are so many."""
         async with asyncio.timeout(ENDS_SECONDS):
             while True:
-                rows = await self.store.runs.runs(RunFilter(workflow_id=workflow_id, state=state, limit=1_000))
+                rows = await self.store.runs.list(RunFilter(workflow_id=workflow_id, state=state, limit=1_000))
                 if len(rows) >= count:
                     return list(rows)
                 await asyncio.sleep(LOOK_SECONDS)
@@ -166,7 +168,7 @@ async def deploy(store: Store, workflow_id: str, document: Mapping[str, object])
     """Store a definition as the next version."""
     definition, _ = read_definition({"workflow_id": workflow_id, **document})
     raw = definition_json(definition)
-    await store.put_workflow(workflow_id, raw, digest(raw), CLOCK.now())
+    await store.workflows.put(workflow_id, raw, digest(raw), CLOCK.now())
 
 
 @asynccontextmanager

@@ -18,8 +18,9 @@ from windlass.ports.broker import Broker
 from windlass.ports.control import Submit
 from windlass.ports.handler import Context, Handler
 from windlass.ports.handler_declaration import declared, handler
-from windlass.ports.store import JobPosition
+from windlass.ports.store.jobs import JobPosition
 from windlass.stores.memory.artifacts import MemoryArtifacts
+from windlass.stores.memory.jobs import MemoryJobs
 from windlass.stores.memory.store import MemoryStore
 from windlass.worker.worker import Worker
 
@@ -27,26 +28,38 @@ SHARDS, LEASE_SECONDS = 4, 60.0
 LOOK_SECONDS = 0.01
 
 
+class AskedJobs(MemoryJobs):
+    """Records which positions were asked for together."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        vars(self).update(vars(store.jobs))
+        self.questions: list[Sequence[str]] = []
+        self.news = asyncio.Event()
+
+    async def positions(self, job_ids: Sequence[str]) -> Sequence[JobPosition]:
+        found = await super().positions(job_ids)
+        self.questions.append(job_ids)
+        self.news.set()
+        return found
+
+
 class AskedStore(MemoryStore):
-    """Remembers which jobs were asked for together by those who wait."""
+    """Records which jobs waiters asked for together."""
 
     def __init__(self) -> None:
         super().__init__(SystemClock())
-        self.questions: list[Sequence[str]] = []
-        self._news = asyncio.Event()
+        self.jobs: AskedJobs = AskedJobs(self)
 
-    async def job_positions(self, job_ids: Sequence[str]) -> Sequence[JobPosition]:
-        found = await super().job_positions(job_ids)
-        self.questions.append(job_ids)
-        self._news.set()
-        return found
+    @property
+    def questions(self) -> list[Sequence[str]]:
+        return self.jobs.questions
 
     async def until_asked(self, times: int = 1) -> None:
         """Return once it was asked so often."""
         async with asyncio.timeout(ENDS_SECONDS):
             while len(self.questions) < times:
-                self._news.clear()
-                await self._news.wait()
+                self.jobs.news.clear()
+                await self.jobs.news.wait()
 
 
 class Deployment:
@@ -90,7 +103,7 @@ def _handlers(gate: asyncio.Event) -> Mapping[str, Handler]:
 async def deployed(engine_broker: Broker, server_broker: Broker) -> AsyncIterator[Deployment]:
     """Both processes, up and running."""
     store, artifacts, gate = AskedStore(), MemoryArtifacts(), asyncio.Event()
-    await store.put_workflow("test", Raw(b"{}"), "digest", CLOCK.now())
+    await store.workflows.put("test", Raw(b"{}"), "digest", CLOCK.now())
     one = plan({"a": []}, a=NodePlan(id="a", handler="gate"))
 
     def process(name: str, broker: Broker, *, owns: bool) -> Engine:

@@ -17,7 +17,7 @@ from windlass.core.plan import NodePlan, RetryOnError
 from windlass.core.templates.template import compile_template
 from windlass.engine.duties.pruner import Pruner
 from windlass.engine.ids import Ids
-from windlass.ports.store import Request, StoredResult
+from windlass.ports.store.jobs import Request, StoredResult
 from windlass.stores.memory.artifacts import MemoryArtifacts
 from windlass.stores.sqlite.store import SqliteStore
 
@@ -36,7 +36,7 @@ async def test_a_job_runs_to_its_end(tmp_path: Path) -> None:
 
         job = await process.submit(b'{"x":1}')
         ended = await process.ended(job.spec.job_id)
-        rows = {row.node_id: row for row in await store.nodes(job.spec.job_id)}
+        rows = {row.node_id: row for row in await store.jobs.nodes(job.spec.job_id)}
         await process.stop()
 
     assert ended.state.status == "completed"
@@ -108,7 +108,7 @@ async def test_a_commit_of_unknown_outcome_loses_and_repeats_nothing(
         job = await process.submit()
         ended = await process.ended(job.spec.job_id)
         kinds = Counter(await events_of(store, job.spec.job_id))
-        numbers = [event.seq for event in await store.events(job.spec.job_id)]
+        numbers = [event.seq for event in await store.jobs.events(job.spec.job_id)]
         await process.stop()
 
     assert ended.state.status == "completed"
@@ -118,9 +118,9 @@ async def test_a_commit_of_unknown_outcome_loses_and_repeats_nothing(
 
 async def test_a_job_that_can_not_be_loaded_stops_no_other(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with opened(tmp_path) as store:
-        await store.put_workflow("broken", Raw(b'"broken"'), "x", CLOCK.now())
+        await store.workflows.put("broken", Raw(b'"broken"'), "x", CLOCK.now())
         now = CLOCK.now()
-        await store.submit([JobSpec(Ids(Random()).new(now), "broken", 1, Raw(b"{}"), now)])
+        await store.jobs.insert([JobSpec(Ids(Random()).new(now), "broken", 1, Raw(b"{}"), now)])
         process = Process(store, plan(CHAIN))
         await process.start()
 
@@ -138,7 +138,7 @@ async def test_a_job_whose_hint_was_lost_is_found(tmp_path: Path) -> None:
         old = CLOCK.now() - 10_000_000
         job_id = Ids(Random()).new(old)
 
-        await store.submit([JobSpec(job_id, "test", 1, Raw(b"{}"), old)])
+        await store.jobs.insert([JobSpec(job_id, "test", 1, Raw(b"{}"), old)])
         ended = await process.ended(job_id)
         await process.stop()
 
@@ -152,9 +152,9 @@ async def test_a_cancel_whose_hint_was_lost_is_found(tmp_path: Path) -> None:
         await process.start()
         job = await process.submit()
 
-        await store.request(Request("r1", job.spec.job_id, "cancel", CLOCK.now()))
+        await store.jobs.put_request(Request("r1", job.spec.job_id, "cancel", CLOCK.now()))
         ended = await process.ended(job.spec.job_id)
-        waiting = await store.requests(0, 10)
+        waiting = await store.jobs.requests(0, 10)
         await process.stop()
 
     assert ended.state.status == "cancelled"
@@ -188,7 +188,7 @@ async def test_retry_runs_only_what_failed(tmp_path: Path) -> None:
 
         await process.engine.retry(job.spec.job_id)
         ended = await process.ended(job.spec.job_id)
-        rows = {row.node_id: row.attempt for row in await store.nodes(job.spec.job_id)}
+        rows = {row.node_id: row.attempt for row in await store.jobs.nodes(job.spec.job_id)}
         await process.stop()
 
     assert (failed.state.status, ended.state.status) == ("failed", "completed")
@@ -220,7 +220,7 @@ async def test_a_wait_between_attempts_survives_a_restart(tmp_path: Path) -> Non
         second = Process(store, waiting, "two")
         await second.start()
         ended = await second.ended(job.spec.job_id)
-        row = (await store.nodes(job.spec.job_id))[0]
+        row = (await store.jobs.nodes(job.spec.job_id))[0]
         await second.stop()
 
     assert (ended.state.status, row.attempt) == ("completed", 2)
@@ -258,7 +258,7 @@ async def test_an_engine_for_new_jobs_leaves_old_ones_alone_until_told(tmp_path:
         await process.start()
 
         new = await process.ended((await process.submit()).spec.job_id)
-        before = await store.job(old.spec.job_id)
+        before = await store.jobs.get(old.spec.job_id)
         await process.engine.resume(old.spec.job_id)
         after = await process.ended(old.spec.job_id)
         await process.stop()
@@ -279,7 +279,7 @@ async def test_old_finished_jobs_are_removed_and_running_ones_never(tmp_path: Pa
         await quick.ended(finished.spec.job_id)
 
         count = await Pruner(store, MemoryArtifacts(), CLOCK, retention_days=-1.0).prune()
-        left = await store.unfinished(0)
+        left = await store.jobs.unfinished(0)
         await quick.stop()
         process.worker.abort()
 
@@ -296,18 +296,18 @@ async def _until(store: SqliteStore, job_id: str, kind: str) -> None:
 
 async def test_a_result_for_a_job_that_is_set_aside_is_kept(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with opened(tmp_path) as store:
-        await store.put_workflow("broken", Raw(b'"broken"'), "x", CLOCK.now())
+        await store.workflows.put("broken", Raw(b'"broken"'), "x", CLOCK.now())
         now = CLOCK.now()
         job_id = Ids(Random()).new(now)
-        await store.submit([JobSpec(job_id, "broken", 1, Raw(b"{}"), now)])
+        await store.jobs.insert([JobSpec(job_id, "broken", 1, Raw(b"{}"), now)])
         message = TaskFinished(job_id, "a", 1, "w", now, now, Succeeded(Raw(b"1")), result_id=f"{job_id}_a_1")
         process = Process(store, plan(CHAIN))
         await process.start()
-        await store.put_result(StoredResult(f"{job_id}_a_1", 0, message, now))
+        await store.jobs.put_result(StoredResult(f"{job_id}_a_1", 0, message, now))
 
         await process.broker.send(0, [message])
         await process.ended((await process.submit()).spec.job_id)
-        kept = await store.results(0, 10)
+        kept = await store.jobs.results(0, 10)
         await process.stop()
 
     assert [result.task_id for result in kept] == [f"{job_id}_a_1"]

@@ -14,7 +14,8 @@ from windlass.core.messages import Message, Submitted
 from windlass.engine.ids import Ids
 from windlass.engine.new_job_cache import ENDED_MAX, HINT_INPUT_BYTES_MAX, NewJobCache, hint
 from windlass.ports.message_codec import decode_message, encode_message
-from windlass.ports.store import JobSnapshot, Store
+from windlass.ports.store import Store
+from windlass.ports.store.jobs import JobSnapshot
 
 IDS = Ids(Random(1))
 STORED = JobSpec("j" * 24, "test", 3, Raw(b'{"x":1}'), 7, 0, 4, "key", "digest", 9)
@@ -29,7 +30,7 @@ def told() -> NewJobCache:
 async def stored(store: Store, ahead_seconds: int = 0) -> JobRecord:
     """A job that another process submits, perhaps by a clock that is ahead."""
     now = CLOCK.now() + ahead_seconds * 1_000_000
-    [answer] = await store.submit([JobSpec(IDS.new(now), "test", 1, Raw(b"{}"), now, 0)])
+    [answer] = await store.jobs.insert([JobSpec(IDS.new(now), "test", 1, Raw(b"{}"), now, 0)])
     return answer.job
 
 
@@ -37,10 +38,10 @@ async def finished(process: Process, job_id: str) -> JobRecord:
     """Ask the rows: the engine itself may be wrong about the job."""
 
     async def is_over() -> bool:
-        return (await process.store.job(job_id)).state.status not in ("pending", "running")
+        return (await process.store.jobs.get(job_id)).state.status not in ("pending", "running")
 
     await until(process, job_id, is_over, 0.01)
-    return await process.store.job(job_id)
+    return await process.store.jobs.get(job_id)
 
 
 def test_a_hint_brings_the_whole_row() -> None:
@@ -100,8 +101,8 @@ async def test_a_job_that_a_hint_describes_begins_without_a_look(
             looks.append(job_ids)
             raise AssertionError(job_ids)
 
-        monkeypatch.setattr(store, "restore", restore)
-        monkeypatch.setattr(store, "restore_all", restore_all)
+        monkeypatch.setattr(store.jobs, "restore", restore)
+        monkeypatch.setattr(store.jobs, "restore_all", restore_all)
         jobs = [await stored(store) for _ in range(3)]
         await process.broker.send(0, [hint(job.spec) for job in jobs])
 
@@ -136,7 +137,7 @@ async def test_a_hint_that_comes_again_changes_nothing(
         assert (await finished(process, another.spec.job_id)).state.status == "completed"
         assert [record.message for record in caplog.records] == ["shard 0 drops its memory and rebuilds it from rows"]
         assert await events_of(store, job.spec.job_id) == before
-        assert (await store.job(job.spec.job_id)).state.status == "completed"
+        assert (await store.jobs.get(job.spec.job_id)).state.status == "completed"
         await process.stop()
 
 

@@ -34,13 +34,13 @@ class Owner:
 
     async def give_back(self, number: int) -> None:
         await self.may_give.wait()
-        await self._store.release_lease(number, self.epochs[number])
+        await self._store.leases.release(number, self.epochs[number])
         self.wanted.discard(number)
 
     async def look(self) -> None:
         await self.leases.look()
         for number in sorted(self.wanted - self.epochs.keys()):
-            lease = await self._store.claim_lease(number, self.name, LEASE_SECONDS)
+            lease = await self._store.leases.claim(number, self.name, LEASE_SECONDS)
             assert lease is not None
             self.epochs[number] = lease.epoch
 
@@ -75,7 +75,7 @@ async def test_a_look_tells_which_leases_it_renewed() -> None:
     store = MemoryStore(SystemClock())
     one = Owner(store, "one")
     await one.look()
-    await store.take_lease(2, "two")
+    await store.leases.take(2, "two")
 
     await one.look()
 

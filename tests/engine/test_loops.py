@@ -18,7 +18,8 @@ from windlass import Context, RetryableError, handler
 from windlass.core.events import Event
 from windlass.ports.handler import Handler
 from windlass.ports.handler_declaration import declared
-from windlass.ports.store import IterationFilter, Store
+from windlass.ports.store import Store
+from windlass.ports.store.jobs import IterationFilter
 from windlass.worker.worker import Worker
 
 WINDOW = 7
@@ -57,7 +58,7 @@ async def test_a_window_is_never_exceeded_and_is_full_whenever_work_waits(tmp_pa
         await process.start()
         job = await process.submit()
         await process.ended(job.spec.job_id)
-        events = await store.events(job.spec.job_id, limit=5_000)
+        events = await store.jobs.events(job.spec.job_id, limit=5_000)
         await process.stop()
 
     assert ledger.most == WINDOW
@@ -102,7 +103,7 @@ async def test_a_large_loop_keeps_its_results_in_order_beyond_the_inline_limit(t
         job = await process.submit()
         await process.ended(job.spec.job_id)
         output = await output_of(process, job.spec.job_id, "each")
-        row = (await store.nodes(job.spec.job_id, "each"))[0]
+        row = (await store.jobs.nodes(job.spec.job_id, "each"))[0]
         await process.stop()
 
     assert output == [{"echoed_params": {"item": item}} for item in range(12_000)]
@@ -137,7 +138,7 @@ async def test_a_killed_engine_goes_on_with_a_loop_and_runs_no_completed_item_ag
 
 
 async def _ended_items(store: Store, job_id: str) -> set[int]:
-    rows = await store.iterations(IterationFilter(job_id, 0, 0, status="completed", limit=1_000))
+    rows = await store.jobs.iterations(IterationFilter(job_id, 0, 0, status="completed", limit=1_000))
     return {row.index for row in rows}
 
 
@@ -178,7 +179,7 @@ async def test_a_loop_that_tolerates_failures_completes_with_null_in_their_place
         job = await process.submit()
         status = (await process.ended(job.spec.job_id)).state.status
         output = await output_of(process, job.spec.job_id, "each")
-        meta = msgspec.json.decode((await store.nodes(job.spec.job_id, "each"))[0].meta or b"")
+        meta = msgspec.json.decode((await store.jobs.nodes(job.spec.job_id, "each"))[0].meta or b"")
         await process.stop()
 
     assert (status, output) == ("completed", [0, 2, 4, 6, None, None])
@@ -233,11 +234,11 @@ async def test_ten_thousand_waits_survive_a_restart_and_occupy_no_worker(tmp_pat
         await until(first, job.spec.job_id, do_all_wait)
         assert first.worker.running == 0
         await first.stop()
-        rows = await store.iterations(IterationFilter(job.spec.job_id, 0, 0, status="waiting", limit=20_000))
+        rows = await store.jobs.iterations(IterationFilter(job.spec.job_id, 0, 0, status="waiting", limit=20_000))
         second = Process(store, plan, name="two", handlers=handlers)
         await second.start()
-        flights = second.engine.shard.jobs[job.spec.job_id].loops[0].flights
-        waits = {index: flight.due_at for index, flight in flights.items()}
+        attempts = second.engine.shard.jobs[job.spec.job_id].loops[0].attempts
+        waits = {index: attempt.due_at for index, attempt in attempts.items()}
         timers = second.engine.shard.recovery.timers(second.engine.shard.jobs.values())
         running = second.worker.running
         await second.engine.cancel(job.spec.job_id)
@@ -288,10 +289,10 @@ async def test_only_what_a_dead_worker_held_runs_again(tmp_path: Path) -> None:
 
         async def are_the_others_done() -> bool:
             await process.broker.reclaim(0.5)
-            return (await store.job(job.spec.job_id)).state.status == "completed"
+            return (await store.jobs.get(job.spec.job_id)).state.status == "completed"
 
         await until(process, job.spec.job_id, are_the_others_done, every_seconds=0.1)
-        events = await store.events(job.spec.job_id, limit=5_000)
+        events = await store.jobs.events(job.spec.job_id, limit=5_000)
         await other.stop(1.0)
         await working
         await process.engine.stop()
@@ -313,8 +314,8 @@ async def test_an_item_that_kills_its_process_every_time_fails_alone_as_a_poison
         job = await process.submit()
         await process.ended(job.spec.job_id)
         output = await output_of(process, job.spec.job_id, "each")
-        failed = await store.iterations(IterationFilter(job.spec.job_id, 0, 0, status="failed"))
-        events = await store.events(job.spec.job_id, limit=5_000)
+        failed = await store.jobs.iterations(IterationFilter(job.spec.job_id, 0, 0, status="failed"))
+        events = await store.jobs.events(job.spec.job_id, limit=5_000)
         await process.stop()
 
     assert output == [0, 1, None, 3]
@@ -349,7 +350,7 @@ async def test_a_retry_after_is_honoured_to_a_tenth(tmp_path: Path, form: str) -
         await process.start()
         job = await process.submit()
         assert (await process.ended(job.spec.job_id)).state.status == "completed"
-        events = await store.events(job.spec.job_id)
+        events = await store.jobs.events(job.spec.job_id)
         await process.stop()
 
     asked = [2.0 if form == "seconds" else int(first) + 3 - first for first, _ in arrivals.values()]

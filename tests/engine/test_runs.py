@@ -10,8 +10,8 @@ from tests.defaults import duties
 from tests.engine.run_harness import RunProcess, Steered, deploy, opened
 from windlass.core.errors import RunNotFound
 from windlass.core.runs.webhooks import WEBHOOK_WORKFLOW
-from windlass.ports.runs import DeliveryFilter, RunFilter
-from windlass.ports.store import JobFilter
+from windlass.ports.store.jobs import JobFilter
+from windlass.ports.store.runs import DeliveryFilter, RunFilter
 from windlass.stores.sqlite.store import SqliteStore
 
 ECHO = {"nodes": {"say": {"handler": "echo", "params": {"x": 1}}}}
@@ -49,7 +49,7 @@ async def test_a_submitted_job_of_a_workflow_with_constraints_is_a_run(process: 
     run = await process.run_in(f"flow:{job.spec.job_id}", "completed")
     assert (await process.ended(job.spec.job_id)).state.status == "completed"
     assert (run.job_id, run.succeeded, run.detail.origin) == (job.spec.job_id, True, "submit")
-    events = [event.type for event in await process.store.events(run.run_id)]
+    events = [event.type for event in await process.store.jobs.events(run.run_id)]
     assert events == ["run_created", *["run_state_changed"] * 7]
 
 
@@ -59,7 +59,7 @@ async def test_a_plain_workflow_has_no_runs(process: RunProcess) -> None:
 
     await process.ended(job.spec.job_id)
 
-    assert await process.store.runs.runs(RunFilter()) == []
+    assert await process.store.runs.list(RunFilter()) == []
     assert len(job.spec.job_id) == 24
 
 
@@ -85,7 +85,7 @@ async def test_a_second_run_is_skipped_and_its_job_cancelled(process: RunProcess
     run = await process.run_in(f"flow:{second.spec.job_id}", "completed")
     assert run.detail.is_skipped
     assert (await process.ended(second.spec.job_id)).state.status == "cancelled"
-    assert (await process.store.job(first.spec.job_id)).state.status == "running"
+    assert (await process.store.jobs.get(first.spec.job_id)).state.status == "running"
 
 
 async def test_a_run_that_waits_begins_when_the_other_has_ended(process: RunProcess, steered: Steered) -> None:
@@ -113,7 +113,7 @@ async def test_another_workflow_is_triggered_with_its_input_checked(process: Run
 
     await process.run_in(f"flow:{job.spec.job_id}", "completed")
 
-    [triggered] = await process.store.jobs(JobFilter(workflow_id="report"))
+    [triggered] = await process.store.jobs.list(JobFilter(workflow_id="report"))
     assert (await process.ended(triggered.spec.job_id)).state.status == "completed"
     assert msgspec.json.decode(triggered.spec.input) == {"day": 1, "page": 7}
 
@@ -125,7 +125,7 @@ async def test_an_action_that_can_not_be_performed_is_told_and_the_run_goes_on(p
 
     run = await process.run_in(f"flow:{job.spec.job_id}", "completed")
 
-    failed = [event for event in await process.store.events(run.run_id) if event.type == "action_failed"]
+    failed = [event for event in await process.store.jobs.events(run.run_id) if event.type == "action_failed"]
     assert len(failed) == 1
     assert run.detail.metrics is not None
     assert run.detail.metrics.actions_failed == 1
@@ -180,7 +180,7 @@ async def test_a_failed_run_is_retried_in_part(process: RunProcess, steered: Ste
     steered.fails = False
 
     run = await process.run_in(f"flow:{job.spec.job_id}", "completed", "failed")
-    first = (await process.store.nodes(job.spec.job_id, "first"))[0]
+    first = (await process.store.jobs.nodes(job.spec.job_id, "first"))[0]
     assert (run.state, run.job_id, first.attempt) == ("completed", job.spec.job_id, 1)
     assert "retrying" in [one.state for one in run.detail.transitions]
 
@@ -194,7 +194,7 @@ async def test_a_full_retry_is_a_new_job(process: RunProcess, steered: Steered) 
     run = await process.run_in(f"flow:{job.spec.job_id}", "failed")
     assert run.detail.earlier_jobs == [job.spec.job_id]
     assert run.job_id != job.spec.job_id
-    assert (await process.store.job(run.job_id or "")).state.status == "failed"
+    assert (await process.store.jobs.get(run.job_id or "")).state.status == "failed"
 
 
 async def test_an_operators_retry_is_a_run_of_its_own(process: RunProcess, steered: Steered) -> None:
@@ -208,7 +208,7 @@ async def test_an_operators_retry_is_a_run_of_its_own(process: RunProcess, steer
 
     [again] = await process.runs_of("flow", 1)
     assert (again.detail.origin, again.job_id) == ("retry", job.spec.job_id)
-    assert (await process.store.job(job.spec.job_id)).state.status == "completed"
+    assert (await process.store.jobs.get(job.spec.job_id)).state.status == "completed"
 
 
 async def test_a_cancelled_run_stops_its_job_and_the_handler(process: RunProcess, steered: Steered) -> None:
@@ -219,7 +219,7 @@ async def test_a_cancelled_run_stops_its_job_and_the_handler(process: RunProcess
 
     await process.engine.runs.cancel(f"flow:{job.spec.job_id}", "not needed")
 
-    run = await process.store.runs.run(f"flow:{job.spec.job_id}")
+    run = await process.store.runs.get(f"flow:{job.spec.job_id}")
     assert (run.state, run.detail.reason) == ("cancelled", "not needed")
     assert (await process.ended(job.spec.job_id)).state.status == "cancelled"
 
@@ -276,10 +276,10 @@ async def test_a_paused_schedule_starts_nothing_until_it_goes_on(process: RunPro
     paused = await process.engine.runs.pause("flow")
 
     async def is_withdrawn() -> bool:
-        return not await process.store.runs.runs(RunFilter(workflow_id="flow", state="pre_run"))
+        return not await process.store.runs.list(RunFilter(workflow_id="flow", state="pre_run"))
 
     await process.until(is_withdrawn)
-    count = len(await process.store.runs.runs(RunFilter(workflow_id="flow")))
+    count = len(await process.store.runs.list(RunFilter(workflow_id="flow")))
 
     resumed = await process.engine.runs.resume("flow")
 
@@ -297,7 +297,7 @@ async def test_a_backfill_runs_what_has_no_run_yet(process: RunProcess) -> None:
 
     assert list(slots) == list(again) == sorted(run.scheduled_at for run in runs)
     assert runs[-1].run_id == "flow:2015-01-01T00:00:00Z"
-    assert len(await process.store.runs.runs(RunFilter(workflow_id="flow", state="completed"))) == 6
+    assert len(await process.store.runs.list(RunFilter(workflow_id="flow", state="completed"))) == 6
 
 
 async def test_runs_are_adopted_by_the_process_that_comes_after(store: SqliteStore, steered: Steered) -> None:
@@ -345,7 +345,7 @@ async def test_runs_that_nobody_served_for_too_long_are_orphaned(store: SqliteSt
     job = await one.submit("flow")
     await steered.started.wait()
     await one.run_in(f"flow:{job.spec.job_id}", "running")
-    await store.runs.beat_runs(0)
+    await store.runs.put_heartbeat(0)
     await one.stop()
 
     two = RunProcess(store, steered, duties=duties(run_heartbeats_missed_max=0))
@@ -365,7 +365,7 @@ async def test_runs_are_said_to_be_served(store: SqliteStore, steered: Steered) 
     await steered.started.wait()
 
     async def is_beaten() -> bool:
-        return await store.runs.runs_silent_seconds(0) is not None
+        return await store.runs.heartbeat_age_seconds(0) is not None
 
     await process.until(is_beaten)
     steered.gate.set()
@@ -404,5 +404,5 @@ async def test_a_process_that_runs_only_its_own_jobs_minds_their_constraints(
     job = await process.submit("flow")
 
     await process.run_in(f"flow:{job.spec.job_id}", "completed")
-    assert await store.runs.runs(RunFilter(state="pre_run")) == []
+    assert await store.runs.list(RunFilter(state="pre_run")) == []
     await process.stop()

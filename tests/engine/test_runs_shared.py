@@ -19,7 +19,7 @@ from windlass.engine.plan_cache import Plans
 from windlass.ports.control import Submit
 from windlass.ports.handler import Context, Handler
 from windlass.ports.handler_declaration import declared, handler
-from windlass.ports.runs import RunFilter
+from windlass.ports.store.runs import RunFilter
 from windlass.spec import check_input
 from windlass.stores.memory.artifacts import MemoryArtifacts
 from windlass.stores.postgres.store import PostgresStore
@@ -55,7 +55,7 @@ def shared_database(postgres_server: Server) -> str:
 
 @pytest.fixture
 async def store(shared_database: str) -> AsyncIterator[PostgresStore]:
-    opened = await PostgresStore.open(await emptied(shared_database), CLOCK)
+    opened = await PostgresStore.open(await emptied(shared_database), CLOCK, connections_max=10)
     yield opened
     await opened.close()
 
@@ -90,7 +90,7 @@ async def fleet(store: PostgresStore, counter: Counter) -> AsyncIterator[list[En
 async def completed(store: PostgresStore, count: int) -> Sequence[RunRow]:
     """The runs that completed, once there are so many."""
     while True:
-        rows = await store.runs.runs(RunFilter(state="completed", limit=1_000))
+        rows = await store.runs.list(RunFilter(state="completed", limit=1_000))
         if len(rows) >= count:
             return rows
         await asyncio.sleep(0.05)
@@ -109,7 +109,7 @@ async def test_the_limit_holds_with_three_engines_and_200_triggers_at_once(store
         for number, job in enumerate(jobs):
             await engines[number % ENGINES].wait(job.spec.job_id)
         # A run ends in the commit that ends its job.
-        rows = await store.runs.runs(RunFilter(limit=1_000))
+        rows = await store.runs.list(RunFilter(limit=1_000))
     assert len({job.spec.shard for job in jobs}) == 1
     assert [row.state for row in rows] == ["completed"] * TRIGGERS
     assert (counter.calls, counter.most) == (TRIGGERS, LIMIT)

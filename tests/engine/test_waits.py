@@ -68,7 +68,7 @@ async def test_an_end_in_another_process_is_heard_without_a_look(deployment: Dep
     async with asyncio.timeout(ENDS_SECONDS):
         await waiting
 
-    assert (await deployment.store.job(job_id)).state.status == "completed"
+    assert (await deployment.store.jobs.get(job_id)).state.status == "completed"
     assert deployment.store.questions == [[job_id]]
 
 
@@ -81,7 +81,7 @@ async def test_those_who_follow_a_job_hear_of_its_end(deployment: Deployment) ->
         async with asyncio.timeout(ENDS_SECONDS):
             await news.wait()
 
-    assert (await deployment.store.job(job_id)).state.status == "completed"
+    assert (await deployment.store.jobs.get(job_id)).state.status == "completed"
 
 
 @pytest.mark.usefixtures("unwatched")
@@ -98,7 +98,7 @@ async def test_that_a_request_was_applied_is_heard_without_a_look(
         if ask == "retry":
             await deployment.server.retry(job_id)
 
-    status = (await deployment.store.job(job_id)).state.status
+    status = (await deployment.store.jobs.get(job_id)).state.status
     assert status == ("cancelled" if ask == "cancel" else "running")
     assert seats.server.listeners == 1
 
@@ -145,7 +145,7 @@ async def test_a_job_that_was_retried_elsewhere_is_waited_for_again(deployment: 
         await second
 
     assert not was_done
-    assert (await deployment.store.job(job_id)).state.status == "completed"
+    assert (await deployment.store.jobs.get(job_id)).state.status == "completed"
 
 
 @pytest.mark.usefixtures("unwatched")
@@ -172,7 +172,7 @@ async def test_a_wait_for_a_job_that_is_not_there_says_so(deployment: Deployment
     waits = [deployment.server.wait("missing"), deployment.engine.wait("missing")]
 
     for wait in waits:
-        with pytest.raises(JobNotFound, match="there is no job missing; `windlass jobs list` shows the jobs"):
+        with pytest.raises(JobNotFound, match="job not found: missing; list the jobs"):
             await wait
 
     waiting = await deployment.waiting(job_id)

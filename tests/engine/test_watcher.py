@@ -10,7 +10,8 @@ import pytest
 from windlass.core.errors import JobNotFound, StoreUnavailable
 from windlass.engine import remote_job_watcher
 from windlass.engine.remote_job_watcher import RemoteJobWatcher
-from windlass.ports.store import JobPosition, Store
+from windlass.ports.store import Store
+from windlass.ports.store.jobs import JobPosition
 
 
 class Answers:
@@ -23,7 +24,11 @@ class Answers:
         self.may_answer.set()
         self.failure: Exception | None = None
 
-    async def job_positions(self, job_ids: Sequence[str]) -> Sequence[JobPosition]:
+    @property
+    def jobs(self) -> "Answers":
+        return self
+
+    async def positions(self, job_ids: Sequence[str]) -> Sequence[JobPosition]:
         self.asked.append(job_ids)
         self.is_asked.set()
         await self.may_answer.wait()

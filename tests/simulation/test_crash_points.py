@@ -98,7 +98,7 @@ def test_calls_about_leases_are_among_those_with_faults() -> None:
 
     run_reference(thirty_nodes(), counter, SHARED_CONFIG)
 
-    assert {"store.beat", "store.claim_lease", "store.release_lease"} <= set(counter.calls)
+    assert {"store.leases.renew", "store.leases.claim", "store.leases.release"} <= set(counter.calls)
 
 
 def test_calls_to_sinks_and_artifacts_are_among_those_with_faults() -> None:

@@ -19,8 +19,10 @@ from windlass.core.errors import CommitUnknown, RequestRefused, StoreUnavailable
 from windlass.core.messages import Succeeded, TaskFinished
 from windlass.core.shards import shard_of, shard_of_workflow
 from windlass.ports.handler import LogLine
-from windlass.ports.runs import RunFilter, RunRequest
-from windlass.ports.store import AliasTarget, JobFilter, Request, StoredResult
+from windlass.ports.store.jobs import JobFilter, Request, StoredResult
+from windlass.ports.store.logs import LogFilter
+from windlass.ports.store.runs import RunFilter, RunRequest
+from windlass.ports.store.workflows import AliasTarget
 from windlass.stores.copy import TABLES, copy_database
 from windlass.stores.postgres.store import PostgresStore
 from windlass.stores.sqlite.store import SqliteStore
@@ -48,15 +50,15 @@ def path(tmp_path: Path) -> str:
 async def source(path: str) -> AsyncIterator[SqliteStore]:
     """An installation with something in every table."""
     store = await SqliteStore.open(path, SystemClock(), synchronous="off")
-    await store.put_workflow("flow", Raw(AWKWARD.encode()), "d1", T0)
-    await store.put_workflow("flow", Raw(b"{}"), "d2", T0)
-    await store.put_workflow("old", Raw(b"{}"), "d", T0)
-    await store.delete_workflow("old", T0, force=False)
-    await store.put_alias("flow", "stable", [AliasTarget(1, 90), AliasTarget(2, 10)], T0)
-    await store.submit(
+    await store.workflows.put("flow", Raw(AWKWARD.encode()), "d1", T0)
+    await store.workflows.put("flow", Raw(b"{}"), "d2", T0)
+    await store.workflows.put("old", Raw(b"{}"), "d", T0)
+    await store.workflows.delete("old", T0, force=False)
+    await store.workflows.put_alias("flow", "stable", [AliasTarget(1, 90), AliasTarget(2, 10)], T0)
+    await store.jobs.insert(
         [new_job(f"j{n}", input=AWKWARD, key=f"k{n}", digest="d", created_at=T0 + n) for n in range(450)]
     )
-    lease = await store.take_lease(0, "one")
+    lease = await store.leases.take(0, "one")
     looping = structs.replace(node_row("j1", "a", "running"), number=3, progress=Raw(b'{"total":10,"begun":4}'))
     written = changes(
         nodes=[looping, node_row("j1", "b", output=AWKWARD, error="null", meta="{}")],
@@ -67,12 +69,12 @@ async def source(path: str) -> AsyncIterator[SqliteStore]:
     written.blocks.append(CollectionChunkRow("j1", 3, 0, 0, b"[1,2,3]"))
     await store.commit(0, lease.epoch, written)
     await end(store, "j2", lease.epoch, T0 + 5, "failed")
-    await store.request(Request("r1", "j1", "cancel", T0, "not\0needed", "a"))
+    await store.jobs.put_request(Request("r1", "j1", "cancel", T0, "not\0needed", "a"))
     message = TaskFinished("j1", "a", 1, "w", T0, T0, Succeeded(Raw(b"1")), result_id="t1")
-    await store.put_result(StoredResult("t1", 0, message, T0))
-    await store.append_logs([LogLine("j1", "a", 0, 1, T0, "info", f"line {n}\0") for n in range(3)])
-    await store.put_workflow("timed", SCHEDULED, "d", T0)
-    await store.runs.request(RunRequest("r2", "timed", 0, "cancel", T0, "timed:1", "no\0need"))
+    await store.jobs.put_result(StoredResult("t1", 0, message, T0))
+    await store.logs.append([LogLine("j1", "a", 0, 1, T0, "info", f"line {n}\0") for n in range(3)])
+    await store.workflows.put("timed", SCHEDULED, "d", T0)
+    await store.runs.put_request(RunRequest("r2", "timed", 0, "cancel", T0, "timed:1", "no\0need"))
     runs = [
         run_row("timed:1", workflow_id="timed"),
         run_row("timed:2", "failed", workflow_id="timed", completed_at=T0, succeeded=False),
@@ -84,7 +86,7 @@ async def source(path: str) -> AsyncIterator[SqliteStore]:
 
 async def copied(source: SqliteStore, path: str, target: str) -> PostgresStore:
     await copy_database(path, target, SHARDS, T0)
-    return await PostgresStore.open(target, SystemClock())
+    return await PostgresStore.open(target, SystemClock(), connections_max=10)
 
 
 async def test_schedules_runs_and_deliveries_arrive(source: SqliteStore, path: str, target: str) -> None:
@@ -92,8 +94,8 @@ async def test_schedules_runs_and_deliveries_arrive(source: SqliteStore, path: s
 
     shard = shard_of_workflow("timed", SHARDS)
     assert await store.runs.schedule("timed") == await source.runs.schedule("timed")
-    runs = [structs.replace(row, shard=shard) for row in await source.runs.runs(RunFilter())]
-    assert list(await store.runs.runs(RunFilter())) == runs
+    runs = [structs.replace(row, shard=shard) for row in await source.runs.list(RunFilter())]
+    assert list(await store.runs.list(RunFilter())) == runs
     assert [row.request_id for row in await store.runs.requests([shard], 10)] == ["r2"]
     assert await store.runs.delivery("d1") == await source.runs.delivery("d1")
     await store.close()
@@ -109,14 +111,15 @@ async def rows_in(target: str) -> dict[str, int]:
 async def test_every_job_is_restored_as_it_was(source: SqliteStore, path: str, target: str) -> None:
     store = await copied(source, path, target)
 
-    jobs = await source.jobs(JobFilter(limit=1_000))
+    jobs = await source.jobs.list(JobFilter(limit=1_000))
     assert len(jobs) == 450
     for job_id in (job.spec.job_id for job in jobs):
-        before, after = await source.restore(job_id), await store.restore(job_id)
-        assert structs.replace(after.job, shard=0) == before.job
+        before, after = await source.jobs.restore(job_id), await store.jobs.restore(job_id)
+        assert structs.replace(after.job.spec, shard=0) == before.job.spec
+        assert (after.job.state, after.job.seq) == (before.job.state, before.job.seq)
         assert sorted(after.nodes, key=lambda row: row.number) == sorted(before.nodes, key=lambda row: row.number)
         assert list(after.loops) == list(before.loops)
-        assert list(await store.events(job_id, 0, 2_000)) == list(await source.events(job_id, 0, 2_000))
+        assert list(await store.jobs.events(job_id, 0, 2_000)) == list(await source.jobs.events(job_id, 0, 2_000))
     await store.close()
 
 
@@ -126,12 +129,14 @@ async def test_definitions_aliases_requests_results_and_logs_arrive(
     store = await copied(source, path, target)
 
     shard = shard_of("j1", SHARDS)
-    assert list(await store.versions("flow")) == list(await source.versions("flow"))
-    assert list(await store.versions("old")) == list(await source.versions("old"))
-    assert await store.aliases("flow") == await source.aliases("flow")
-    assert list(await store.requests(shard, 9)) == [Request("r1", "j1", "cancel", T0, "not\ufffdneeded", "a")]
-    assert [one.message for one in await store.results(shard, 9)] == [one.message for one in await source.results(0, 9)]
-    assert [(one.log_id, one.line.message) for one in await store.logs("j1")] == [
+    assert list(await store.workflows.versions("flow")) == list(await source.workflows.versions("flow"))
+    assert list(await store.workflows.versions("old")) == list(await source.workflows.versions("old"))
+    assert await store.workflows.aliases("flow") == await source.workflows.aliases("flow")
+    assert list(await store.jobs.requests(shard, 9)) == [Request("r1", "j1", "cancel", T0, "not\ufffdneeded", "a")]
+    assert [one.message for one in await store.jobs.results(shard, 9)] == [
+        one.message for one in await source.jobs.results(0, 9)
+    ]
+    assert [(one.log_id, one.line.message) for one in await store.logs.list(LogFilter("j1"))] == [
         (n, f"line {n - 1}\ufffd") for n in (1, 2, 3)
     ]
     await store.close()
@@ -141,7 +146,7 @@ async def test_jobs_are_spread_over_the_shards_of_the_new_database(source: Sqlit
     store = await copied(source, path, target)
 
     for shard in range(SHARDS):
-        unfinished = list(await store.unfinished(shard))
+        unfinished = list(await store.jobs.unfinished(shard))
         assert unfinished
         assert all(shard_of(job_id, SHARDS) == shard for job_id in unfinished)
     await store.close()
@@ -150,15 +155,15 @@ async def test_jobs_are_spread_over_the_shards_of_the_new_database(source: Sqlit
 async def test_the_new_database_goes_on_where_the_old_one_ended(source: SqliteStore, path: str, target: str) -> None:
     store = await copied(source, path, target)
     shard = shard_of("j1", SHARDS)
-    lease = await store.claim_lease(shard, "one", 60.0)
+    lease = await store.leases.claim(shard, "one", 60.0)
     assert lease is not None
 
     await store.commit(shard, lease.epoch, changes(events={"j1": [event(900)]}))
-    await store.append_logs([LogLine("j1", "a", 0, 1, T0, "info", "further")])
+    await store.logs.append([LogLine("j1", "a", 0, 1, T0, "info", "further")])
 
-    assert (await store.job("j1")).seq == 900
-    assert (await store.logs("j1"))[-1].log_id == 4
-    [again] = await store.submit([new_job("other", key="k7", digest="d")])
+    assert (await store.jobs.get("j1")).seq == 900
+    assert (await store.logs.list(LogFilter("j1")))[-1].log_id == 4
+    [again] = await store.jobs.insert([new_job("other", key="k7", digest="d")])
     assert again.job.spec.job_id == "j7"
     await store.close()
 
@@ -172,8 +177,8 @@ async def test_the_copy_tells_what_arrived(source: SqliteStore, path: str, targe
 
 
 async def test_a_database_that_is_not_empty_is_refused(source: SqliteStore, path: str, target: str) -> None:
-    store = await PostgresStore.open(target, SystemClock())
-    await store.put_workflow("mine", Raw(b"{}"), "d", T0)
+    store = await PostgresStore.open(target, SystemClock(), connections_max=10)
+    await store.workflows.put("mine", Raw(b"{}"), "d", T0)
     await store.close()
 
     with pytest.raises(RequestRefused, match="rows in workflows"):
@@ -183,8 +188,8 @@ async def test_a_database_that_is_not_empty_is_refused(source: SqliteStore, path
 
 
 async def test_a_database_that_an_engine_works_on_is_refused(source: SqliteStore, path: str, target: str) -> None:
-    store = await PostgresStore.open(target, SystemClock())
-    await store.beat("engine-7", {}, 60.0)
+    store = await PostgresStore.open(target, SystemClock(), connections_max=10)
+    await store.leases.renew("engine-7", {}, 60.0)
 
     with pytest.raises(RequestRefused, match="engine-7"):
         await copy_database(path, target, SHARDS, T0)

@@ -15,24 +15,13 @@ from tests.servers import Server, drop_database, new_database, start_postgres
 from windlass.clock import SystemClock
 from windlass.core.errors import CommitUnknown, StaleLease, StoreUnavailable
 from windlass.ports.handler import LogLine
-from windlass.ports.store import JobFilter, Request
+from windlass.ports.store.jobs import JobFilter, Request
+from windlass.ports.store.logs import LogFilter
 from windlass.stores.migrator import migrations
 from windlass.stores.postgres.rows import numbers, texts
 from windlass.stores.postgres.store import PostgresStore, migrate
-from windlass.stores.queries import queries
+from windlass.stores.queries import POSTGRES, queries
 
-# Meanings that one dialect puts into several statements, or into a function, and the other does not.
-ONLY_SQLITE = {
-    "apply_requests", "apply_results", "delete_chunks", "delete_events", "delete_jobs", "delete_logs",
-    "delete_nodes", "delete_call_outputs", "delete_requests", "delete_results", "delete_iterations", "ended_jobs", "forget_dead",
-    "insert_events", "job_by_idempotency_key", "put_chunks", "put_lease", "put_nodes", "put_call_outputs", "put_iterations",
-    "renew_lease", "say_alive", "update_jobs", "apply_run_requests", "ended_runs", "insert_runs", "mark_schedules",
-    "put_deliveries", "put_runs", "withdraw_runs", "nodes_of_job", "in_flight_of_job",
-}  # fmt: skip
-ONLY_POSTGRES = {
-    "beat", "commit", "completed_of_loop", "job_with_nodes", "jobs_by_idempotency_keys", "lock_workflow", "prune",
-    "take_lease", "untouched_jobs", "commit_with_runs", "prune_runs",
-}  # fmt: skip
 # Who waits for a lock of a kind. (The view of activities stands still inside a transaction; this one does not.)
 WAITING = "pg_locks where locktype = $1 and not granted"
 
@@ -41,32 +30,32 @@ WAITING = "pg_locks where locktype = $1 and not granted"
 
 
 async def test_a_second_store_sees_what_the_first_wrote(store: PostgresStore, url: str) -> None:
-    other = await PostgresStore.open(url, SystemClock())
+    other = await PostgresStore.open(url, SystemClock(), connections_max=10)
 
-    await store.submit([new_job("j1")])
+    await store.jobs.insert([new_job("j1")])
 
-    assert (await other.job("j1")).state.status == "pending"
+    assert (await other.jobs.get("j1")).state.status == "pending"
     await other.close()
 
 
 async def test_stores_that_submit_the_same_keys_make_one_job_of_each(store: PostgresStore, url: str) -> None:
-    other = await PostgresStore.open(url, SystemClock())
+    other = await PostgresStore.open(url, SystemClock(), connections_max=10)
     keys = [f"k{n}" for n in range(20)]
     batches = [
-        one.submit([new_job(f"{turn}-{place}-{key}", key=key, digest="d") for key in order])
+        one.jobs.insert([new_job(f"{turn}-{place}-{key}", key=key, digest="d") for key in order])
         for turn in range(10)
         for place, (one, order) in enumerate([(store, keys), (other, keys[::-1])])
     ]
 
     answers = [answer for batch in await asyncio.gather(*batches) for answer in batch]
 
-    assert sum(answer.created for answer in answers) == len(keys) == len(await store.jobs(JobFilter(limit=99)))
+    assert sum(answer.created for answer in answers) == len(keys) == len(await store.jobs.list(JobFilter(limit=99)))
     await other.close()
 
 
 async def test_a_takeover_waits_for_the_commit_under_way(store: PostgresStore, admin: asyncpg.Connection) -> None:
-    await store.submit([new_job("j1")])
-    lease = await store.take_lease(0, "one")
+    await store.jobs.insert([new_job("j1")])
+    lease = await store.leases.take(0, "one")
     # The commit stops at the job's row, its epoch already checked.
     holding = admin.transaction()
     await holding.start()
@@ -75,7 +64,7 @@ async def test_a_takeover_waits_for_the_commit_under_way(store: PostgresStore, a
     while not await admin.fetchval(f"select count(*) from {WAITING}", "transactionid"):
         pass
 
-    taking = asyncio.ensure_future(store.take_lease(0, "two"))
+    taking = asyncio.ensure_future(store.leases.take(0, "two"))
     while not await admin.fetchval(f"select count(*) from {WAITING}", "advisory"):
         pass
     assert not taking.done()
@@ -83,14 +72,14 @@ async def test_a_takeover_waits_for_the_commit_under_way(store: PostgresStore, a
 
     await committing
     assert (await taking).epoch == 2
-    assert (await store.job("j1")).state.status == "running"
+    assert (await store.jobs.get("j1")).state.status == "running"
 
 
 async def test_a_commit_that_waited_for_a_takeover_finds_the_new_epoch(
     store: PostgresStore, admin: asyncpg.Connection
 ) -> None:
-    await store.submit([new_job("j1")])
-    lease = await store.take_lease(0, "one")
+    await store.jobs.insert([new_job("j1")])
+    lease = await store.leases.take(0, "one")
     taking = admin.transaction()
     await taking.start()
     await admin.fetch("select * from windlass_take_lease(0, 'two', null)")
@@ -102,16 +91,16 @@ async def test_a_commit_that_waited_for_a_takeover_finds_the_new_epoch(
 
     with pytest.raises(StaleLease):
         await committing
-    assert (await store.job("j1")).state.status == "pending"
+    assert (await store.jobs.get("j1")).state.status == "pending"
 
 
 async def test_lines_of_a_log_are_never_seen_before_earlier_ones(store: PostgresStore, url: str) -> None:
-    other = await PostgresStore.open(url, SystemClock())
+    other = await PostgresStore.open(url, SystemClock(), connections_max=10)
     lines = [LogLine("j1", "a", 0, 1, T0, "info", str(n)) for n in range(20)]
-    writing = asyncio.gather(*((store if n % 2 else other).append_logs(lines) for n in range(40)))
+    writing = asyncio.gather(*((store if n % 2 else other).logs.append(lines) for n in range(40)))
     seen: list[int] = []
     while len(seen) < 800:
-        found = await store.logs("j1", after=seen[-1] if seen else 0, limit=1_000)
+        found = await store.logs.list(LogFilter("j1", after=seen[-1] if seen else 0, limit=1_000))
         seen += [one.log_id for one in found]
 
     await writing
@@ -124,20 +113,20 @@ async def test_lines_of_a_log_are_never_seen_before_earlier_ones(store: Postgres
 
 
 async def test_a_lost_connection_is_made_anew_for_reading(store: PostgresStore, admin: asyncpg.Connection) -> None:
-    await store.submit([new_job("j1")])
+    await store.jobs.insert([new_job("j1")])
     await admin.execute(
         "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'windlass' "
         "and datname = current_database()"
     )
 
-    assert (await store.job("j1")).state.status == "pending"
+    assert (await store.jobs.get("j1")).state.status == "pending"
 
 
 async def test_a_commit_whose_connection_is_lost_is_unknown_and_the_next_one_is_not(
     store: PostgresStore, admin: asyncpg.Connection
 ) -> None:
-    await store.submit([new_job("j1")])
-    lease = await store.take_lease(0, "one")
+    await store.jobs.insert([new_job("j1")])
+    lease = await store.leases.take(0, "one")
     holding = admin.transaction()
     await holding.start()
     await admin.execute("select from jobs where job_id = 'j1' for update")
@@ -150,25 +139,25 @@ async def test_a_commit_whose_connection_is_lost_is_unknown_and_the_next_one_is_
 
     await holding.rollback()
     await store.commit(0, lease.epoch, changes(jobs=[job_row("j1")]))
-    assert (await store.job("j1")).state.status == "running"
+    assert (await store.jobs.get("j1")).state.status == "running"
 
 
 async def test_a_store_outlives_a_restart_of_its_server(tmp_path: Path) -> None:
     first = start_postgres(tmp_path)
-    store = await PostgresStore.open(first.url, SystemClock())
-    await store.submit([new_job("j1")])
+    store = await PostgresStore.open(first.url, SystemClock(), connections_max=10)
+    await store.jobs.insert([new_job("j1")])
     await asyncio.to_thread(first.stop)
     with pytest.raises(StoreUnavailable, match="cannot reach"):
-        await store.job("j1")
+        await store.jobs.get("j1")
     with pytest.raises(StoreUnavailable, match="cannot reach"):
-        await store.submit([new_job("j2")])
+        await store.jobs.insert([new_job("j2")])
     with pytest.raises(CommitUnknown, match="cannot reach"):
         await store.commit(0, 1, changes(jobs=[job_row("j1")]))
 
     second = await started_again(first)
 
-    assert (await store.job("j1")).state.status == "pending"
-    assert (await store.take_lease(0, "one")).epoch == 1
+    assert (await store.jobs.get("j1")).state.status == "pending"
+    assert (await store.leases.take(0, "one")).epoch == 1
     await store.close()
     await asyncio.to_thread(second.stop)
 
@@ -184,8 +173,8 @@ async def started_again(server: Server) -> Server:
 
 
 async def test_a_deadlock_is_tried_again(store: PostgresStore, admin: asyncpg.Connection) -> None:
-    await store.submit([new_job("j1")])
-    lease = await store.take_lease(0, "one")
+    await store.jobs.insert([new_job("j1")])
+    lease = await store.leases.take(0, "one")
     await admin.execute(
         "create sequence tries;"
         "create function deadlock() returns trigger language plpgsql as $$ begin "
@@ -197,23 +186,23 @@ async def test_a_deadlock_is_tried_again(store: PostgresStore, admin: asyncpg.Co
     finally:
         await admin.execute("drop function deadlock cascade; drop sequence tries")
 
-    assert ((await store.job("j1")).state.status, (await store.job("j1")).seq) == ("running", 2)
+    assert ((await store.jobs.get("j1")).state.status, (await store.jobs.get("j1")).seq) == ("running", 2)
 
 
 async def test_a_commit_about_a_job_that_is_gone_stores_nothing(store: PostgresStore) -> None:
-    await store.submit([new_job("j1")])
-    lease = await store.take_lease(0, "one")
+    await store.jobs.insert([new_job("j1")])
+    lease = await store.leases.take(0, "one")
 
     with pytest.raises(CommitUnknown, match="only 1 found"):
         await store.commit(0, lease.epoch, changes(jobs=[job_row("j1"), job_row("gone")], nodes=[node_row("j1", "a")]))
 
-    assert ((await store.job("j1")).state.status, list(await store.nodes("j1"))) == ("pending", [])
+    assert ((await store.jobs.get("j1")).state.status, list(await store.jobs.nodes("j1"))) == ("pending", [])
 
 
 async def test_a_statement_that_takes_too_long_is_ended(url: str, admin: asyncpg.Connection) -> None:
-    store = await PostgresStore.open(url, SystemClock(), statement_seconds=0.2)
-    await store.submit([new_job("j1")])
-    lease = await store.take_lease(0, "one")
+    store = await PostgresStore.open(url, SystemClock(), connections_max=10, statement_seconds=0.2)
+    await store.jobs.insert([new_job("j1")])
+    lease = await store.leases.take(0, "one")
     holding = admin.transaction()
     await holding.start()
     await admin.execute("select from jobs where job_id = 'j1' for update")
@@ -228,16 +217,16 @@ async def test_a_statement_that_takes_too_long_is_ended(url: str, admin: asyncpg
 async def test_pruning_leaves_a_job_alone_that_somebody_works_on(
     store: PostgresStore, admin: asyncpg.Connection
 ) -> None:
-    await store.submit([new_job("j1"), new_job("j2")])
-    lease = await store.take_lease(0, "one")
+    await store.jobs.insert([new_job("j1"), new_job("j2")])
+    lease = await store.leases.take(0, "one")
     for job_id in ("j1", "j2"):
         await end(store, job_id, lease.epoch, T0)
     async with admin.transaction():
         await admin.execute("select from jobs where job_id = 'j1' for update")
 
-        assert list(await store.prune(T0 + 9, 10)) == ["j2"]
+        assert list(await store.jobs.prune(T0 + 9, 10)) == ["j2"]
 
-    assert list(await store.prune(T0 + 9, 10)) == ["j1"]
+    assert list(await store.jobs.prune(T0 + 9, 10)) == ["j1"]
 
 
 # Migrations
@@ -248,7 +237,7 @@ async def test_processes_that_start_together_migrate_once(postgres_server: Serve
 
     steps = await asyncio.gather(*(migrate(fresh, T0) for _ in range(6)))
 
-    assert sorted(steps) == [0, 0, 0, 0, 0, len(migrations("postgres"))]
+    assert sorted(steps) == [0, 0, 0, 0, 0, len(migrations(POSTGRES))]
     drop_database(postgres_server.url, "migrated")
 
 
@@ -264,7 +253,7 @@ async def test_a_schema_of_another_version_is_refused(
     await admin.execute(spoil)
     try:
         with pytest.raises(StoreUnavailable, match=said):
-            await PostgresStore.open(url, SystemClock())
+            await PostgresStore.open(url, SystemClock(), connections_max=10)
     finally:
         await admin.execute(mend)
 
@@ -276,8 +265,8 @@ async def test_somebody_who_may_only_use_tables_can_open_an_up_to_date_database(
         "create role app login; grant select, insert, update, delete on all tables in schema public to app"
     )
     try:
-        store = await PostgresStore.open(url.replace("windlass@", "app@"), SystemClock())
-        await store.submit([new_job("j1")])
+        store = await PostgresStore.open(url.replace("windlass@", "app@"), SystemClock(), connections_max=10)
+        await store.jobs.insert([new_job("j1")])
         await store.close()
     finally:
         await admin.execute("drop owned by app; drop role app")
@@ -292,7 +281,7 @@ async def test_definitions_are_applied_again_when_they_changed(url: str, admin: 
 @pytest.mark.parametrize("wrong", ["postgresql://windlass@127.0.0.1:1/none", "postgresql://windlass@127.0.0.1:x/none"])
 async def test_a_server_that_is_not_there_is_told_without_the_password(wrong: str) -> None:
     with pytest.raises(StoreUnavailable, match="cannot use the database") as caught:
-        await PostgresStore.open(wrong.replace("windlass@", "windlass:geheim@"), SystemClock())
+        await PostgresStore.open(wrong.replace("windlass@", "windlass:geheim@"), SystemClock(), connections_max=10)
 
     assert "geheim" not in str(caught.value)
 
@@ -301,7 +290,9 @@ async def test_a_database_of_another_encoding_is_refused(postgres_server: Server
     await admin.execute("create database ascii encoding 'SQL_ASCII' locale 'C' template template0")
     try:
         with pytest.raises(StoreUnavailable, match="SQL_ASCII"):
-            await PostgresStore.open(postgres_server.url.rsplit("/", 1)[0] + "/ascii", SystemClock())
+            await PostgresStore.open(
+                postgres_server.url.rsplit("/", 1)[0] + "/ascii", SystemClock(), connections_max=10
+            )
     finally:
         await admin.execute("drop database ascii with (force)")
 
@@ -310,7 +301,7 @@ async def test_a_standby_is_refused(url: str, admin: asyncpg.Connection) -> None
     await admin.execute("alter database particular set default_transaction_read_only = on")
     try:
         with pytest.raises(StoreUnavailable, match="cannot use"):
-            await PostgresStore.open(url, SystemClock())
+            await PostgresStore.open(url, SystemClock(), connections_max=10)
     finally:
         await admin.execute("set default_transaction_read_only = off; alter database particular reset all")
 
@@ -319,12 +310,12 @@ async def test_a_standby_is_refused(url: str, admin: asyncpg.Connection) -> None
 
 
 async def test_characters_that_postgres_can_not_hold_are_replaced(store: PostgresStore) -> None:
-    await store.submit([new_job("j1")])
-    await store.append_logs([LogLine("j1", "a", 0, 1, T0, "info", text) for text in ("a\0b", "a\x1fb\x1ec", "")])
-    await store.request(Request("r1", "j1", "cancel", T0, "why\0"))
+    await store.jobs.insert([new_job("j1")])
+    await store.logs.append([LogLine("j1", "a", 0, 1, T0, "info", text) for text in ("a\0b", "a\x1fb\x1ec", "")])
+    await store.jobs.put_request(Request("r1", "j1", "cancel", T0, "why\0"))
 
-    assert [one.line.message for one in await store.logs("j1")] == ["a\ufffdb", "a\ufffdb\ufffdc", ""]
-    assert (await store.requests(0, 9))[0].reason == "why\ufffd"
+    assert [one.line.message for one in await store.logs.list(LogFilter("j1"))] == ["a\ufffdb", "a\ufffdb\ufffdc", ""]
+    assert (await store.jobs.requests(0, 9))[0].reason == "why\ufffd"
 
 
 @pytest.mark.parametrize(
@@ -346,9 +337,9 @@ async def test_columns_of_numbers_arrive_as_they_are(admin: asyncpg.Connection, 
 
 async def test_updates_of_hot_rows_stay_in_their_pages(store: PostgresStore, admin: asyncpg.Connection) -> None:
     await admin.execute("select pg_stat_force_next_flush(), pg_stat_reset()")
-    lease = await store.take_lease(0, "one")
+    lease = await store.leases.take(0, "one")
     ids = [f"j{n}" for n in range(300)]
-    await store.submit([new_job(job_id) for job_id in ids])
+    await store.jobs.insert([new_job(job_id) for job_id in ids])
     for status in ("dispatched", "running"):
         jobs = [job_row(job_id) for job_id in ids]
         await store.commit(0, lease.epoch, changes(jobs=jobs, nodes=[node_row(one, "a", status) for one in ids]))
@@ -362,17 +353,11 @@ async def test_updates_of_hot_rows_stay_in_their_pages(store: PostgresStore, adm
     assert found[1] >= 270
 
 
-def test_both_dialects_have_the_same_queries_but_for_those_that_differ_in_kind() -> None:
-    sqlite, postgres = queries("sqlite").keys(), queries("postgres").keys()
-
-    assert (sqlite - postgres, postgres - sqlite) == (ONLY_SQLITE, ONLY_POSTGRES)
-
-
 async def test_the_first_event_is_derived_from_the_job(store: PostgresStore, admin: asyncpg.Connection) -> None:
-    await store.submit([new_job("j1")])
+    await store.jobs.insert([new_job("j1")])
     assert await admin.fetchval("select count(*) from events") == 0
 
-    events = await store.events("j1")
+    events = await store.jobs.events("j1")
 
     expected = [(1, "job_created", Raw(b'{"workflow_id":"flow","version":1}'))]
     assert [(event.seq, event.type, event.data) for event in events] == expected
@@ -381,12 +366,12 @@ async def test_the_first_event_is_derived_from_the_job(store: PostgresStore, adm
 
 
 async def test_a_page_of_events_is_read_without_the_others(store: PostgresStore, admin: asyncpg.Connection) -> None:
-    await store.submit([new_job("j1")])
+    await store.jobs.insert([new_job("j1")])
     await admin.execute(
         "insert into events (job_id, first_seq, last_seq, body) select 'j1', n, n, '[]' from generate_series(2, 5000) n"
     )
     await admin.execute("analyze events")
-    text = queries("postgres")["events_of_job"].replace("$1", "'j1'")
+    text = queries(POSTGRES)["event_pages"].sql.replace("$1", "'j1'")
 
     for after in (0, 2500):
         asked = text.replace("$2", str(after)).replace("$3", "10")

@@ -8,7 +8,7 @@ import asyncpg
 from tests.contracts.rows import T0, changes, event, job_row, new_job
 from windlass.clock import SystemClock
 from windlass.core.errors import CommitUnknown, StaleLease
-from windlass.ports.store import Request
+from windlass.ports.store.jobs import Request
 from windlass.stores.postgres.commits import GROUP_MAX
 from windlass.stores.postgres.store import PostgresStore
 
@@ -17,8 +17,8 @@ SHARDS = range(4)
 
 async def begin(store: PostgresStore, shards: Sequence[int] = SHARDS) -> dict[int, int]:
     """A job in each shard, and the epochs under which this process owns them."""
-    await store.submit([new_job(f"j{shard}", shard=shard) for shard in shards])
-    return {shard: (await store.take_lease(shard, "me")).epoch for shard in shards}
+    await store.jobs.insert([new_job(f"j{shard}", shard=shard) for shard in shards])
+    return {shard: (await store.leases.take(shard, "me")).epoch for shard in shards}
 
 
 async def commit_all(store: PostgresStore, epochs: dict[int, int], seq: int = 2) -> list[BaseException | None]:
@@ -30,7 +30,7 @@ async def commit_all(store: PostgresStore, epochs: dict[int, int], seq: int = 2)
 
 
 async def statuses(store: PostgresStore, shards: Sequence[int] = SHARDS) -> list[str]:
-    return [(await store.job(f"j{shard}")).state.status for shard in shards]
+    return [(await store.jobs.get(f"j{shard}")).state.status for shard in shards]
 
 
 async def test_commits_of_several_shards_are_one_transaction(store: PostgresStore, admin: asyncpg.Connection) -> None:
@@ -52,7 +52,7 @@ async def test_more_commits_than_one_call_takes_are_all_stored(store: PostgresSt
 
 async def test_a_lost_shard_among_others_loses_its_own_commit_only(store: PostgresStore) -> None:
     epochs = await begin(store)
-    await store.take_lease(2, "another")
+    await store.leases.take(2, "another")
 
     answers = await commit_all(store, epochs)
 
@@ -92,8 +92,8 @@ async def test_commits_of_one_shard_are_stored_one_after_the_other(
 
     await asyncio.gather(*both)
 
-    assert [one.seq for one in await store.events("j0")] == [1, 2, 3]
-    assert (await store.job("j0")).state.status == "completed"
+    assert [one.seq for one in await store.jobs.events("j0")] == [1, 2, 3]
+    assert (await store.jobs.get("j0")).state.status == "completed"
     assert await admin.fetchval("select count(distinct xmin::text) from events") == 2
 
 
@@ -117,18 +117,20 @@ async def test_closing_waits_for_the_commits_that_were_accepted(store: PostgresS
     await store.close()
 
     await committing
-    other = await PostgresStore.open(url, SystemClock())
+    other = await PostgresStore.open(url, SystemClock(), connections_max=10)
     assert await statuses(other, [0]) == ["running"]
     await other.close()
 
 
 async def test_each_shard_gets_its_own_answer(store: PostgresStore) -> None:
     epochs = await begin(store)
-    await store.submit([new_job("later", shard=1, created_at=T0 + 5)])
-    await store.request(Request("r3", "j3", "cancel", T0))
+    await store.jobs.insert([new_job("later", shard=1, created_at=T0 + 5)])
+    await store.jobs.put_request(Request("r3", "j3", "cancel", T0))
 
     asked = [
-        asyncio.gather(store.epoch(shard), store.pending(shard, T0 + 1 + 9 * shard, 10), store.requests(shard, 10))
+        asyncio.gather(
+            store.leases.epoch(shard), store.jobs.pending(shard, T0 + 1 + 9 * shard, 10), store.jobs.requests(shard, 10)
+        )
         for shard in (*SHARDS, 9)
     ]
     epoch_of, pending, requests = zip(*await asyncio.gather(*asked), strict=True)
@@ -139,16 +141,16 @@ async def test_each_shard_gets_its_own_answer(store: PostgresStore) -> None:
 
 
 async def test_a_bound_is_each_shards_own(store: PostgresStore) -> None:
-    await store.submit([new_job(f"{name}{shard}", shard=shard) for shard in (0, 1) for name in "abc"])
+    await store.jobs.insert([new_job(f"{name}{shard}", shard=shard) for shard in (0, 1) for name in "abc"])
 
-    found = await asyncio.gather(store.pending(0, T0 + 1, 1), store.pending(1, T0 + 1, 2))
+    found = await asyncio.gather(store.jobs.pending(0, T0 + 1, 1), store.jobs.pending(1, T0 + 1, 2))
 
     assert found == [["a0"], ["a1", "b1"]]
 
 
 async def test_a_question_that_was_given_up_leaves_the_others_theirs(store: PostgresStore) -> None:
     epochs = await begin(store, [0, 1])
-    given_up, kept = (asyncio.ensure_future(store.epoch(shard)) for shard in (0, 1))
+    given_up, kept = (asyncio.ensure_future(store.leases.epoch(shard)) for shard in (0, 1))
     await asyncio.sleep(0)
 
     given_up.cancel()

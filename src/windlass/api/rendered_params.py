@@ -56,13 +56,13 @@ class ParamsRenderer:
     async def render(self, request: Request) -> ParamsView:
         """Return the params that a request asks for; JobNotFound, NodeNotFound, NotFound for an iteration."""
         query = read_query(request, ParamsQuery)
-        job = await self._state.store.job(path_id(request, "job_id"))
+        job = await self._state.store.jobs.get(path_id(request, "job_id"))
         plan = await self._state.control.plan(job.spec.workflow_id, job.spec.version)
         node_id = path_id(request, "node_id")
         number = plan.index.get(node_id)
         if number is None:
             raise NodeNotFound(f"workflow {job.spec.workflow_id} version {job.spec.version} has no node {node_id!r}")
-        rows = await self._state.store.nodes(job.spec.job_id, node_id)
+        rows = await self._state.store.jobs.nodes(job.spec.job_id, node_id)
         target = _Target(
             job=job,
             plan=plan,
@@ -115,7 +115,7 @@ class ParamsRenderer:
         size = loop.chunk_size or 1
         first_block = index * size // BLOCK_ELEMENTS
         last_block = ((index + 1) * size - 1) // BLOCK_ELEMENTS
-        blocks = await self._state.store.overview.blocks(
+        blocks = await self._state.store.overview.collection_chunks(
             stored.job_id, stored.number, stored.generation, first_block, last_block
         )
         elements: list[object] = []
@@ -133,7 +133,7 @@ class ParamsRenderer:
         names = template.names_looked_into(spares=False)
         node_ids = [name for name in names if name in plan.index and name not in variables]
         for node_id in node_ids[:NODES_READ_MAX]:
-            for row in await self._state.store.nodes(target.job.spec.job_id, node_id):
+            for row in await self._state.store.jobs.nodes(target.job.spec.job_id, node_id):
                 _restore_node(job, plan.index[node_id], row)
         accessed = template.names_looked_into(spares=True)
         for node_id in node_ids:

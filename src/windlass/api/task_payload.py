@@ -178,9 +178,9 @@ class TaskMetadata:
         return meta
 
     async def _read_node(self, task: Task) -> _PlannedNode | None:
-        job = await self._state.store.job(task.job_id)
+        job = await self._state.store.jobs.get(task.job_id)
         plan = await self._state.control.plan(job.spec.workflow_id, job.spec.version)
-        rows = await self._state.store.nodes(task.job_id, task.node_id)
+        rows = await self._state.store.jobs.nodes(task.job_id, task.node_id)
         if not rows:
             return None
         return _PlannedNode(plan, rows[0])

@@ -9,7 +9,8 @@ from msgspec import Struct
 from windlass.api.problems import invalid
 from windlass.core.errors import WorkflowNotFound
 from windlass.core.templates.json_values import nearest
-from windlass.ports.store import AliasTarget, Store
+from windlass.ports.store import Store
+from windlass.ports.store.workflows import AliasTarget
 
 LATEST = "latest"
 
@@ -81,10 +82,10 @@ class VersionResolver:
         workflow_id, needs_aliases = key
         finished = self._running[key] = asyncio.get_running_loop().create_future()
         try:
-            newest = (await self._store.workflow(workflow_id)).version
+            newest = (await self._store.workflows.get(workflow_id)).version
             aliases: Mapping[str, Sequence[AliasTarget]] = {}
             if needs_aliases:
-                aliases = await self._store.aliases(workflow_id)
+                aliases = await self._store.workflows.aliases(workflow_id)
             return LiveVersions(newest, aliases)
         finally:
             del self._running[key]

@@ -10,7 +10,8 @@ from windlass.cli.runner import run_async
 from windlass.cli.sources import decode_cursor, encode_cursor, open_source, read_pages
 from windlass.client import Client
 from windlass.core.errors import NodeNotFound
-from windlass.ports.store import JobFilter
+from windlass.ports.store.jobs import JobFilter
+from windlass.ports.store.logs import LogFilter
 from windlass.views.events import EventRenderer
 from windlass.views.jobs import job_view, log_view
 from windlass.views.loops import IterationSelection, iteration_views
@@ -90,7 +91,7 @@ class DatabaseJobs:
 
     async def jobs(self, selection: JobSelection) -> Page[JobView]:
         """Return a page of jobs."""
-        jobs = await self._store.jobs(
+        jobs = await self._store.jobs.list(
             JobFilter(
                 workflow_id=selection.workflow_id,
                 status=selection.status,
@@ -110,11 +111,11 @@ class DatabaseJobs:
 
     async def iterations(self, job_id: str, node_id: str, status: str | None) -> AsyncIterator[IterationView]:
         """Yield the iterations of a loop."""
-        job = await self._store.job(job_id)
+        job = await self._store.jobs.get(job_id)
         plan = await self._reader.plans.get(job.spec.workflow_id, job.spec.version)
         if node_id not in plan.index:
             raise NodeNotFound(f"workflow {job.spec.workflow_id} version {job.spec.version} has no node {node_id!r}")
-        rows = await self._store.nodes(job_id, node_id)
+        rows = await self._store.jobs.nodes(job_id, node_id)
         row = rows[0] if rows else None
         outputs = OutputReader(self._reader.artifacts, RESULT_BYTES_MAX, RESULT_BYTES_MAX)
         wanted = IterationSelection(status, limit=ROWS_PAGE)
@@ -125,29 +126,28 @@ class DatabaseJobs:
 
     async def events(self, job_id: str, after: int, *, context: bool) -> AsyncIterator[EventView]:
         """Yield events in order."""
-        job = await self._store.job(job_id)
+        job = await self._store.jobs.get(job_id)
         plan = await self._reader.plans.get(job.spec.workflow_id, job.spec.version)
         view = EventRenderer(self._store, plan, job, with_context=context)
-        while page := await self._store.events(job_id, after, ROWS_PAGE):
+        while page := await self._store.jobs.events(job_id, after, ROWS_PAGE):
             for event in await view.render(page):
                 yield event
             after = page[-1].seq
 
     async def logs(self, job_id: str, selection: LogSelection) -> AsyncIterator[LogView]:
         """Yield log lines in order."""
-        await self._store.job(job_id)
-        after = 0
-        while page := await self._store.logs(
-            job_id,
+        await self._store.jobs.get(job_id)
+        wanted = LogFilter(
+            job_id=job_id,
             node_id=selection.node,
             attempt=selection.attempt,
-            after=after,
-            limit=ROWS_PAGE,
             index=selection.index,
-        ):
+            limit=ROWS_PAGE,
+        )
+        while page := await self._store.logs.list(wanted):
             for line in page:
                 yield log_view(line)
-            after = page[-1].log_id
+            wanted = structs.replace(wanted, after=page[-1].log_id)
 
 
 class ServerJobs:

@@ -10,7 +10,7 @@ from windlass.cli.sources import decode_cursor, encode_cursor, open_source, read
 from windlass.client import Client
 from windlass.clock import SystemClock
 from windlass.core.errors import ScheduleNotFound
-from windlass.ports.runs import DeliveryFilter, RunFilter, ScheduleFilter
+from windlass.ports.store.runs import DeliveryFilter, RunFilter, ScheduleFilter
 from windlass.views.runs import delivery_view, next_slots_view, run_view, schedule_of, schedule_view
 from windlass.wire import DeliveryView, NextSlotsView, Page, RunView, ScheduleView
 
@@ -114,7 +114,7 @@ class DatabaseRuns:
 
     async def runs(self, selection: RunSelection) -> Page[RunView]:
         """Return a page of runs."""
-        rows = await self._store.runs(
+        rows = await self._store.list(
             RunFilter(
                 workflow_id=selection.workflow_id,
                 state=selection.state,
@@ -129,7 +129,7 @@ class DatabaseRuns:
 
     async def run(self, run_id: str) -> RunView:
         """Return a run."""
-        return run_view(await self._store.run(run_id))
+        return run_view(await self._store.get(run_id))
 
     async def deliveries(self, selection: DeliverySelection) -> Page[DeliveryView]:
         """Return a page of deliveries."""

@@ -170,10 +170,10 @@ class Changes:
         "arrivals",
         "blocks",
         "cancels",
-        "departed",
         "events",
         "finished",
         "gathers",
+        "in_flight",
         "iterations",
         "jobs",
         "nodes",
@@ -195,7 +195,7 @@ class Changes:
         self.blocks: list[CollectionChunkRow] = []
         self.events: dict[str, list[Event]] = {}
         # By job, for those with events: all its nodes that are out and have no row, not only those of this batch.
-        self.departed: dict[str, tuple[InFlightEntry, ...]] = {}
+        self.in_flight: dict[str, tuple[InFlightEntry, ...]] = {}
         self.tasks: list[Task] = []
         self.cancels: list[str] = []
         self.timers: list[Timer] = []

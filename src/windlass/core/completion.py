@@ -21,7 +21,7 @@ def fail_node(turn: Turn, node: int, error: TaskError, meta: Raw | None = None) 
     plan = job.plan.nodes[node]
     _end_in_failure(turn, node, error, meta)
     if plan.allow_failure:
-        turn.release_children(node, skipped=False)
+        turn.meet_dependents(node, skipped=False)
         return
     if job.state.error is None:
         job.state.error = json_raw({"type": error.type, "message": error.message, "node_id": plan.id})
@@ -38,15 +38,15 @@ def fail_node(turn: Turn, node: int, error: TaskError, meta: Raw | None = None) 
 def _end_in_failure(turn: Turn, node: int, error: TaskError, meta: Raw | None = None) -> None:
     job = turn.job
     turn.move(node, NodeMove.FAIL)
-    flight = turn.land(node)
-    if flight is None:
+    attempt = turn.finish(node)
+    if attempt is None:
         job.remember_attempt(node, job.attempts_before.get(node, 0))
     if job.plan.nodes[node].allow_failure:
         job.outputs[node] = NULL
     data = json_raw({"attempt_number": job.attempt_of(node), "error": error})
-    parent = flight.first_seq if flight is not None and flight.attempt - flight.attempts_before > 1 else None
+    parent = attempt.first_seq if attempt is not None and attempt.number - attempt.attempts_before > 1 else None
     turn.emit(EventType.NODE_FAILED, job.plan.nodes[node].id, data, meta=meta, parent_seq=parent)
-    turn.store(node, flight, turn.now, encoded(error))
+    turn.save_node(node, attempt, turn.now, encoded(error))
 
 
 def _descendants(job: Job, nodes: Iterable[int]) -> list[int]:
@@ -71,13 +71,13 @@ def _cancel_nodes(turn: Turn, reason: str) -> None:
         if node in job.loops:
             cancel_iterations(turn, node, reason)
         elif job.states[node] in IN_FLIGHT:
-            flight = job.flights[node]
-            turn.changes.cancels.append(job.task_id(flight))
-            job.late.add((node, -1, flight.attempt))
+            attempt = job.attempts[node]
+            turn.changes.cancels.append(job.task_id(attempt))
+            job.late.add((node, -1, attempt.number))
         turn.move(node, NodeMove.CANCEL)
-        flight = turn.land(node)
+        attempt = turn.finish(node)
         turn.emit(EventType.NODE_CANCELLED, job.plan.nodes[node].id, data)
-        turn.store(node, flight, turn.now)
+        turn.save_node(node, attempt, turn.now)
     job.ready.clear()
 
 
@@ -186,4 +186,4 @@ def _reset(turn: Turn, node: int, *, is_anew: bool) -> None:
         job.attempts_before[node] = attempt
     if node in job.parked:
         reset_iterations(turn, node)
-    turn.store(node, None)
+    turn.save_node(node, None)

@@ -28,9 +28,9 @@ def dispatch(turn: Turn, node: int, plan: NodePlan) -> bool:
     if not job.live[node] and job.plan.parents[node]:
         return False
     seq = job.seq + 2
-    flight = Attempt(node, 1, 0, 0, seq, now)
+    attempt = Attempt(node, 1, 0, 0, seq, now)
     try:
-        task = job.task(flight)
+        task = job.task(attempt)
     except TemplateFailed:
         return False
     node_id = plan.id
@@ -40,13 +40,13 @@ def dispatch(turn: Turn, node: int, plan: NodePlan) -> bool:
         Event(seq, EventType.NODE_DISPATCHED, node_id, None, now, dispatch_data(1, plan.queue)),
     )
     job.states[node] = _DISPATCHED
-    job.flights[node] = flight
-    if job.state.round or len(job.departed) >= DEPARTED_MAX:
+    job.attempts[node] = attempt
+    if job.state.round or len(job.in_flight) >= DEPARTED_MAX:
         turn.changes.nodes[job.id, node_id] = NodeRow(
             job.id, node_id, _IS_DISPATCHED, 1, 0, 0, seq, now, None, None, None, None, None, None, None, node
         )  # fmt: skip
     else:
-        job.departed[node] = InFlightEntry(node, node_id, seq, now)
+        job.in_flight[node] = InFlightEntry(node, node_id, seq, now)
     turn.changes.tasks.append(task)
     if job.state.status is JobStatus.PENDING:
         turn.start_job()
@@ -56,13 +56,13 @@ def dispatch(turn: Turn, node: int, plan: NodePlan) -> bool:
 def complete(turn: Turn, node: int, plan: NodePlan, message: TaskFinished) -> bool:
     """Take the result of a first attempt; false, and nothing has happened, where that is not plain."""
     job, now = turn.job, turn.now
-    outcome, flight = message.outcome, job.flights.get(node)
+    outcome, attempt = message.outcome, job.attempts.get(node)
     if not plan.is_plain or type(outcome) is not Succeeded or job.states[node] != _DISPATCHED:
         return False
-    if flight is None or flight.attempt != 1 or message.attempt != 1:
+    if attempt is None or attempt.number != 1 or message.attempt != 1:
         return False
     # The worker's clock may be off: its instant is kept within what is known here.
-    started_at, dispatched_at = message.started_at, flight.dispatched_at
+    started_at, dispatched_at = message.started_at, attempt.dispatched_at
     microseconds = message.finished_at - started_at
     if dispatched_at is not None and started_at < dispatched_at:
         started_at = dispatched_at
@@ -76,8 +76,8 @@ def complete(turn: Turn, node: int, plan: NodePlan, message: TaskFinished) -> bo
         Event(seq, EventType.NODE_COMPLETED, node_id, None, now, attempt_data(1), execution, message.context),
     )
     job.states[node] = _COMPLETED
-    del job.flights[node]
-    job.departed.pop(node, None)
+    del job.attempts[node]
+    job.in_flight.pop(node, None)
     job.unfinished -= 1
     job.outputs[node] = output
     if is_reference(output):
@@ -85,7 +85,7 @@ def complete(turn: Turn, node: int, plan: NodePlan, message: TaskFinished) -> bo
     if meta is not None:
         job.metas[node] = meta
     turn.changes.nodes[job.id, node_id] = NodeRow(
-        job.id, node_id, _IS_COMPLETED, 1, 0, flight.losses, flight.first_seq, dispatched_at, started_at, now, None,
+        job.id, node_id, _IS_COMPLETED, 1, 0, attempt.losses, attempt.first_seq, dispatched_at, started_at, now, None,
         worker_id, output, None, meta, node,
     )  # fmt: skip
     remaining, live = job.remaining, job.live

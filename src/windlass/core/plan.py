@@ -99,7 +99,7 @@ class LoopPlan(Struct, frozen=True, gc=False, rename={"window": "concurrency"}):
 
     collection: Template
     element: str = DEFAULT_ELEMENT
-    # Tasks in flight at most; 1 keeps the order of the collection.
+    # Tasks in attempt at most; 1 keeps the order of the collection.
     window: int = 1
     # None: a task gets one element. Else it gets a list of up to so many, and returns a list.
     chunk_size: int | None = None

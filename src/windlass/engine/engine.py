@@ -36,7 +36,8 @@ from windlass.ports.artifacts import Artifacts
 from windlass.ports.broker import Broker
 from windlass.ports.clock import Clock
 from windlass.ports.control import CountersSnapshot, Submit
-from windlass.ports.store import JobPosition, Request, Store, SubmitResult
+from windlass.ports.store import Store
+from windlass.ports.store.jobs import JobPosition, Request, SubmitResult
 
 # A request is durable before it is applied. When the shard is busy recovering, its caller need not wait for all of it.
 APPLIED_SECONDS_MAX = 5.0
@@ -250,7 +251,7 @@ class Engine:
             await self._leases.settle()
         self._held.clear()
         if self._sharing is not None and self._sharing.owns:
-            await self._store.leave(self._owner)
+            await self._store.leases.deregister(self._owner)
 
     @property
     def is_shared(self) -> bool:
@@ -282,9 +283,10 @@ class Engine:
         """Store a job and let it begin; once this returns, the job is never lost. IdempotencyConflict."""
         answer = await self._intake.submit(await self._new_job(wanted))
         if answer.conflict:
+            job_id = answer.job.spec.job_id
             raise IdempotencyConflict(
-                f"the idempotency key {wanted.idempotency_key!r} was used for job {answer.job.spec.job_id} with another "
-                "input or version; send the same request again, or use a new key"
+                f"idempotency key {wanted.idempotency_key!r} was used for job {job_id} with another request; "
+                "send the same request again, or use a new key"
             )
         return answer.job
 
@@ -294,7 +296,7 @@ class Engine:
 
     async def _stored(self, jobs: Sequence[JobSpec]) -> Sequence[SubmitResult]:
         with self._expecting(jobs):
-            answers = await self._store.submit(jobs)
+            answers = await self._store.jobs.insert(jobs)
             self._admit(answers)
         await self._begin(answers)
         return answers
@@ -358,7 +360,7 @@ class Engine:
 
     async def resume(self, job_id: str) -> JobRecord:
         """Take up one unfinished job, in an engine that otherwise leaves old jobs alone."""
-        job = await self._store.job(job_id)
+        job = await self._store.jobs.get(job_id)
         if job.state.is_final:
             raise RequestRefused(f"job {job_id} is {job.state.status}: there is nothing left to resume")
         await self.shard.take_up(job_id)
@@ -372,7 +374,7 @@ class Engine:
 
     async def retry(self, job_id: str, from_node: str | None = None) -> None:
         """Run what failed or was cancelled again, or a node and all after it. RequestRefused, JobNotFound."""
-        job = await self._store.job(job_id)
+        job = await self._store.jobs.get(job_id)
         state = job.state.status
         if state not in JOB_FINAL:
             raise RequestRefused(f"job {job_id} is {job.state.status}: only a finished job can be retried")
@@ -385,7 +387,7 @@ class Engine:
         await self._ask(request, RetryRequested(job_id, request.request_id, from_node))
 
     async def _ask(self, request: Request, message: Message) -> None:
-        await self._await_applied(request.request_id, lambda: self._store.request(request), message)
+        await self._await_applied(request.request_id, lambda: self._store.jobs.put_request(request), message)
 
     async def _await_applied(self, request_id: str, store: Callable[[], Awaitable[int]], message: Message) -> None:
         """Store a request and wait until it was applied, so that whoever looks next sees what came of it."""

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Protocol
 from zlib import crc32
 
-from windlass.ports.store import LeaseRow, Ownership, Store
+from windlass.ports.store import Store
+from windlass.ports.store.leases import LeaseRow, Ownership
 
 # Looks within the life of a lease: two may fail before it is lost.
 LOOKS_PER_LEASE = 3
@@ -54,7 +55,7 @@ class Leases:
         epochs = {number: epoch for number, epoch in self._holder.holds().items() if epoch}
         # From before the question: the answer may be long on its way.
         until = asyncio.get_running_loop().time() + self._lease_seconds
-        seen = await self._store.beat(self._owner, epochs, self._lease_seconds)
+        seen = await self._store.leases.renew(self._owner, epochs, self._lease_seconds)
         self._holder.renewed({row.shard: row.epoch for row in seen.leases if row.owner == self._owner}, until)
         kept = [number for number in sorted(self._holder.holds()) if number not in self._giving]
         fair = -(-self._total // max(1, len(seen.engines)))

@@ -80,12 +80,12 @@ class OutputStore:
 
     async def _parts(self, wanted: MergeOutputs) -> AsyncIterator[bytes]:
         if wanted.index is not None:
-            for output in await self._store.page_outputs(wanted):
+            for output in await self._store.jobs.call_outputs(wanted):
                 yield await self._body(output)
             return
         for start in range(0, wanted.count, GATHER_ROWS):
             stop = min(start + GATHER_ROWS, wanted.count)
-            for output in await self._store.iteration_outputs(wanted, start, stop):
+            for output in await self._store.jobs.iteration_outputs(wanted, start, stop):
                 yield NULL if output is None else await self._body(output)
 
     async def _body(self, output: Raw) -> bytes:

@@ -5,7 +5,8 @@ from collections.abc import Callable
 
 from windlass.core.plan import Plan
 from windlass.core.runs.webhooks import WEBHOOK_WORKFLOW, webhook_plan
-from windlass.ports.store import Store, StoredWorkflow
+from windlass.ports.store import Store
+from windlass.ports.store.workflows import StoredWorkflow
 
 PLANS_MAX = 256
 
@@ -30,7 +31,7 @@ class Plans:
             if workflow_id == WEBHOOK_WORKFLOW:
                 plan = webhook_plan(version)
             else:
-                plan = self._compile(await self._store.workflow(workflow_id, version))
+                plan = self._compile(await self._store.workflows.get(workflow_id, version))
             self._plans[key] = plan
             if len(self._plans) > PLANS_MAX:
                 self._plans.popitem(last=False)

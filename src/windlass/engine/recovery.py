@@ -19,7 +19,8 @@ from windlass.core.states import JobStatus, NodeStatus
 from windlass.engine.output_store import OutputStore
 from windlass.engine.plan_cache import Plans
 from windlass.ports.broker import Broker
-from windlass.ports.store import JobSnapshot, Store
+from windlass.ports.store import Store
+from windlass.ports.store.jobs import JobSnapshot
 
 # Task ids that one question to the broker names at most.
 ASK_MAX = 1_000
@@ -33,7 +34,7 @@ log = logging.getLogger("windlass.engine")
 
 def rebuild(plan: Plan, snapshot: JobSnapshot) -> Job:
     """Build a job in memory from its rows."""
-    return Job.restored(plan, snapshot.job, snapshot.nodes, snapshot.loops, snapshot.departed)
+    return Job.restored(plan, snapshot.job, snapshot.nodes, snapshot.loops, snapshot.in_flight)
 
 
 # A job's id, the number of a node, the iteration (or -1), and the attempt that is meant: by the time it matters it may
@@ -62,7 +63,7 @@ class Recovery:
         jobs: dict[str, Job] = {}
         wanted = [
             job_id
-            for job_id in await self._store.unfinished(shard)
+            for job_id in await self._store.jobs.unfinished(shard)
             if job_id not in self._quarantined and (admitted is None or job_id in admitted)
         ]
         for start in range(0, len(wanted), RESTORE_MAX):
@@ -70,7 +71,7 @@ class Recovery:
             found = await self.restored(part)
             for job_id in part:
                 try:
-                    restored = found.get(job_id) or await self._store.restore(job_id)
+                    restored = found.get(job_id) or await self._store.jobs.restore(job_id)
                     plan = await self._plans.get(restored.job.spec.workflow_id, restored.job.spec.version)
                     jobs[job_id] = rebuild(plan, restored)
                 except StoreUnavailable:
@@ -87,7 +88,7 @@ class Recovery:
         found: dict[str, JobSnapshot] = {}
         try:
             for start in range(0, len(job_ids), RESTORE_MAX):
-                for restored in await self._store.restore_all(job_ids[start : start + RESTORE_MAX]):
+                for restored in await self._store.jobs.restore_all(job_ids[start : start + RESTORE_MAX]):
                     found[restored.job.spec.job_id] = restored
         except StoreUnavailable:
             raise
@@ -102,12 +103,12 @@ class Recovery:
         for job in jobs:
             if job.state.deadline_at is not None:
                 found.append(Timer(job.state.deadline_at, job.id, "job_timeout", round=job.state.round))
-            found.extend(timer for flight in job.flights.values() if (timer := _timer_of(job, flight)) is not None)
+            found.extend(timer for attempt in job.attempts.values() if (timer := _timer_of(job, attempt)) is not None)
             for node, loop in job.loops.items():
                 if loop.deadline_at is not None:
                     node_id = job.plan.nodes[node].id
-                    found.append(Timer(loop.deadline_at, job.id, "loop_timeout", node_id, loop.flight.attempt))
-                timers = (_timer_of(job, flight) for flight in loop.flights.values())
+                    found.append(Timer(loop.deadline_at, job.id, "loop_timeout", node_id, loop.node_attempt.number))
+                timers = (_timer_of(job, attempt) for attempt in loop.attempts.values())
                 found.extend(timer for timer in timers if timer is not None)
         return found
 
@@ -123,40 +124,40 @@ class Recovery:
 
     async def results(self, shard: int, jobs: Mapping[str, Job]) -> list[Message]:
         """Results that were stored and not applied: known before their tasks could go out again."""
-        stored = await self._store.results(shard, RESULTS_MAX)
+        stored = await self._store.jobs.results(shard, RESULTS_MAX)
         return [result.message for result in stored if result.message.job_id in jobs]
 
     async def lost(self, jobs: Iterable[Job], broker: Broker) -> Lost:
         """What is in flight by the rows and unknown to the broker; what ran there counts as lost with its worker."""
         places: dict[str, tuple[Job, Attempt]] = {}
         for job in jobs:
-            for flight in job.out():
-                places[job.task_id(flight)] = (job, flight)
+            for attempt in job.out():
+                places[job.task_id(attempt)] = (job, attempt)
         lost = Lost([], [])
         for task_id in await missing(broker, list(places)):
-            job, flight = places[task_id]
-            lost.places.append((job.id, flight.node, flight.index, flight.attempt))
-            if job.state_of(flight) == NodeStatus.RUNNING:
-                node_id, index = job.plan.nodes[flight.node].id, max(flight.index, 0)
-                losses, worker_id = flight.losses + 1, flight.worker_id or ""
-                lost.messages.append(TaskLost(job.id, node_id, flight.attempt, worker_id, losses, index))
+            job, attempt = places[task_id]
+            lost.places.append((job.id, attempt.node, attempt.index, attempt.number))
+            if job.state_of(attempt) == NodeStatus.RUNNING:
+                node_id, index = job.plan.nodes[attempt.node].id, max(attempt.index, 0)
+                losses, worker_id = attempt.losses + 1, attempt.worker_id or ""
+                lost.messages.append(TaskLost(job.id, node_id, attempt.number, worker_id, losses, index))
         return lost
 
     async def tasks(self, jobs: Mapping[str, Job], places: Sequence[Place]) -> list[Task]:
         """The tasks of attempts that are still in flight, rendered again: the same as the first time."""
         found: list[Task] = []
-        for job_id, node, index, attempt in places:
+        for job_id, node, index, number in places:
             job = jobs.get(job_id)
             if job is None:
                 continue
             # Fetched beside the job: its shard may be deciding about it, on values of its own.
             values = {key: await self._values.value(key) for key in _lacking(job, node)}
-            flight = job.flight_of(node, max(index, 0), attempt)
-            if flight is None or jobs.get(job_id) is not job:
+            attempt = job.find_attempt(node, max(index, 0), number)
+            if attempt is None or jobs.get(job_id) is not job:
                 continue
             held, job.values = job.values, {**job.values, **values}
             try:
-                found.append(job.task(flight))
+                found.append(job.task(attempt))
             except TemplateFailed:
                 # It rendered once, from the same values: only a changed Windlass can get here.
                 self._quarantined.add(job_id)
@@ -176,16 +177,16 @@ def _lacking(job: Job, node: int) -> list[str]:
     return list(lacking)
 
 
-def _timer_of(job: Job, flight: Attempt) -> Timer | None:
+def _timer_of(job: Job, attempt: Attempt) -> Timer | None:
     """The wait that an attempt's row tells of."""
-    plan = job.plan.nodes[flight.node]
-    index = max(flight.index, 0)
-    if flight.due_at is not None:
-        return Timer(flight.due_at, job.id, "retry", plan.id, flight.attempt, index)
-    if flight.started_at is None or flight.is_gathering:
+    plan = job.plan.nodes[attempt.node]
+    index = max(attempt.index, 0)
+    if attempt.due_at is not None:
+        return Timer(attempt.due_at, job.id, "retry", plan.id, attempt.number, index)
+    if attempt.started_at is None or attempt.is_merging:
         return None
     limit = round((plan.timeout_seconds + NODE_TIMEOUT_GRACE_SECONDS) * MICROSECONDS)
-    return Timer(flight.started_at + limit, job.id, "node_timeout", plan.id, flight.attempt, index)
+    return Timer(attempt.started_at + limit, job.id, "node_timeout", plan.id, attempt.number, index)
 
 
 async def missing(broker: Broker, task_ids: Sequence[str]) -> list[str]:

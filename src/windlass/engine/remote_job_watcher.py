@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from windlass.ports.broker import Broker
-from windlass.ports.store import JobPosition, Store, no_job
+from windlass.ports.store import Store
+from windlass.ports.store.jobs import JobPosition, no_job
 
 # What is told may get lost: nobody waits longer for that.
 WATCH_SECONDS = 0.2
@@ -44,12 +45,12 @@ class RemoteJobWatcher:
         wanted = set(job_ids)
         self._seen = {job_id: seq for job_id, seq in self._seen.items() if job_id in wanted}
         for start in range(0, len(job_ids), ASK_MAX):
-            for standing in await self._store.job_positions(job_ids[start : start + ASK_MAX]):
+            for standing in await self._store.jobs.positions(job_ids[start : start + ASK_MAX]):
                 if self._seen.get(standing.job_id) != standing.seq:
                     self._seen[standing.job_id] = standing.seq
                     self._news(standing, None)
         if request_ids:
-            waiting = set(await self._store.unapplied(request_ids))
+            waiting = set(await self._store.jobs.unapplied_requests(request_ids))
             for request_id in request_ids:
                 if request_id not in waiting:
                     self._news(None, request_id)
@@ -76,7 +77,7 @@ class RemoteJobWatcher:
             found: dict[str, JobPosition] = {}
             failure: Exception | None = None
             try:
-                found = {standing.job_id: standing for standing in await self._store.job_positions(part)}
+                found = {standing.job_id: standing for standing in await self._store.jobs.positions(part)}
             except Exception as error:
                 failure = error
             for job_id in part:

@@ -18,8 +18,8 @@ from windlass.engine.duties.scheduler import asked
 from windlass.engine.ids import Ids
 from windlass.engine.plan_cache import Plans
 from windlass.ports.clock import Clock
-from windlass.ports.runs import RunRequest
 from windlass.ports.store import Store
+from windlass.ports.store.runs import RunRequest
 
 REDELIVERY_ATTEMPTS = 4
 
@@ -52,7 +52,7 @@ class EngineRuns:
         return await self._pause(workflow_id, paused=False)
 
     async def _pause(self, workflow_id: str, *, paused: bool) -> ScheduleRow:
-        row = await self._store.runs.pause(workflow_id, paused=paused, now=self._clock.now())
+        row = await self._store.runs.pause_schedule(workflow_id, paused=paused, now=self._clock.now())
         await self._hint(shard_of_workflow(workflow_id, self._total), [ScheduleChanged(f"{workflow_id}:")])
         return row
 
@@ -68,7 +68,7 @@ class EngineRuns:
     async def unfilled(self, workflow_id: str, since: int, until: int) -> Sequence[int]:
         slots = await self._slots(workflow_id, since, until, self._clock.now())
         run_ids = {slot: slot_run_id(workflow_id, slot) for slot in slots}
-        known = set(await self._store.runs.known_runs(list(run_ids.values()))) if run_ids else set[str]()
+        known = set(await self._store.runs.existing(list(run_ids.values()))) if run_ids else set[str]()
         return [slot for slot in slots if run_ids[slot] not in known]
 
     async def _slots(self, workflow_id: str, since: int, until: int, now: int) -> list[int]:
@@ -88,7 +88,7 @@ class EngineRuns:
         return rules.schedule
 
     async def cancel(self, run_id: str, reason: str | None = None) -> None:
-        run = await self._store.runs.run(run_id)
+        run = await self._store.runs.get(run_id)
         if run.completed_at is not None:
             return
         now = self._clock.now()
@@ -96,7 +96,7 @@ class EngineRuns:
 
     async def _request(self, request: RunRequest) -> None:
         async def store() -> int:
-            await self._store.runs.request(request)
+            await self._store.runs.put_request(request)
             return request.shard
 
         await self._ask(request.request_id, store, asked(request))

@@ -84,7 +84,7 @@ class RunCoordinator:
         *,
         prepare: Prepare | None = None,
         silent_seconds_max: float | None = None,
-        heartbeat_seconds: float = 10.0,
+        heartbeat_seconds: float,
     ) -> None:
         self.book = RunRegistry(number)
         # Workflows whose rows or rules cannot be followed. They wait for a person; the others go on.
@@ -111,7 +111,7 @@ class RunCoordinator:
             return []
         rows = [
             row
-            for row in await self._store.runs.active_runs(self._number)
+            for row in await self._store.runs.unfinished(self._number)
             if row.workflow_id not in self.quarantined and await self._learn(row.workflow_id, row.version)
         ]
         schedules = [row for row in await self._schedules() if row.workflow_id not in self.quarantined]
@@ -147,7 +147,7 @@ class RunCoordinator:
 
     async def _lost(self) -> list[RunLost]:
         """Runs that nobody served for longer than they allow, or the engine does."""
-        silent = await self._store.runs.runs_silent_seconds(self._number)
+        silent = await self._store.runs.heartbeat_age_seconds(self._number)
         if silent is None:
             return []
         found: list[RunLost] = []
@@ -163,13 +163,13 @@ class RunCoordinator:
         """Say that the runs under way are served."""
         runs = [run for shelf in self.book.shelves.values() for run in shelf.runs.values() if not run.is_planned]
         if runs:
-            await self._store.runs.beat_runs(self._number)
+            await self._store.runs.put_heartbeat(self._number)
             for run in runs:
                 run.detail.heartbeats += 1
 
     async def adopt(self, job: Job) -> None:
         """Take in the run of a job that is taken up by itself."""
-        row = await self._store.runs.run_of_job(job.id)
+        row = await self._store.runs.of_job(job.id)
         if row is None or row.completed_at is not None or not await self._learn(row.workflow_id, row.version):
             return
         await self._know(row.workflow_id)
@@ -291,7 +291,7 @@ class RunCoordinator:
             return None
         if request is not None:
             run_id = job_run_id(plan.workflow_id, job.id, request.request_id)
-            if await self._store.runs.known_runs([run_id]):
+            if await self._store.runs.existing([run_id]):
                 return None
         await self._know(plan.workflow_id)
         if plan.runs is not None:
@@ -324,7 +324,7 @@ class RunCoordinator:
             return NOTHING
         slots = slots_between(schedule, message.since / MICROSECONDS, message.until / MICROSECONDS, BACKFILL_MAX)
         ids = [slot_run_id(workflow_id, round(slot * MICROSECONDS)) for slot in slots]
-        return ScheduleContext(row, rules, frozenset(await self._store.runs.known_runs(ids)))
+        return ScheduleContext(row, rules, frozenset(await self._store.runs.existing(ids)))
 
     def _started(self, changes: Changes) -> list[JobStarted]:
         """Jobs of which a task has started since they were let go."""

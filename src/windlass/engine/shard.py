@@ -29,7 +29,9 @@ from windlass.engine.run_coordinator import RunCoordinator
 from windlass.engine.timers import Timers
 from windlass.ports.broker import Broker
 from windlass.ports.clock import Clock
-from windlass.ports.store import JobSnapshot, Lease, Store
+from windlass.ports.store import Store
+from windlass.ports.store.jobs import JobSnapshot
+from windlass.ports.store.leases import Lease
 
 # Messages that one commit covers at most. Batches grow with load by themselves; this bounds their memory.
 BATCH_MAX = 500
@@ -68,7 +70,7 @@ class Shard:
         listener: Listener,
         *,
         ttl_seconds: float | None = None,
-        desk: RunCoordinator | None = None,
+        desk: RunCoordinator,
     ) -> None:
         self.number = number
         self.owner = owner
@@ -104,7 +106,7 @@ class Shard:
         self._gathering: set[asyncio.Future[None]] = set()
         self._gather_failure: Exception | None = None
         self.recovery = Recovery(store, plans, values, self.quarantined)
-        self.runs = desk or RunCoordinator(number, 1, store, plans)
+        self.runs = desk
 
     async def run(self) -> None:
         """Own the shard until `stop` or until the lease is lost (StaleLease)."""
@@ -123,7 +125,7 @@ class Shard:
     async def check_lease(self) -> None:
         """End `run` when the shard has another owner by now: one with nothing to commit would not find out."""
         epoch = self._lease.epoch
-        newest = await self._store.epoch(self.number)
+        newest = await self._store.leases.epoch(self.number)
         # Unless this owner itself took the shard again meanwhile.
         if newest != epoch == self._lease.epoch:
             self._lost = StaleLease(f"shard {self.number} has a new owner (epoch {newest}, not {epoch})")
@@ -146,7 +148,7 @@ class Shard:
             now = asyncio.get_running_loop().time()
             if self._ttl_seconds is None or now < self._lasts_until:
                 return
-            seen = await self._store.beat(self.owner, {self.number: epoch}, self._ttl_seconds)
+            seen = await self._store.leases.renew(self.owner, {self.number: epoch}, self._ttl_seconds)
             if (self.number, self.owner, epoch) not in [(row.shard, row.owner, row.epoch) for row in seen.leases]:
                 raise StaleLease(f"shard {self.number} has another owner; the lease of epoch {epoch} is over")
             self.renewed(epoch, now + self._ttl_seconds)
@@ -154,7 +156,7 @@ class Shard:
 
     async def release(self) -> None:
         """Give the lease back: what was running was handed back, not lost."""
-        await self._store.release_lease(self.number, self._lease.epoch)
+        await self._store.leases.release(self.number, self._lease.epoch)
 
     async def _run_until_failure(self) -> None:
         try:
@@ -230,8 +232,8 @@ class Shard:
                 await self._values.provide_for(job, message)
             try:
                 # Results of one job come in crowds: it counts them all before it goes on.
-                goes_on = type(message) is not TaskFinished or not _is_result_of(job.id, following)
-                advance(job, message, now, changes, goes_on=goes_on)
+                dispatches = type(message) is not TaskFinished or not _is_result_of(job.id, following)
+                advance(job, message, now, changes, dispatches=dispatches)
                 if job.wanted:
                     await self._proceed(job, changes, now)
             except StoreUnavailable:
@@ -299,7 +301,7 @@ class Shard:
         try:
             if restored is None:
                 self.fresh.looked_up([job_id])
-                restored = await self._store.restore(job_id)
+                restored = await self._store.jobs.restore(job_id)
             plan = await self._plans.get(restored.job.spec.workflow_id, restored.job.spec.version)
             job = self.jobs[job_id] = rebuild(plan, restored)
         except JobNotFound:
@@ -432,9 +434,9 @@ class Shard:
 
     async def _taken(self) -> Lease:
         if self._ttl_seconds is None:
-            return await self._store.take_lease(self.number, self.owner)
+            return await self._store.leases.take(self.number, self.owner)
         now = asyncio.get_running_loop().time()
-        lease = await self._store.claim_lease(self.number, self.owner, self._ttl_seconds)
+        lease = await self._store.leases.claim(self.number, self.owner, self._ttl_seconds)
         if lease is None:
             raise StaleLease(f"shard {self.number} has another owner")
         self._lasts_until = now + self._ttl_seconds

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from windlass.core.jobs import JobSpec
-from windlass.ports.store import SubmitResult
+from windlass.ports.store.jobs import SubmitResult
 
 INTAKE_MAX = 1_000
 # Groups that are being stored at once. While one is written the next are already in line: a store that writes what

@@ -11,10 +11,10 @@ LATEST = "latest"
 async def version_of(store: Store, workflow_id: str, wanted: int | str | None, key: str) -> int:
     """The version; where an alias splits, the same one for the same key. WorkflowNotFound."""
     if wanted is None or wanted == LATEST:
-        return (await store.workflow(workflow_id)).version
+        return (await store.workflows.get(workflow_id)).version
     if isinstance(wanted, int):
-        return (await store.workflow(workflow_id, wanted)).version
-    targets = (await store.aliases(workflow_id)).get(wanted, ())
+        return (await store.workflows.get(workflow_id, wanted)).version
+    targets = (await store.workflows.aliases(workflow_id)).get(wanted, ())
     if not targets:
         raise WorkflowNotFound(f"workflow {workflow_id} has no alias {wanted!r}; set it, or name a version")
     place = crc32(key.encode()) % max(1, sum(target.weight for target in targets))

@@ -10,8 +10,8 @@ from msgspec import Raw, Struct, field
 
 from windlass.core.jobs import JobRecord
 from windlass.core.plan import Plan
-from windlass.ports.runs import RunControl
-from windlass.ports.store import SubmitResult
+from windlass.core.runs.rows import ScheduleRow
+from windlass.ports.store.jobs import SubmitResult
 
 
 class Submit(Struct, frozen=True):
@@ -49,6 +49,37 @@ class CountersSnapshot(Struct, frozen=True):
     jobs: Mapping[str, int]
     # By workflow.
     runs: Mapping[str, RunsCounted]
+
+
+class RunControl(Protocol):
+    """Requests about schedules and runs; durable when the call returns."""
+
+    async def pause(self, workflow_id: str) -> ScheduleRow:
+        """Stop a schedule from starting runs; active runs continue. ScheduleNotFound."""
+        ...
+
+    async def resume(self, workflow_id: str) -> ScheduleRow:
+        """Resume a schedule with its next slot; slots during the pause are skipped. ScheduleNotFound."""
+        ...
+
+    async def backfill(self, workflow_id: str, since: int, until: int) -> Sequence[int]:
+        """Run the slots after `since` and up to `until` that have no run yet, oldest first, and return all slots.
+
+        ScheduleNotFound, RequestRefused (too many, or not in the past).
+        """
+        ...
+
+    async def unfilled(self, workflow_id: str, since: int, until: int) -> Sequence[int]:
+        """Return the slots that a backfill would run now, oldest first. Raises as `backfill`."""
+        ...
+
+    async def cancel(self, run_id: str, reason: str | None = None) -> None:
+        """Stop a run and its job; a run that has ended does not change. RunNotFound."""
+        ...
+
+    async def redeliver(self, delivery_id: str) -> str:
+        """Repeat a delivery as a new job and return the job's id. DeliveryNotFound."""
+        ...
 
 
 class Control(Protocol):

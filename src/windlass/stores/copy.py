@@ -15,9 +15,25 @@ import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 from msgspec import Struct
 
 from windlass.core.errors import CommitUnknown, RequestRefused, StoreUnavailable
+from windlass.core.redaction import redact_url
 from windlass.core.shards import shard_of, shard_of_workflow
+from windlass.stores.columns import (
+    CALL_OUTPUT,
+    CHUNK,
+    DELIVERY,
+    EVENT_PAGE,
+    ITERATION,
+    JOB_NAMES,
+    LOG,
+    NODE,
+    REQUEST,
+    RUN,
+    RUN_REQUEST,
+    SCHEDULE,
+    WORKFLOW,
+)
 from windlass.stores.migrator import migrate_postgres, migrate_sqlite
-from windlass.stores.postgres.pool import Session, shown_url, told
+from windlass.stores.postgres.pool import Session, told
 from windlass.stores.postgres.pool import connect as connect_postgres
 from windlass.stores.postgres.rows import storable
 from windlass.stores.sqlite.connection import Connection, connect
@@ -26,41 +42,24 @@ from windlass.stores.sqlite.connection import Connection, connect
 ROWS_AT_ONCE = 200
 SUM_BITS = 64
 
-# Every table, with its columns in their order.
+# Every table, with its columns.
 TABLES = {
-    "workflows": ("workflow_id", "version", "digest", "definition", "created_at", "deleted_at"),
+    "workflows": (*WORKFLOW.names, "deleted_at"),
     "aliases": ("workflow_id", "alias", "targets", "updated_at"),
-    "jobs": (
-        "job_id", "workflow_id", "version", "shard", "status", "input", "round", "priority", "created_at", "started_at",
-        "completed_at", "deadline_at", "error", "idempotency_key", "request_digest", "scheduled_at",
-    ),
-    "nodes": (
-        "job_id", "node_id", "status", "attempt", "attempts_before", "losses", "first_seq", "dispatched_at",
-        "started_at", "completed_at", "due_at", "worker_id", "output", "error", "meta", "number", "progress",
-    ),
-    "iterations": (
-        "job_id", "number", "generation", "index", "status", "attempt", "attempts_before", "losses", "first_seq",
-        "dispatched_at", "started_at", "completed_at", "due_at", "worker_id", "output", "error", "meta", "progress",
-    ),
-    "call_outputs": ("job_id", "number", "generation", "index", "call", "output"),
-    "collection_chunks": ("job_id", "number", "generation", "chunk", "body"),
-    "events": ("job_id", "first_seq", "last_seq", "body", "in_flight"),
-    "requests": ("request_id", "job_id", "shard", "kind", "created_at", "reason", "from_node", "applied"),
+    "jobs": JOB_NAMES,
+    "nodes": NODE.names,
+    "iterations": ITERATION.names,
+    "call_outputs": CALL_OUTPUT.names,
+    "collection_chunks": CHUNK.names,
+    "events": EVENT_PAGE.names,
+    "requests": (*REQUEST.names, "shard", "applied"),
     "results": ("task_id", "job_id", "shard", "message", "created_at", "applied"),
-    "logs": ("log_id", "job_id", "node_id", "index", "attempt", "at", "level", "message"),
-    "schedules": ("workflow_id", "version", "is_paused", "slot_at", "created_at", "changed_at", "is_gone", "seq"),
-    "runs": (
-        "run_id", "workflow_id", "version", "shard", "state", "previous_state", "scheduled_at", "created_at",
-        "state_at", "completed_at", "job_id", "attempt", "detail", "succeeded",
-    ),
-    "run_requests": (
-        "request_id", "workflow_id", "shard", "kind", "created_at", "run_id", "reason", "since", "until",
-    ),
-    "deliveries": (
-        "delivery_id", "job_id", "workflow_id", "node_id", "attempt", "url", "outcome", "status", "error", "response",
-        "duration_microseconds", "sent_at", "params",
-    ),
-}  # fmt: skip
+    "logs": ("log_id", *LOG.names),
+    "schedules": SCHEDULE.names,
+    "runs": RUN.names,
+    "run_requests": RUN_REQUEST.names,
+    "deliveries": DELIVERY.names,
+}
 
 # Columns that are numbers in SQLite and truth values in PostgreSQL.
 TRUTHS = ("applied", "is_paused", "is_gone", "succeeded")
@@ -90,7 +89,7 @@ async def copy_database(path: str, url: str, shards: int, now: int) -> Sequence[
             return await _copy(source, session, url, shards)
         except (OSError, EOFError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
             raise CommitUnknown(
-                f"the copy to {shown_url(url)} was interrupted: {told(error)}; nothing arrived, unless it was lost at "
+                f"the copy to {redact_url(url)} was interrupted: {told(error)}; nothing arrived, unless it was lost at "
                 "the very end: try again, and a database that is not empty is refused"
             ) from error
         finally:
@@ -128,11 +127,11 @@ async def _require_empty(session: Session, url: str) -> None:
     full = [name for name in TABLES if await session.fetchval(f"select exists (select from {name})")]
     if full:
         raise RequestRefused(
-            f"the database {shown_url(url)} is not empty (there are rows in {', '.join(full)}); copy into a new one"
+            f"the database {redact_url(url)} is not empty (there are rows in {', '.join(full)}); copy into a new one"
         )
     if engines := await session.fetch("select owner from engines where expires_at > now() order by owner"):
         names = ", ".join(row[0] for row in engines)
-        raise RequestRefused(f"engines work on the database {shown_url(url)} ({names}); stop them first")
+        raise RequestRefused(f"engines work on the database {redact_url(url)} ({names}); stop them first")
 
 
 async def _copy_table(source: Connection, session: Session, name: str, shards: int) -> CopiedTable:

@@ -14,6 +14,7 @@ import apsw
 from msgspec import Struct
 
 from windlass.core.errors import StoreUnavailable
+from windlass.stores.queries import POSTGRES, SQLITE, Dialect, filled
 from windlass.stores.sqlite.connection import Connection, connect
 
 # Only for annotations: the PostgreSQL driver is an optional extra.
@@ -39,14 +40,16 @@ class Migration(Struct, frozen=True):
     checksum: str
 
 
-def migrations(dialect: str) -> list[Migration]:
+def migrations(dialect: Dialect) -> list[Migration]:
     """Return all steps of a dialect in order, the definitions last."""
-    folder = files("windlass.stores") / dialect
+    folder = files("windlass.stores") / dialect.name
     found: list[Migration] = []
     for path in sorted((folder / "migrations").iterdir(), key=lambda item: item.name):
         number, _, name = path.name.removesuffix(".sql").partition("_")
         found.append(_migration(int(number), name, path.read_text("utf-8")))
-    found.append(_migration(DEFINITIONS, "definitions", (folder / "definitions.sql").read_text("utf-8")))
+    # With the columns of this version: a new field of a struct changes the text, too.
+    definitions = filled((folder / "definitions.sql").read_text("utf-8"), dialect)
+    found.append(_migration(DEFINITIONS, "definitions", definitions))
     return found
 
 
@@ -59,7 +62,7 @@ def migrate_sqlite(connection: Connection, now: int) -> int:
     connection.execute("begin immediate")
     try:
         connection.execute(_TABLE.format(instant="integer") + " strict")
-        missing = _missing("sqlite", dict(connection.execute("select number, checksum from schema_version")))
+        missing = _missing(SQLITE, dict(connection.execute("select number, checksum from schema_version")))
         for step in missing:
             connection.execute(step.sql)
             connection.execute(_RECORD, (step.number, step.name, step.checksum, now))
@@ -87,13 +90,13 @@ async def migrate_postgres(session: "Session", now: int) -> int:
 
     StoreUnavailable.
     """
-    if not _missing("postgres", await _applied(session)):
+    if not _missing(POSTGRES, await _applied(session)):
         # A role without the right to create tables can use a database that is up to date.
         return 0
     async with session.transaction():
         await session.execute("select pg_advisory_xact_lock(22349, 0)")
         await session.execute(_TABLE.format(instant="bigint"))
-        missing = _missing("postgres", await _applied(session))
+        missing = _missing(POSTGRES, await _applied(session))
         for step in missing:
             await session.execute(step.sql)
             await session.execute(_RECORD, step.number, step.name, step.checksum, now)
@@ -107,7 +110,7 @@ async def _applied(session: "Session") -> dict[int, str]:
     return {row["number"]: row["checksum"] for row in rows}
 
 
-def _missing(dialect: str, applied: Mapping[int, str]) -> list[Migration]:
+def _missing(dialect: Dialect, applied: Mapping[int, str]) -> list[Migration]:
     """Return the steps to apply; StoreUnavailable when the database has a schema that they do not fit."""
     steps = migrations(dialect)
     newest = max(step.number for step in steps)

@@ -1,34 +1,38 @@
-"""How the values of the store's contract become columns, and back. JSON is text, in every dialect."""
+"""Conversions between the store's structs and rows that columns.py does not derive. JSON is text in every dialect."""
 
 from array import array
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, cast
 
 import msgspec
-from msgspec import Raw, Struct, structs
+from msgspec import Raw, Struct
 
-from windlass.core.changes import CallOutputRow, Changes, CollectionChunkRow, InFlightEntry, IterationRow, NodeRow
-from windlass.core.errors import WorkflowNotFound
+from windlass.core.changes import Changes, InFlightEntry, IterationRow, NodeRow
+from windlass.core.errors import DeliveryNotFound, RunNotFound, ScheduleNotFound, WorkflowNotFound
 from windlass.core.events import Event
-from windlass.core.jobs import JobRecord, JobSpec, JobState
+from windlass.core.jobs import JobRecord
 from windlass.core.loop_state import LoopRows, decode_progress
-from windlass.core.states import JobStatus
-from windlass.ports.overview import NodeEvents
-from windlass.ports.store import JobFilter, NodeBrief, StoredWorkflow
+from windlass.core.messages import TaskFinished
+from windlass.ports.message_codec import decode_message
+from windlass.ports.store.jobs import JobFilter, NodeBrief, StoredResult
+from windlass.ports.store.overview import NodeEvents
+from windlass.stores.columns import ITERATION, EventPage, job_of_row
 
-# Events of one page at most: what a reader decodes to see one of them.
+# The most events in one page: a reader decodes the whole page to see one of them.
 PAGE_EVENTS_MAX = 500
 
-# Behind every character that an id may have.
+# Greater than every character of an id.
 AFTER_ANY = "\x7f"
-# Jobs that a search by the start of an id puts in order; more of them are met along the list.
+# A search by the start of a job id sorts up to this many jobs; more of them are found in the order of the list.
 SORTED_MAX = 5_000
 
 _encode = msgspec.json.Encoder().encode
+_NULL = Raw(b"null")
 
 
 class _PageEvent(Struct, array_like=True):
-    """An event as it lies in a page: every JSON value is there, if only as null."""
+    """An event in a page, where missing JSON values are null."""
 
     seq: int
     type: str
@@ -41,152 +45,149 @@ class _PageEvent(Struct, array_like=True):
     parent_seq: int | None
 
 
-_NULL = Raw(b"null")
-
 decode_page = msgspec.json.Decoder(list[_PageEvent]).decode
-_decode_departed = msgspec.json.Decoder(tuple[InFlightEntry, ...]).decode
+_decode_in_flight = msgspec.json.Decoder(tuple[InFlightEntry, ...]).decode
 
 
 def encoded_text(value: Any) -> str:
+    """Return a value as JSON text."""
     return _encode(value).decode()
 
 
-def event_pages(changes: Changes) -> list[Any]:
-    values: list[Any] = []
-    departed = changes.departed
+def text_of(raw: Raw | None) -> str | None:
+    """Return a JSON value as text."""
+    return None if raw is None else str(raw, "utf-8")
+
+
+def raw_of(text: str | None) -> Any:
+    """Return the JSON value of a text."""
+    return None if text is None else Raw(text.encode())
+
+
+# Events
+
+
+def event_pages(changes: Changes) -> list[EventPage]:
+    """Return the events of a commit as pages. Only the last page of a job names the nodes in flight."""
+    pages: list[EventPage] = []
     for job_id, events in changes.events.items():
+        last = len(events) - 1
         for start in range(0, len(events), PAGE_EVENTS_MAX):
-            page = events if len(events) <= PAGE_EVENTS_MAX else events[start : start + PAGE_EVENTS_MAX]
-            values += (job_id, page[0].seq, page[-1].seq, encoded_text(page), None)
-        # The newest page is the one that counts.
-        if job_id in departed:
-            values[-1] = encoded_text(departed[job_id])
-    return values
+            page = events[start : start + PAGE_EVENTS_MAX]
+            in_flight = None
+            if start + PAGE_EVENTS_MAX > last and job_id in changes.in_flight:
+                in_flight = encoded_text(changes.in_flight[job_id])
+            pages.append(
+                EventPage(
+                    job_id=job_id,
+                    first_seq=page[0].seq,
+                    last_seq=page[-1].seq,
+                    body=encoded_text(page),
+                    in_flight=in_flight,
+                )
+            )
+    return pages
 
 
-def job_values(job: JobSpec) -> tuple[Any, ...]:
-    return (
-        job.job_id, job.workflow_id, job.version, str(job.input, "utf-8"), job.created_at, job.shard, job.priority,
-        job.idempotency_key, job.request_digest, job.scheduled_at,
-    )  # fmt: skip
+def event_of(event: _PageEvent) -> Event:
+    """Return an event of a page."""
+    data, meta, context = event.data, event.meta, event.context
+    return Event(
+        seq=event.seq,
+        type=event.type,
+        node_id=event.node_id,
+        index=event.index,
+        at=event.at,
+        data=None if data == _NULL else data,
+        meta=None if meta == _NULL else meta,
+        context=None if context == _NULL else context,
+        parent_seq=event.parent_seq,
+    )
 
 
-def job_row_values(job_id: str, state: JobState) -> tuple[Any, ...]:
-    """What changes in a job's row, in the order of the update."""
-    *plain, error = structs.astuple(state)
-    return (job_id, *plain, text_of(error))
+def _events_after(pages: Iterable[Sequence[Any]], after_seq: int) -> Iterator[_PageEvent]:
+    for page in pages:
+        for event in decode_page(page[0]):
+            if event.seq > after_seq:
+                yield event
 
 
-def node_values(row: NodeRow) -> tuple[Any, ...]:
-    values = structs.astuple(row)
-    # Most rows are of nodes just dispatched, which have none of these yet.
-    if row.output is None and row.error is None and row.meta is None and row.progress is None:
-        return values
-    return (*values[:12], text_of(row.output), text_of(row.error), text_of(row.meta), row.number, text_of(row.progress))
+def events_of(pages: Iterable[Sequence[Any]], after_seq: int, limit: int) -> list[Event]:
+    """Return the events of pages after a sequence number."""
+    return [event_of(event) for event in islice(_events_after(pages, after_seq), limit)]
 
 
-def task_values(row: IterationRow) -> tuple[Any, ...]:
-    values = structs.astuple(row)
-    return (*values[:14], *map(text_of, values[14:]))
+def node_events_of(pages: Iterable[Sequence[Any]], after_seq: int, limit: int, examined_max: int) -> NodeEvents:
+    """Return the events of pages that do not belong to single iterations, which are skipped before conversion."""
+    found: list[Event] = []
+    last_seq = after_seq
+    for event in islice(_events_after(pages, after_seq), examined_max):
+        if len(found) == limit:
+            break
+        last_seq = event.seq
+        if event.index is None:
+            found.append(event_of(event))
+    return NodeEvents(found, last_seq)
 
 
-def page_values(row: CallOutputRow) -> tuple[Any, ...]:
-    return (row.job_id, row.number, row.generation, row.index, row.call, text_of(row.output))
+# Jobs
 
 
-def block_values(row: CollectionChunkRow) -> tuple[Any, ...]:
-    return (row.job_id, row.number, row.generation, row.chunk, row.body.decode())
-
-
-def task_of(row: tuple[Any, ...]) -> IterationRow:
-    return IterationRow(*row[:14], *map(raw_of, row[14:]))
-
-
-def loop_of(
-    number: int, generation: int, blocks: Iterable[tuple[Any, ...]], rows: Iterable[tuple[Any, ...]]
-) -> LoopRows:
-    """The rows of a loop: those that completed at the first attempt as numbers only, for there may be a million."""
-    completed = array("l")
-    others: list[IterationRow] = []
-    for row in rows:
-        if row[4] == "completed" and row[5] == 1:
-            completed.append(row[3])
-        else:
-            others.append(task_of(row))
-    return LoopRows(number, generation, [body.encode() for (body,) in blocks], completed, others)
-
-
-def job_of(row: dict[str, Any]) -> JobRecord:
-    """Build a job from a row with the columns of its spec and its state, and `seq` where events are stored."""
-    values = {**row, "input": raw_of(row["input"]), "error": raw_of(row["error"])}
-    spec = JobSpec(**{name: values[name] for name in JobSpec.__struct_fields__})
-    state = JobState(**{name: values[name] for name in JobState.__struct_fields__})
-    state.status = JobStatus(state.status)
-    return JobRecord(spec, state, values.get("seq", 1))
-
-
-def departed_of(text: str | None) -> tuple[InFlightEntry, ...]:
-    return () if text is None else _decode_departed(text)
+def jobs_of_rows(rows: Iterable[Sequence[Any]]) -> list[JobRecord]:
+    """Return jobs from their rows."""
+    return [job_of_row(row) for row in rows]
 
 
 def job_query(wanted: JobFilter) -> tuple[str, dict[str, Any]]:
-    """Which query finds a list of jobs, and what it asks for, by name and in the order of its parameters."""
+    """Return the name of the query for a list of jobs, and its values."""
     before_at, before_id = wanted.before or (None, None)
     values: dict[str, Any] = {
-        "workflow_id": wanted.workflow_id, "status": wanted.status, "before_at": before_at, "before_id": before_id,
+        "status": wanted.status,
+        "before_at": before_at,
+        "before_id": before_id,
         "limit": wanted.limit,
-    }  # fmt: skip
+    }
     if wanted.search is not None:
-        term = wanted.search
-        return "jobs_found", {**values, "term": term, "term_end": term + AFTER_ANY, "few": SORTED_MAX}
-    return "jobs_newest" if wanted.workflow_id is None else "jobs_newest_of_workflow", values
+        values["workflow_id"] = wanted.workflow_id
+        values["term"] = wanted.search
+        values["term_end"] = wanted.search + AFTER_ANY
+        values["few"] = SORTED_MAX
+        return "job_search", values
+    if wanted.workflow_id is not None:
+        values["workflow_id"] = wanted.workflow_id
+        return "job_list_of_workflow", values
+    return "job_list", values
 
 
-def node_of(row: tuple[Any, ...]) -> NodeRow:
-    *plain, output, error, meta, number, progress = row
-    return NodeRow(
-        *plain,
-        output=raw_of(output),
-        error=raw_of(error),
-        meta=raw_of(meta),
+def in_flight_of(text: str | None) -> tuple[InFlightEntry, ...]:
+    """Return the nodes in flight from the column of a page of events."""
+    return () if text is None else _decode_in_flight(text)
+
+
+def brief_of(row: Sequence[Any]) -> NodeBrief:
+    """Return a node without its output."""
+    number, status, completed_at, head, meta, progress = row
+    return NodeBrief(
         number=number,
+        status=status,
+        completed_at=completed_at,
+        head=head,
+        meta=raw_of(meta),
         progress=raw_of(progress),
     )
 
 
-def brief_of(row: tuple[Any, ...]) -> NodeBrief:
-    number, status, completed_at, head, meta, progress = row
-    return NodeBrief(number, status, completed_at, head, raw_of(meta), raw_of(progress))
+def result_of(row: Sequence[Any]) -> StoredResult:
+    """Return a result reported over HTTP."""
+    task_id, shard, message, created_at = row
+    return StoredResult(task_id, shard, cast("TaskFinished", decode_message(message)), created_at)
 
 
-def event_of(event: _PageEvent) -> Event:
-    # A loop has some hundred thousand of them, and readers wait: no copies, no loop.
-    data, meta, context = event.data, event.meta, event.context
-    return Event(
-        event.seq, event.type, event.node_id, event.index, event.at, None if data == _NULL else data,
-        None if meta == _NULL else meta, None if context == _NULL else context, event.parent_seq,
-    )  # fmt: skip
-
-
-def without_items(bodies: Iterable[str], after_seq: int, limit: int, looked_at_max: int) -> NodeEvents:
-    """The events of some pages that are not of single iterations. Those are dropped before anything is made of them."""
-    found: list[Event] = []
-    last_seq, looked_at = after_seq, 0
-    for body in bodies:
-        for event in decode_page(body):
-            if event.seq <= after_seq:
-                continue
-            if looked_at == looked_at_max or len(found) == limit:
-                return NodeEvents(found, last_seq)
-            looked_at += 1
-            last_seq = event.seq
-            if event.index is None:
-                found.append(event_of(event))
-    return NodeEvents(found, last_seq)
+# Loops
 
 
 def loops_to_restore(nodes: Iterable[NodeRow]) -> list[tuple[int, int]]:
-    """Number and generation of the loops that did not complete."""
+    """Return number and generation of the loops that did not complete."""
     found: list[tuple[int, int]] = []
     for row in nodes:
         if row.progress is not None and row.status != "completed":
@@ -196,17 +197,51 @@ def loops_to_restore(nodes: Iterable[NodeRow]) -> list[tuple[int, int]]:
     return found
 
 
-def workflow_of(row: tuple[Any, ...]) -> StoredWorkflow:
-    return StoredWorkflow(row[0], row[1], Raw(row[2].encode()), row[3], row[4])
+def loop_of(number: int, generation: int, chunks: Iterable[Sequence[Any]], rows: Iterable[Sequence[Any]]) -> LoopRows:
+    """Return the rows of a loop. Of iterations that completed at the first attempt it holds only the indexes."""
+    completed = array("l")
+    others: list[IterationRow] = []
+    for row in rows:
+        _, _, _, index, status, attempt, *_ = row
+        if status == "completed" and attempt == 1:
+            completed.append(index)
+        else:
+            others.append(ITERATION.row(row))
+    return LoopRows(number, generation, chunk_bodies(chunks), completed, others)
 
 
-def text_of(raw: Raw | None) -> str | None:
-    return None if raw is None else str(raw, "utf-8")
+def chunk_bodies(rows: Iterable[Sequence[Any]]) -> list[bytes]:
+    """Return the chunks of a collection."""
+    return [body.encode() for (body,) in rows]
 
 
-def raw_of(text: str | None) -> Any:
-    return None if text is None else Raw(text.encode())
+def indexes_in(gaps: Iterable[Sequence[int]], limit: int) -> list[int]:
+    """Return the indexes in ranges, up to a limit."""
+    found: list[int] = []
+    for first, stop in gaps:
+        found.extend(range(first, min(stop, first + limit - len(found))))
+    return found
 
 
-def no_workflow(which: str) -> WorkflowNotFound:
-    return WorkflowNotFound(f"there is no workflow {which}; deploy it first")
+# Errors
+
+
+def no_workflow(workflow_id: str, version: int | None = None) -> WorkflowNotFound:
+    """Return the error for an unknown workflow or version."""
+    which = workflow_id if version is None else f"{workflow_id} version {version}"
+    return WorkflowNotFound(f"workflow not found: {which}; deploy it first")
+
+
+def no_schedule(workflow_id: str) -> ScheduleNotFound:
+    """Return the error for a workflow without a schedule."""
+    return ScheduleNotFound(f"workflow has no schedule: {workflow_id}; deploy a version that has one")
+
+
+def no_run(run_id: str) -> RunNotFound:
+    """Return the error for an unknown run id."""
+    return RunNotFound(f"run not found: {run_id}; list the runs of this database with `windlass runs list`")
+
+
+def no_delivery(delivery_id: str) -> DeliveryNotFound:
+    """Return the error for an unknown delivery id."""
+    return DeliveryNotFound(f"delivery not found: {delivery_id}; list deliveries with `windlass deliveries list`")

@@ -16,7 +16,8 @@ from windlass.core.jobs import JobRecord
 from windlass.core.plan import NodeKind, NodePlan, Plan
 from windlass.core.retries import retry_meta
 from windlass.core.sanitize import sanitized_json, truncated
-from windlass.ports.store import NodeBrief, Store
+from windlass.ports.store import Store
+from windlass.ports.store.jobs import NodeBrief
 from windlass.views.jobs import event_view
 from windlass.views.loops import iterations_total
 from windlass.wire import EventView, instant
@@ -81,7 +82,7 @@ class EventRenderer:
         needed.update(*upstream.values())
         briefs: dict[int, NodeBrief] = {}
         if needed:
-            for brief in await self._store.node_briefs(self._job.spec.job_id, sorted(needed)):
+            for brief in await self._store.jobs.node_briefs(self._job.spec.job_id, sorted(needed)):
                 briefs[brief.number] = brief
         page = _RenderedPage(self._plan, briefs, upstream, self._context_head)
         return [self._view(event, page) for event in events]

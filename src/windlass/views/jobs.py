@@ -9,8 +9,9 @@ from windlass.core.changes import NodeRow
 from windlass.core.errors import Problem
 from windlass.core.events import Event
 from windlass.core.jobs import JobRecord
-from windlass.ports.overview import JobBrief
-from windlass.ports.store import AliasTarget, StoredLog, StoredWorkflow
+from windlass.ports.store.logs import StoredLog
+from windlass.ports.store.overview import JobBrief
+from windlass.ports.store.workflows import AliasTarget, StoredWorkflow
 from windlass.wire import (
     EventView,
     JobView,

@@ -8,7 +8,8 @@ from msgspec import Raw, Struct
 from windlass.core.changes import IterationRow, NodeRow
 from windlass.core.loop_state import Progress, decode_progress
 from windlass.core.plan import NodeKind, Plan
-from windlass.ports.store import IterationFilter, Store
+from windlass.ports.store import Store
+from windlass.ports.store.jobs import IterationFilter
 from windlass.views.outputs import NULL, OutputReader
 from windlass.wire import IterationView, LoopView, instant
 
@@ -100,7 +101,7 @@ async def loop_view(store: Store, plan: Plan, row: NodeRow) -> LoopView | None:
             failed=meta.failed,
             skipped=meta.skipped,
         )
-    counts = await store.iteration_counts(loop.job_id, loop.number, loop.generation)
+    counts = await store.jobs.iteration_counts(loop.job_id, loop.number, loop.generation)
     without_row = max(0, loop.begun - sum(counts.values()))
     return LoopView(
         total=loop.total,
@@ -116,7 +117,7 @@ async def loop_view(store: Store, plan: Plan, row: NodeRow) -> LoopView | None:
 
 async def iteration_row(store: Store, loop: StoredLoop, index: int) -> IterationRow | None:
     """Return the row of an iteration, if it has one."""
-    rows = await store.iterations(loop.filter(after=index - 1))
+    rows = await store.jobs.iterations(loop.filter(after=index - 1))
     if rows and rows[0].index == index:
         return rows[0]
     return None
@@ -158,7 +159,9 @@ class _LoopReader:
             return await self._all(after, limit)
         views = await self._recorded(status, after, limit)
         if status == "dispatched":
-            indices: Iterable[int] = await self._store.unrecorded(loop.filter(after=after, limit=limit), loop.begun)
+            indices: Iterable[int] = await self._store.jobs.unrecorded_iterations(
+                loop.filter(after=after, limit=limit), loop.begun
+            )
         elif status == "pending":
             first = max(after + 1, loop.begun)
             indices = range(first, min(loop.total, first + limit))
@@ -173,7 +176,7 @@ class _LoopReader:
         stop = min(self._loop.total, after + 1 + limit)
         for first in range(after + 1, stop, ROWS_READ_MAX):
             indices = range(first, min(stop, first + ROWS_READ_MAX))
-            rows = await self._store.iterations(self._loop.filter(after=first - 1, limit=len(indices)))
+            rows = await self._store.jobs.iterations(self._loop.filter(after=first - 1, limit=len(indices)))
             recorded = await self._views([row for row in rows if row.index in indices])
             by_index = {view.index: view for view in recorded}
             views += [by_index.get(index) or self._unrecorded(index) for index in indices]
@@ -183,7 +186,7 @@ class _LoopReader:
         views: list[IterationView] = []
         while len(views) < limit:
             chunk = min(ROWS_READ_MAX, limit - len(views))
-            rows = await self._store.iterations(self._loop.filter(status, after, chunk))
+            rows = await self._store.jobs.iterations(self._loop.filter(status, after, chunk))
             views += await self._views(rows)
             if len(rows) < chunk:
                 break

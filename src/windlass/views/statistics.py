@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from windlass.core.instants import MICROSECONDS
 from windlass.core.plan import NodeKind, Plan
-from windlass.ports.overview import JobBrief, NodeSpan
+from windlass.ports.store.overview import JobBrief, NodeSpan
 from windlass.wire import ActivityBucketView, DurationsView, NodeStatisticsView, WorkflowStatisticsView, instant
 
 BUCKETS_MAX = 120

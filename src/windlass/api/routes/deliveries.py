@@ -13,7 +13,7 @@ from windlass.api.policy import Policy
 from windlass.api.requests import DELIVERY_ID, Cursor, Id, path_text, read_query, reject_query
 from windlass.api.state import ApiState
 from windlass.core.runs.rows import DeliveryRow
-from windlass.ports.runs import DeliveryFilter, RunStore
+from windlass.ports.store.runs import DeliveryFilter, RunStore
 from windlass.views.runs import delivery_view
 from windlass.wire import DeliveryView, Page, RedeliveryView
 

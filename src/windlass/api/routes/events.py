@@ -45,7 +45,7 @@ def routes(state: ApiState) -> list[Route]:
 
     async def list_events(request: Request) -> Response:
         query = read_query(request, EventsQuery)
-        job = await state.store.job(path_id(request, "job_id"))
+        job = await state.store.jobs.get(path_id(request, "job_id"))
         plan = await state.control.plan(job.spec.workflow_id, job.spec.version)
         read_page = _all_events if query.iterations == "true" else _node_events
         events, next_cursor = await read_page(state.store, job.spec.job_id, query.after, query.limit)
@@ -67,7 +67,7 @@ def routes(state: ApiState) -> list[Route]:
 
 
 async def _all_events(store: Store, job_id: str, after: int, limit: int) -> EventPage:
-    events = await store.events(job_id, after, limit + 1)
+    events = await store.jobs.events(job_id, after, limit + 1)
     return paginate(events, limit, _cursor)
 
 

@@ -11,7 +11,8 @@ from windlass.api.requests import reject_query
 from windlass.api.routes.workers import worker_views
 from windlass.api.state import ApiState
 from windlass.core.errors import StoreUnavailable
-from windlass.ports.store import LeaseRow, WorkflowFilter
+from windlass.ports.store.leases import LeaseRow
+from windlass.ports.store.workflows import WorkflowFilter
 from windlass.wire import HealthView, ShardView, instant
 
 TAG = "health"
@@ -57,8 +58,8 @@ class HealthRoutes:
         # A server beside engines needs no shard of its own: submits are durable before an engine sees them.
         has_shards = control.is_shared or bool(own)
         try:
-            await store.workflows(WorkflowFilter(limit=1))
-            leases = (await store.ownership()).leases
+            await store.workflows.list(WorkflowFilter(limit=1))
+            leases = (await store.leases.ownership()).leases
         except StoreUnavailable:
             return Readiness(is_ready=False, shards=[ShardView(shard, None, 0) for shard in sorted(own)])
         # A database that is not shared may still contain shards of an earlier process.

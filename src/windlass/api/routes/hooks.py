@@ -48,7 +48,7 @@ class HookRoutes:
         """Start a job with the body as its input, if the workflow's secret signed it."""
         reject_query(request)
         workflow_id = path_id(request, "workflow")
-        stored = await self._state.store.workflow(workflow_id)
+        stored = await self._state.store.workflows.get(workflow_id)
         plan = await self._state.control.plan(workflow_id, stored.version)
         if plan.hook_secret is None:
             raise NotFound(f"workflow {workflow_id!r} accepts no webhooks; add `hook: {{secret: name}}` to it")

@@ -27,7 +27,7 @@ from windlass.api.requests import (
 from windlass.api.state import ApiState
 from windlass.core.jobs import JobRecord
 from windlass.ports.control import Submit
-from windlass.ports.store import JobFilter
+from windlass.ports.store.jobs import JobFilter
 from windlass.views.job_detail import node_views, nodes_in_order, output_values, result_data
 from windlass.views.jobs import is_finished, job_view
 from windlass.views.outputs import NULL, OutputReader
@@ -79,7 +79,7 @@ class JobRoutes:
     async def list(self, request: Request) -> Response:
         """List jobs, newest first, without results."""
         query = read_query(request, JobsQuery)
-        rows = await self._state.store.jobs(
+        rows = await self._state.store.jobs.list(
             JobFilter(
                 workflow_id=query.workflow_id or None,
                 status=query.status or None,
@@ -98,7 +98,7 @@ class JobRoutes:
         if query.wait is not UNSET:
             seconds = parse_duration(query.wait, "wait", WAIT_SECONDS_MAX)
             # Only wait for a job that exists and is not finished.
-            if seconds > 0 and not is_finished(await self._state.store.job(job_id)):
+            if seconds > 0 and not is_finished(await self._state.store.jobs.get(job_id)):
                 await self._wait(job_id, seconds)
         return await self._job_response(job_id, with_nodes=query.nodes == "true")
 
@@ -116,11 +116,11 @@ class JobRoutes:
             await asyncio.gather(finished, closing, return_exceptions=True)
 
     async def _job_response(self, job_id: str, *, with_nodes: bool = False) -> Response:
-        job = await self._state.store.job(job_id)
+        job = await self._state.store.jobs.get(job_id)
         if not with_nodes and not is_finished(job):
             return json_response(job_view(job))
         # Read the job again together with its nodes, so that both are of the same moment.
-        snapshot = await self._state.store.snapshot(job_id)
+        snapshot = await self._state.store.jobs.snapshot(job_id)
         rows = snapshot.all_nodes()
         values = await output_values(OutputReader(self._state.artifacts), rows)
         result = NULL
@@ -140,7 +140,7 @@ class JobRoutes:
         reject_query(request)
         job_id = path_id(request, "job_id")
         body = await read_json(request, _cancel, CancelRequest())
-        await self._state.store.job(job_id)
+        await self._state.store.jobs.get(job_id)
         await self._state.control.cancel(job_id, body.reason)
         return await self._job_response(job_id)
 
@@ -154,9 +154,9 @@ class JobRoutes:
     async def rerun(self, request: Request) -> Response:
         """Start a new job of the same version with the same input."""
         reject_query(request)
-        job = await self._state.store.job(path_id(request, "job_id"))
+        job = await self._state.store.jobs.get(path_id(request, "job_id"))
         # Raises if the workflow was deleted.
-        await self._state.store.workflow(job.spec.workflow_id)
+        await self._state.store.workflows.get(job.spec.workflow_id)
         spec = job.spec
         submit = Submit(spec.workflow_id, spec.version, spec.input, spec.priority)
         new_job = await self._state.control.submit(submit)

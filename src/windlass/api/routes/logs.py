@@ -25,7 +25,7 @@ from windlass.api.requests import Id, Limit, Number, path_id, read_query
 from windlass.api.state import ApiState
 from windlass.core.instants import MICROSECONDS
 from windlass.core.jobs import JobRecord
-from windlass.ports.store import StoredLog
+from windlass.ports.store.logs import LogFilter, StoredLog
 from windlass.views.jobs import is_finished, log_view
 from windlass.wire import LogView, Page
 
@@ -67,8 +67,15 @@ class LogSelection(Struct, frozen=True):
 
     async def read(self, state: ApiState, after: int, limit: int) -> list[StoredLog]:
         """Read lines after a number."""
-        lines = await state.store.logs(self.job_id, self.node_id, self.attempt, after, limit, self.index)
-        return list(lines)
+        wanted = LogFilter(
+            job_id=self.job_id,
+            node_id=self.node_id,
+            attempt=self.attempt,
+            index=self.index,
+            after=after,
+            limit=limit,
+        )
+        return list(await state.store.logs.list(wanted))
 
 
 def routes(state: ApiState) -> list[Route]:
@@ -77,7 +84,7 @@ def routes(state: ApiState) -> list[Route]:
     async def list_lines(request: Request) -> Response:
         query = read_query(request, LogsQuery)
         selection = _selection(request, query)
-        await state.store.job(selection.job_id)
+        await state.store.jobs.get(selection.job_id)
         lines = await selection.read(state, query.after, query.limit + 1)
         page, next_cursor = paginate(lines, query.limit, lambda line: str(line.log_id))
         return json_response(Page([log_view(line) for line in page], next_cursor))
@@ -86,7 +93,7 @@ def routes(state: ApiState) -> list[Route]:
         query = read_query(request, LogStreamQuery)
         selection = _selection(request, query)
         after = last_event_id(request, query.after)
-        job = await state.store.job(selection.job_id)
+        job = await state.store.jobs.get(selection.job_id)
         if _seconds_until_complete(state, job) == 0.0 and not await selection.read(state, after, 1):
             # Browsers reconnect after the end of a stream; this status stops them.
             return Response(status_code=204)
@@ -112,7 +119,7 @@ async def log_events(state: ApiState, selection: LogSelection, after: int) -> As
         while True:
             news.clear()
             # Read the state before the lines: lines stored after this read are not missed.
-            remaining = _seconds_until_complete(state, await state.store.job(selection.job_id))
+            remaining = _seconds_until_complete(state, await state.store.jobs.get(selection.job_id))
             while lines := await selection.read(state, after, PAGE):
                 after = lines[-1].log_id
                 poll_seconds, silent_seconds = POLL_SECONDS_MIN, 0.0

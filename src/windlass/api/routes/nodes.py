@@ -68,14 +68,14 @@ class NodeRoutes:
         query = read_query(request, NodesQuery)
         first: int = decode_cursor(query.cursor, _Position) or 0
         store = self._state.store
-        job = await store.job(path_id(request, "job_id"))
+        job = await store.jobs.get(path_id(request, "job_id"))
         plan = await self._state.control.plan(job.spec.workflow_id, job.spec.version)
         outputs = OutputReader(self._state.artifacts)
         end = first + query.limit
         views: list[NodeView] = []
         for start in range(first, min(end, len(plan.nodes)), ROWS_READ_MAX):
             limit = min(ROWS_READ_MAX, end - start)
-            rows = await store.node_page(job.spec.job_id, start, limit)
+            rows = await store.jobs.node_page(job.spec.job_id, start, limit)
             started = await node_views(store, plan, rows, await output_values(outputs, rows))
             views += nodes_in_order(plan, started, start, limit)
         next_cursor = encode_cursor(end) if end < len(plan.nodes) else None
@@ -139,11 +139,11 @@ class NodeRoutes:
     async def _plan_and_row(self, request: Request) -> tuple[Plan, NodeRow | None]:
         """Return the plan of a job and the row of a node, if it has started; JobNotFound, NodeNotFound."""
         job_id, node_id = path_id(request, "job_id"), path_id(request, "node_id")
-        job = await self._state.store.job(job_id)
+        job = await self._state.store.jobs.get(job_id)
         plan = await self._state.control.plan(job.spec.workflow_id, job.spec.version)
         if node_id not in plan.index:
             raise NodeNotFound(f"workflow {job.spec.workflow_id} version {job.spec.version} has no node {node_id!r}")
-        rows = await self._state.store.nodes(job_id, node_id)
+        rows = await self._state.store.jobs.nodes(job_id, node_id)
         return plan, rows[0] if rows else None
 
 

@@ -15,7 +15,7 @@ from windlass.api.requests import RUN_ID, Cursor, Id, path_text, read_json, read
 from windlass.api.state import ApiState
 from windlass.core.runs.rows import RunRow
 from windlass.core.runs.states import RunState
-from windlass.ports.runs import RunFilter, RunStore
+from windlass.ports.store.runs import RunFilter, RunStore
 from windlass.views.runs import run_view
 from windlass.wire import CancelRequest, Page, RunView
 
@@ -48,7 +48,7 @@ class RunRoutes:
     async def list(self, request: Request) -> Response:
         """List runs, newest slot first."""
         query = read_query(request, RunsQuery)
-        rows = await self._store.runs(
+        rows = await self._store.list(
             RunFilter(
                 workflow_id=query.workflow_id or None,
                 state=query.state or None,
@@ -70,10 +70,10 @@ class RunRoutes:
         body = await read_json(request, _cancel, CancelRequest())
         run_id = (await self._row(request)).run_id
         await self._state.control.runs.cancel(run_id, body.reason)
-        return json_response(run_view(await self._store.run(run_id)))
+        return json_response(run_view(await self._store.get(run_id)))
 
     async def _row(self, request: Request) -> RunRow:
-        return await self._store.run(path_text(request, "run_id", RUN_ID))
+        return await self._store.get(path_text(request, "run_id", RUN_ID))
 
 
 def routes(state: ApiState) -> list[Route]:

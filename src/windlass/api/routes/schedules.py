@@ -18,7 +18,7 @@ from windlass.api.state import ApiState
 from windlass.core.errors import ScheduleNotFound
 from windlass.core.runs.rows import ScheduleRow
 from windlass.ports.control import Submit
-from windlass.ports.runs import RunStore, ScheduleFilter
+from windlass.ports.store.runs import RunStore, ScheduleFilter
 from windlass.spec import check_input
 from windlass.views.runs import next_slots_view, schedule_of, schedule_view
 from windlass.wire import (

@@ -52,8 +52,8 @@ class StatisticsRoutes:
         query = read_query(request, StatisticsQuery)
         overview, control = self._state.store.overview, self._state.control
         version = None if query.version is UNSET else query.version
-        stored = await self._state.store.workflow(path_id(request, "workflow_id"), version)
-        jobs = await overview.ended(stored.workflow_id, version, query.jobs, SCANNED_MAX)
+        stored = await self._state.store.workflows.get(path_id(request, "workflow_id"), version)
+        jobs = await overview.ended_jobs(stored.workflow_id, version, query.jobs, SCANNED_MAX)
         if not jobs:
             plan = await control.plan(stored.workflow_id, stored.version)
             return json_response(workflow_statistics(plan, [], [], critical_path(plan, [], 0)))
@@ -78,7 +78,7 @@ class StatisticsRoutes:
         # Intervals start at multiples of their length, so that a chart does not shift each time it is drawn.
         last = self._state.clock.now() // (interval * MICROSECONDS)
         first_at = (last - count + 1) * interval * MICROSECONDS
-        jobs = await overview.active(first_at, ACTIVE_MAX + 1)
+        jobs = await overview.active_jobs(first_at, ACTIVE_MAX + 1)
         # In a thread: counting tens of thousands of jobs would block the event loop.
         buckets = await asyncio.to_thread(activity_buckets, jobs[:ACTIVE_MAX], first_at, interval, count)
         unfinished = await overview.unfinished_count(UNFINISHED_MAX)

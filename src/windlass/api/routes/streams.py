@@ -50,8 +50,8 @@ def routes(state: ApiState) -> list[Route]:
         job_id = path_id(request, "job_id")
         query = read_query(request, StreamQuery)
         after = last_event_id(request, query.after)
-        job = await state.store.job(job_id)
-        if is_finished(job) and not await state.store.events(job_id, after, 1):
+        job = await state.store.jobs.get(job_id)
+        if is_finished(job) and not await state.store.jobs.events(job_id, after, 1):
             # Browsers reconnect after the end of a stream; this status stops them.
             return Response(status_code=204)
         source = job_events if query.iterations == "true" else node_events
@@ -70,8 +70,8 @@ async def job_events(
         while True:
             news.clear()
             # Read the state before the events: events stored after this read are not missed.
-            finished = is_finished(await state.store.job(job.spec.job_id))
-            while events := await state.store.events(job.spec.job_id, after, EVENTS_PAGE):
+            finished = is_finished(await state.store.jobs.get(job.spec.job_id))
+            while events := await state.store.jobs.events(job.spec.job_id, after, EVENTS_PAGE):
                 after = events[-1].seq
                 yield await _format(renderer, events)
             if finished:
@@ -90,7 +90,7 @@ async def node_events(
     with state.control.news(job.spec.job_id) as news:
         while True:
             news.clear()
-            finished = is_finished(await state.store.job(job.spec.job_id))
+            finished = is_finished(await state.store.jobs.get(job.spec.job_id))
             scanned_from, sent = after, after
             while True:
                 page = await state.store.overview.node_events(job.spec.job_id, after, EVENTS_PAGE, SCANNED_MAX)

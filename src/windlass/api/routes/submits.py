@@ -17,7 +17,7 @@ from windlass.api.state import ApiState
 from windlass.api.versions import VersionCache, VersionResolver
 from windlass.core.errors import IdempotencyConflict, WindlassError
 from windlass.ports.control import Submit
-from windlass.ports.store import SubmitResult
+from windlass.ports.store.jobs import SubmitResult
 from windlass.spec import check_input
 from windlass.wire import BatchItemView, BatchRequest, BatchView, Key, SubmitRequest, SubmittedView
 

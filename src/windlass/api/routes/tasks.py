@@ -32,7 +32,7 @@ from windlass.core.errors import NodeNotFound, RequestRefused, WindlassError
 from windlass.core.jobs import JobRecord
 from windlass.core.messages import Failed, Message, Succeeded, TaskFinished, TaskStarted
 from windlass.ports.broker import TaskClaim, TaskReport
-from windlass.ports.store import StoredResult
+from windlass.ports.store.jobs import StoredResult
 from windlass.views.loops import iteration_row, stored_loop
 from windlass.wire import (
     ClaimRequest,
@@ -187,12 +187,12 @@ class TaskRoutes:
     async def _issued_attempts(self, job_id: str, node_id: str, index: int | None) -> "IssuedAttempts | None":
         """Return the attempts of a node or an iteration, None without any; JobNotFound, NodeNotFound."""
         store = self._state.store
-        job = await store.job(job_id)
+        job = await store.jobs.get(job_id)
         plan = await self._state.control.plan(job.spec.workflow_id, job.spec.version)
         if node_id not in plan.index:
             raise NodeNotFound(f"workflow {job.spec.workflow_id} has no node {node_id!r}")
         is_loop = plan.nodes[plan.index[node_id]].loop is not None
-        rows = await store.nodes(job_id, node_id)
+        rows = await store.jobs.nodes(job_id, node_id)
         if not rows or is_loop != (index is not None):
             return None
         row = rows[0]
@@ -234,7 +234,7 @@ class TaskRoutes:
             task_id,
             context,
         )
-        if not await state.store.put_result(StoredResult(task_id, shard, message, now)):
+        if not await state.store.jobs.put_result(StoredResult(task_id, shard, message, now)):
             # Stop a worker that still runs the task.
             await state.broker.cancel([task_id])
             return False

@@ -29,7 +29,7 @@ from windlass.api.requests import (
 from windlass.api.state import ApiState
 from windlass.api.versions import LATEST, check_alias
 from windlass.core.errors import DefinitionInvalid, NotFound, Problem
-from windlass.ports.store import AliasTarget, StoredWorkflow, WorkflowFilter
+from windlass.ports.store.workflows import AliasTarget, StoredWorkflow, WorkflowFilter
 from windlass.spec import Definition, definition_json, definition_text, digest, read_definition
 from windlass.views.jobs import recent_job_view, warning_view, workflow_view
 from windlass.wire import AliasRequest, Page, RecentJobView, ValidationView, WorkflowView
@@ -72,7 +72,7 @@ class WorkflowRoutes:
         definition, warnings = await self._read(request)
         encoded = definition_json(definition)
         now = self._state.clock.now()
-        stored = await self._state.store.put_workflow(definition.workflow_id, encoded, digest(encoded), now)
+        stored = await self._state.store.workflows.put(definition.workflow_id, encoded, digest(encoded), now)
         view = workflow_view(stored, await self._aliases(stored), warnings)
         return json_response(view, 201 if stored.is_new else 200)
 
@@ -101,7 +101,7 @@ class WorkflowRoutes:
         """List workflows by id, each in its newest version."""
         query = read_query(request, WorkflowsQuery)
         after: str | None = decode_cursor(query.cursor, str)
-        rows = await self._state.store.workflows(WorkflowFilter(after, query.limit + 1))
+        rows = await self._state.store.workflows.list(WorkflowFilter(after, query.limit + 1))
         page, next_cursor = paginate(rows, query.limit, lambda row: encode_cursor(row.workflow_id))
         views = [workflow_view(row, await self._aliases(row), with_definition=False) for row in page]
         if query.recent and views:
@@ -111,20 +111,20 @@ class WorkflowRoutes:
 
     async def _recent_jobs(self, workflow_ids: Sequence[str], count: int) -> Mapping[str, Sequence[RecentJobView]]:
         recent: dict[str, list[RecentJobView]] = {workflow_id: [] for workflow_id in workflow_ids}
-        for job in await self._state.store.overview.recent(workflow_ids, count):
+        for job in await self._state.store.overview.recent_jobs(workflow_ids, count):
             recent[job.workflow_id].append(recent_job_view(job))
         return recent
 
     async def show(self, request: Request) -> Response:
         """Show the newest version of a workflow."""
         reject_query(request)
-        stored = await self._state.store.workflow(path_id(request, "workflow_id"))
+        stored = await self._state.store.workflows.get(path_id(request, "workflow_id"))
         return json_response(workflow_view(stored, await self._aliases(stored)))
 
     async def versions(self, request: Request) -> Response:
         """List all versions, newest first."""
         reject_query(request)
-        rows = await self._state.store.versions(path_id(request, "workflow_id"))
+        rows = await self._state.store.workflows.versions(path_id(request, "workflow_id"))
         return json_response(Page([workflow_view(row, with_definition=False) for row in rows]))
 
     async def version(self, request: Request) -> Response:
@@ -141,7 +141,7 @@ class WorkflowRoutes:
 
     async def _version(self, request: Request) -> StoredWorkflow:
         workflow_id, number = path_id(request, "workflow_id"), path_version(request, "version")
-        return await self._state.store.workflow(workflow_id, number)
+        return await self._state.store.workflows.get(workflow_id, number)
 
     async def _run(self, size: int, function: Callable[..., T], *args: Any, **options: Any) -> T:
         """Call a function on a document of a size, in a thread if it is large."""
@@ -154,7 +154,7 @@ class WorkflowRoutes:
         """Delete a workflow."""
         query = read_query(request, DeleteQuery)
         workflow_id = path_id(request, "workflow_id")
-        await self._state.store.delete_workflow(workflow_id, self._state.clock.now(), force=query.force == "true")
+        await self._state.store.workflows.delete(workflow_id, self._state.clock.now(), force=query.force == "true")
         return Response(status_code=204)
 
     async def put_alias(self, request: Request) -> Response:
@@ -163,8 +163,8 @@ class WorkflowRoutes:
         workflow_id, alias = path_id(request, "workflow_id"), path_id(request, "alias")
         check_alias(alias)
         targets = _alias_targets(await read_json(request, _alias))
-        stored = await self._state.store.workflow(workflow_id)
-        await self._state.store.put_alias(workflow_id, alias, targets, self._state.clock.now())
+        stored = await self._state.store.workflows.get(workflow_id)
+        await self._state.store.workflows.put_alias(workflow_id, alias, targets, self._state.clock.now())
         return json_response(workflow_view(stored, await self._aliases(stored)))
 
     async def delete_alias(self, request: Request) -> Response:
@@ -172,15 +172,15 @@ class WorkflowRoutes:
         reject_query(request)
         workflow_id, alias = path_id(request, "workflow_id"), path_id(request, "alias")
         check_alias(alias)
-        await self._state.store.workflow(workflow_id)
-        if alias not in await self._state.store.aliases(workflow_id):
+        await self._state.store.workflows.get(workflow_id)
+        if alias not in await self._state.store.workflows.aliases(workflow_id):
             raise NotFound(f"workflow {workflow_id} has no alias {alias!r}")
-        await self._state.store.put_alias(workflow_id, alias, (), self._state.clock.now())
+        await self._state.store.workflows.put_alias(workflow_id, alias, (), self._state.clock.now())
         return Response(status_code=204)
 
     async def _aliases(self, stored: StoredWorkflow) -> Mapping[str, Sequence[AliasTarget]]:
         """Return the aliases of a workflow, `latest` first."""
-        return {LATEST: [AliasTarget(stored.version)], **await self._state.store.aliases(stored.workflow_id)}
+        return {LATEST: [AliasTarget(stored.version)], **await self._state.store.workflows.aliases(stored.workflow_id)}
 
 
 def _alias_targets(body: AliasRequest) -> list[AliasTarget]:

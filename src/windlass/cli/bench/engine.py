@@ -40,7 +40,7 @@ async def run_job(engine: Embedded, workflow_id: str, nodes: int) -> float:
     finished = await engine.wait(job.spec.job_id)
     seconds = time.perf_counter() - started
     assert finished.state.status == "completed", finished
-    assert len(await engine.store.nodes(job.spec.job_id)) == nodes
+    assert len(await engine.store.jobs.nodes(job.spec.job_id)) == nodes
     return seconds
 
 
@@ -71,4 +71,4 @@ async def check_loop(engine: Embedded, job_id: str, items: int) -> None:
     assert [output["echoed_params"]["item"] for output in outputs] == list(range(items))
     # Three per item; the others are about the job, the loop and one or two nodes.
     other_events = 9 if items <= LOOP_INPUT_MAX else 13
-    assert (await engine.store.job(job_id)).seq == 3 * items + other_events
+    assert (await engine.store.jobs.get(job_id)).seq == 3 * items + other_events

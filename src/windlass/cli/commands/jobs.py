@@ -41,7 +41,9 @@ def command() -> None:
 @DATABASE
 @AS_JSON
 @click.option("--limit", type=click.IntRange(1, JOBS_MAX), default=20, show_default=True)
-@click.option("--status", type=click.Choice(sorted(JobStatus)), help="Only jobs in this state.")
+@click.option(
+    "--status", type=click.Choice(sorted(status.value for status in JobStatus)), help="Only jobs in this state."
+)
 @WORKFLOW_FILTER
 @CURSOR
 def list_jobs(

@@ -27,7 +27,7 @@ class Pruner:
         before = self._clock.now() - round(self._retention_days * _DAY_MICROSECONDS)
         total = 0
         for _ in range(PRUNE_BATCHES_MAX):
-            gone = await self._store.prune(before, PRUNE_JOBS_MAX)
+            gone = await self._store.jobs.prune(before, PRUNE_JOBS_MAX)
             if gone:
                 # After the rows: a job that somebody retried at this very moment keeps what it needs.
                 await self._artifacts.remove(gone)

@@ -10,8 +10,8 @@ from windlass.core.shards import shard_of_workflow
 from windlass.engine.shard import Shard
 from windlass.ports.broker import Broker
 from windlass.ports.clock import Clock
-from windlass.ports.runs import RunRequest
 from windlass.ports.store import Store
+from windlass.ports.store.runs import RunRequest
 
 LOOK_SECONDS = 1.0
 # How far back a look goes: clocks of those who deploy and pause may differ from this one's.

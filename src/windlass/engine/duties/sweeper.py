@@ -12,7 +12,8 @@ from windlass.engine.shard import Shard
 from windlass.engine.timers import told
 from windlass.ports.broker import Broker
 from windlass.ports.clock import Clock
-from windlass.ports.store import Request, Store
+from windlass.ports.store import Store
+from windlass.ports.store.jobs import Request
 
 SWEEP_MAX = 1_000
 # A hint that is younger than this is on its way, not lost.
@@ -48,11 +49,12 @@ class Sweeper:
 
     async def _find_rows(self) -> None:
         shard = self._shard
-        messages: list[Message] = [_message(request) for request in await self._store.requests(shard.number, SWEEP_MAX)]
-        messages += [result.message for result in await self._store.results(shard.number, SWEEP_MAX)]
+        requests = await self._store.jobs.requests(shard.number, SWEEP_MAX)
+        messages: list[Message] = [_message(request) for request in requests]
+        messages += [result.message for result in await self._store.jobs.results(shard.number, SWEEP_MAX)]
         if shard.admitted is None:
             before = self._clock.now() - round(HINT_SECONDS * MICROSECONDS)
-            pending = await self._store.pending(shard.number, before, SWEEP_MAX)
+            pending = await self._store.jobs.pending(shard.number, before, SWEEP_MAX)
             messages += [Submitted(one) for one in pending if one not in shard.jobs and one not in shard.quarantined]
         if shard.admitted is not None:
             messages = [message for message in messages if message.job_id in shard.admitted]
@@ -75,9 +77,9 @@ class Sweeper:
             # What a job has in memory only may never be stored: neither its tasks nor its waits may leave here.
             if job.id in ahead:
                 continue
-            for flight in job.out():
-                if (flight.dispatched_at or 0) < before:
-                    places[job.task_id(flight)] = (job.id, flight.node, flight.index, flight.attempt)
+            for attempt in job.out():
+                if (attempt.dispatched_at or 0) < before:
+                    places[job.task_id(attempt)] = (job.id, attempt.node, attempt.index, attempt.number)
             overdue += [told(timer) for timer in self._shard.recovery.timers([job]) if timer.due_at < before]
         ahead = self._shard.ahead()
         waits = self._shard.runs.timers()

@@ -1,18 +1,20 @@
-"""Schedules, runs and deliveries in plain dictionaries: the part of the memory store that tells of them."""
+"""Schedules, runs and deliveries in dictionaries."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from msgspec import Raw, structs
+from msgspec import structs
 
-from windlass.core.errors import CommitUnknown, DeliveryNotFound, RunNotFound, ScheduleNotFound
+from windlass.core.errors import CommitUnknown
 from windlass.core.events import Event
 from windlass.core.instants import MICROSECONDS
 from windlass.core.runs.changes import RunChanges
 from windlass.core.runs.rows import DeliveryRow, RunRow, ScheduleRow
 from windlass.core.runs.states import RUN_FINAL
 from windlass.ports.clock import Clock
-from windlass.ports.runs import DeliveryFilter, RunFilter, RunRequest, ScheduleFilter, has_schedule
+from windlass.ports.store.runs import DeliveryFilter, RunFilter, RunRequest, ScheduleFilter, has_schedule
+from windlass.ports.store.workflows import StoredWorkflow
+from windlass.stores.rows import no_delivery, no_run, no_schedule
 
 
 class MemoryRuns:
@@ -24,41 +26,53 @@ class MemoryRuns:
         self._runs: dict[str, RunRow] = {}
         self._requests: dict[str, RunRequest] = {}
         self._deliveries: dict[str, DeliveryRow] = {}
-        self._beats: dict[int, int] = {}
-        # Events of runs, and of schedules.
+        self._heartbeats: dict[int, int] = {}
+        # Events of runs and schedules.
         self._events: dict[str, list[Event]] = {}
 
-    # What the store calls
+    # For the other parts of the store
 
-    def deploy(self, workflow_id: str, version: int, definition: Raw, now: int) -> None:
-        """A new version was stored."""
+    def deploy(self, workflow: StoredWorkflow) -> None:
+        """Create, update or remove the schedule of a workflow that got a new version."""
+        workflow_id, version, now = workflow.workflow_id, workflow.version, workflow.created_at
         known = self._schedules.get(workflow_id)
-        if has_schedule(definition):
-            fresh = ScheduleRow(workflow_id, version, is_paused=False, slot_at=now, created_at=now, changed_at=now)
-            self._schedules[workflow_id] = fresh if known is None else structs.replace(
-                known, version=version, changed_at=now, is_gone=False, slot_at=now if known.is_gone else known.slot_at
-            )  # fmt: skip
-        elif known is not None:
-            self._schedules[workflow_id] = structs.replace(known, version=version, changed_at=now, is_gone=True)
+        if not has_schedule(workflow.definition):
+            if known is not None:
+                self._schedules[workflow_id] = structs.replace(known, version=version, changed_at=now, is_gone=True)
+        elif known is None or known.is_gone:
+            created_at = now if known is None else known.created_at
+            seq = 0 if known is None else known.seq
+            is_paused = known is not None and known.is_paused
+            self._schedules[workflow_id] = ScheduleRow(
+                workflow_id=workflow_id,
+                version=version,
+                is_paused=is_paused,
+                slot_at=now,
+                created_at=created_at,
+                changed_at=now,
+                seq=seq,
+            )
+        else:
+            self._schedules[workflow_id] = structs.replace(known, version=version, changed_at=now)
 
-    def delete(self, workflow_id: str, now: int) -> None:
-        """A workflow was deleted."""
+    def remove_schedule(self, workflow_id: str, now: int) -> None:
+        """Remove the schedule of a deleted workflow."""
         known = self._schedules.get(workflow_id)
         if known is not None:
             self._schedules[workflow_id] = structs.replace(known, changed_at=now, is_gone=True)
 
     def log(self, key: str) -> list[Event]:
-        """The events of a run, or of a schedule."""
+        """Return the events of a run or a schedule."""
         return self._events.setdefault(key, [])
 
     def check(self, changes: RunChanges) -> None:
-        """CommitUnknown for what a database would refuse."""
+        """Raise CommitUnknown for a new run whose id exists."""
         for run_id in changes.fresh:
             if run_id in self._runs:
-                raise CommitUnknown(f"there is a run {run_id} already")
+                raise CommitUnknown(f"run already exists: {run_id}")
 
     def apply(self, changes: RunChanges) -> None:
-        """Store what a commit says."""
+        """Store the changes of a commit."""
         self._runs.update(changes.runs)
         for run_id in changes.withdrawn:
             self._runs.pop(run_id, None)
@@ -73,13 +87,13 @@ class MemoryRuns:
             self._deliveries[row.delivery_id] = row
 
     def prune(self, finished_before: int, job_ids: Iterable[str]) -> list[str]:
-        """Remove runs that ended before an instant, and deliveries of jobs that are gone; which runs."""
+        """Delete runs that ended before an instant and the deliveries of deleted jobs; return the ids of the runs."""
         last: dict[str, tuple[int, str]] = {}
         for row in self._runs.values():
             if row.succeeded is not None:
                 at = (row.completed_at or 0, row.run_id)
                 last[row.workflow_id] = max(at, last.get(row.workflow_id, at))
-        # The last run that counts stays, however old: the next one may ask how it ended.
+        # The last run that counts is kept, however old: the next run may depend on how it ended.
         kept = {run_id for _, run_id in last.values()}
         ended = {run_id: row.completed_at for run_id, row in self._runs.items() if row.completed_at is not None}
         old = [run_id for run_id, at in ended.items() if at < finished_before and run_id not in kept]
@@ -91,15 +105,15 @@ class MemoryRuns:
         return old
 
     def is_job_needed(self, job_id: str) -> bool:
-        """Whether the run of a job has not ended."""
+        """Return whether the run of a job has not ended."""
         return any(row.job_id == job_id and row.completed_at is None for row in self._runs.values())
 
-    def is_waiting(self, request_id: str) -> bool:
-        """Whether something asked was not applied yet."""
+    def is_request_unapplied(self, request_id: str) -> bool:
+        """Return whether a request is known and was not applied yet."""
         return request_id in self._requests
 
     def all_runs(self) -> Sequence[RunRow]:
-        """Every run there is: what checkers read."""
+        """Return all runs, for checkers."""
         return list(self._runs.values())
 
     # The contract
@@ -111,14 +125,14 @@ class MemoryRuns:
     async def schedule(self, workflow_id: str) -> ScheduleRow:
         row = self._schedules.get(workflow_id)
         if row is None or row.is_gone:
-            raise ScheduleNotFound(f"workflow {workflow_id} has no schedule; deploy a version that has one")
+            raise no_schedule(workflow_id)
         return row
 
     async def changed_schedules(self, since: int, limit: int, after: str = "") -> Sequence[ScheduleRow]:
         found = (row for row in self._schedules.values() if row.changed_at >= since and row.workflow_id > after)
         return sorted(found, key=lambda row: row.workflow_id)[:limit]
 
-    async def pause(self, workflow_id: str, *, paused: bool, now: int) -> ScheduleRow:
+    async def pause_schedule(self, workflow_id: str, *, paused: bool, now: int) -> ScheduleRow:
         row = await self.schedule(workflow_id)
         if row.is_paused == paused:
             return row
@@ -126,24 +140,24 @@ class MemoryRuns:
         self._schedules[workflow_id] = structs.replace(row, is_paused=paused, changed_at=now, slot_at=slot_at)
         return self._schedules[workflow_id]
 
-    async def request(self, request: RunRequest) -> None:
+    async def put_request(self, request: RunRequest) -> None:
         self._requests.setdefault(request.request_id, request)
 
     async def requests(self, shards: Sequence[int], limit: int) -> Sequence[RunRequest]:
         found = (request for request in self._requests.values() if request.shard in shards)
         return sorted(found, key=lambda request: (request.created_at, request.request_id))[:limit]
 
-    async def run(self, run_id: str) -> RunRow:
+    async def get(self, run_id: str) -> RunRow:
         row = self._runs.get(run_id)
         if row is None:
-            raise RunNotFound(f"there is no run {run_id}; `windlass runs list` shows the runs of this database")
+            raise no_run(run_id)
         return row
 
-    async def run_of_job(self, job_id: str) -> RunRow | None:
+    async def of_job(self, job_id: str) -> RunRow | None:
         found = [row for row in self._runs.values() if row.job_id == job_id]
         return max(found, key=lambda row: (row.created_at, row.run_id), default=None)
 
-    async def runs(self, wanted: RunFilter) -> Sequence[RunRow]:
+    async def list(self, wanted: RunFilter) -> Sequence[RunRow]:
         found = [
             row
             for row in self._runs.values()
@@ -153,10 +167,10 @@ class MemoryRuns:
         ]
         return sorted(found, key=lambda row: (row.scheduled_at, row.run_id), reverse=True)[: wanted.limit]
 
-    async def known_runs(self, run_ids: Sequence[str]) -> Sequence[str]:
+    async def existing(self, run_ids: Sequence[str]) -> Sequence[str]:
         return [run_id for run_id in run_ids if run_id in self._runs]
 
-    async def active_runs(self, shard: int) -> Sequence[RunRow]:
+    async def unfinished(self, shard: int) -> Sequence[RunRow]:
         found = (row for row in self._runs.values() if row.shard == shard and row.state not in RUN_FINAL)
         return sorted(found, key=lambda row: (row.scheduled_at, row.run_id))
 
@@ -167,14 +181,14 @@ class MemoryRuns:
                 found[row.workflow_id] = row.succeeded
         return found
 
-    async def run_counts(self) -> Mapping[tuple[str, str], int]:
+    async def counts(self) -> Mapping[tuple[str, str], int]:
         return Counter((row.workflow_id, row.state.value) for row in self._runs.values())
 
-    async def beat_runs(self, shard: int) -> None:
-        self._beats[shard] = self._clock.now()
+    async def put_heartbeat(self, shard: int) -> None:
+        self._heartbeats[shard] = self._clock.now()
 
-    async def runs_silent_seconds(self, shard: int) -> float | None:
-        at = self._beats.get(shard)
+    async def heartbeat_age_seconds(self, shard: int) -> float | None:
+        at = self._heartbeats.get(shard)
         return None if at is None else max(0, self._clock.now() - at) / MICROSECONDS
 
     async def deliveries(self, wanted: DeliveryFilter) -> Sequence[DeliveryRow]:
@@ -191,5 +205,5 @@ class MemoryRuns:
     async def delivery(self, delivery_id: str) -> DeliveryRow:
         row = self._deliveries.get(delivery_id)
         if row is None:
-            raise DeliveryNotFound(f"there is no delivery {delivery_id}; `windlass deliveries list` shows those kept")
+            raise no_delivery(delivery_id)
         return row

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from windlass.core.errors import StoreUnavailable
-from windlass.stores.postgres.pool import PostgresPool
+from windlass.stores.postgres.database import PostgresDatabase
 
 # Shards that one query is about at most.
 SHARDS_MAX = 256
@@ -27,13 +27,13 @@ class _Asked(Struct, frozen=True, eq=False):
 class BatchedQuery:
     """One kind of question. Its query takes a column for each value, and says with each row whose it is."""
 
-    def __init__(self, pool: PostgresPool, sql: str) -> None:
-        self._pool = pool
-        self._sql = sql
+    def __init__(self, database: PostgresDatabase, query: str) -> None:
+        self._pool = database.pool
+        self._sql = database.sql(query)
         self._asked: list[_Asked] = []
         self._asking: set[asyncio.Task[None]] = set()
 
-    async def ask(self, *values: object) -> Sequence[Any]:
+    async def rows(self, *values: object) -> Sequence[Any]:
         """The rows for these values, each without the place at its beginning. StoreUnavailable."""
         answer: asyncio.Future[Sequence[Any]] = asyncio.get_running_loop().create_future()
         self._asked.append(_Asked(values, answer))

@@ -11,7 +11,8 @@ from msgspec import Struct
 
 from windlass.core.changes import Changes
 from windlass.core.errors import CommitUnknown, StaleLease, StoreUnavailable
-from windlass.stores.postgres.pool import PostgresPool, was_undone
+from windlass.stores.postgres.database import PostgresDatabase
+from windlass.stores.postgres.pool import was_undone
 from windlass.stores.postgres.rows import commit_columns, numbers
 from windlass.stores.postgres.runs import runs_document
 
@@ -37,10 +38,10 @@ class _Commit(Struct, frozen=True, eq=False):
 class Commits:
     """The commits of one process."""
 
-    def __init__(self, pool: PostgresPool, sql: str, sql_with_runs: str) -> None:
-        self._pool = pool
-        self._sql = sql
-        self._sql_with_runs = sql_with_runs
+    def __init__(self, database: PostgresDatabase) -> None:
+        self._pool = database.pool
+        self._sql = database.sql("commit")
+        self._sql_with_runs = database.sql("commit_with_runs")
         self._waiting: deque[_Commit] = deque()
         self._rows_waiting = 0
         self._underway: set[asyncio.Task[None]] = set()

@@ -2,7 +2,7 @@
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain, starmap
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -11,19 +11,20 @@ from windlass.core.changes import Changes, NodeRow
 from windlass.core.jobs import JobSpec
 from windlass.core.loop_state import LoopRows
 from windlass.ports.handler import LogLine
-from windlass.ports.store import JobSnapshot
-from windlass.stores.rows import (
-    block_values,
-    departed_of,
-    event_pages,
-    job_of,
-    job_row_values,
-    job_values,
-    node_values,
-    page_values,
-    task_of,
-    task_values,
+from windlass.ports.store.jobs import JobSnapshot
+from windlass.stores.columns import (
+    CALL_OUTPUT,
+    CHUNK,
+    EVENT_PAGE,
+    ITERATION,
+    JOB_NAMES,
+    JOB_SPEC,
+    LOG,
+    NODE,
+    job_change_values,
+    job_of_row,
 )
+from windlass.stores.rows import chunk_bodies, event_pages, in_flight_of
 
 # Kinds of columns, in their order: texts and numbers.
 NODES = "tttnnnnnnnnttttnt"
@@ -76,14 +77,13 @@ def numbers(column: Column) -> str | None:
 def commit_columns(group: Sequence[Changes]) -> Joined:
     """The arguments of a commit of the changes of several shards, without the shards and their epochs."""
     each = chain.from_iterable
-    events = [value for changes in group for value in event_pages(changes)]
     return [
-        *joined(map(node_values, each(changes.nodes.values() for changes in group)), NODES),
-        *joined(map(task_values, each(changes.iterations.values() for changes in group)), TASKS),
-        *joined(map(page_values, each(changes.pages for changes in group)), PAGES),
-        *joined(map(block_values, each(changes.blocks for changes in group)), BLOCKS),
-        *joined(zip(*[iter(events)] * len(EVENTS), strict=True), EVENTS),
-        *joined(starmap(job_row_values, each(changes.jobs.items() for changes in group)), JOBS),
+        *joined(map(NODE.values, each(changes.nodes.values() for changes in group)), NODES),
+        *joined(map(ITERATION.values, each(changes.iterations.values() for changes in group)), TASKS),
+        *joined(map(CALL_OUTPUT.values, each(changes.pages for changes in group)), PAGES),
+        *joined(map(CHUNK.values, each(changes.blocks for changes in group)), BLOCKS),
+        *joined(map(EVENT_PAGE.values, each(map(event_pages, group))), EVENTS),
+        *joined((job_change_values(*one) for one in each(changes.jobs.items() for changes in group)), JOBS),
         texts([request_id for changes in group for request_id in changes.requests]),
         texts([result_id for changes in group for result_id in changes.results]),
     ]
@@ -91,14 +91,12 @@ def commit_columns(group: Sequence[Changes]) -> Joined:
 
 def submit_columns(jobs: Sequence[JobSpec]) -> Joined:
     """New jobs."""
-    return joined(map(job_values, jobs), NEW_JOBS)
+    return joined(map(JOB_SPEC.values, jobs), NEW_JOBS)
 
 
 def log_columns(lines: Sequence[LogLine]) -> Joined:
     """Lines of logs."""
-    return joined(
-        ((one.job_id, one.node_id, one.index, one.attempt, one.at, one.level, one.message) for one in lines), LOGS
-    )
+    return joined(map(LOG.values, lines), LOGS)
 
 
 def storable(text: str | None) -> str | None:
@@ -109,13 +107,17 @@ def storable(text: str | None) -> str | None:
 def restored_of(text: str, nodes: Mapping[str, Sequence[NodeRow]]) -> JobSnapshot:
     """A job that came as one JSON object, and its nodes out of those of many."""
     row = _decode_job(text)
-    departed = departed_of(row.pop("in_flight"))
-    return JobSnapshot(job_of(row), nodes.get(row["job_id"], []), departed=departed)
+    job = job_of_row([row[name] for name in (*JOB_NAMES, "seq")])
+    return JobSnapshot(job, nodes.get(job.spec.job_id, []), in_flight=in_flight_of(row["in_flight"]))
 
 
 def loop_of_rows(
-    number: int, generation: int, blocks: Iterable[Any], completed: Sequence[int], others: Iterable[Any]
+    number: int,
+    generation: int,
+    chunks: Iterable[Sequence[Any]],
+    completed: Sequence[int],
+    others: Iterable[Sequence[Any]],
 ) -> LoopRows:
-    """The rows of a loop."""
-    bodies = [body.encode() for (body,) in blocks]
-    return LoopRows(number, generation, bodies, array("l", completed), [task_of(tuple(row)) for row in others])
+    """Return the rows of a loop."""
+    iterations = [ITERATION.row(row) for row in others]
+    return LoopRows(number, generation, chunk_bodies(chunks), array("l", completed), iterations)

@@ -24,8 +24,6 @@ class Rows(Protocol):
 
     def fetchone(self) -> tuple[Any, ...] | None: ...
 
-    def get_description(self) -> Sequence[tuple[str, Any]]: ...
-
 
 class Connection(Protocol):
     """A connection; what it raises are apsw's errors."""
@@ -66,19 +64,3 @@ def grow_log(log: Path) -> None:
             file.write(bytes(missing))
             file.flush()
             os.fsync(file.fileno())
-
-
-def as_dicts(cursor: Rows) -> list[dict[str, Any]]:
-    """The rows of an answer, by the names of their columns."""
-    found: list[dict[str, Any]] = []
-    names: list[str] = []
-    for values in cursor:
-        names = names or [column[0] for column in cursor.get_description()]
-        found.append(dict(zip(names, values, strict=True)))
-    return found
-
-
-def first_dict(cursor: Rows) -> dict[str, Any] | None:
-    """The first row of an answer, if there is one."""
-    rows = as_dicts(cursor)
-    return rows[0] if rows else None

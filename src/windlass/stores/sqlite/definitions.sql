@@ -7,12 +7,9 @@ drop view if exists node_list;
 
 -- All nodes that left pending, with or without a row of their own.
 create view node_list as
-select job_id, node_id, status, attempt, attempts_before, losses, first_seq, dispatched_at, started_at, completed_at,
-       due_at, worker_id, output, error, meta, number, progress
-  from nodes
+select {node_columns} from nodes
 union all
-select jobs.job_id, entry.value ->> 1, 'dispatched', 1, 0, 0, entry.value ->> 2, entry.value ->> 3, null, null,
-       null, null, null, null, null, entry.value ->> 0, null
+select {in_flight_columns}
   from jobs,
        json_each((select in_flight from events
                    where events.job_id = jobs.job_id order by first_seq desc limit 1)) as entry;

@@ -1,55 +1,81 @@
-"""Leases in SQLite: who owns which shard, and which engines live. Each function is one step of the writer's thread."""
+"""Leases and engines in SQLite. Each operation runs on the writer's thread, so it needs no lock."""
 
 from collections.abc import Mapping
 
 from windlass.core.instants import MICROSECONDS
-from windlass.ports.store import Lease, LeaseRow, Ownership
-from windlass.stores.queries import queries
+from windlass.ports.store.leases import Lease, LeaseRow, Ownership
 from windlass.stores.sqlite.connection import Connection
+from windlass.stores.sqlite.database import SqliteDatabase
 
 
-def take(connection: Connection, shard: int, owner: str) -> Lease:
-    """Own a shard, whoever did, until it is given back or taken."""
-    return _put(connection, shard, owner, None)
+class SqliteLeases:
+    """The LeaseStore contract on one SQLite file."""
+
+    def __init__(self, database: SqliteDatabase) -> None:
+        self._database = database
+
+    async def take(self, shard: int, owner: str) -> Lease:
+        return await self._database.transact(lambda connection: self._put(connection, shard, owner, None))
+
+    async def claim(self, shard: int, owner: str, ttl_seconds: float) -> Lease | None:
+        now = self._database.now()
+
+        def claim(connection: Connection) -> Lease | None:
+            row = self._database.execute_first(connection, "lease_get", shard=shard)
+            if row is not None:
+                _, holder, expires_at = row
+                if holder not in (None, owner) and not _is_expired(expires_at, now):
+                    return None
+            return self._put(connection, shard, owner, _expiry(now, ttl_seconds))
+
+        return await self._database.transact(claim)
+
+    async def renew(self, owner: str, leases: Mapping[int, int], ttl_seconds: float) -> Ownership:
+        now = self._database.now()
+        expires_at = _expiry(now, ttl_seconds)
+
+        def renew(connection: Connection) -> Ownership:
+            self._database.execute(connection, "engine_put", owner=owner, expires_at=expires_at)
+            self._database.execute(connection, "engine_delete_expired", now=now)
+            for shard, epoch in leases.items():
+                self._database.execute(
+                    connection, "lease_renew", shard=shard, epoch=epoch, owner=owner, expires_at=expires_at
+                )
+            return self._ownership(connection, now)
+
+        return await self._database.transact(renew)
+
+    async def release(self, shard: int, epoch: int) -> None:
+        await self._database.write("lease_release", shard=shard, epoch=epoch)
+
+    async def epoch(self, shard: int) -> int:
+        row = await self._database.first("lease_get", shard=shard)
+        return 0 if row is None else row[0]
+
+    async def ownership(self) -> Ownership:
+        now = self._database.now()
+        return await self._database.look(lambda connection: self._ownership(connection, now))
+
+    async def deregister(self, owner: str) -> None:
+        await self._database.write("engine_delete", owner=owner)
+
+    def _put(self, connection: Connection, shard: int, owner: str, expires_at: int | None) -> Lease:
+        before = self._database.execute_first(connection, "lease_get", shard=shard)
+        taken = self._database.execute_first(connection, "lease_put", shard=shard, owner=owner, expires_at=expires_at)
+        assert taken is not None
+        return Lease(taken[0], abandoned=before is not None and before[1] is not None)
+
+    def _ownership(self, connection: Connection, now: int) -> Ownership:
+        leases: list[LeaseRow] = []
+        for shard, owner, epoch, expires_at in self._database.execute(connection, "lease_list"):
+            expired = owner is not None and _is_expired(expires_at, now)
+            leases.append(LeaseRow(shard, owner, epoch, expired=expired, expires_at=expires_at))
+        engines = [owner for (owner,) in self._database.execute(connection, "engine_list")]
+        return Ownership(engines, leases)
 
 
-def claim(connection: Connection, shard: int, owner: str, ttl_seconds: float, now: int) -> Lease | None:
-    """Own a shard that is nobody's, or expired, or the caller's own."""
-    row = connection.execute(queries("sqlite")["lease"], (shard,)).fetchone()
-    if row is not None:
-        _, holder, expires_at = row
-        if holder not in (None, owner) and not _is_expired(expires_at, now):
-            return None
-    return _put(connection, shard, owner, now + round(ttl_seconds * MICROSECONDS))
-
-
-def beat(connection: Connection, owner: str, leases: Mapping[int, int], ttl_seconds: float, now: int) -> Ownership:
-    """Renew what is still the owner's, and tell how the shards are spread."""
-    sql = queries("sqlite")
-    expires_at = now + round(ttl_seconds * MICROSECONDS)
-    connection.execute(sql["say_alive"], (owner, expires_at))
-    connection.execute(sql["forget_dead"], (now,))
-    for shard, epoch in leases.items():
-        connection.execute(sql["renew_lease"], (expires_at, shard, epoch, owner))
-    return ownership(connection, now)
-
-
-def ownership(connection: Connection, now: int) -> Ownership:
-    """How the shards are spread."""
-    sql = queries("sqlite")
-    rows = [
-        LeaseRow(shard, holder, epoch, holder is not None and _is_expired(ends_at, now), ends_at)
-        for shard, holder, epoch, ends_at in connection.execute(sql["leases"])
-    ]
-    return Ownership([name for (name,) in connection.execute(sql["engines"])], rows)
-
-
-def _put(connection: Connection, shard: int, owner: str, expires_at: int | None) -> Lease:
-    sql = queries("sqlite")
-    before = connection.execute(sql["lease"], (shard,)).fetchone()
-    taken = connection.execute(sql["put_lease"], (shard, owner, expires_at)).fetchone()
-    assert taken is not None
-    return Lease(taken[0], abandoned=before is not None and before[1] is not None)
+def _expiry(now: int, ttl_seconds: float) -> int:
+    return now + round(ttl_seconds * MICROSECONDS)
 
 
 def _is_expired(expires_at: int | None, now: int) -> bool:

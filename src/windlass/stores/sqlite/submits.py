@@ -3,13 +3,12 @@
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from windlass.core.jobs import JobRecord, JobSpec
-from windlass.ports.store import SubmitResult
-from windlass.stores.rows import job_of, job_values
-from windlass.stores.sqlite.bulk_statement import BulkStatement
-from windlass.stores.sqlite.connection import Connection, first_dict
+from windlass.ports.store.jobs import SubmitResult
+from windlass.stores.columns import JOB_SPEC, job_of_row
+from windlass.stores.sqlite.connection import Connection
+from windlass.stores.sqlite.database import SqliteDatabase
 
 # Jobs that one operation of the writer stores at most; one submit may bring more.
 TOGETHER_MAX = 1_000
@@ -41,24 +40,22 @@ class _Together:
 
 
 class Submits:
-    """Stores jobs."""
+    """Stores new jobs."""
 
-    def __init__(self, sql: dict[str, str]) -> None:
-        self._by_key = sql["job_by_idempotency_key"]
-        self._insert_jobs = BulkStatement(sql["insert_jobs"])
+    def __init__(self, database: SqliteDatabase) -> None:
+        self._database = database
+        self._insert_jobs = database.bulk("job_insert")
         self._together: _Together | None = None
         self._stored: asyncio.Future[list[SubmitResult]] | None = None
 
-    async def submit(
-        self, jobs: Sequence[JobSpec], write: "Callable[[_Together], asyncio.Future[Any]]"
-    ) -> Sequence[SubmitResult]:
-        """Have jobs stored with what waits already; an answer for each, in order, once they are durable."""
+    async def submit(self, jobs: Sequence[JobSpec]) -> Sequence[SubmitResult]:
+        """Store jobs together with others that wait already, and return an answer for each, in order."""
         start = None if self._together is None else self._together.join(jobs)
         if start is None or self._stored is None:
             self._together, start = _Together(self._insert), 0
             self._together.join(jobs)
-            self._stored = write(self._together)
-        # One who gives up must not take the answer from the others.
+            self._stored = self._database.writer.write(self._together, undo=False)
+        # A canceled caller must not cancel the write of the others.
         answers = await asyncio.shield(self._stored)
         return answers[start : start + len(jobs)]
 
@@ -69,8 +66,9 @@ class Submits:
         for job in jobs:
             known = self._known(connection, job, made)
             if known is not None:
-                conflict = known.spec.request_digest != job.request_digest
-                answers.append(SubmitResult(known, created=False, conflict=conflict))
+                answers.append(
+                    SubmitResult(known, created=False, conflict=known.spec.request_digest != job.request_digest)
+                )
                 continue
             stored = JobRecord(job)
             if job.idempotency_key is not None:
@@ -78,7 +76,7 @@ class Submits:
             fresh.append(job)
             answers.append(SubmitResult(stored))
         if fresh:
-            self._insert_jobs(connection.execute, [value for job in fresh for value in job_values(job)])
+            self._insert_jobs(connection.execute, [value for job in fresh for value in JOB_SPEC.values(job)])
         return answers
 
     def _known(self, connection: Connection, job: JobSpec, made: dict[tuple[str, str], JobRecord]) -> JobRecord | None:
@@ -87,5 +85,10 @@ class Submits:
         key = (job.workflow_id, job.idempotency_key)
         if key in made:
             return made[key]
-        row = first_dict(connection.execute(self._by_key, key))
-        return None if row is None else job_of(row)
+        row = self._database.execute_first(
+            connection,
+            "job_by_idempotency_key",
+            workflow_id=job.workflow_id,
+            idempotency_key=job.idempotency_key,
+        )
+        return None if row is None else job_of_row(row)

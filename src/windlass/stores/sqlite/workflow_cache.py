@@ -1,6 +1,6 @@
 """What a store that alone writes to its database remembers of it: the newest versions of workflows."""
 
-from windlass.ports.store import StoredWorkflow
+from windlass.ports.store.workflows import StoredWorkflow
 
 KEPT_MAX = 64
 DEFINITION_BYTES_MAX = 1 << 20

@@ -37,7 +37,7 @@ create table jobs (
     deadline_at     bigint,
     error           text,
     idempotency_key text collate "C",
-    request_digest     text,
+    request_digest  text,
     scheduled_at    bigint,
     -- Indexes depend on this column instead of the status: it changes once per job, the status twice.
     is_ended        boolean not null generated always as (status not in ('pending', 'running')) stored

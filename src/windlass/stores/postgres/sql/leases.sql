@@ -1,40 +1,34 @@
--- Who owns which shard. Instants are the database's: the clocks of engines may differ.
+-- Instants are the database's, because the clocks of engines may differ.
 
--- name: take_lease
-select new_epoch, was_abandoned from windlass_take_lease($1, $2, $3);
+-- name: lease_take
+select new_epoch, was_abandoned from windlass_take_lease(:shard, :owner, :ttl_seconds);
 
--- name: release_lease
-update shards set owner = null, expires_at = null where shard = $1 and epoch = $2;
-
--- name: lease
-select place, epoch from unnest($1::integer[]) with ordinality as asked (of_shard, place)
+-- name: lease_epoch
+select place, epoch from unnest(:shards::integer[]) with ordinality as asked (of_shard, place)
   join shards on shard = of_shard;
 
--- name: leases
+-- name: lease_list
 select shard, owner, epoch, coalesce(owner is not null and expires_at <= now(), false),
        (extract(epoch from expires_at) * 1000000)::bigint
   from shards order by shard;
 
--- name: beat
--- The epoch stays; only a takeover raises it, and a renewal that comes after one finds another epoch. Rows in the order
--- of their shards, and no transaction that outlives the statement: an engine that is stopped here holds up nobody.
+-- name: lease_renew
+-- The epoch stays; only a takeover raises it, and a renewal after a takeover finds another epoch. Rows are locked in the
+-- order of their shards, and no transaction outlives the statement: an engine that is paused here blocks nobody.
 with alive as (
-    insert into engines (owner, expires_at) values ($1, now() + make_interval(secs => $4))
+    insert into engines (owner, expires_at) values (:owner, now() + make_interval(secs => :ttl_seconds))
         on conflict (owner) do update set expires_at = excluded.expires_at
 ), dead as (
     delete from engines where owner in (
-        select owner from engines where expires_at <= now() and owner <> $1 for update skip locked
+        select owner from engines where expires_at <= now() and owner <> :owner for update skip locked
     )
-), mine as (
-    select shard, epoch from shards where owner = $1 and (shard, epoch) in (
-        select * from unnest($2::integer[], $3::bigint[])
+), own as (
+    select shard, epoch from shards where owner = :owner and (shard, epoch) in (
+        select * from unnest(:shards::integer[], :epochs::bigint[])
     ) order by shard for update
 )
-update shards set expires_at = now() + make_interval(secs => $4)
-  from mine where shards.shard = mine.shard and shards.epoch = mine.epoch;
+update shards set expires_at = now() + make_interval(secs => :ttl_seconds)
+  from own where shards.shard = own.shard and shards.epoch = own.epoch;
 
--- name: engines
+-- name: engine_list
 select owner from engines where expires_at > now() order by owner;
-
--- name: leave
-delete from engines where owner = $1;

@@ -33,14 +33,15 @@ create table jobs (
     deadline_at     integer,
     error           text,
     idempotency_key text,
-    request_digest     text,
-    scheduled_at    integer
+    request_digest  text,
+    scheduled_at    integer,
+    is_ended        integer not null generated always as (status not in ('pending', 'running')) virtual
 ) strict, without rowid;
 
-create index jobs_unfinished on jobs (shard, created_at) where status in ('pending', 'running');
+create index jobs_unfinished on jobs (shard, created_at, job_id) where not is_ended;
 create index jobs_newest on jobs (created_at, job_id);
 create index jobs_of_workflow on jobs (workflow_id, created_at, job_id);
-create index jobs_ended on jobs (completed_at) where completed_at is not null;
+create index jobs_ended on jobs (completed_at) where is_ended;
 create unique index jobs_idempotency on jobs (workflow_id, idempotency_key) where idempotency_key is not null;
 
 -- A node gets a row when it has more to store than its first dispatch (see events.in_flight). The key starts with the
@@ -139,7 +140,7 @@ create table requests (
     applied    integer not null default 0
 ) strict, without rowid;
 
-create index requests_unapplied on requests (shard, created_at) where applied = 0;
+create index requests_unapplied on requests (shard, created_at) where not applied;
 create index requests_of_job on requests (job_id);
 
 -- Results reported over HTTP: stored before they are acknowledged, marked as applied by the commit that applies them.
@@ -152,7 +153,7 @@ create table results (
     applied    integer not null default 0
 ) strict, without rowid;
 
-create index results_unapplied on results (shard, created_at) where applied = 0;
+create index results_unapplied on results (shard, created_at) where not applied;
 create index results_of_job on results (job_id);
 
 create table logs (

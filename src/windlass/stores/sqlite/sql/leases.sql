@@ -1,33 +1,26 @@
--- Who owns which shard. Every statement runs on the one thread that writes, so a look and the change that follows from
--- it are one step.
+-- All writes run on one thread, so a query and the change that depends on it need no lock.
 
--- name: put_lease
-insert into shards (shard, owner, epoch, expires_at) values (?, ?, 1, ?)
+-- name: lease_get
+select epoch, owner, expires_at from shards where shard = :shard;
+
+-- name: lease_put
+insert into shards (shard, owner, epoch, expires_at) values (:shard, :owner, 1, :expires_at)
     on conflict (shard) do update
    set owner = excluded.owner, epoch = epoch + 1, expires_at = excluded.expires_at
 returning epoch;
 
--- name: release_lease
-update shards set owner = null, expires_at = null where shard = ? and epoch = ?;
-
--- name: lease
-select epoch, owner, expires_at from shards where shard = ?;
-
--- name: leases
+-- name: lease_list
 select shard, owner, epoch, expires_at from shards order by shard;
 
--- name: renew_lease
+-- name: lease_renew
 -- The epoch stays; only a takeover raises it.
-update shards set expires_at = ? where shard = ? and epoch = ? and owner = ?;
+update shards set expires_at = :expires_at where shard = :shard and epoch = :epoch and owner = :owner;
 
--- name: say_alive
-insert or replace into engines (owner, expires_at) values (?, ?);
+-- name: engine_put
+insert or replace into engines (owner, expires_at) values (:owner, :expires_at);
 
--- name: forget_dead
-delete from engines where expires_at <= ?;
+-- name: engine_delete_expired
+delete from engines where expires_at <= :now;
 
--- name: engines
+-- name: engine_list
 select owner from engines order by owner;
-
--- name: leave
-delete from engines where owner = ?;

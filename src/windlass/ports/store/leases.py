@@ -1,0 +1,68 @@
+"""The contract for leases: which engine owns which shard, and which engines are alive."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+
+class Lease(Struct, frozen=True):
+    """Ownership of a shard. `abandoned` when the previous owner did not release it, so its attempts were lost."""
+
+    epoch: int
+    abandoned: bool
+
+
+class LeaseRow(Struct, frozen=True):
+    """The owner of a shard, by the database's clock."""
+
+    shard: int
+    owner: str | None
+    epoch: int
+    # Whether the owner did not renew it in time: any engine may take it.
+    expired: bool
+    # None: held until it is released or taken.
+    expires_at: int | None = None
+
+
+class Ownership(Struct, frozen=True):
+    """The engines that are alive, and every shard that ever had an owner."""
+
+    engines: Sequence[str]
+    leases: Sequence[LeaseRow]
+
+
+class LeaseStore(Protocol):
+    """Stores leases and the heartbeats of engines. Instants are the database's."""
+
+    async def take(self, shard: int, owner: str) -> Lease:
+        """Become the shard's owner under a new epoch, whether or not another engine owns it."""
+        ...
+
+    async def claim(self, shard: int, owner: str, ttl_seconds: float) -> Lease | None:
+        """Become the shard's owner under a new epoch if it has none, its lease expired, or it is the caller's own.
+
+        None when another engine owns it. An engine that claims its own shard again can no longer commit under the old
+        epoch.
+        """
+        ...
+
+    async def renew(self, owner: str, leases: Mapping[int, int], ttl_seconds: float) -> Ownership:
+        """Report that an engine is alive and renew those of its leases (shard -> epoch) that are still its own."""
+        ...
+
+    async def release(self, shard: int, epoch: int) -> None:
+        """Release the shard if it is still the caller's."""
+        ...
+
+    async def epoch(self, shard: int) -> int:
+        """Return the epoch of the shard's newest lease; 0 when there was none."""
+        ...
+
+    async def ownership(self) -> Ownership:
+        """Return the current owners of the shards and the engines that are alive."""
+        ...
+
+    async def deregister(self, owner: str) -> None:
+        """Remove an engine that stops and has released its leases."""
+        ...

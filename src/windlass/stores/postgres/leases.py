@@ -1,0 +1,53 @@
+"""Leases and engines in PostgreSQL."""
+
+from collections.abc import Mapping
+
+from windlass.ports.store.leases import Lease, LeaseRow, Ownership
+from windlass.stores.postgres.batched_query import BatchedQuery
+from windlass.stores.postgres.database import PostgresDatabase
+from windlass.stores.postgres.pool import Session
+
+
+class PostgresLeases:
+    """The LeaseStore contract on one PostgreSQL database."""
+
+    def __init__(self, database: PostgresDatabase) -> None:
+        self._database = database
+        self._epochs = BatchedQuery(database, "lease_epoch")
+
+    async def take(self, shard: int, owner: str) -> Lease:
+        [row] = await self._database.write("lease_take", shard=shard, owner=owner, ttl_seconds=None)
+        return Lease(*row)
+
+    async def claim(self, shard: int, owner: str, ttl_seconds: float) -> Lease | None:
+        # Not on the connection for leases: a claim may wait for a commit in progress.
+        rows = await self._database.write("lease_take", shard=shard, owner=owner, ttl_seconds=ttl_seconds)
+        return Lease(*rows[0]) if rows else None
+
+    async def renew(self, owner: str, leases: Mapping[int, int], ttl_seconds: float) -> Ownership:
+        await self._database.write_lease(
+            "lease_renew",
+            owner=owner,
+            shards=list(leases),
+            epochs=list(leases.values()),
+            ttl_seconds=ttl_seconds,
+        )
+        return await self._database.look(self._ownership, for_leases=True)
+
+    async def release(self, shard: int, epoch: int) -> None:
+        await self._database.write_lease("lease_release", shard=shard, epoch=epoch)
+
+    async def epoch(self, shard: int) -> int:
+        rows = await self._epochs.rows(shard)
+        return rows[0][0] if rows else 0
+
+    async def ownership(self) -> Ownership:
+        return await self._database.look(self._ownership)
+
+    async def deregister(self, owner: str) -> None:
+        await self._database.write_lease("engine_delete", owner=owner)
+
+    async def _ownership(self, session: Session) -> Ownership:
+        leases = await self._database.execute(session, "lease_list")
+        engines = await self._database.execute(session, "engine_list")
+        return Ownership([owner for (owner,) in engines], [LeaseRow(*row) for row in leases])
