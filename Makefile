@@ -1,7 +1,7 @@
 # Everything starts from a bare Python >= 3.11: each target first builds .venv from the lock, once.
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
-# Tests start hundreds of processes, and each would compile everything anew where the environment forbids to keep it.
+# Tests start hundreds of processes; without cached bytecode each would compile everything again.
 unexport PYTHONDONTWRITEBYTECODE
 
 VENV := .venv
@@ -12,13 +12,13 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 UI := src/windlass/_ui/index.html
 UI_READY := ui/node_modules/.ready
 UI_SOURCES := $(shell find ui/src ui/public ui/index.html ui/vite.config.ts -type f 2>/dev/null)
-# One more than there are processors: many tests wait for others' processes.
+# One more than the number of processors, because many tests wait for other processes.
 WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 1 )))
 SEEDS ?= 5000
 COMPILE := $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	--no-emit-index-url --no-emit-find-links
 
-.PHONY: help run test check check-style check-types check-imports check-house check-generated check-ui format generate ui ui-types browser screenshots bench bench-distributed failover simulate chaos lock clean
+.PHONY: help run test prove check check-style check-types check-imports check-house check-generated check-ui format generate ui ui-types browser screenshots bench bench-distributed failover simulate chaos lock clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-18s %s\n", $$1, $$2}'
@@ -70,8 +70,11 @@ screenshots: $(READY) $(UI) browser ## Make pictures of every page of the web UI
 run: $(READY) $(UI) ## Start a server with the examples deployed and run one of them before your eyes
 	@$(BIN)/windlass dev examples --run diamond $(ARGS)
 
-test: $(READY) $(UI) browser ## Run all tests
+test: $(READY) $(UI) browser ## Run the tests, with a sample of the long proofs
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
+
+prove: $(READY) ## Run the long proofs: all mutants, crash points, kills and a minute of chaos
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m prove $(ARGS)
 
 check: $(READY) $(UI_READY) ## Lint, formatting, types, imports, and the rules of the house
 	@$(MAKE) --no-print-directory -j 2 --output-sync=target check-types check-style check-house check-imports check-generated check-ui
@@ -100,17 +103,17 @@ format: $(READY) $(UI_READY) ## Format the code and mend what the linter can
 	@$(BIN)/ruff format
 	@cd ui && npm run --silent format
 
-bench: $(READY_BENCH) ## Measure Windlass, and a peer beside it
+bench: $(READY_BENCH) ## Measure Windlass and another system
 	@$(BIN)/python benchmarks/run.py $(ARGS)
 	@$(BIN)/python benchmarks/http_submit.py
 
-bench-distributed: $(READY_BENCH) ## Measure engine and worker processes on PostgreSQL and Redis, and peers beside them
+bench-distributed: $(READY_BENCH) ## Measure engine and worker processes on PostgreSQL and Redis, and other systems
 	@$(BIN)/python -m benchmarks.distributed $(ARGS)
 
-failover: $(READY) ## Measure how long the death of an engine or a worker stops the work
+failover: $(READY) ## Measure how long work stops when an engine or a worker dies
 	@$(BIN)/python -m benchmarks.failover $(ARGS)
 
-chaos: $(READY) ## Kill, pause and empty everything under load for five minutes, then audit all that happened
+chaos: $(READY) ## Kill, pause and flush processes and servers under load for five minutes, then audit the result
 	@$(BIN)/python -m benchmarks.chaos $(ARGS)
 
 simulate: $(READY) ## Run the simulator over many seeds (SEEDS=5000)

@@ -1,4 +1,4 @@
-"""What goes wrong in simulations: processes that die, calls that fail, are delayed, repeated or reordered."""
+"""Faults of simulations: processes that crash or stop, and calls that fail, are delayed, repeated or reordered."""
 
 import asyncio
 from collections import Counter
@@ -15,190 +15,191 @@ from windlass.core.errors import BrokerUnavailable, CommitUnknown, RetryableErro
 DELAY_SECONDS_MAX = 3.0
 LATENCY_SECONDS_MAX = 0.02
 STOP_SECONDS = (1.0, 8.0)
-# A call seen by its caller as failed may have been lost on the way there or on the way back.
+# Calls whose caller cannot know after a failure whether they took effect.
 WRITES = frozenset({
     "put_workflow", "submit", "request", "commit", "prune",
     "take_lease", "claim_lease", "release_lease", "beat", "leave",
 })  # fmt: skip
-# Ports within a port.
+# Ports that are attributes of another port.
 PARTS = frozenset({"runs", "overview"})
-# Calls that nobody waits for.
-HINTS = frozenset({"tell_done", "hear_done"})
-REPEATABLE = frozenset({"send", "publish", "finish", "cancel", "consume"})
+# Calls without an answer.
+HINTS = frozenset({"notify_done", "subscribe_done"})
+REPEATABLE = frozenset({"send", "publish", "finish", "cancel", "claim"})
 
 
 @unique
 class Fault(Enum):
-    """What becomes of one call to a port."""
+    """What happens to one call to a port."""
 
     FAIL_BEFORE = "the call fails and does nothing"
-    FAIL_AFTER = "the call takes effect, and the caller is told that it failed"
+    FAIL_AFTER = "the call takes effect, but the caller gets an error"
     KILL_BEFORE = "the process dies before the call"
     KILL_AFTER = "the process dies after the call took effect"
     DELAY = "the call takes long"
     REPEAT = "the call takes effect twice"
-    SHUFFLE = "what the call returns comes in another order"
-    STOP = "the process is stopped once the call took effect, and goes on long afterwards"
+    SHUFFLE = "the result of the call is in another order"
+    STOP = "the process is stopped after the call took effect and continues much later"
 
 
-class Life:
+class SimulatedProcess:
     """A process of the simulation: everything that runs in it ends with it."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.dead = False
-        self.refused = False
-        # Ports and calls that fail whatever the chooser says: a network that is cut, a heartbeat that gets lost.
-        self.cut: set[str] = set()
+        self.is_dead = False
+        # Whether the store refused a call because the lease was lost.
+        self.has_lost_lease = False
+        # Ports and calls that fail regardless of the fault plan: a cut network, lost heartbeats.
+        self.unreachable: set[str] = set()
         self.tasks: list[asyncio.Task[Any]] = []
         self.died = asyncio.Event()
-        self._awake = asyncio.Event()
-        self._awake.set()
+        self._running = asyncio.Event()
+        self._running.set()
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
-        """Run something inside the process; whatever it starts belongs to the process too."""
+        """Run a coroutine inside the process; the tasks it starts belong to the process too."""
         context = copy_context()
-        context.run(_LIFE.set, self)
+        context.run(_PROCESS.set, self)
         return asyncio.get_running_loop().create_task(work, context=context)
 
     def kill(self) -> None:
-        """End at once: no call of this process reaches anything from now on."""
-        if self.dead:
+        """End the process at once: no call of it reaches a port from now on."""
+        if self.is_dead:
             return
-        self.dead = True
-        self._awake.set()
+        self.is_dead = True
+        self._running.set()
         self.died.set()
         for task in self.tasks:
             if not task.done():
                 task.cancel()
 
     def pause(self) -> None:
-        """Stop the process in its tracks, as a debugger or a suspended machine does."""
-        self._awake.clear()
+        """Stop the process, as a debugger or a suspended machine does."""
+        self._running.clear()
 
     @property
     def is_paused(self) -> bool:
-        """Whether the process is stopped in its tracks."""
-        return not self._awake.is_set()
+        """Whether the process is stopped."""
+        return not self._running.is_set()
 
     def resume(self) -> None:
-        """Let a paused process go on, unaware."""
-        self._awake.set()
+        """Let a paused process continue."""
+        self._running.set()
 
-    async def alive(self) -> None:
-        """Return when the process may go on; a dead one never does."""
-        if not self._awake.is_set():
-            await self._awake.wait()
-        if self.dead:
+    async def wait_until_running(self) -> None:
+        """Wait while the process is paused. Raises CancelledError if it is dead."""
+        if not self._running.is_set():
+            await self._running.wait()
+        if self.is_dead:
             raise asyncio.CancelledError(f"{self.name} is dead")
 
 
-_LIFE: ContextVar[Life | None] = ContextVar("life", default=None)
+_PROCESS: ContextVar[SimulatedProcess | None] = ContextVar("process", default=None)
 
 
-def current_life() -> Life | None:
-    """The simulated process that the running code belongs to."""
-    return _LIFE.get()
+def current_process() -> SimulatedProcess | None:
+    """Return the simulated process that runs the calling code."""
+    return _PROCESS.get()
 
 
 def adopt_tasks(loop: asyncio.AbstractEventLoop) -> None:
-    """Have every task of the loop belong to the simulated process that starts it."""
+    """Assign every task of the loop to the simulated process that starts it."""
 
     def make(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> "asyncio.Task[Any]":
         task = asyncio.Task(work, loop=loop, **options)
         context = options.get("context")
-        life = _LIFE.get() if context is None else context.get(_LIFE)
-        if life is not None:
-            life.tasks.append(task)
-            if life.dead:
+        process = _PROCESS.get() if context is None else context.get(_PROCESS)
+        if process is not None:
+            process.tasks.append(task)
+            if process.is_dead:
                 task.cancel()
         return task
 
     loop.set_task_factory(make)
 
 
-class Chooser(Protocol):
-    """Decides what becomes of each call."""
+class FaultPlan(Protocol):
+    """Decides what happens to each call."""
 
-    def choose(self, life: Life, port: str, call: str) -> Fault | None:
-        """The fault of the call that is about to be made."""
+    def choose(self, process: SimulatedProcess, port: str, call: str) -> Fault | None:
+        """Return the fault of the next call."""
         ...
 
-    def seconds(self) -> float:
-        """How long an ordinary call takes."""
+    def latency_seconds(self) -> float:
+        """Return how long an ordinary call takes."""
         ...
 
-    def delay(self) -> float:
-        """How long a delayed call takes."""
+    def delay_seconds(self) -> float:
+        """Return how long a delayed call takes."""
         ...
 
-    def stop(self) -> float:
-        """How long a process is stopped."""
+    def stop_seconds(self) -> float:
+        """Return how long a process is stopped."""
         ...
 
-    def shuffle(self, things: list[Any]) -> None:
-        """Bring things into another order."""
+    def shuffle(self, items: list[Any]) -> None:
+        """Bring items into another order."""
         ...
 
 
-class Calm:
-    """Nothing goes wrong."""
+class NoFaults:
+    """A fault plan without faults."""
 
-    def choose(self, life: Life, port: str, call: str) -> Fault | None:
-        """No fault."""
+    def choose(self, process: SimulatedProcess, port: str, call: str) -> Fault | None:
+        """Return no fault."""
         return None
 
-    def seconds(self) -> float:
-        """Calls take no time."""
+    def latency_seconds(self) -> float:
+        """Return zero."""
         return 0.0
 
-    def delay(self) -> float:
-        """Delays do not happen."""
+    def delay_seconds(self) -> float:
+        """Return zero."""
         return 0.0
 
-    def stop(self) -> float:
-        """Longer than any lease."""
+    def stop_seconds(self) -> float:
+        """Return longer than any lease."""
         return STOP_SECONDS[1]
 
-    def shuffle(self, things: list[Any]) -> None:
-        """The order stays."""
+    def shuffle(self, items: list[Any]) -> None:
+        """Keep the order."""
 
 
-class FaultAt(Calm):
-    """One fault, at the call with the given number; without one it only counts."""
+class FaultAtCall(NoFaults):
+    """One fault at the call with the given number. Without a number it only records the calls."""
 
     def __init__(self, number: int = -1, fault: Fault | None = None) -> None:
         self.number = number
         self.fault = fault
         self.calls: list[str] = []
-        # What else happens just before that call.
-        self.disaster: Callable[[], None] | None = None
+        # Called just before that call.
+        self.disruption: Callable[[], None] | None = None
 
-    def choose(self, life: Life, port: str, call: str) -> Fault | None:
-        """The fault, when its turn has come."""
+    def choose(self, process: SimulatedProcess, port: str, call: str) -> Fault | None:
+        """Return the fault if this is its call."""
         self.calls.append(f"{port}.{call}")
         if len(self.calls) - 1 != self.number:
             return None
-        if self.disaster is not None:
-            self.disaster()
+        if self.disruption is not None:
+            self.disruption()
         return self.fault
 
 
 class RandomFaults:
-    """Faults by chance, at rates that differ from seed to seed, until they are stopped."""
+    """Random faults at given rates, while `active`."""
 
-    def __init__(self, chance: Random, rates: Mapping[Fault, float], latency: float) -> None:
+    def __init__(self, random: Random, rates: Mapping[Fault, float], latency: float) -> None:
         self.active = True
-        self._chance = chance
+        self._random = random
         self._rates = [(fault, rate) for fault, rate in rates.items() if rate > 0]
         self._total = sum(rate for _, rate in self._rates)
         self._latency = latency
 
-    def choose(self, life: Life, port: str, call: str) -> Fault | None:
-        """A fault, rarely."""
+    def choose(self, process: SimulatedProcess, port: str, call: str) -> Fault | None:
+        """Return a random fault, or none."""
         if not self.active or not self._rates:
             return None
-        roll = self._chance.random()
+        roll = self._random.random()
         if roll >= self._total:
             return None
         for fault, rate in self._rates:
@@ -207,165 +208,197 @@ class RandomFaults:
                 return fault if can_happen(fault, call) else None
         return None
 
-    def seconds(self) -> float:
-        """Nothing at all, or a little."""
-        return self._chance.random() * self._latency if self._latency else 0.0
+    def latency_seconds(self) -> float:
+        """Return a random latency."""
+        if not self._latency:
+            return 0.0
+        return self._random.random() * self._latency
 
-    def delay(self) -> float:
-        """Up to the bound."""
-        return self._chance.random() * DELAY_SECONDS_MAX
+    def delay_seconds(self) -> float:
+        """Return a random delay."""
+        return self._random.random() * DELAY_SECONDS_MAX
 
-    def stop(self) -> float:
-        """Shorter or longer than a lease."""
-        return self._chance.uniform(*STOP_SECONDS)
+    def stop_seconds(self) -> float:
+        """Return a random time, shorter or longer than a lease."""
+        return self._random.uniform(*STOP_SECONDS)
 
-    def shuffle(self, things: list[Any]) -> None:
-        """Any order."""
-        self._chance.shuffle(things)
+    def shuffle(self, items: list[Any]) -> None:
+        """Shuffle randomly."""
+        self._random.shuffle(items)
 
 
 def can_happen(fault: Fault, call: str) -> bool:
-    """Whether a call can meet a fault at all."""
+    """Return whether a fault applies to a call."""
     if fault is Fault.REPEAT:
         return call in REPEATABLE
     if fault is Fault.SHUFFLE:
-        return call == "gather"
-    # A worker that never hears of what it was handed holds it until it dies: brokers must not lose that answer.
-    return not (fault is Fault.FAIL_AFTER and call == "consume")
+        return call == "receive"
+    # A claim whose answer is lost is held by a worker that does not know of it; brokers must return it.
+    return not (fault is Fault.FAIL_AFTER and call == "claim")
 
 
-class Watch(Protocol):
-    """Is told of every call."""
+class CallListener(Protocol):
+    """Is notified of every call."""
 
-    def begun(self, process: str, call: str, arguments: tuple[Any, ...]) -> None:
+    def call_started(self, process: str, call: str, arguments: tuple[Any, ...]) -> None:
         """A process is about to make a call."""
         ...
 
-    def done(self, process: str, call: str, arguments: tuple[Any, ...], answer: Any) -> None:
-        """A call took effect, whatever the caller hears of it."""
+    def call_finished(self, process: str, call: str, arguments: tuple[Any, ...], answer: Any) -> None:
+        """A call took effect, even if its caller gets an error."""
         ...
 
 
-class Wire:
-    """A port as one simulated process sees it. Attributes are the port's methods, with faults in between."""
+class FaultyConnection:
+    """A port as one simulated process sees it: its attributes are the port's methods, with faults in between."""
 
     def __init__(
-        self, name: str, port: Callable[[], object], life: Life, chooser: Chooser, watch: Watch | None = None
+        self,
+        name: str,
+        port: Callable[[], object],
+        process: SimulatedProcess,
+        fault_plan: FaultPlan,
+        listener: CallListener | None = None,
     ) -> None:
         self.name = name
-        self.life = life
-        # Calls under way, by name.
+        self.process = process
+        # Unfinished calls, by name.
         self.active: Counter[str] = Counter()
-        # Those of them that have reached the port and wait there.
+        # Those of them that have reached the port.
         self.inside: Counter[str] = Counter()
-        # Calls whose last answer was a failure, each with the shard that it was about, where that is known.
+        # Calls whose last try failed, with their shard if it is known.
         self.failed: set[tuple[str, int | None]] = set()
         self.calls = 0
         self._port = port
-        self._chooser = chooser
-        self._watch = watch
-        self._delivered: list[Any] = []
+        self._fault_plan = fault_plan
+        self._listener = listener
+        self._claimed: list[Any] = []
 
     def __getattr__(self, call: str) -> Any:
         if call in PARTS:
-            part = Wire(self.name, lambda: getattr(self._port(), call), self.life, self._chooser, self._watch)
+            part = FaultyConnection(
+                self.name, lambda: getattr(self._port(), call), self.process, self._fault_plan, self._listener
+            )
             part.active, part.inside, part.failed = self.active, self.inside, self.failed
             setattr(self, call, part)
             return part
         if call in HINTS:
             return partial(self._hint, call)
 
-        async def through(*arguments: Any, **options: Any) -> Any:
+        async def method(*arguments: Any, **options: Any) -> Any:
             self.active[call] += 1
             self.calls += 1
-            place = (call, _shard(arguments))
-            self.failed.add(place)
+            key = (call, _shard(arguments))
+            self.failed.add(key)
             try:
-                answer = await self._through(call, arguments, options)
-                self.failed.discard(place)
+                answer = await self._call(call, arguments, options)
+                self.failed.discard(key)
                 return answer
             finally:
                 self.active[call] -= 1
 
-        setattr(self, call, through)
-        return through
+        setattr(self, call, method)
+        return method
+
+    def _is_unreachable(self, call: str) -> bool:
+        return not self.process.unreachable.isdisjoint((self.name, call))
 
     def _hint(self, call: str, *arguments: Any) -> None:
-        # What is lost is as if it had never been said: there is no fault to choose.
-        if not self.life.dead and self.life.cut.isdisjoint((self.name, call)):
+        # No fault is chosen: a lost hint is the same as one that was never sent.
+        if not self.process.is_dead and not self._is_unreachable(call):
             getattr(self._port(), call)(*arguments)
 
-    async def _through(self, call: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        if self._watch is not None:
-            self._watch.begun(self.life.name, call, arguments)
-        await self.life.alive()
-        fault = self._chooser.choose(self.life, self.name, call)
-        if fault is Fault.FAIL_BEFORE or not self.life.cut.isdisjoint((self.name, call)):
+    async def _call(self, call: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        if self._listener is not None:
+            self._listener.call_started(self.process.name, call, arguments)
+        await self.process.wait_until_running()
+        fault = self._fault_plan.choose(self.process, self.name, call)
+        if fault is Fault.FAIL_BEFORE or self._is_unreachable(call):
             raise self._failure(call)
         if fault is Fault.KILL_BEFORE:
             self._kill()
-        seconds = self._chooser.delay() if fault is Fault.DELAY else self._chooser.seconds()
+        await self._travel(fault)
+        if call == "take_lease" and self.process.has_lost_lease:
+            raise AssertionError(f"{self.process.name} takes a lease again after it lost it")
+        answer = await self._enter(call, arguments, options, fault)
+        answer = self._apply_after(fault, call, answer)
+        await self.process.wait_until_running()
+        return answer
+
+    async def _travel(self, fault: Fault | None) -> None:
+        """Wait for the latency of the call."""
+        plan = self._fault_plan
+        seconds = plan.delay_seconds() if fault is Fault.DELAY else plan.latency_seconds()
         if seconds:
             await asyncio.sleep(seconds)
-            await self.life.alive()
-        if call == "take_lease" and self.life.refused:
-            raise AssertionError(f"{self.life.name} takes a lease again that it was told it had lost")
+            await self.process.wait_until_running()
+
+    async def _enter(self, call: str, arguments: tuple[Any, ...], options: dict[str, Any], fault: Fault | None) -> Any:
+        """Execute the call on the port, twice if the fault says so."""
         self.inside[call] += 1
         try:
-            answer = await self._effect(call, arguments, options)
+            answer = await self._execute(call, arguments, options)
             if fault is Fault.REPEAT:
                 answer = await self._repeat(call, arguments, options, answer)
         except StaleLease:
-            self.life.refused = True
+            self.process.has_lost_lease = True
             raise
         finally:
             self.inside[call] -= 1
-        if fault is Fault.FAIL_AFTER:
-            raise self._failure(call)
-        if fault is Fault.KILL_AFTER:
-            self._kill()
-        if fault is Fault.SHUFFLE:
-            answer = list(answer)
-            self._chooser.shuffle(answer)
-        if fault is Fault.STOP:
-            self.life.pause()
-            asyncio.get_running_loop().call_later(self._chooser.stop(), self.life.resume)
-        await self.life.alive()
         return answer
 
-    async def _effect(self, call: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    def _apply_after(self, fault: Fault | None, call: str, answer: Any) -> Any:
+        """Apply a fault that happens after the call took effect; return the answer for the caller."""
+        match fault:
+            case Fault.FAIL_AFTER:
+                raise self._failure(call)
+            case Fault.KILL_AFTER:
+                self._kill()
+            case Fault.SHUFFLE:
+                answer = list(answer)
+                self._fault_plan.shuffle(answer)
+            case Fault.STOP:
+                self.process.pause()
+                asyncio.get_running_loop().call_later(self._fault_plan.stop_seconds(), self.process.resume)
+            case _:
+                pass
+        return answer
+
+    async def _execute(self, call: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
         answer = await getattr(self._port(), call)(*arguments, **options)
-        if self._watch is not None:
-            self._watch.done(self.life.name, call, arguments, answer)
+        if self._listener is not None:
+            self._listener.call_finished(self.process.name, call, arguments, answer)
         return answer
 
     async def _repeat(self, call: str, arguments: tuple[Any, ...], options: dict[str, Any], answer: Any) -> Any:
-        if call != "consume":
-            await self._effect(call, arguments, options)
-            # And once more when it is long outdated. That copy is on its way whatever becomes of its sender.
-            Context().run(asyncio.ensure_future, self._later(call, arguments, options))
+        if call != "claim":
+            await self._execute(call, arguments, options)
+            # And a third time much later. The copy is under way even if its sender dies.
+            Context().run(asyncio.ensure_future, self._execute_later(call, arguments, options))
             return answer
-        self._delivered.extend(answer)
-        return [*answer, *self._delivered[-1:]]
+        self._claimed.extend(answer)
+        return [*answer, *self._claimed[-1:]]
 
-    async def _later(self, call: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
-        await asyncio.sleep(self._chooser.delay())
-        await self._effect(call, arguments, options)
+    async def _execute_later(self, call: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
+        await asyncio.sleep(self._fault_plan.delay_seconds())
+        await self._execute(call, arguments, options)
 
     def _kill(self) -> None:
-        self.life.kill()
-        raise asyncio.CancelledError(f"{self.life.name} is dead")
+        self.process.kill()
+        raise asyncio.CancelledError(f"{self.process.name} is dead")
 
     def _failure(self, call: str) -> Exception:
         if self.name == "broker":
             return BrokerUnavailable(f"simulated failure of {call}")
         if self.name == "sink":
             return RetryableError(f"simulated failure of {call}")
-        return CommitUnknown("simulated failure") if call in WRITES else StoreUnavailable("simulated failure")
+        if call in WRITES:
+            return CommitUnknown("simulated failure")
+        return StoreUnavailable("simulated failure")
 
 
 def _shard(arguments: tuple[Any, ...]) -> int | None:
-    """The shard that a call is about: its number comes first, or in the first of what is published."""
+    """Return the shard of a call: its first argument, or the shard of the first published task."""
     match arguments:
         case [int(number), *_]:
             return number

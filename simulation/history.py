@@ -1,19 +1,22 @@
-"""What the checker is fed: rows, events, the ledger of effects, and what callers were told.
+"""The input of the checker: rows, events, the log of executions, and acknowledged submits.
 
-Plain values only, so that a simulation, a chaos test and an audit of a live database can all supply them.
+These are plain values, so that simulations, chaos tests and audits of a live database can all supply them.
 """
 
 from collections.abc import Mapping, Sequence
 
 from msgspec import Raw, Struct
 
-from windlass.core.changes import Event, IterationRow, NodeRow
+from windlass.core.changes import NodeRow
+from windlass.core.events import Event
+from windlass.core.jobs import JobRecord
 from windlass.core.plan import Plan
-from windlass.ports.store import Request, StoredJob
+from windlass.ports.store import Request
+from windlass.stores.memory.records import LoopRecords
 
 
 class Execution(Struct):
-    """One line of the ledger: a handler that ran for an attempt. Test handlers write it; a killed one leaves no end."""
+    """A run of a handler for an attempt, recorded by the handler itself. A killed handler records no end."""
 
     job_id: str
     node_id: str
@@ -21,80 +24,71 @@ class Execution(Struct):
     worker_id: str
     idempotency_key: str
     started_at: int
-    # When it ended, or was asked to stop.
+    # When it ended or was cancelled.
     finished_at: int | None = None
-    # 'succeeded', 'failed', or 'stopped' when it was cancelled; None when nobody knows.
+    # 'succeeded', 'failed', or 'stopped' if it was cancelled; None if unknown.
     outcome: str | None = None
     output: Raw | None = None
-    # The outputs of other nodes that it was given, by node id.
+    # The outputs of other nodes in its params, by node id.
     reads: Mapping[str, Raw] | None = None
-    # Whether the dispatch was durable when the handler began; None where that cannot be known.
+    # Whether the dispatch was durable when the handler started; None if unknown.
     dispatch_was_durable: bool | None = None
-    # The iteration, in a loop, and the element or the chunk that it was given.
+    # The iteration of a loop, and its element or chunk.
     index: int | None = None
     element: Raw | None = None
-    # All its params, where a call changes those of the next.
+    # All params, if a call changes those of the next one.
     params: Raw | None = None
 
 
-class Acknowledged(Struct, frozen=True):
-    """A submit that its caller was told had succeeded."""
+class AcknowledgedSubmit(Struct, frozen=True):
+    """A submit whose success was reported to its caller."""
 
     job_id: str
     workflow_id: str
     idempotency_key: str | None = None
-    body_digest: str | None = None
+    request_digest: str | None = None
 
 
-class Sunk(Struct, frozen=True):
-    """What one write added to the table of a sink, and under which identity."""
+class SinkRow(Struct, frozen=True):
+    """A row that a task wrote to a sink, and its identity."""
 
     identity: str
     output: Raw
 
 
-class LoopRecords(Struct, frozen=True):
-    """What a job's rows tell of its loops and its series of calls, of all generations."""
-
-    iterations: Sequence[IterationRow] = ()
-    # By the node's number and its generation; pages also by index (-1 outside of loops) and call.
-    collections: Mapping[tuple[int, int], Sequence[bytes]] = {}
-    pages: Mapping[tuple[int, int, int, int], Raw] = {}
-
-
 class JobHistory(Struct, frozen=True):
-    """All there is to know about one job."""
+    """Everything known about one job."""
 
-    job: StoredJob
+    job: JobRecord
     plan: Plan
     nodes: Sequence[NodeRow]
     events: Sequence[Event]
     requests: Sequence[tuple[Request, bool]] = ()
     executions: Sequence[Execution] = ()
-    # Whether those are all that ever ran: then what completed without one was made up.
-    is_ledger_whole: bool = False
+    # Whether these are all executions, so that a completed attempt must have one.
+    is_execution_log_complete: bool = False
     loops: LoopRecords = LoopRecords()
     # Large values by their key.
     artifacts: Mapping[str, bytes] = {}
-    # What the job's tasks wrote to sinks; None where that is not known.
-    sunk: Sequence[Sunk] | None = None
+    # The rows that the job's tasks wrote to sinks; None if unknown.
+    sink_rows: Sequence[SinkRow] | None = None
 
 
 class History(Struct, frozen=True):
-    """All there is to know about a system."""
+    """Everything known about a system."""
 
     jobs: Sequence[JobHistory]
-    acknowledged: Sequence[Acknowledged] = ()
-    # No faults any more and time enough: everything must have come to its end.
+    acknowledged: Sequence[AcknowledgedSubmit] = ()
+    # Whether everything must have ended: there were no more faults and enough time.
     settled: bool = False
-    # Nothing was made to go wrong: no crash, no failed call, no lost message.
+    # Whether there were no faults: no crash, no failed call, no lost message.
     undisturbed: bool = False
-    # No clock was set while the jobs ran, so instants can be compared.
+    # Whether no clock was set while the jobs ran, so that times can be compared.
     clocks_steady: bool = True
 
 
 class Violation(Struct, frozen=True):
-    """A broken invariant, by its number, and the evidence."""
+    """A violated invariant, by its number, and the evidence."""
 
     invariant: str
     job_id: str

@@ -1,4 +1,4 @@
-"""Small plans built by hand, for tests of the core and the engine that need no document."""
+"""Small plans for tests of the core and the engine that need no document."""
 
 from array import array
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ def plan_of(
     fail_fast: bool = True,
     timeout_seconds: float | None = None,
 ) -> Plan:
-    """A plan from node id -> dependencies, in topological order. Nodes called `start` and `end` are what they say."""
+    """Return a plan from node id -> dependencies, in topological order. `start` and `end` are START and END nodes."""
     special = {"start": NodeKind.START, "end": NodeKind.END}
     index = {node_id: number for number, node_id in enumerate(edges)}
     parents = [tuple(index[parent] for parent in dependencies) for dependencies in edges.values()]

@@ -1,4 +1,4 @@
-"""Looks into a running engine at moments when nothing is left to do: nothing may be lost, nothing held back."""
+"""Checks of a running engine at idle moments: no task, wait or deadline may be lost."""
 
 from collections.abc import Iterable, Iterator
 
@@ -7,53 +7,55 @@ from windlass.brokers.memory import MemoryBroker
 from windlass.core.job import Job
 from windlass.core.loop_state import Attempt
 
-# How long after the end of a wait its job may still be waiting: a call that failed is made again.
+# How late the end of a wait may be handled: a failed call is made again.
 LATE_MICROSECONDS = 6_000_000
 
 
 def lost_tasks(jobs: Iterable[Job], broker: MemoryBroker) -> list[Violation]:
-    """With nothing left to gather, whatever is in flight must be queued or held."""
-    places = {job.task_id(flight): job for job in jobs for flight in job.out()}
-    asking = broker.missing(list(places))
+    """Return the tasks in attempt that the broker does not have, given that all messages were received."""
+    job_ids = {job.task_id(attempt): job.id for job in jobs for attempt in job.out()}
+    call = broker.missing(list(job_ids))
     try:
-        asking.send(None)
-    except StopIteration as answer:  # it never waits, so its first step is its last
-        return [
-            Violation("I15", places[task_id].id, f"{task_id} is in flight by the rows, and the broker has lost it")
-            for task_id in answer.value
-        ]
-    raise AssertionError("the broker waits where it never did")
+        call.send(None)
+    except StopIteration as answer:
+        # The call never waits, so its first step is its last.
+        missing: list[str] = answer.value
+    else:
+        raise AssertionError("MemoryBroker.missing must not wait")
+    return [
+        Violation("I15", job_ids[task_id], f"{task_id} is in flight, but the broker lost it") for task_id in missing
+    ]
 
 
 def lost_waits(jobs: Iterable[Job], now: int) -> list[Violation]:
-    """A wait that is over was told of."""
-    late = now - LATE_MICROSECONDS
-    return [
-        Violation("I15", job.id, f"{job.task_id(flight)} waits on, though its wait is over")
-        for job in jobs
-        for flight in _waiting(job)
-        if flight.due_at is not None and flight.due_at < late
-    ]
+    """Return the attempts that still wait although their time has come."""
+    found: list[Violation] = []
+    for job in jobs:
+        late = [job.task_id(attempt) for attempt in _waiting(job) if _is_late(attempt.due_at, now)]
+        found += [Violation("I15", job.id, f"{task_id} still waits after the end of its wait") for task_id in late]
+    return found
 
 
 def _waiting(job: Job) -> Iterator[Attempt]:
-    yield from job.flights.values()
+    yield from job.attempts.values()
     for loop in job.loops.values():
-        # Those that are queued were told, and wait for room.
-        yield from (flight for index, flight in loop.flights.items() if index not in loop.queued)
+        for index, attempt in loop.attempts.items():
+            # The wait of queued iterations is over; they wait for a free slot.
+            if index not in loop.queued:
+                yield attempt
 
 
-def lost_bounds(jobs: Iterable[Job], now: int) -> list[Violation]:
-    """The end of the time that a job or a loop has was told of."""
-    late = now - LATE_MICROSECONDS
-    found = [
-        Violation("I15", job.id, "goes on, though its timeout is over")
-        for job in jobs
-        if job.deadline_at is not None and job.deadline_at < late and not job.ended
-    ]
-    return found + [
-        Violation("I15", job.id, f"the loop of node {node} goes on, though its timeout is over")
-        for job in jobs
-        for node, loop in job.loops.items()
-        if loop.deadline_at is not None and loop.deadline_at < late
-    ]
+def lost_deadlines(jobs: Iterable[Job], now: int) -> list[Violation]:
+    """Return the jobs and loops that still run although their timeout is over."""
+    found: list[Violation] = []
+    for job in jobs:
+        if _is_late(job.state.deadline_at, now) and not job.ended:
+            found.append(Violation("I15", job.id, "still runs after its timeout"))
+        for node, loop in job.loops.items():
+            if _is_late(loop.deadline_at, now):
+                found.append(Violation("I15", job.id, f"the loop of node {node} still runs after its timeout"))
+    return found
+
+
+def _is_late(due_at: int | None, now: int) -> bool:
+    return due_at is not None and due_at < now - LATE_MICROSECONDS

@@ -1,4 +1,4 @@
-"""The processes of a simulation: engines and workers that start, die, are paused, leave and come again."""
+"""The processes of a simulation: engines and workers that start, crash, pause, stop and restart."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,12 +8,12 @@ from typing import Any
 from msgspec import Struct, structs
 
 from simulation import workflow_drafts
-from simulation.faults import Chooser, Life, Wire
+from simulation.call_observer import CallObserver
+from simulation.execution_log import ExecutionLog
+from simulation.faults import FaultPlan, FaultyConnection, SimulatedProcess
 from simulation.history import Violation
-from simulation.ledger import Ledger
 from simulation.memory_sink import MemorySink
-from simulation.shared_broker import Seat, SharedBroker
-from simulation.witness import Witness
+from simulation.shared_broker import SharedBroker, SharedBrokerClient
 from windlass.brokers.memory import MemoryBroker
 from windlass.core.changes import Task
 from windlass.core.errors import BrokerUnavailable, CommitUnknown, StaleLease, StoreUnavailable
@@ -28,298 +28,333 @@ from windlass.testing.virtual_time import VirtualClock
 from windlass.worker.worker import Worker
 
 RESTART_SECONDS_MAX = 3.0
-# An engine that was asked to stop and did not by then is killed, as a supervisor would.
-LEAVE_SECONDS_MAX = 20.0
-# What simulated faults make calls raise.
+# An engine that has not stopped after this time is killed, as a supervisor would do.
+STOP_SECONDS_MAX = 20.0
+# The errors that simulated faults raise.
 EXPECTED = (BrokerUnavailable, CommitUnknown, StoreUnavailable, StaleLease)
 
-# Engines that share notice quickly who is gone: seconds of virtual time cost computing.
-_SHARING_DUTIES = Duties(silent_seconds=6.0, reap_seconds=2.0, flight_seconds=10.0)
+# Short timeouts for engines that share: every second of virtual time costs computing time.
+_DUTIES = Duties(
+    sweep_seconds=1.0,
+    retention_days=7.0,
+    worker_timeout_seconds=15.0,
+    worker_check_seconds=5.0,
+    in_flight_check_seconds=30.0,
+    run_heartbeat_seconds=10.0,
+    run_heartbeats_missed_max=360,
+)
+_SHARING_DUTIES = structs.replace(
+    _DUTIES, worker_timeout_seconds=6.0, worker_check_seconds=2.0, in_flight_check_seconds=10.0
+)
+_OUTPUT_BYTES_MAX = 16 * 1024 * 1024
 _HEARTBEAT_SECONDS, _SHARING_HEARTBEAT_SECONDS = 5.0, 2.0
 
 
-class Setting(Struct, frozen=True):
-    """How the simulated system is built."""
+class SystemConfig(Struct, frozen=True):
+    """The structure of the simulated system."""
 
-    # The broker lives in the engine's process and dies with it; else it stands apart and survives, as Redis would.
+    # Whether the broker lives in the engine's process and dies with it. Otherwise it is separate, as Redis is.
     embedded: bool = True
     workers: int = 1
     concurrency: int = 16
     sweep_seconds: float = 1.0
+    # Whether callbacks that are ready together run in a random order.
     shuffled: bool = False
-    # Whether the engine's bounds are so small that small workflows reach them.
+    # Whether the engine's limits are so small that small workflows reach them.
     tight: bool = False
-    # Engines that share the shards under leases; 0 is one engine that owns the only shard outright.
+    # Engines that share the shards under leases. 0 means one engine that owns the only shard.
     engines: int = 0
     shards: int = 1
     lease_seconds: float = 3.0
-    # A process that only submits and waits, besides the engines.
+    # Whether there is also a process that only submits and waits.
     has_server: bool = False
-    # The longest time after which an engine joins the first.
+    # The longest time after which another engine joins the first.
     join_seconds_max: float = 0.0
 
 
-class Post:
-    """A place in which one engine runs after another."""
+class EngineSlot:
+    """A place for one engine at a time."""
 
     def __init__(self, *, owns: bool, joins_after: float) -> None:
         self.owns = owns
         self.joins_after = joins_after
-        self.life: Life | None = None
-        # Once it is up.
+        self.process: SimulatedProcess | None = None
+        # Set once the engine has started.
         self.engine: Engine | None = None
-        self.store: Wire | None = None
-        self.broker: Wire | None = None
+        self.store: FaultyConnection | None = None
+        self.broker: FaultyConnection | None = None
 
 
-class World(Struct, frozen=True):
-    """What outlives every process."""
+class Environment(Struct, frozen=True):
+    """What survives every process."""
 
     clock: VirtualClock
     store: MemoryStore
     artifacts: MemoryArtifacts
     sink: MemorySink
-    ledger: Ledger
+    execution_log: ExecutionLog
     plans: dict[tuple[str, int], Plan]
-    # Besides the scripted one.
+    # Handlers besides the scripted one.
     handlers: dict[str, Handler] = {}
 
 
-class Crew:
-    """Keeps the processes of a simulation running, whatever is done to them."""
+class ProcessSupervisor:
+    """Starts the processes of a simulation, and restarts those that die."""
 
-    def __init__(self, setting: Setting, chooser: Chooser, chance: Random, world: World) -> None:
-        self.posts = _posts(setting, chance)
-        self.workers: list[Worker | None] = [None] * setting.workers
-        self.worker_lives: list[Life | None] = [None] * setting.workers
-        # Paused processes whose place another one has.
-        self.zombies: list[Life] = []
-        self.wires: list[Wire] = []
+    def __init__(self, config: SystemConfig, fault_plan: FaultPlan, random: Random, environment: Environment) -> None:
+        self.engine_slots = _engine_slots(config, random)
+        self.workers: list[Worker | None] = [None] * config.workers
+        self.worker_processes: list[SimulatedProcess | None] = [None] * config.workers
+        # Paused processes that were replaced.
+        self.zombies: list[SimulatedProcess] = []
+        self.connections: list[FaultyConnection] = []
         self.restarts = 0
-        # Whether the broker that stands apart lost everything once.
+        # Whether the separate broker has lost its contents.
         self.is_flushed = False
         self.violations: list[Violation] = []
+        # Set while an engine is running.
         self.up = asyncio.Event()
-        self._setting = setting
-        self._chooser = chooser
-        self._chance = chance
-        self._world = world
-        self._witness = Witness(is_shared=bool(setting.engines), has_one_broker=not setting.embedded)
-        self._shared = SharedBroker(world.clock)
+        self._config = config
+        self._fault_plan = fault_plan
+        self._random = random
+        self._environment = environment
+        self._observer = CallObserver(is_shared=bool(config.engines), has_one_broker=not config.embedded)
+        self._shared = SharedBroker(environment.clock)
         self._embedded: MemoryBroker | None = None
         self._engine_port: Callable[[], object] = lambda: None
-        self._named = 0
+        self._process_count = 0
         self._published: list[Task] = []
-        self._registry = {workflow_drafts.HANDLER: world.ledger.handler(), **world.handlers}
+        self._registry = {workflow_drafts.HANDLER: environment.execution_log.handler(), **environment.handlers}
 
     def found(self) -> list[Violation]:
-        """What was noticed so far."""
-        return [*self.violations, *self._witness.violations]
+        """Return the violations found so far."""
+        return [*self.violations, *self._observer.violations]
 
     @property
     def broker(self) -> MemoryBroker | None:
-        """The queues of the moment."""
-        return self._embedded if self._setting.embedded else self._shared.broker
+        """The current broker."""
+        return self._embedded if self._config.embedded else self._shared.broker
 
-    def keepers(self) -> "list[asyncio.Task[None]]":
-        """Start everything; these tasks never end."""
-        keepers = [asyncio.ensure_future(self._keep_engine(post)) for post in self.posts]
-        return keepers + [asyncio.ensure_future(self._keep_worker(slot)) for slot in range(self._setting.workers)]
+    def start(self) -> "list[asyncio.Task[None]]":
+        """Start all processes; the returned tasks keep them running and never end."""
+        tasks = [asyncio.ensure_future(self._keep_engine(engine_slot)) for engine_slot in self.engine_slots]
+        tasks += [asyncio.ensure_future(self._keep_worker(number)) for number in range(self._config.workers)]
+        return tasks
 
     def end(self) -> None:
-        """End everything at once."""
-        for life in (*(post.life for post in self.posts), *self.worker_lives, *self.zombies):
-            if life is not None:
-                life.kill()
+        """Kill all processes."""
+        engines = [engine_slot.process for engine_slot in self.engine_slots]
+        for process in (*engines, *self.worker_processes, *self.zombies):
+            if process is not None:
+                process.kill()
         for worker in self.workers:
             if worker is not None:
                 worker.abort()
 
-    def _wire(self, name: str, port: Callable[[], object], life: Life) -> Any:
-        wire = Wire(name, port, life, self._chooser, self)
-        self.wires.append(wire)
-        return wire
+    def _connect(self, name: str, port: Callable[[], object], process: SimulatedProcess) -> Any:
+        connection = FaultyConnection(name, port, process, self._fault_plan, self)
+        self.connections.append(connection)
+        return connection
 
-    def _new_life(self, kind: str) -> Life:
-        self._named += 1
-        return Life(f"{kind}-{self._named}")
+    def _new_process(self, kind: str) -> SimulatedProcess:
+        self._process_count += 1
+        return SimulatedProcess(f"{kind}-{self._process_count}")
 
     def _broker_port(self) -> Callable[[], object]:
-        """The broker as a new process has it."""
-        if self._setting.embedded:
-            own = self._embedded = MemoryBroker(self._world.clock)
+        """Return the broker for a new process."""
+        if self._config.embedded:
+            own = self._embedded = MemoryBroker(self._environment.clock)
             return lambda: own
-        seat = Seat(self._shared)
-        return lambda: seat
+        client = SharedBrokerClient(self._shared)
+        return lambda: client
 
     def _compile(self, stored: StoredWorkflow) -> Plan:
-        return self._world.plans[stored.workflow_id, stored.version]
+        return self._environment.plans[stored.workflow_id, stored.version]
 
-    # What is seen of the calls
+    # Observed calls
 
-    def begun(self, process: str, call: str, arguments: tuple[Any, ...]) -> None:
+    def call_started(self, process: str, call: str, arguments: tuple[Any, ...]) -> None:
         """A process is about to make a call."""
-        self._witness.begun(process, call, arguments)
+        self._observer.call_started(process, call, arguments)
 
-    def done(self, process: str, call: str, arguments: tuple[Any, ...], answer: Any) -> None:
+    def call_finished(self, process: str, call: str, arguments: tuple[Any, ...], answer: Any) -> None:
         """A call took effect."""
-        self._witness.done(process, call, arguments, answer)
+        self._observer.call_finished(process, call, arguments, answer)
         if call == "finish":
             now = asyncio.get_running_loop().time()
             for report in arguments[1]:
-                self._world.ledger.accepted.setdefault(report.task_id, now)
+                self._environment.execution_log.accepted.setdefault(report.task_id, now)
         elif call == "publish":
             self._published.extend(arguments[0])
 
     # Engines
 
-    async def _keep_engine(self, post: Post) -> None:
-        """Start an engine, and another one when it dies."""
-        if post.joins_after:
-            await asyncio.sleep(post.joins_after)
+    async def _keep_engine(self, engine_slot: EngineSlot) -> None:
+        """Start an engine, and a new one whenever it dies."""
+        if engine_slot.joins_after:
+            await asyncio.sleep(engine_slot.joins_after)
         while True:
-            life = post.life = self._new_life("engine")
-            engine = self._new_engine(post, life)
-            starting = life.spawn(engine.start())
-            died = asyncio.ensure_future(life.died.wait())
-            await asyncio.wait([starting, died], return_when=asyncio.FIRST_COMPLETED)
-            if starting.done() and not life.dead and self._has_started(starting):
-                post.engine = engine
-                self.up.set()
-                lost = None if self._setting.engines else engine.lost
-                await asyncio.wait([died] if lost is None else [lost, died], return_when=asyncio.FIRST_COMPLETED)
-                if lost is not None and lost.done() and not life.dead:
-                    self._note_end(lost)
-            died.cancel()
-            self._after_engine(post, life)
+            process = engine_slot.process = self._new_process("engine")
+            await self._run_engine(engine_slot, process)
+            self._after_engine(engine_slot, process)
             self.restarts += 1
-            await asyncio.sleep(self._chance.random() * RESTART_SECONDS_MAX)
+            await asyncio.sleep(self._random.random() * RESTART_SECONDS_MAX)
 
-    def _new_engine(self, post: Post, life: Life) -> Engine:
-        setting = self._setting
+    async def _run_engine(self, engine_slot: EngineSlot, process: SimulatedProcess) -> None:
+        """Start an engine and wait until it dies or ends."""
+        engine = self._new_engine(engine_slot, process)
+        starting = process.spawn(engine.start())
+        died = asyncio.ensure_future(process.died.wait())
+        await asyncio.wait([starting, died], return_when=asyncio.FIRST_COMPLETED)
+        if starting.done() and not process.is_dead and self._has_started(starting):
+            engine_slot.engine = engine
+            self.up.set()
+            lost = None if self._config.engines else engine.lost
+            if lost is None:
+                await died
+            else:
+                await asyncio.wait([lost, died], return_when=asyncio.FIRST_COMPLETED)
+                if lost.done() and not process.is_dead:
+                    self._report_end(lost)
+        died.cancel()
+
+    def _new_engine(self, engine_slot: EngineSlot, process: SimulatedProcess) -> Engine:
+        config, environment = self._config, self._environment
         self._engine_port = self._broker_port()
-        store = post.store = self._wire("store", lambda: self._world.store, life)
-        broker = post.broker = self._wire("broker", self._engine_port, life)
-        sharing = Sharing(setting.shards, setting.lease_seconds, owns=post.owns) if setting.engines else None
-        duties = _SHARING_DUTIES if setting.engines else Duties()
-        chance = Random(self._chance.random())
+        store = engine_slot.store = self._connect("store", lambda: environment.store, process)
+        broker = engine_slot.broker = self._connect("broker", self._engine_port, process)
+        sharing = None
+        duties = _DUTIES
+        if config.engines:
+            sharing = Sharing(config.shards, config.lease_seconds, owns=engine_slot.owns)
+            duties = _SHARING_DUTIES
+        random = Random(self._random.random())
         return Engine(
             store,
             broker,
-            self._world.clock,
+            environment.clock,
             Plans(store, self._compile),
-            self._wire("artifacts", lambda: self._world.artifacts, life),
-            chance,
-            owner=life.name,
-            duties=structs.replace(duties, sweep_seconds=setting.sweep_seconds),
+            self._connect("artifacts", lambda: environment.artifacts, process),
+            random,
+            owner=process.name,
+            artifact_bytes_max=_OUTPUT_BYTES_MAX,
+            duties=structs.replace(duties, sweep_seconds=config.sweep_seconds),
             sharing=sharing,
         )
 
     def _has_started(self, starting: "asyncio.Task[Any]") -> bool:
         error = None if starting.cancelled() else starting.exception()
-        if self._setting.engines and isinstance(error, EXPECTED):
-            return False  # it says why, and its supervisor starts it again
-        self._note_end(starting)
+        if self._config.engines and isinstance(error, EXPECTED):
+            # It reports the reason, and is started again.
+            return False
+        self._report_end(starting)
         return True
 
-    def _note_end(self, task: "asyncio.Task[Any]") -> None:
+    def _report_end(self, task: "asyncio.Task[Any]") -> None:
         error = None if task.cancelled() else task.exception()
         if error is not None and not (isinstance(error, StaleLease) and self.zombies):
-            told = f"the engine ended by itself: {type(error).__name__}: {error}"
-            self.violations.append(Violation("I5", "-", told))
+            evidence = f"the engine ended unexpectedly: {type(error).__name__}: {error}"
+            self.violations.append(Violation("I5", "-", evidence))
 
-    def _after_engine(self, post: Post, life: Life) -> None:
-        self._take_down(post)
-        if life not in self.zombies:
-            life.kill()
-        if self._setting.embedded and life not in self.zombies:
+    def _after_engine(self, engine_slot: EngineSlot, process: SimulatedProcess) -> None:
+        self._take_down(engine_slot)
+        if process in self.zombies:
+            return
+        process.kill()
+        if self._config.embedded:
             self.kill_workers()
 
-    def _take_down(self, post: Post) -> None:
-        post.engine = None
-        if not any(other.engine for other in self.posts):
+    def _take_down(self, engine_slot: EngineSlot) -> None:
+        engine_slot.engine = None
+        if not any(other.engine for other in self.engine_slots):
             self.up.clear()
 
-    async def leave(self, post: Post) -> None:
-        """Have an engine stop in good order; another comes in its place."""
-        life, engine = post.life, post.engine
-        if life is None or engine is None:
+    async def stop_engine(self, engine_slot: EngineSlot) -> None:
+        """Stop an engine gracefully; a new one is started in its place."""
+        process, engine = engine_slot.process, engine_slot.engine
+        if process is None or engine is None:
             return
-        self._take_down(post)
-        stopping = life.spawn(engine.stop())
-        await asyncio.wait([stopping], timeout=LEAVE_SECONDS_MAX)
+        self._take_down(engine_slot)
+        stopping = process.spawn(engine.stop())
+        await asyncio.wait([stopping], timeout=STOP_SECONDS_MAX)
         if stopping.done() and not stopping.cancelled() and not isinstance(stopping.exception(), EXPECTED):
-            self._note_end(stopping)
-        life.kill()
+            self._report_end(stopping)
+        process.kill()
 
-    def usurp(self) -> Life | None:
-        """Pause the embedded process; another one takes its place. The paused one is given back, to be resumed."""
-        [post] = self.posts
-        life = post.life
-        if life is None or life.dead or post.engine is None:
+    def pause_and_replace(self) -> SimulatedProcess | None:
+        """Pause the embedded process and start another one in its place; return the paused one."""
+        [engine_slot] = self.engine_slots
+        process = engine_slot.process
+        if process is None or process.is_dead or engine_slot.engine is None:
             return None
-        life.pause()
-        self.zombies.append(life)
-        for slot, worker_life in enumerate(self.worker_lives):
-            if worker_life is not None and not worker_life.dead:
-                worker_life.pause()
-                self.zombies.append(worker_life)
-                self.workers[slot] = None
-                worker_life.died.set()
-        life.died.set()
-        return life
+        process.pause()
+        self.zombies.append(process)
+        for number, worker_process in enumerate(self.worker_processes):
+            if worker_process is not None and not worker_process.is_dead:
+                worker_process.pause()
+                self.zombies.append(worker_process)
+                self.workers[number] = None
+                worker_process.died.set()
+        process.died.set()
+        return process
 
     # Workers
 
-    async def _keep_worker(self, slot: int) -> None:
-        """Start a worker, and another one when it dies."""
-        setting, world = self._setting, self._world
-        heartbeat_seconds = _SHARING_HEARTBEAT_SECONDS if setting.engines else _HEARTBEAT_SECONDS
+    async def _keep_worker(self, number: int) -> None:
+        """Start a worker, and a new one whenever it dies."""
         while True:
-            if setting.embedded:
+            if self._config.embedded:
                 await self.up.wait()
-            life = self.worker_lives[slot] = self._new_life("worker")
-            port = self._engine_port if setting.embedded else self._broker_port()
-            worker = self.workers[slot] = Worker(
-                self._wire("broker", port, life),
-                self._registry,
-                world.clock,
-                worker_id=life.name,
-                concurrency=setting.concurrency,
-                random=Random(self._chance.random()),
-                artifacts=self._wire("artifacts", lambda: world.artifacts, life),
-                sinks={workflow_drafts.SINK: self._wire("sink", lambda: world.sink, life)},
-                heartbeat_seconds=heartbeat_seconds,
-            )
-            life.spawn(worker.run())
-            await life.died.wait()
-            if life not in self.zombies:
+            process = self.worker_processes[number] = self._new_process("worker")
+            worker = self.workers[number] = self._new_worker(process)
+            process.spawn(worker.run())
+            await process.died.wait()
+            if process not in self.zombies:
                 worker.abort()
-            await asyncio.sleep(self._chance.random() * RESTART_SECONDS_MAX)
+            await asyncio.sleep(self._random.random() * RESTART_SECONDS_MAX)
+
+    def _new_worker(self, process: SimulatedProcess) -> Worker:
+        config, environment = self._config, self._environment
+        port = self._engine_port if config.embedded else self._broker_port()
+        return Worker(
+            self._connect("broker", port, process),
+            self._registry,
+            environment.clock,
+            worker_id=process.name,
+            queues=("default",),
+            concurrency=config.concurrency,
+            threads=64,
+            processes=4,
+            output_bytes_max=_OUTPUT_BYTES_MAX,
+            random=Random(self._random.random()),
+            artifacts=self._connect("artifacts", lambda: environment.artifacts, process),
+            sinks={workflow_drafts.SINK: self._connect("sink", lambda: environment.sink, process)},
+            heartbeat_seconds=_SHARING_HEARTBEAT_SECONDS if config.engines else _HEARTBEAT_SECONDS,
+        )
 
     def kill_workers(self) -> None:
-        """End all workers at once; others come in their places."""
-        for life in self.worker_lives:
-            if life is not None:
-                life.kill()
+        """Kill all workers; new ones are started in their places."""
+        for process in self.worker_processes:
+            if process is not None:
+                process.kill()
 
     # The broker
 
     async def publish_again(self) -> None:
-        """Everything that was ever published is published once more."""
+        """Publish again everything that was ever published."""
         assert self.broker is not None
         await self.broker.publish(self._published)
 
     def flush_broker(self) -> None:
-        """The broker that stands apart loses everything."""
+        """Let the separate broker lose its contents."""
         self._shared.lose_everything()
-        self._witness.lost_everything()
+        self._observer.broker_flushed()
         self.is_flushed = True
 
 
-def _posts(setting: Setting, chance: Random) -> list[Post]:
-    first = Post(owns=True, joins_after=0.0)
-    others = [
-        Post(owns=True, joins_after=chance.random() * setting.join_seconds_max) for _ in range(1, setting.engines)
-    ]
-    return [first, *others, *([Post(owns=False, joins_after=0.0)] if setting.has_server else [])]
+def _engine_slots(config: SystemConfig, random: Random) -> list[EngineSlot]:
+    delays = [0.0, *(random.random() * config.join_seconds_max for _ in range(1, config.engines))]
+    slots = [EngineSlot(owns=True, joins_after=delay) for delay in delays]
+    if config.has_server:
+        slots.append(EngineSlot(owns=False, joins_after=0.0))
+    return slots

@@ -1,4 +1,4 @@
-"""Workflows that are run the same way each time: to enumerate crash points, and to reach what chance seldom does."""
+"""Fixed workflows: to enumerate crash points, and to reach cases that random ones rarely reach."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
@@ -7,9 +7,9 @@ from random import Random
 import msgspec
 from msgspec import Raw, Struct
 
-from simulation.faults import Fault, FaultAt, Life, can_happen
-from simulation.processes import Setting
-from simulation.simulator import Report, Simulation
+from simulation.faults import Fault, FaultAtCall, SimulatedProcess, can_happen
+from simulation.processes import SystemConfig
+from simulation.simulator import Simulation, SimulationReport
 from simulation.small_bounds import LARGE_BYTES
 from simulation.workflow_drafts import (
     DIES,
@@ -18,8 +18,8 @@ from simulation.workflow_drafts import (
     FLAKY,
     KILLS,
     OK,
+    HandlerScript,
     NodeDraft,
-    Script,
     compiled,
     loop_over,
     paging,
@@ -31,22 +31,22 @@ from windlass.ports.control import Submit
 _QUICK = RetryOnError(attempts_max=3, initial_delay_seconds=0.1, jitter=0.0)
 
 
-class Reference(Struct, frozen=True):
-    """A workflow, and what is asked of it once it was submitted."""
+class ReferenceWorkflow(Struct, frozen=True):
+    """A workflow, and the requests made after it was submitted."""
 
     plan: Plan
-    acts: Callable[[Simulation, str], Awaitable[None]] | None = None
+    requests: Callable[[Simulation, str], Awaitable[None]] | None = None
 
 
-def thirty_nodes() -> Reference:
-    """Everything a workflow without loops may have: fans, a join, skips, retries, failures that are allowed."""
+def thirty_nodes() -> ReferenceWorkflow:
+    """Return a workflow with everything but loops: fans, a join, skips, retries, allowed failures."""
     drafts = [NodeDraft("start", [], NodeKind.START), NodeDraft("first", ["start"], reads=[])]
     drafts += [NodeDraft(f"wide{n}", ["first"], reads=["first"]) for n in range(12)]
-    drafts[2].script, drafts[2].on_error = Script((FLAKY, ERROR, OK)), _QUICK
-    drafts[3].script, drafts[3].on_error = Script((DIES, OK)), _QUICK
-    drafts[4].script, drafts[4].allow_failure = Script((FATAL,)), True
-    drafts[5].script = Script(work_seconds=0.5)
-    drafts[6].script, drafts[6].allow_failure = Script((ERROR,)), True
+    drafts[2].script, drafts[2].on_error = HandlerScript((FLAKY, ERROR, OK)), _QUICK
+    drafts[3].script, drafts[3].on_error = HandlerScript((DIES, OK)), _QUICK
+    drafts[4].script, drafts[4].allow_failure = HandlerScript((FATAL,)), True
+    drafts[5].script = HandlerScript(work_seconds=0.5)
+    drafts[6].script, drafts[6].allow_failure = HandlerScript((ERROR,)), True
     drafts[6].on_error = RetryOnError(attempts_max=2, initial_delay_seconds=0.0, jitter=0.0)
     wide = [f"wide{n}" for n in range(12)]
     drafts += [NodeDraft("join", wide, reads=wide)]
@@ -57,63 +57,67 @@ def thirty_nodes() -> Reference:
     drafts += [NodeDraft(f"chain{n}", [f"chain{n - 1}" if n else "diamond"], priority=n % 2) for n in range(7)]
     drafts += [NodeDraft("last", ["chain6", "anyway", "nor_this"], when="{{ join.output.flag }}", reads=["anyway"])]
     drafts += [NodeDraft("end", ["last"], NodeKind.END)]
-    return Reference(compiled("thirty_nodes", drafts, fail_fast=False))
+    return ReferenceWorkflow(compiled("thirty_nodes", drafts, fail_fast=False))
 
 
-def pages_in_a_loop() -> Reference:
-    """A loop whose iterations page by themselves into a sink; one call flakes, one loses its process."""
-    acts = ((OK, FLAKY, OK), (OK,), (DIES, OK))
-    pages = NodeDraft("pages", ["source"], reads=["source"], glances=["source"], on_error=_QUICK, sinks=True)
-    pages.script = Script(work_seconds=0.05, pages=2, others=acts, bulk=LARGE_BYTES)
+def pages_in_a_loop() -> ReferenceWorkflow:
+    """Return a loop of paginated iterations that write to a sink; one call fails once, one loses its process."""
+    actions = ((OK, FLAKY, OK), (OK,), (DIES, OK))
+    pages = NodeDraft("pages", ["source"], reads=["source"], partial_reads=["source"], on_error=_QUICK, sinks=True)
+    pages.script = HandlerScript(work_seconds=0.05, pages=2, iteration_actions=actions, bulk=LARGE_BYTES)
     pages.loop = loop_over("{{ source.output.list }}", window=2)
     pages.calls = paging(Collect.APPEND)
     drafts = [
-        NodeDraft("source", [], script=Script(width=3, bulk=LARGE_BYTES)),
+        NodeDraft("source", [], script=HandlerScript(width=3, bulk=LARGE_BYTES)),
         pages,
-        NodeDraft("reader", ["pages"], reads=["pages"], glances=["pages"], when="{{ pages.output | length == 3 }}"),
+        NodeDraft(
+            "reader", ["pages"], reads=["pages"], partial_reads=["pages"], when="{{ pages.output | length == 3 }}"
+        ),
     ]
-    return Reference(compiled("pages_in_a_loop", drafts))
+    return ReferenceWorkflow(compiled("pages_in_a_loop", drafts))
 
 
-def loops_of_all_kinds() -> Reference:
-    """Loops in order, in chunks, tolerant, bounded; cancelled in the middle, retried, and run anew."""
+def loops_of_all_kinds() -> ReferenceWorkflow:
+    """Return sequential, chunked, tolerant and time-limited loops; cancelled, retried and run again."""
     order = NodeDraft("order", ["source"], reads=["source"], on_error=_QUICK, sinks=True)
-    order.script = Script(work_seconds=0.3, others=((FATAL, FLAKY, OK), (FATAL, FLAKY, OK), (OK,), (OK,)))
+    order.script = HandlerScript(
+        work_seconds=0.3, iteration_actions=((FATAL, FLAKY, OK), (FATAL, FLAKY, OK), (OK,), (OK,))
+    )
     order.loop = loop_over("{{ input.items }}", mode="sequential", tolerant=True)
     chunks = NodeDraft("chunks", ["source"], on_error=_QUICK, reads=["source"], sinks=True)
-    chunks.script = Script(work_seconds=0.2, bulk=LARGE_BYTES, others=((OK,), (FLAKY, OK)))
+    chunks.script = HandlerScript(work_seconds=0.2, bulk=LARGE_BYTES, iteration_actions=((OK,), (FLAKY, OK)))
     chunks.loop = loop_over("{{ source.output.list }}", window=2, chunk_size=2)
     polls = NodeDraft("polls", ["source"], on_error=_QUICK, when="{{ index != 1 }}")
-    polls.script = Script(work_seconds=0.1)
+    polls.script = HandlerScript(work_seconds=0.1)
     polls.loop = loop_over([1, 2, "{{ input.off }}"], window=3)
     polls.calls = polling(Collect.COLLECT, delay_seconds=0.2)
-    bounded = NodeDraft("bounded", ["source"], allow_failure=True, script=Script(work_seconds=0.4))
+    bounded = NodeDraft("bounded", ["source"], allow_failure=True, script=HandlerScript(work_seconds=0.4))
     bounded.loop = loop_over(list(range(40)), window=1, timeout_seconds=1.0)
     drafts = [
-        NodeDraft("source", [], script=Script(width=5)),
+        NodeDraft("source", [], script=HandlerScript(width=5)),
         *(order, chunks, polls, bounded),
         NodeDraft("reader", ["order", "chunks", "polls", "bounded"], reads=["order", "chunks", "polls"]),
     ]
-    return Reference(compiled("loops_of_all_kinds", drafts, fail_fast=False), _disturb)
+    return ReferenceWorkflow(compiled("loops_of_all_kinds", drafts, fail_fast=False), _cancel_and_retry_often)
 
 
-def a_task_that_kills() -> Reference:
-    """A task that ends its worker each time, until it fails for that; then it comes once more."""
+def a_task_that_kills() -> ReferenceWorkflow:
+    """Return a task that kills its worker until it fails; then it is published again."""
     drafts = [
-        NodeDraft("poison", [], script=Script((KILLS,)), allow_failure=True),
-        NodeDraft("items", [], script=Script(others=((KILLS,), (OK,)))),
+        NodeDraft("poison", [], script=HandlerScript((KILLS,)), allow_failure=True),
+        NodeDraft("items", [], script=HandlerScript(iteration_actions=((KILLS,), (OK,)))),
     ]
     drafts[1].loop = loop_over([1, 2], window=1, tolerant=True)
-    return Reference(compiled("a_task_that_kills", drafts, fail_fast=False), _publish_again)
+    return ReferenceWorkflow(compiled("a_task_that_kills", drafts, fail_fast=False), _publish_again)
 
 
-def a_bounded_job() -> Reference:
-    """A job that ends in time, unless the clock of its first round counts for the second."""
-    drafts = [NodeDraft("work", [], script=Script(work_seconds=0.8))]
-    return Reference(compiled("a_bounded_job", drafts, timeout_seconds=1.0), _begin_again)
+def a_bounded_job() -> ReferenceWorkflow:
+    """Return a job that ends within its timeout, unless the time of its first round counts for the second."""
+    drafts = [NodeDraft("work", [], script=HandlerScript(work_seconds=0.8))]
+    return ReferenceWorkflow(compiled("a_bounded_job", drafts, timeout_seconds=1.0), _cancel_and_retry)
 
 
-async def _begin_again(simulation: Simulation, job_id: str) -> None:
+async def _cancel_and_retry(simulation: Simulation, job_id: str) -> None:
     await asyncio.sleep(0.5)
     await simulation.cancel(job_id)
     await simulation.retry(job_id)
@@ -121,10 +125,10 @@ async def _begin_again(simulation: Simulation, job_id: str) -> None:
 
 async def _publish_again(simulation: Simulation, job_id: str) -> None:
     await simulation.settle()
-    await simulation.crew.publish_again()
+    await simulation.supervisor.publish_again()
 
 
-async def _disturb(simulation: Simulation, job_id: str) -> None:
+async def _cancel_and_retry_often(simulation: Simulation, job_id: str) -> None:
     await asyncio.sleep(0.8)
     await simulation.cancel(job_id)
     await simulation.settle()
@@ -137,102 +141,110 @@ async def _disturb(simulation: Simulation, job_id: str) -> None:
     await simulation.settle()
 
 
-Disaster = Callable[[Simulation], None]
+Disruption = Callable[[Simulation], None]
 
 
-def run_reference(reference: Reference, chooser: FaultAt, setting: Setting, disaster: Disaster | None = None) -> Report:
-    """A reference once, with a fault at one call, or with something else that happens just before it."""
-    simulation = Simulation(setting, chooser, Random(1))
-    # Shards that change hands take their time, too.
-    simulation.undisturbed = chooser.fault is None and disaster is None and not setting.engines
-    # What a process was about to send when it was stopped arrives when it goes on.
-    simulation.results_last &= chooser.fault is not Fault.STOP
-    if disaster is not None:
-        chooser.disaster = lambda: disaster(simulation)
+def run_reference(
+    reference: ReferenceWorkflow, fault_plan: FaultAtCall, config: SystemConfig, disruption: Disruption | None = None
+) -> SimulationReport:
+    """Run a reference workflow with a fault at one call, or a disruption just before it."""
+    simulation = Simulation(config, fault_plan, Random(1))
+    # Moving shards between engines takes time too.
+    simulation.undisturbed = fault_plan.fault is None and disruption is None and not config.engines
+    # What a stopped process was about to send arrives when it continues.
+    simulation.results_are_final &= fault_plan.fault is not Fault.STOP
+    if disruption is not None:
+        fault_plan.disruption = lambda: disruption(simulation)
     plan = reference.plan
 
-    async def play() -> None:
+    async def main() -> None:
         await simulation.deploy(plan)
         body = Raw(msgspec.json.encode({"off": False, "items": [1, 2, 3, 4]}))
         job_id = await simulation.submit(Submit(plan.workflow_id, plan.version, body, 0, "the key", "the digest"))
-        if reference.acts is not None and job_id is not None:
-            await reference.acts(simulation, job_id)
+        if reference.requests is not None and job_id is not None:
+            await reference.requests(simulation, job_id)
         await simulation.settle()
 
-    return simulation.run(play)
+    return simulation.run(main)
 
 
-# How references are run to enumerate their crash points.
-REFERENCE_SETTINGS = {
-    "the broker dies with the engine": Setting(embedded=True),
-    "the broker survives the engine": Setting(embedded=False, workers=2, concurrency=4, tight=True),
+# The systems in which crash points are enumerated.
+REFERENCE_CONFIGS = {
+    "the broker dies with the engine": SystemConfig(embedded=True),
+    "the broker survives the engine": SystemConfig(embedded=False, workers=2, concurrency=4, tight=True),
 }
 
-
-# Engines that take over from one another as soon as one does not answer.
-SHARED_SETTING = Setting(
+# Two engines that take over from each other.
+SHARED_CONFIG = SystemConfig(
     embedded=False, workers=2, engines=2, shards=2, lease_seconds=3.0, sweep_seconds=2.0, tight=True
 )
 
 
-def crash_points(reference: Reference, setting: Setting, fault: Fault) -> Iterator[tuple[str, Report]]:
-    """The reference once for each call it makes, with the fault at that call; which call, and what came of it."""
-    counter = FaultAt()
-    run_reference(reference, counter, setting)
-    for number, call in enumerate(counter.calls):
-        if can_happen(fault, call.partition(".")[2]):
-            yield f"call {number} ({call})", run_reference(reference, FaultAt(number, fault), setting)
+Points = Iterator[tuple[str, SimulationReport]]
 
 
-def flush_points(reference: Reference, setting: Setting) -> Iterator[tuple[str, Report]]:
-    """The reference once for each call it makes, with the broker losing everything just before that call."""
-    counter = FaultAt()
-    run_reference(reference, counter, setting)
-    for number, call in enumerate(counter.calls):
-        report = run_reference(reference, FaultAt(number), setting, lambda simulation: simulation.crew.flush_broker())
+def _calls(reference: ReferenceWorkflow, config: SystemConfig) -> list[tuple[int, str]]:
+    """Return the numbers and names of the calls in a run without faults."""
+    counter = FaultAtCall()
+    run_reference(reference, counter, config)
+    return list(enumerate(counter.calls))
+
+
+def crash_points(reference: ReferenceWorkflow, config: SystemConfig, fault: Fault, every: int = 1) -> Points:
+    """Run the workflow with the fault at each call (or one in `every`); yield the call and the report."""
+    calls = [(number, call) for number, call in _calls(reference, config) if can_happen(fault, call.partition(".")[2])]
+    for number, call in calls[::every]:
+        yield f"call {number} ({call})", run_reference(reference, FaultAtCall(number, fault), config)
+
+
+def flush_points(reference: ReferenceWorkflow, config: SystemConfig, every: int = 1) -> Points:
+    """Run the workflow with the broker losing its contents just before each call."""
+    for number, call in _calls(reference, config)[::every]:
+        plan = FaultAtCall(number)
+        report = run_reference(reference, plan, config, lambda simulation: simulation.supervisor.flush_broker())
         yield f"call {number} ({call})", report
 
 
-def forgotten_points(reference: Reference, setting: Setting) -> Iterator[tuple[str, Report]]:
-    """The reference once for each commit, which fails when all workers die: only the inbox knows the results."""
-    counter = FaultAt()
-    run_reference(reference, counter, setting)
-    for number, call in enumerate(counter.calls):
-        if call == "store.commit":
-            chooser = FaultAt(number, Fault.FAIL_BEFORE)
-            report = run_reference(reference, chooser, setting, lambda simulation: simulation.crew.kill_workers())
-            yield f"call {number} ({call})", report
+def lost_commit_points(reference: ReferenceWorkflow, config: SystemConfig, every: int = 1) -> Points:
+    """Run the workflow with each commit failing while all workers die: only the inbox has the results."""
+    commits = [(number, call) for number, call in _calls(reference, config) if call == "store.commit"]
+    for number, call in commits[::every]:
+        plan = FaultAtCall(number, Fault.FAIL_BEFORE)
+        report = run_reference(reference, plan, config, lambda simulation: simulation.supervisor.kill_workers())
+        yield f"call {number} ({call})", report
 
 
-def former_owner_reads_on() -> Report:
-    """An engine is stopped past its lease, and goes on while nobody who could has read the newest result yet."""
-    # Nobody looks whose the shard is for a long time.
-    setting = Setting(embedded=False, engines=2, shards=1, sweep_seconds=60.0)
-    simulation = Simulation(setting, FaultAt(), Random(1))
+def former_owner_resumes() -> SimulationReport:
+    """Pause an engine beyond its lease, and resume it before another engine has read the newest result."""
+    # No sweep checks the ownership of the shard in the meantime.
+    config = SystemConfig(embedded=False, engines=2, shards=1, sweep_seconds=60.0)
+    simulation = Simulation(config, FaultAtCall(), Random(1))
     drafts = [
-        NodeDraft("a", [], script=Script(work_seconds=8.0)),
-        NodeDraft("b", ["a"], script=Script(work_seconds=2.0)),
+        NodeDraft("a", [], script=HandlerScript(work_seconds=8.0)),
+        NodeDraft("b", ["a"], script=HandlerScript(work_seconds=2.0)),
     ]
     plan = compiled("former_owner", drafts)
 
-    async def owner() -> Life:
+    async def owner() -> SimulatedProcess:
         [lease] = (await simulation.store.ownership()).leases
-        lives = [post.life for post in simulation.crew.posts if post.life is not None]
-        return next(life for life in lives if life.name == lease.owner)
+        processes = [
+            engine_slot.process for engine_slot in simulation.supervisor.engine_slots if engine_slot.process is not None
+        ]
+        return next(process for process in processes if process.name == lease.owner)
 
-    async def play() -> None:
+    async def main() -> None:
         await simulation.deploy(plan)
         await simulation.submit(Submit(plan.workflow_id, plan.version, Raw(b"{}"), 0, "the key", "the digest"))
         await asyncio.sleep(1.0)
         former = await owner()
         former.pause()
-        # The other one has the shard by now, and the first node has ended there.
+        # The other engine owns the shard now, and the first node has ended there.
         await asyncio.sleep(8.5)
         (await owner()).kill()
-        # The second node has ended, too, and the lease of the dead one lasts. Nobody else remembers the result.
+        # The second node has ended too, and the dead engine's lease is valid. Only the inbox has the result.
         await asyncio.sleep(1.5)
-        simulation.crew.kill_workers()
+        simulation.supervisor.kill_workers()
         former.resume()
         await simulation.settle()
 
-    return simulation.run(play)
+    return simulation.run(main)

@@ -1,7 +1,6 @@
-"""Schedules and runs in simulation: many engines on virtual time, crashed where it hurts, and what must hold then."""
+"""Simulations of schedules and runs: several engines on virtual time that crash around the slots."""
 
 import asyncio
-import logging
 from array import array
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping
@@ -11,11 +10,11 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from simulation.faults import Calm, Fault, Life, RandomFaults, adopt_tasks
-from simulation.ledger import Ledger
+from simulation.execution_log import ExecutionLog
+from simulation.faults import Fault, NoFaults, RandomFaults, SimulatedProcess, adopt_tasks
 from simulation.memory_sink import MemorySink
-from simulation.processes import EXPECTED, Crew, Setting, World
-from simulation.simulator import Complaints
+from simulation.processes import EXPECTED, Environment, ProcessSupervisor, SystemConfig
+from simulation.simulator import collected_errors
 from windlass.core.errors import NotFound, RequestRefused
 from windlass.core.instants import MICROSECONDS
 from windlass.core.plan import NodePlan, Plan
@@ -33,42 +32,43 @@ from windlass.stores.memory.artifacts import MemoryArtifacts
 from windlass.stores.memory.store import MemoryStore
 from windlass.testing.virtual_time import VirtualClock, close, virtual_loop
 
-# Everything must have ended within so long after the faults stopped.
+# After the last fault, everything must have ended within this time.
 SETTLE_SECONDS_MAX = 900.0
 SUBMIT_SECONDS_MAX = 60.0
-# Looks at the memory of engines: so many seconds apart.
-LOOK_SECONDS = 2.7
+CALL_SECONDS_MAX = 5.0
+# The interval between checks of the engines' memory.
+CHECK_SECONDS = 2.7
 MINUTE = 60_000_000
 UNFINISHED = ("pending", "running")
 
 
-class CrashesAtSlots(Calm):
-    """Engines die within the first moments of a minute, before or after one of the calls that fire its slots."""
+class CrashesAtSlots(NoFaults):
+    """Crashes of engines in the first seconds of a minute, before or after a call that fires a slot."""
 
-    def __init__(self, chance: Random, clock: VirtualClock, rate: float, seconds: float) -> None:
+    def __init__(self, random: Random, clock: VirtualClock, rate: float, seconds: float) -> None:
         self.active = True
         self.crashes = 0
-        self._chance = chance
+        self._random = random
         self._clock = clock
         self._rate = rate
-        self._moments = round(seconds * MICROSECONDS)
+        self._crash_window = round(seconds * MICROSECONDS)
 
-    def choose(self, life: Life, port: str, call: str) -> Fault | None:
-        """A crash, now and then, of an engine that stores or releases something about a slot."""
-        if not self.active or not life.name.startswith("engine") or call not in ("commit", "publish", "acknowledge"):
+    def choose(self, process: SimulatedProcess, port: str, call: str) -> Fault | None:
+        """Return a crash, sometimes, of an engine that commits, publishes or acknowledges."""
+        if not self.active or not process.name.startswith("engine") or call not in ("commit", "publish", "acknowledge"):
             return None
-        if self._clock.now() % MINUTE > self._moments or self._chance.random() >= self._rate:
+        if self._clock.now() % MINUTE > self._crash_window or self._random.random() >= self._rate:
             return None
         self.crashes += 1
-        return self._chance.choice((Fault.KILL_BEFORE, Fault.KILL_AFTER))
+        return self._random.choice((Fault.KILL_BEFORE, Fault.KILL_AFTER))
 
-    def seconds(self) -> float:
-        """A little, so that things overlap."""
-        return self._chance.random() * 0.002
+    def latency_seconds(self) -> float:
+        """Return a little, so that calls overlap."""
+        return self._random.random() * 0.002
 
 
-class Outcome(Struct, frozen=True):
-    """What a simulation came to."""
+class RunReport(Struct, frozen=True):
+    """The result of a simulation of runs."""
 
     violations: list[str]
     runs: int
@@ -76,13 +76,13 @@ class Outcome(Struct, frozen=True):
     missed: int
     crashes: int
     restarts: int
-    # The most jobs of one workflow that ran at one time, by workflow.
+    # The most jobs of each workflow that ran at the same time.
     peaks: dict[str, int]
     rows: list[RunRow]
 
 
-class RunWorld:
-    """One system with several engines, some workflows that have runs, and a handler that takes a moment."""
+class RunSimulation:
+    """A system with several engines, workflows with runs, and a handler that takes some time."""
 
     def __init__(
         self,
@@ -94,8 +94,8 @@ class RunWorld:
         crash_seconds: float = 5.0,
         rates: Mapping[Fault, float] | None = None,
     ) -> None:
-        self.chance = Random(seed)
-        self.loop = virtual_loop(Random(self.chance.random()))
+        self.random = Random(seed)
+        self.loop = virtual_loop(Random(self.random.random()))
         adopt_tasks(self.loop)
         self.clock = VirtualClock(self.loop)
         self.store = MemoryStore(VirtualClock(self.loop))
@@ -103,20 +103,25 @@ class RunWorld:
         self.peaks: Counter[str] = Counter()
         self._live: Counter[str] = Counter()
         self.executions: Counter[str] = Counter()
-        self.crashes = CrashesAtSlots(self.chance, self.clock, crash_rate, crash_seconds)
-        self.faults = None if rates is None else RandomFaults(self.chance, rates, 0.002)
-        setting = Setting(embedded=False, workers=1, concurrency=2_000, engines=engines, shards=shards)
-        world = World(
-            self.clock, self.store, MemoryArtifacts(), MemorySink(), Ledger(self.store, self.clock), self.plans,
-            {"work": self._handler()},
-        )  # fmt: skip
-        self.crew = Crew(setting, self.faults or self.crashes, self.chance, world)
+        self.crashes = CrashesAtSlots(self.random, self.clock, crash_rate, crash_seconds)
+        self.faults = None if rates is None else RandomFaults(self.random, rates, 0.002)
+        config = SystemConfig(embedded=False, workers=1, concurrency=2_000, engines=engines, shards=shards)
+        environment = Environment(
+            clock=self.clock,
+            store=self.store,
+            artifacts=MemoryArtifacts(),
+            sink=MemorySink(),
+            execution_log=ExecutionLog(self.store, self.clock),
+            plans=self.plans,
+            handlers={"work": self._handler()},
+        )
+        self.supervisor = ProcessSupervisor(config, self.faults or self.crashes, self.random, environment)
         self.violations: list[str] = []
 
     def _handler(self) -> Handler:
         @handler("work")
         async def work(ctx: Context, name: str, seconds: float = 1.0, fails: bool = False) -> None:
-            """Take a moment, and be counted."""
+            """Wait, and count the handlers that run."""
             self._live[name] += 1
             self.peaks[name] = max(self.peaks[name], self._live[name])
             self.executions[ctx.job_id] += 1
@@ -125,12 +130,12 @@ class RunWorld:
             finally:
                 self._live[name] -= 1
             if fails:
-                raise ValueError("as it was told to")
+                raise ValueError("requested failure")
 
         return declared(work)
 
     async def deploy(self, workflow_id: str, rules: RunRules, version: int = 1) -> None:
-        """Make a workflow known whose jobs are runs: one node that takes its params from the input."""
+        """Deploy a workflow whose jobs are runs: one node that takes its params from the input."""
         node = NodePlan("work", handler="work")
         self.plans[workflow_id, version] = Plan(
             workflow_id, version, [node], {"work": 0}, [()], [()], array("l", [0]), runs=rules
@@ -139,43 +144,44 @@ class RunWorld:
         await self.store.put_workflow(workflow_id, Raw(body), f"digest {version}", self.clock.now())
 
     async def submit(self, workflow_id: str, given: dict[str, Any]) -> str:
-        """Submit until an engine has acknowledged it; asked again, it is the same job."""
-        key = f"key {self.chance.getrandbits(60):x}"
-        wanted = Submit(workflow_id, 1, Raw(msgspec.json.encode(given)), idempotency_key=key, body_digest=key)
+        """Submit until an engine acknowledges it; repeated submits return the same job."""
+        key = f"key {self.random.getrandbits(60):x}"
+        submit = Submit(workflow_id, 1, Raw(msgspec.json.encode(given)), idempotency_key=key, request_digest=key)
         until = self.loop.time() + SUBMIT_SECONDS_MAX
         while self.loop.time() < until:
-            await self.crew.up.wait()
-            post = self.chance.choice([post for post in self.crew.posts if post.engine is not None])
-            assert post.engine is not None
-            assert post.life is not None
-            asking = post.life.spawn(post.engine.submit(wanted))
-            await asyncio.wait([asking], timeout=5.0)
-            if asking.done() and not asking.cancelled() and asking.exception() is None:
-                return asking.result().job_id
-            asking.cancel()
-        raise TimeoutError(f"nobody took a job of {workflow_id} within {SUBMIT_SECONDS_MAX:g} s")
+            task = await self._spawned(lambda engine: engine.submit(submit))
+            if task.done() and not task.cancelled() and task.exception() is None:
+                return task.result().spec.job_id
+            task.cancel()
+        raise TimeoutError(f"no engine accepted a job of {workflow_id} within {SUBMIT_SECONDS_MAX:g} s")
 
-    async def ask(self, call: Callable[[Engine], Coroutine[Any, Any, Any]]) -> None:
-        """Ask an engine for something once, whatever becomes of it."""
-        await self.crew.up.wait()
-        post = self.chance.choice([post for post in self.crew.posts if post.engine is not None])
-        assert post.engine is not None
-        assert post.life is not None
-        asking = post.life.spawn(call(post.engine))
-        await asyncio.wait([asking], timeout=5.0)
-        if not asking.done():
-            asking.cancel()
-        elif not asking.cancelled() and not isinstance(asking.exception(), (*EXPECTED, NotFound, RequestRefused)):
-            asking.result()
+    async def call_engine(self, call: Callable[[Engine], Coroutine[Any, Any, Any]]) -> None:
+        """Call an engine once; expected failures are ignored."""
+        task = await self._spawned(call)
+        if not task.done():
+            task.cancel()
+        elif not task.cancelled() and not isinstance(task.exception(), (*EXPECTED, NotFound, RequestRefused)):
+            task.result()
+
+    async def _spawned(self, call: Callable[[Engine], Coroutine[Any, Any, Any]]) -> "asyncio.Task[Any]":
+        """Start a call in a random running engine and wait some seconds for it."""
+        await self.supervisor.up.wait()
+        running = [engine_slot for engine_slot in self.supervisor.engine_slots if engine_slot.engine is not None]
+        engine_slot = self.random.choice(running)
+        assert engine_slot.engine is not None
+        assert engine_slot.process is not None
+        task = engine_slot.process.spawn(call(engine_slot.engine))
+        await asyncio.wait([task], timeout=CALL_SECONDS_MAX)
+        return task
 
     async def settled(self) -> None:
-        """Wait until every job and every run has ended, but for the planned ones."""
+        """Wait until every job and every run has ended, except planned runs."""
         self.crashes.active = False
         if self.faults is not None:
             self.faults.active = False
-            for post in self.crew.posts:
-                if post.life is not None:
-                    post.life.resume()
+            for engine_slot in self.supervisor.engine_slots:
+                if engine_slot.process is not None:
+                    engine_slot.process.resume()
         until = self.loop.time() + SETTLE_SECONDS_MAX
         while left := self._left():
             if self.loop.time() > until:
@@ -187,54 +193,59 @@ class RunWorld:
         rows = [row for row in self.store.runs.all_runs() if row.state not in RUN_FINAL and not is_planned(row)]
         jobs = [self.store.rows(job_id).job for job_id in self.store.job_ids()]
         found = [f"{row.run_id} is still {row.state}" for row in rows]
-        return found + [f"job {job.job_id} is still {job.status}" for job in jobs if job.status in UNFINISHED]
+        return found + [
+            f"job {job.spec.job_id} is still {job.state.status}" for job in jobs if job.state.status in UNFINISHED
+        ]
 
-    def run(self, main: Callable[[], Coroutine[Any, Any, None]]) -> Outcome:
-        """Play a scenario to its end, and check what must hold of every run."""
-        logger = logging.getLogger("windlass")
-        complaints = Complaints()
-        before = (logger.propagate, logger.level)
-        logger.addHandler(complaints)
-        logger.propagate = False
+    def run(self, main: Callable[[], Coroutine[Any, Any, None]]) -> RunReport:
+        """Run a scenario to its end and check every run."""
         self.loop.set_exception_handler(lambda loop, context: None)
-        try:
-            self.loop.run_until_complete(self._play(main))
-        finally:
-            logger.removeHandler(complaints)
-            logger.propagate = before[0]
-            self.crew.end()
-            close(self.loop)
-        self.violations += complaints.found
+        with collected_errors() as errors:
+            try:
+                self.loop.run_until_complete(self._run(main))
+            finally:
+                self.supervisor.end()
+                close(self.loop)
+        self.violations += errors.found
         rows = list(self.store.runs.all_runs())
-        self.violations += [found.evidence for found in self.crew.found()]
+        self.violations += [found.evidence for found in self.supervisor.found()]
         for row in rows:
-            self.violations += self._wrongs(row)
-        missed = sum(len(missed_slots(self, key[0])) for key in self.plans)
-        slots = len([row for row in rows if row.detail.origin == "schedule" and not is_planned(row)])
-        restarts = self.crew.restarts
-        return Outcome(
-            self.violations, len(rows), slots, missed, self.crashes.crashes, restarts, dict(self.peaks), rows
+            self.violations += self._violations_of(row)
+        return RunReport(
+            violations=self.violations,
+            runs=len(rows),
+            slots=sum(row.detail.origin == "schedule" and not is_planned(row) for row in rows),
+            missed=sum(len(missed_slots(self, workflow_id)) for workflow_id, _ in self.plans),
+            crashes=self.crashes.crashes,
+            restarts=self.supervisor.restarts,
+            peaks=dict(self.peaks),
+            rows=rows,
         )
 
-    async def _play(self, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        keepers = self.crew.keepers()
+    async def _run(self, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        processes = self.supervisor.start()
         try:
-            looking = asyncio.ensure_future(self._look_at_memory())
+            checking = asyncio.ensure_future(self._check_memory())
             await main()
-            looking.cancel()
+            checking.cancel()
         finally:
-            for keeper in keepers:
-                keeper.cancel()
-            await asyncio.wait(keepers)
+            for process in processes:
+                process.cancel()
+            await asyncio.wait(processes)
 
-    async def _look_at_memory(self) -> None:
-        """From time to time: what engines know of runs is what the rows tell, as far as nothing is on its way there."""
+    async def _check_memory(self) -> None:
+        """Compare from time to time the runs in the engines' memory with the rows, except for uncommitted changes."""
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
-            for post in self.crew.posts:
-                if post.engine is None or post.life is None or post.life.is_paused or post.life.dead:
+            await asyncio.sleep(CHECK_SECONDS)
+            for engine_slot in self.supervisor.engine_slots:
+                if (
+                    engine_slot.engine is None
+                    or engine_slot.process is None
+                    or engine_slot.process.is_paused
+                    or engine_slot.process.is_dead
+                ):
                     continue
-                for shard in post.engine.held:
+                for shard in engine_slot.engine.held:
                     if shard.ready.is_set() and self.store.owner_epoch(shard.number) == shard.epoch:
                         self._compare(shard)
 
@@ -248,13 +259,13 @@ class RunWorld:
                 row = run.row()
                 row.detail.heartbeats = stored[run.id].detail.heartbeats if run.id in stored else 0
                 if stored.get(run.id) != row:
-                    self.violations.append(f"{run.id}: the memory is not what the rows tell")
+                    self.violations.append(f"{run.id}: the memory differs from the row")
 
-    def _wrongs(self, row: RunRow) -> Iterable[str]:
-        """What is wrong with one run: its transitions, its events, its job."""
+    def _violations_of(self, row: RunRow) -> Iterable[str]:
+        """Check the transitions, the events and the job of a run."""
         log = self.store.runs.log(row.run_id)
         if [event.seq for event in log] != list(range(1, len(log) + 1)):
-            yield f"{row.run_id}: the numbers of its events have gaps"
+            yield f"{row.run_id}: the sequence numbers of its events have gaps"
         state = RunState.PRE_RUN
         for one in row.detail.transitions:
             if one.state not in RUN_MOVES[state]:
@@ -264,11 +275,11 @@ class RunWorld:
             yield f"{row.run_id}: the row says {row.state}, its transitions {state}"
         if row.job_id is not None and row.state is RunState.COMPLETED and not row.detail.is_skipped:
             job = self.store.rows(row.job_id).job
-            if job.status != "completed":
-                yield f"{row.run_id} completed, but its job is {job.status}"
+            if job.state.status != "completed":
+                yield f"{row.run_id} completed, but its job is {job.state.status}"
 
     def busy_max(self, workflow_id: str) -> int:
-        """The most runs of a workflow that were under way at one time, by their transitions."""
+        """Return how many runs of a workflow were active at the same time at most, by their transitions."""
         steps: list[tuple[int, int]] = []
         for row in self.store.runs.all_runs():
             if row.workflow_id == workflow_id:
@@ -278,7 +289,7 @@ class RunWorld:
                         busy = not busy
                         steps.append((one.at, 1 if busy else -1))
         most = now = 0
-        # What ends in an instant makes room for what begins in it.
+        # Ends sort before starts of the same instant.
         for _, step in sorted(steps):
             now += step
             most = max(most, now)
@@ -286,24 +297,24 @@ class RunWorld:
 
 
 def is_planned(row: RunRow) -> bool:
-    """Whether a run is the next one of its schedule, whose moment has not come."""
+    """Return whether a run is the next one of its schedule and not yet due."""
     return row.state is RunState.PRE_RUN and row.detail.origin == "schedule"
 
 
-def missed_slots(world: RunWorld, workflow_id: str) -> list[tuple[int, int]]:
-    """The stretches of slots, first and last, of which it is recorded that they were missed."""
+def missed_slots(simulation: RunSimulation, workflow_id: str) -> list[tuple[int, int]]:
+    """Return the ranges of slots (first, last) that were recorded as missed."""
     found: list[tuple[int, int]] = []
-    for event in world.store.runs.log(f"{workflow_id}:"):
+    for event in simulation.store.runs.log(f"{workflow_id}:"):
         if event.type == "slots_missed" and event.data is not None:
             data = msgspec.json.decode(event.data, type=dict[str, Any])
             found.append((data["first"], data["last"]))
     return found
 
 
-def check_slots(world: RunWorld, workflow_id: str, schedule: Schedule, since: int, until: int) -> list[str]:
-    """Every slot of a stretch has exactly one run, or one recorded reason why it has none."""
-    rows = {row.scheduled_at: row for row in world.store.runs.all_runs() if row.workflow_id == workflow_id}
-    missed = missed_slots(world, workflow_id)
+def check_slots(simulation: RunSimulation, workflow_id: str, schedule: Schedule, since: int, until: int) -> list[str]:
+    """Check that every slot of a time range has exactly one run or one record that it was missed."""
+    rows = {row.scheduled_at: row for row in simulation.store.runs.all_runs() if row.workflow_id == workflow_id}
+    missed = missed_slots(simulation, workflow_id)
     wrong: list[str] = []
     expected = [
         round(slot * MICROSECONDS)
@@ -312,6 +323,6 @@ def check_slots(world: RunWorld, workflow_id: str, schedule: Schedule, since: in
     for slot in expected:
         reasons = sum(first <= slot <= last for first, last in missed) + (slot in rows)
         if reasons != 1:
-            wrong.append(f"{workflow_id}: the slot {slot} has {reasons} runs or reasons")
-    wrong += [f"{workflow_id}: {slot} is no slot" for slot in rows if since < slot <= until and slot not in expected]
+            wrong.append(f"{workflow_id}: the slot {slot} has {reasons} runs or records")
+    wrong += [f"{workflow_id}: {slot} is not a slot" for slot in rows if since < slot <= until and slot not in expected]
     return wrong

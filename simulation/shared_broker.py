@@ -1,6 +1,6 @@
-"""A broker that several simulated processes share, as they would a server: each reads the inboxes for itself.
+"""A broker that several simulated processes share as they would share a server: each has its own read positions.
 
-Reading removes nothing. What a process acknowledges is what it gathered itself, by number, whoever else has read it.
+Reading removes nothing. A process acknowledges the messages it received itself, by number, regardless of other readers.
 """
 
 from collections import deque
@@ -11,86 +11,87 @@ from windlass.brokers.memory import MemoryBroker
 from windlass.core.messages import Message
 from windlass.ports.clock import Clock
 
-# Messages that one look takes over from the queues' side: all there are.
-COLLECT_MAX = 1_000_000
+# More messages than an inbox ever has.
+RECEIVE_MAX = 1_000_000
 
 
 class SharedBroker:
-    """The server's side: queues, and inboxes whose messages are numbered."""
+    """The server: queues, and inboxes whose messages are numbered."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.broker = MemoryBroker(clock)
         # By shard, each message under its number, oldest first.
         self._inboxes: dict[int, dict[int, Message]] = {}
-        # Numbers go on after everything was lost, as those of a server's streams do.
-        self._last = 0
-        # Those who hear of what is done: a server that was emptied still knows who listens.
-        self.hearing: list[Callable[[Sequence[str]], None]] = []
+        # Numbers continue after the contents were lost, as those of Redis streams do.
+        self._last_number = 0
+        # Subscriptions survive a flush of the server.
+        self.done_callbacks: list[Callable[[Sequence[str]], None]] = []
 
     def lose_everything(self) -> None:
-        """What a server that was emptied still has: nothing."""
+        """Lose all contents, as a flushed server does."""
         self.broker = MemoryBroker(self._clock)
         self._inboxes.clear()
 
     async def inbox(self, shard: int, wait_seconds: float) -> dict[int, Message]:
-        """The messages of a shard, after waiting so long for new ones."""
+        """Return the messages of a shard after waiting for new ones."""
         broker = self.broker
-        found = await broker.gather(shard, COLLECT_MAX, wait_seconds)
-        await broker.acknowledge(shard, len(found))
+        messages = await broker.receive(shard, RECEIVE_MAX, wait_seconds)
+        await broker.acknowledge(shard, len(messages))
         inbox = self._inboxes.setdefault(shard, {})
-        # What was on its way while everything was lost is lost, too.
-        for message in found if broker is self.broker else ():
-            self._last += 1
-            inbox[self._last] = message
+        if broker is self.broker:
+            for message in messages:
+                self._last_number += 1
+                inbox[self._last_number] = message
+        # Else the contents were lost meanwhile, including these messages.
         return inbox
 
     def remove(self, shard: int, number: int) -> None:
-        """Forget a message, if it is still there."""
+        """Remove a message if it still exists."""
         self._inboxes.get(shard, {}).pop(number, None)
 
 
-class Seat:
-    """The Broker contract as one process has it."""
+class SharedBrokerClient:
+    """The Broker contract for one process."""
 
     def __init__(self, server: SharedBroker) -> None:
         self._server = server
-        self._read: dict[int, int] = {}
-        self._gathered: dict[int, deque[int]] = {}
+        self._last_read: dict[int, int] = {}
+        self._received: dict[int, deque[int]] = {}
 
     def __getattr__(self, call: str) -> Any:
-        # Everything but reading inboxes is the same for all processes.
+        # All calls but those below are the same for all processes.
         return getattr(self._server.broker, call)
 
-    async def gather(self, shard: int, limit: int, wait_seconds: float) -> Sequence[Message]:
-        """As the contract says."""
-        return await self._look(shard, limit, 0.0) or await self._look(shard, limit, wait_seconds)
+    async def receive(self, shard: int, limit: int, wait_seconds: float) -> Sequence[Message]:
+        """Implement Broker.receive."""
+        return await self._read(shard, limit, 0.0) or await self._read(shard, limit, wait_seconds)
 
-    async def _look(self, shard: int, limit: int, wait_seconds: float) -> Sequence[Message]:
+    async def _read(self, shard: int, limit: int, wait_seconds: float) -> Sequence[Message]:
         inbox = await self._server.inbox(shard, wait_seconds)
-        last = self._read.get(shard, 0)
+        last = self._last_read.get(shard, 0)
         numbers = [number for number in inbox if number > last][:limit]
         if numbers:
-            self._read[shard] = numbers[-1]
-            self._gathered.setdefault(shard, deque()).extend(numbers)
+            self._last_read[shard] = numbers[-1]
+            self._received.setdefault(shard, deque()).extend(numbers)
         return [inbox[number] for number in numbers]
 
     async def acknowledge(self, shard: int, count: int) -> None:
-        """As the contract says."""
-        gathered = self._gathered.setdefault(shard, deque())
-        for _ in range(min(count, len(gathered))):
-            self._server.remove(shard, gathered.popleft())
+        """Implement Broker.acknowledge."""
+        received = self._received.setdefault(shard, deque())
+        for _ in range(min(count, len(received))):
+            self._server.remove(shard, received.popleft())
 
     async def rewind(self, shard: int) -> None:
-        """As the contract says."""
-        self._read.pop(shard, None)
-        self._gathered.pop(shard, None)
+        """Implement Broker.rewind."""
+        self._last_read.pop(shard, None)
+        self._received.pop(shard, None)
 
-    def tell_done(self, ids: Sequence[str]) -> None:
-        """As the contract says."""
-        for hear in self._server.hearing:
-            hear(ids)
+    def notify_done(self, ids: Sequence[str]) -> None:
+        """Implement Broker.notify_done."""
+        for callback in self._server.done_callbacks:
+            callback(ids)
 
-    def hear_done(self, hear: Callable[[Sequence[str]], None]) -> None:
-        """As the contract says."""
-        self._server.hearing.append(hear)
+    def subscribe_done(self, callback: Callable[[Sequence[str]], None]) -> None:
+        """Implement Broker.subscribe_done."""
+        self._server.done_callbacks.append(callback)

@@ -1,28 +1,29 @@
-"""The simulator: real engines and workers on virtual time, driven and disturbed by a seed, then checked.
+"""The simulator: real engines and workers on virtual time, run under random faults and then checked.
 
-A seed decides everything: the workflows, what is asked of them, what goes wrong and when. The same seed runs the same.
+A seed determines everything: the workflows, the requests, the faults and their times. The same seed gives the same run.
 """
 
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import contextmanager, suppress
 from random import Random
 from typing import Any
 
 from msgspec import Raw, Struct
 
 from simulation.checker import check, check_job
-from simulation.checks.memory import check_memory, check_room
-from simulation.faults import Chooser, adopt_tasks
-from simulation.history import Acknowledged, Execution, History, JobHistory, Violation
-from simulation.ledger import Ledger
+from simulation.checks.memory import check_memory, check_window
+from simulation.execution_log import ExecutionLog
+from simulation.faults import FaultPlan, adopt_tasks
+from simulation.history import AcknowledgedSubmit, Execution, History, JobHistory, Violation
 from simulation.memory_sink import MemorySink
-from simulation.probes import lost_bounds, lost_tasks, lost_waits
-from simulation.processes import EXPECTED, Crew, Post, Setting, World
-from simulation.small_bounds import tightened
+from simulation.probes import lost_deadlines, lost_tasks, lost_waits
+from simulation.processes import EXPECTED, EngineSlot, Environment, ProcessSupervisor, SystemConfig
+from simulation.small_bounds import small_bounds
 from windlass.core.errors import IdempotencyConflict, JobNotFound, RequestRefused
+from windlass.core.jobs import JobRecord
 from windlass.core.plan import Plan
 from windlass.engine.engine import Engine
 from windlass.engine.shard import Shard
@@ -31,38 +32,56 @@ from windlass.stores.memory.artifacts import MemoryArtifacts
 from windlass.stores.memory.store import MemoryStore
 from windlass.testing.virtual_time import VirtualClock, close, virtual_loop
 
-# Once nothing goes wrong any more, everything must have ended within this time.
+# After the last fault, everything must have ended within this time.
 SETTLE_SECONDS_MAX = 900.0
 IDLE_SECONDS_MAX = 120.0
 RUN_SECONDS_MAX = 3_000.0
-# Looks at memory and rows: one in so many idle moments.
-LOOK_EVERY = 6
-ASK_SECONDS_MAX = 20.0
-ASKS_MAX = 5
+# One in so many idle moments is used to compare memory and rows.
+CHECK_EVERY = 6
+CALL_SECONDS_MAX = 20.0
+SUBMITS_MAX = 5
 
-# A shard at rest waits for messages and is in none of these calls.
-_UNDER_WAY = (
+# An idle shard waits for messages and makes none of these calls.
+_BUSY_CALLS = (
     "commit", "publish", "cancel", "acknowledge", "send", "rewind", "take_lease", "unfinished", "restore", "workflow",
     "restore_all", "claim_lease", "beat",
 )  # fmt: skip
 
 
-class Complaints(logging.Handler):
-    """Collects exceptions that the code under test logged and that no fault explains."""
+class ErrorCollector(logging.Handler):
+    """Collects logged exceptions that no fault explains."""
 
     def __init__(self) -> None:
         super().__init__()
         self.found: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep what is unexpected."""
+        """Keep an unexpected exception."""
         error = record.exc_info[1] if record.exc_info else None
-        if error is not None and not (isinstance(error, EXPECTED) and "already" not in str(error)):
+        if error is None:
+            return
+        is_expected = isinstance(error, EXPECTED) and "already" not in str(error)
+        if not is_expected:
             self.found.append(f"{record.getMessage()}: {type(error).__name__}: {error}")
 
 
-class Report(Struct, frozen=True):
-    """What a simulation came to."""
+@contextmanager
+def collected_errors() -> Generator[ErrorCollector]:
+    """Collect the logged exceptions of the package inside the block instead of showing them."""
+    collector = ErrorCollector()
+    logger = logging.getLogger("windlass")
+    propagate = logger.propagate
+    logger.addHandler(collector)
+    logger.propagate = False
+    try:
+        yield collector
+    finally:
+        logger.removeHandler(collector)
+        logger.propagate = propagate
+
+
+class SimulationReport(Struct, frozen=True):
+    """The result of a simulation."""
 
     violations: list[Violation]
     jobs: int
@@ -74,218 +93,247 @@ class Report(Struct, frozen=True):
 
 
 class Simulation:
-    """One system: a store that survives everything, and processes that do not."""
+    """One simulated system: a store that survives all faults, and processes that do not."""
 
-    def __init__(self, setting: Setting, chooser: Chooser, chance: Random) -> None:
-        self.setting = setting
-        self.chooser = chooser
-        self.chance = chance
-        self.loop = virtual_loop(Random(chance.random()) if setting.shuffled else None, self._look)
+    def __init__(self, config: SystemConfig, fault_plan: FaultPlan, random: Random) -> None:
+        self.config = config
+        self.fault_plan = fault_plan
+        self.random = random
+        order = Random(random.random()) if config.shuffled else None
+        self.loop = virtual_loop(order, self._on_idle)
         adopt_tasks(self.loop)
         self.clock = VirtualClock(self.loop)
-        # The database's own clock, which nobody sets.
+        # The database has its own clock, which is never set.
         self.store = MemoryStore(VirtualClock(self.loop))
         self.artifacts = MemoryArtifacts()
         self.sink = MemorySink()
         self.plans: dict[tuple[str, int], Plan] = {}
-        self.ledger = Ledger(self.store, self.clock)
-        self.acknowledged: list[Acknowledged] = []
+        self.execution_log = ExecutionLog(self.store, self.clock)
+        self.acknowledged: list[AcknowledgedSubmit] = []
         self.violations: list[Violation] = []
-        world = World(self.clock, self.store, self.artifacts, self.sink, self.ledger, self.plans)
-        self.crew = Crew(setting, chooser, chance, world)
+        environment = Environment(
+            clock=self.clock,
+            store=self.store,
+            artifacts=self.artifacts,
+            sink=self.sink,
+            execution_log=self.execution_log,
+            plans=self.plans,
+        )
+        self.supervisor = ProcessSupervisor(config, fault_plan, random, environment)
         self.clocks_steady = True
-        # No fault at all: what takes time anyway is held to stricter bounds.
+        # Whether there are no faults at all; stricter checks apply then.
         self.undisturbed = False
-        # Deliveries are never repeated and the broker forgets nothing: a result once accepted is not worked out again.
-        self.results_last = not setting.embedded
-        self._looks = 0
+        # Whether an accepted result is final: no delivery is repeated and the broker loses nothing.
+        self.results_are_final = not config.embedded
+        self._idle_moments = 0
 
     # Running
 
-    def run(self, main: Callable[[], Coroutine[Any, Any, None]]) -> Report:
-        """Run a scenario to its end and check everything."""
-        complaints = Complaints()
-        logger = logging.getLogger("windlass")
-        before = (logger.propagate, logger.level)
-        logger.addHandler(complaints)
-        logger.propagate = False
+    def run(self, main: Callable[[], Coroutine[Any, Any, None]]) -> SimulationReport:
+        """Run a scenario to its end and check the result."""
         self.loop.set_exception_handler(lambda loop, context: None)
-        try:
-            with tightened(tight=self.setting.tight):
-                self.loop.run_until_complete(self._play(main))
-        finally:
-            logger.removeHandler(complaints)
-            logger.propagate = before[0]
-            self.crew.end()
-            close(self.loop)
-        self.violations += [Violation("unexpected", "-", text) for text in complaints.found]
+        with collected_errors() as errors:
+            try:
+                with small_bounds(tight=self.config.tight):
+                    self.loop.run_until_complete(self._run(main))
+            finally:
+                self.supervisor.end()
+                close(self.loop)
+        for text in errors.found:
+            self.report("unexpected", "-", text)
         return self._report()
 
-    async def _play(self, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        keepers = self.crew.keepers()
+    async def _run(self, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        processes = self.supervisor.start()
         scenario = asyncio.ensure_future(main())
-        await asyncio.wait([scenario, *keepers], timeout=RUN_SECONDS_MAX, return_when=asyncio.FIRST_COMPLETED)
-        for keeper in keepers:
-            keeper.cancel()
-        await asyncio.wait(keepers)
-        if not scenario.done():
-            scenario.cancel()
-            for keeper in keepers:
-                if not keeper.cancelled():
-                    keeper.result()
-            self.blame(
-                "I14", "-", f"no end after {RUN_SECONDS_MAX:g} s: the engine does not come up, or answers nobody"
-            )
+        await asyncio.wait([scenario, *processes], timeout=RUN_SECONDS_MAX, return_when=asyncio.FIRST_COMPLETED)
+        for process in processes:
+            process.cancel()
+        await asyncio.wait(processes)
+        if scenario.done():
+            await scenario
             return
-        await scenario
+        scenario.cancel()
+        for process in processes:
+            if not process.cancelled():
+                # Raises the error that ended it.
+                process.result()
+        evidence = f"not finished after {RUN_SECONDS_MAX:g} s: the engine does not start or does not answer"
+        self.report("I14", "-", evidence)
 
-    def blame(self, invariant: str, job_id: str, evidence: str) -> None:
-        """Note a violation."""
+    def report(self, invariant: str, job_id: str, evidence: str) -> None:
+        """Add a violation."""
         self.violations.append(Violation(invariant, job_id, evidence))
 
-    # Callers
+    # Requests
 
     async def deploy(self, plan: Plan) -> None:
-        """Make a workflow known."""
+        """Deploy a workflow."""
         self.plans[plan.workflow_id, plan.version] = plan
         await self.store.put_workflow(plan.workflow_id, Raw(b"{}"), f"digest {plan.version}", self.clock.now())
 
-    async def ask(self, call: Callable[[Engine], Coroutine[Any, Any, Any]]) -> Any:
-        """Ask the engine of the moment for something; TimeoutError when the answer cannot be known."""
-        await self.crew.up.wait()
-        posts = [post for post in self.crew.posts if post.engine is not None]
-        post = posts[0] if len(posts) == 1 else self.chance.choice(posts)
-        engine, life = post.engine, post.life
+    async def call_engine(self, call: Callable[[Engine], Coroutine[Any, Any, Any]]) -> Any:
+        """Call a running engine. Raises TimeoutError when the result is unknown."""
+        await self.supervisor.up.wait()
+        running = [engine_slot for engine_slot in self.supervisor.engine_slots if engine_slot.engine is not None]
+        engine_slot = running[0] if len(running) == 1 else self.random.choice(running)
+        engine, process = engine_slot.engine, engine_slot.process
         assert engine is not None
-        assert life is not None
-        asking = life.spawn(call(engine))
-        await asyncio.wait([asking], timeout=ASK_SECONDS_MAX)
-        if not asking.done():
-            asking.cancel()
-        if not asking.done() or asking.cancelled() or isinstance(asking.exception(), EXPECTED):
+        assert process is not None
+        task = process.spawn(call(engine))
+        await asyncio.wait([task], timeout=CALL_SECONDS_MAX)
+        if not task.done():
+            task.cancel()
             raise TimeoutError
-        return asking.result()
+        if task.cancelled() or isinstance(task.exception(), EXPECTED):
+            raise TimeoutError
+        return task.result()
 
-    async def submit(self, wanted: Submit) -> str | None:
-        """Submit until it is acknowledged, as often as can be done without risking a second job."""
-        for _ in range(ASKS_MAX if wanted.idempotency_key is not None else 1):
+    async def submit(self, submit: Submit) -> str | None:
+        """Submit until it is acknowledged; only once without an idempotency key, to avoid a second job."""
+        tries = 1 if submit.idempotency_key is None else SUBMITS_MAX
+        for _ in range(tries):
             try:
-                job = await self.ask(lambda engine: engine.submit(wanted))
+                job: JobRecord = await self.call_engine(lambda engine: engine.submit(submit))
             except TimeoutError:
                 continue
             except IdempotencyConflict:
-                self._check_conflict(wanted)
+                self._check_conflict(submit)
                 return None
-            told = Acknowledged(job.job_id, wanted.workflow_id, wanted.idempotency_key, wanted.body_digest)
-            self.acknowledged.append(told)
-            return job.job_id
+            self.acknowledged.append(
+                AcknowledgedSubmit(
+                    job_id=job.spec.job_id,
+                    workflow_id=submit.workflow_id,
+                    idempotency_key=submit.idempotency_key,
+                    request_digest=submit.request_digest,
+                )
+            )
+            return job.spec.job_id
         return None
 
-    def _check_conflict(self, wanted: Submit) -> None:
-        key = (wanted.workflow_id, wanted.idempotency_key)
-        rows = [self.store.rows(job_id).job for job_id in self.store.job_ids()]
-        if not any((r.workflow_id, r.idempotency_key) == key and r.body_digest != wanted.body_digest for r in rows):
-            self.blame("I25", "-", f"the key {wanted.idempotency_key!r} was called a conflict without one")
+    def _check_conflict(self, submit: Submit) -> None:
+        key = (submit.workflow_id, submit.idempotency_key)
+        for job_id in self.store.job_ids():
+            spec = self.store.rows(job_id).job.spec
+            if (spec.workflow_id, spec.idempotency_key) == key and spec.request_digest != submit.request_digest:
+                return
+        self.report("I25", "-", f"the key {submit.idempotency_key!r} was refused without a conflict")
 
     async def cancel(self, job_id: str) -> None:
-        """Ask for a job to stop."""
+        """Request the cancellation of a job."""
         with suppress(TimeoutError, JobNotFound):
-            await self.ask(lambda engine: engine.cancel(job_id))
+            await self.call_engine(lambda engine: engine.cancel(job_id))
 
     async def retry(self, job_id: str, from_node: str | None = None) -> None:
-        """Ask for a finished job to be taken up again."""
+        """Request the retry of a finished job."""
         with suppress(TimeoutError, JobNotFound, RequestRefused):
-            await self.ask(lambda engine: engine.retry(job_id, from_node))
+            await self.call_engine(lambda engine: engine.retry(job_id, from_node))
 
     # The end
 
     async def settle(self) -> None:
-        """Wait until every job has ended, every request is applied and nothing runs any more, within bounds."""
-        give_up_at = self.loop.time() + SETTLE_SECONDS_MAX
-        while not self._ended() and self.loop.time() < give_up_at:
+        """Wait until all jobs have ended, all requests are applied and nothing runs, within limits."""
+        deadline = self.loop.time() + SETTLE_SECONDS_MAX
+        while not self._has_ended() and self.loop.time() < deadline:
             await self.clock.sleep(1.0)
-        if not self._ended():
-            return  # the checker tells which jobs did not, and what they wait for
-        give_up_at = self.loop.time() + IDLE_SECONDS_MAX
-        while (left := await self._left()) and self.loop.time() < give_up_at:
+        if not self._has_ended():
+            # The checker reports the jobs that have not ended.
+            return
+        deadline = self.loop.time() + IDLE_SECONDS_MAX
+        while (left := await self._left()) and self.loop.time() < deadline:
             await self.clock.sleep(1.0)
         if left:
-            self.blame("I33", "-", f"all jobs have ended, and still there is: {left}")
+            self.report("I33", "-", f"left after all jobs have ended: {left}")
 
-    def _ended(self) -> bool:
-        if any(self.store.rows(job_id).job.status in ("pending", "running") for job_id in self.store.job_ids()):
+    def _has_ended(self) -> bool:
+        if any(self.store.rows(job_id).job.state.status in ("pending", "running") for job_id in self.store.job_ids()):
             return False
         return all(applied for _, applied in self.store.asked())
 
     async def _left(self) -> list[str]:
-        left = [f"{worker.running} attempts running" for worker in self.crew.workers if worker and worker.running]
-        shards = [shard for post in self.crew.posts if post.engine is not None for shard in post.engine.held]
-        left += [f"jobs {sorted(shard.jobs)} in memory of shard {shard.number}" for shard in shards if shard.jobs]
-        if self.crew.broker is not None:
-            tasks = list(self.ledger.task_ids)
-            left += sorted(set(tasks) - set(await self.crew.broker.missing(tasks)))
-        return left + (await self._misplaced() if self.setting.engines else [])
+        """Describe what is still running or in memory."""
+        left = [f"{worker.running} attempts running" for worker in self.supervisor.workers if worker and worker.running]
+        engines = [engine_slot.engine for engine_slot in self.supervisor.engine_slots if engine_slot.engine is not None]
+        shards = [shard for engine in engines for shard in engine.held if shard.jobs]
+        left += [f"jobs {sorted(shard.jobs)} in memory of shard {shard.number}" for shard in shards]
+        if self.supervisor.broker is not None:
+            tasks = list(self.execution_log.task_ids)
+            left += sorted(set(tasks) - set(await self.supervisor.broker.missing(tasks)))
+        if self.config.engines:
+            left += await self._misplaced_shards()
+        return left
 
-    async def _misplaced(self) -> list[str]:
-        """Shards that no engine has, and engines that have more than their part."""
-        up = {post.life.name for post in self.crew.posts if post.owns and post.engine is not None and post.life}
+    async def _misplaced_shards(self) -> list[str]:
+        """Describe shards without an owner and engines with more than their share."""
+        owning = [slot for slot in self.supervisor.engine_slots if slot.owns and slot.engine is not None]
+        running = {slot.process.name for slot in owning if slot.process is not None}
         leases = (await self.store.ownership()).leases
-        owners = {row.shard: row.owner for row in leases if row.owner in up and not row.expired}
-        left = [f"shard {shard} without an owner" for shard in range(self.setting.shards) if shard not in owners]
-        fair = -(-self.setting.shards // max(1, len(up)))
-        parts = Counter(owners.values())
-        return left + [f"{count} shards at {owner}" for owner, count in parts.items() if count > fair]
+        owners = {row.shard: row.owner for row in leases if row.owner in running and not row.expired}
+        found = [f"shard {shard} without an owner" for shard in range(self.config.shards) if shard not in owners]
+        share = -(-self.config.shards // max(1, len(running)))
+        for owner, count in Counter(owners.values()).items():
+            if count > share:
+                found.append(f"{count} shards at {owner}")
+        return found
 
-    def _look(self) -> None:
-        """At a moment when nothing is left to do: compare the memory of the engines with the rows."""
-        self._looks += 1
-        if self._looks % LOOK_EVERY or self.violations:
+    # Checks at idle moments
+
+    def _on_idle(self) -> None:
+        """Compare the memory of the engines with the rows, at a moment when nothing is left to do."""
+        self._idle_moments += 1
+        if self._idle_moments % CHECK_EVERY or self.violations:
             return
-        self.violations += self.crew.found()
-        if any(not zombie.dead for zombie in self.crew.zombies):
-            return  # the rows may be another's for a moment
-        for post in self.crew.posts:
-            if post.engine is not None and post.life is not None and not post.life.is_paused:
-                self._look_at(post, post.engine)
+        self.violations += self.supervisor.found()
+        if any(not zombie.is_dead for zombie in self.supervisor.zombies):
+            # Another process may be writing the rows.
+            return
+        for engine_slot in self.supervisor.engine_slots:
+            process = engine_slot.process
+            if engine_slot.engine is not None and process is not None and not process.is_paused:
+                self._check_engine(engine_slot, engine_slot.engine)
 
-    def _look_at(self, post: Post, engine: Engine) -> None:
-        store, broker = post.store, post.broker
+    def _check_engine(self, engine_slot: EngineSlot, engine: Engine) -> None:
+        store, broker = engine_slot.store, engine_slot.broker
         assert store is not None
         assert broker is not None
-        if broker.inside["gather"] < len(engine.held) or any(store.active[c] or broker.active[c] for c in _UNDER_WAY):
+        is_busy = any(store.active[call] or broker.active[call] for call in _BUSY_CALLS)
+        if is_busy or broker.inside["receive"] < len(engine.held):
             return
-        # After a failure a shard's memory is wrong until it notices; it may have to be told by the end of a wait.
-        failed = {shard for call, shard in store.failed | broker.failed if call in _UNDER_WAY}
+        # After a failed call the memory of a shard is wrong until the shard notices, maybe only at the end of a wait.
+        failed = {shard for call, shard in store.failed | broker.failed if call in _BUSY_CALLS}
         if None in failed:
             return
         for shard in engine.held:
-            # One that was taken over has an old owner that had no occasion to notice.
+            # The former owner of a shard that was taken over may not have noticed it yet.
             if shard.number not in failed and self.store.owner_epoch(shard.number) == shard.epoch:
-                self._look_into(shard)
+                self._check_shard(shard)
 
-    def _look_into(self, shard: Shard) -> None:
+    def _check_shard(self, shard: Shard) -> None:
         jobs = list(shard.jobs.values())
         for job in jobs:
             self.violations += check_memory(job, self.store.rows(job.id))
-            self.violations += check_room(job)
-        if not self.crew.is_flushed:
-            assert self.crew.broker is not None
-            self.violations += lost_tasks(jobs, self.crew.broker)
-            # A clock that was set makes waits longer or shorter.
+            self.violations += check_window(job)
+        if not self.supervisor.is_flushed:
+            assert self.supervisor.broker is not None
+            self.violations += lost_tasks(jobs, self.supervisor.broker)
+            # Setting a clock makes waits longer or shorter.
             if self.clocks_steady:
                 now = self.clock.now()
-                self.violations += [*lost_waits(jobs, now), *lost_bounds(jobs, now)]
+                self.violations += lost_waits(jobs, now)
+                self.violations += lost_deadlines(jobs, now)
         for job_id in shard.quarantined:
-            self.blame("quarantine", job_id, "was set aside")
-        if not self._looks % (LOOK_EVERY * 16):
+            self.report("quarantine", job_id, "was quarantined")
+        if not self._idle_moments % (CHECK_EVERY * 16):
             for job_id in shard.jobs:
                 self.violations += check_job(self._job_history(job_id), clocks_steady=self.clocks_steady)
+
+    # The result
 
     def _job_history(self, job_id: str, executions: list[Execution] | None = None) -> JobHistory:
         restored = self.store.rows(job_id)
         job = restored.job
-        plan = self.plans[job.workflow_id, job.version]
-        requests = [held for held in self.store.asked() if held[0].job_id == job_id]
+        plan = self.plans[job.spec.workflow_id, job.spec.version]
+        requests = [request for request in self.store.asked() if request[0].job_id == job_id]
         return JobHistory(
             job=job,
             plan=plan,
@@ -293,36 +341,40 @@ class Simulation:
             events=self.store.log(job_id),
             requests=requests,
             executions=executions or [],
-            is_ledger_whole=executions is not None,
+            is_execution_log_complete=executions is not None,
             loops=self.store.records(job_id),
             artifacts={key: body for key, body in self.artifacts.kept.items() if key.startswith(job_id)},
-            sunk=[one for one in self.sink.table if one.identity.startswith(job_id)],
+            sink_rows=[row for row in self.sink.table if row.identity.startswith(job_id)],
         )
 
     def history(self) -> History:
-        """Everything that happened, as the checker wants it."""
+        """Return everything that happened, for the checker."""
         by_job: dict[str, list[Execution]] = {}
-        for execution in self.ledger.executions:
+        for execution in self.execution_log.executions:
             by_job.setdefault(execution.job_id, []).append(execution)
-        jobs = [self._job_history(job_id, by_job.get(job_id, [])) for job_id in self.store.job_ids()]
-        undisturbed = self.undisturbed and not self.ledger.has_killed
-        return History(jobs, self.acknowledged, settled=True, undisturbed=undisturbed, clocks_steady=self.clocks_steady)
+        return History(
+            jobs=[self._job_history(job_id, by_job.get(job_id, [])) for job_id in self.store.job_ids()],
+            acknowledged=self.acknowledged,
+            settled=True,
+            undisturbed=self.undisturbed and not self.execution_log.has_killed,
+            clocks_steady=self.clocks_steady,
+        )
 
-    def _report(self) -> Report:
+    def _report(self) -> SimulationReport:
         history = self.history()
-        self.violations += [found for found in self.crew.found() if found not in self.violations]
+        self.violations += [violation for violation in self.supervisor.found() if violation not in self.violations]
         self.violations += check(history)
         for job_id in self.store.rewritten:
-            self.blame("I10", job_id, "a collection was recorded a second time, and differently")
-        if self.results_last and not self.crew.is_flushed:
-            self.violations += [Violation("I6", "-", f"{task_id} ran again, though its result was accepted")
-                                for task_id in self.ledger.repeated]  # fmt: skip
-        return Report(
+            self.report("I10", job_id, "a collection was recorded a second time with different elements")
+        if self.results_are_final and not self.supervisor.is_flushed:
+            for task_id in self.execution_log.repeated:
+                self.report("I6", "-", f"{task_id} ran again after its result was accepted")
+        return SimulationReport(
             violations=self.violations,
             jobs=len(history.jobs),
             events=sum(len(job.events) for job in history.jobs),
-            executions=len(self.ledger.executions),
-            calls=sum(wire.calls for wire in self.crew.wires),
-            restarts=self.crew.restarts,
+            executions=len(self.execution_log.executions),
+            calls=sum(connection.calls for connection in self.supervisor.connections),
+            restarts=self.supervisor.restarts,
             seconds=self.loop.time(),
         )

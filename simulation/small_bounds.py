@@ -1,4 +1,4 @@
-"""Bounds of the engine made so small that small workflows reach them."""
+"""Limits of the engine reduced so far that small workflows reach them."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from windlass.core import dispatch, loop_state, pagination
 from windlass.engine import output_store
 from windlass.worker import large_values
 
-# Outputs beyond this many bytes are large.
+# Outputs above this size are large.
 LARGE_BYTES = 400
 
 _TIGHT: tuple[tuple[ModuleType, str, int], ...] = (
@@ -25,11 +25,13 @@ _TIGHT: tuple[tuple[ModuleType, str, int], ...] = (
 
 
 @contextmanager
-def tightened(*, tight: bool) -> Generator[None]:
-    """Have the bounds small inside the block, if they are to be."""
-    chosen = _TIGHT if tight else ()
-    before = [(module, name, getattr(module, name)) for module, name, _ in chosen]
-    for module, name, bound in chosen:
+def small_bounds(*, tight: bool) -> Generator[None]:
+    """Use the small limits inside the block if `tight`."""
+    if not tight:
+        yield
+        return
+    before = [(module, name, getattr(module, name)) for module, name, _ in _TIGHT]
+    for module, name, bound in _TIGHT:
         setattr(module, name, bound)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Workflows for simulations before they are compiled: nodes whose handlers follow a script."""
+"""Workflows of simulations before they are compiled: nodes whose handlers follow a script."""
 
 from array import array
 from collections.abc import Sequence
@@ -24,46 +24,46 @@ HANDLER = "scripted"
 SINK = "table"
 ELEMENT = "item"
 
-# How one attempt of a scripted node goes.
+# What one attempt of a scripted handler does.
 OK, NULL, ERROR, FLAKY, LATER, FATAL, SLOW, STUBBORN, DIES, KILLS = (
     "ok", "null", "error", "flaky", "later", "fatal", "slow", "stubborn", "dies", "kills",
 )  # fmt: skip
 
 
-class Script(Struct, frozen=True, omit_defaults=True):
-    """What a node's handler does: attempt n follows the n-th act, and those beyond the last one follow the last."""
+class HandlerScript(Struct, frozen=True, omit_defaults=True):
+    """What a handler does: attempt n takes the n-th action; attempts beyond the last action repeat it."""
 
-    acts: tuple[str, ...] = (OK,)
+    actions: tuple[str, ...] = (OK,)
     work_seconds: float = 0.0
-    # What the output says in `flag`, which conditions read.
+    # The value of `flag` in the output, which conditions read.
     flag: bool = True
-    # How many elements the list in the output has, which loops read.
+    # The length of `list` in the output, which loops read.
     width: int = 0
-    # Pages of a series; 0 for polling that ends by the number of the attempt.
+    # The pages of a series; 0 for polling, which ends with an attempt number.
     pages: int = 0
-    # Bytes that the output has too many.
+    # Bytes added to the output to make it large.
     bulk: int = 0
-    # The acts of iterations: those of number i are followed by the i-th, i + n-th, … of them.
-    others: tuple[tuple[str, ...], ...] = ()
+    # The actions of iterations, used in turn by index.
+    iteration_actions: tuple[tuple[str, ...], ...] = ()
 
-    def act(self, attempt: int, index: int | None) -> str:
-        """What this attempt does."""
-        acts = self.acts
-        if self.others and index is not None:
-            acts = self.others[index % len(self.others)]
-        return acts[min(attempt, len(acts)) - 1]
+    def action(self, attempt: int, index: int | None) -> str:
+        """Return what this attempt does."""
+        actions = self.actions
+        if self.iteration_actions and index is not None:
+            actions = self.iteration_actions[index % len(self.iteration_actions)]
+        return actions[min(attempt, len(actions)) - 1]
 
 
 class NodeDraft(Struct):
-    """A node before it is compiled: its id, what it depends on, and all that an author may say about it."""
+    """A node before it is compiled: its id, its dependencies and its options."""
 
     id: str
     parents: list[str]
     kind: NodeKind = NodeKind.TASK
-    script: Script = Script()
+    script: HandlerScript = HandlerScript()
     reads: list[str] = []
-    # Of whose outputs a part is passed on: those cannot stay where they are when they are large.
-    glances: list[str] = []
+    # Nodes whose outputs are rendered in part, so that large ones must be loaded.
+    partial_reads: list[str] = []
     when: str | None = None
     timeout_seconds: float = 300.0
     priority: int = 0
@@ -79,13 +79,13 @@ class NodeDraft(Struct):
 
 def loop_over(collection: object, window: int = 1, *, tolerant: bool = False, chunk_size: int | None = None,
               timeout_seconds: float | None = None, mode: str = "async") -> LoopPlan:  # fmt: skip
-    """A loop over what a template gives."""
+    """Return a loop over the value of a template."""
     return LoopPlan(compile_template(collection), ELEMENT, window, chunk_size, tolerant, timeout_seconds, mode)
 
 
 def paging(collect: Collect = Collect.APPEND, *, calls_max: int = 10, delay_seconds: float = 0.0) -> RetryOnSuccess:
-    """Calls for one page after the other."""
-    # The marks differ from call to call, and each stays for all calls after it.
+    """Return a rule that requests one page after the other."""
+    # Each call adds a mark that all following calls keep.
     next_call = {"query": {"page": "{{ response.next }}", "marks": "{{ response.marks }}"}}
     path = ("found", "items") if collect is Collect.APPEND else ()
     return RetryOnSuccess(
@@ -94,14 +94,14 @@ def paging(collect: Collect = Collect.APPEND, *, calls_max: int = 10, delay_seco
 
 
 def polling(collect: Collect = Collect.REPLACE, *, calls_max: int = 10, delay_seconds: float = 0.0) -> RetryOnSuccess:
-    """The same call until its answer is there."""
+    """Return a rule that repeats a call until its answer is complete."""
     path = ("found", "items") if collect is Collect.APPEND else ()
     return RetryOnSuccess(compile_template("{{ response.more }}"), None, collect, path, calls_max, delay_seconds)
 
 
 def compiled(workflow_id: str, drafts: Sequence[NodeDraft], *, fail_fast: bool = True,
              timeout_seconds: float | None = None, version: int = 1) -> Plan:  # fmt: skip
-    """The plan of drafts that stand in topological order."""
+    """Return the plan of drafts in topological order."""
     index = {draft.id: number for number, draft in enumerate(drafts)}
     parents = [tuple(index[parent] for parent in draft.parents) for draft in drafts]
     children: list[list[int]] = [[] for _ in drafts]
@@ -148,9 +148,9 @@ def _params(draft: NodeDraft) -> dict[str, Any]:
         "script": msgspec.to_builtins(draft.script),
         "reads": {parent: f"{{{{ {parent}.output }}}}" for parent in draft.reads},
     }
-    if draft.glances:
-        params["glances"] = [
-            f"{{{{ {parent}.output | length if {parent}.output else 0 }}}}" for parent in draft.glances
+    if draft.partial_reads:
+        params["partial_reads"] = [
+            f"{{{{ {parent}.output | length if {parent}.output else 0 }}}}" for parent in draft.partial_reads
         ]
     if draft.bad_template:
         params["broken"] = "{{ input.nothing_of_this_name }}"

@@ -1,4 +1,4 @@
-"""Random work for simulations: workflows of every shape, with loops, series of calls and sinks among their nodes."""
+"""Random workflows for simulations, with loops, series of calls and sinks."""
 
 from random import Random
 
@@ -17,8 +17,8 @@ from simulation.workflow_drafts import (
     OK,
     SLOW,
     STUBBORN,
+    HandlerScript,
     NodeDraft,
-    Script,
     compiled,
     loop_over,
     paging,
@@ -30,42 +30,42 @@ NODES_MAX = 14
 ITERATIONS_MAX = 7
 
 
-class Taste(Struct, frozen=True):
-    """What the nodes of one workflow are like."""
+class WorkloadProfile(Struct, frozen=True):
+    """The character of the nodes of one workflow."""
 
-    # Little goes wrong in handlers.
-    calm: bool
-    # The share of nodes with loops, with series of calls, and with sinks.
+    # Whether handlers rarely fail.
+    reliable: bool
+    # The shares of nodes with loops, with series of calls, and with sinks.
     loops: float
     calls: float
     sinks: float
-    # The size from which outputs are large here, or 0 when none are to be.
+    # The size of large outputs, or 0 for none.
     large_bytes: int = 0
 
 
-def random_plan(workflow_id: str, chance: Random, large_bytes: int = 0) -> Plan:
-    """A workflow of a random shape whose nodes have random rules and scripts."""
-    looping = chance.random() < 0.6
-    taste = Taste(
-        calm=chance.random() < 0.4,
-        loops=chance.choice([0.15, 0.4]) if looping else 0.0,
-        calls=chance.choice([0.0, 0.2, 0.4]) if looping else 0.0,
-        sinks=chance.choice([0.0, 0.4]),
-        large_bytes=large_bytes if chance.random() < 0.7 else 0,
+def random_plan(workflow_id: str, random: Random, large_bytes: int = 0) -> Plan:
+    """Return a workflow of a random shape whose nodes have random rules and scripts."""
+    looping = random.random() < 0.6
+    profile = WorkloadProfile(
+        reliable=random.random() < 0.4,
+        loops=random.choice([0.15, 0.4]) if looping else 0.0,
+        calls=random.choice([0.0, 0.2, 0.4]) if looping else 0.0,
+        sinks=random.choice([0.0, 0.4]),
+        large_bytes=large_bytes if random.random() < 0.7 else 0,
     )
-    edges = _shape(chance, NODES_MAX if not looping else NODES_MAX // 2)
+    edges = _shape(random, NODES_MAX if not looping else NODES_MAX // 2)
     drafts: dict[str, NodeDraft] = {}
     for name, parents in edges.items():
-        drafts[name] = _draft(name, parents, chance, taste, drafts)
+        drafts[name] = _draft(name, parents, random, profile, drafts)
     nodes = list(drafts.values())
-    if chance.random() < 0.7:
+    if random.random() < 0.7:
         nodes = _framed(nodes)
-    timeout = chance.choice([2.0, 8.0, 30.0]) if chance.random() < 0.15 else None
-    return compiled(workflow_id, nodes, fail_fast=chance.random() < 0.5, timeout_seconds=timeout)
+    timeout = random.choice([2.0, 8.0, 30.0]) if random.random() < 0.15 else None
+    return compiled(workflow_id, nodes, fail_fast=random.random() < 0.5, timeout_seconds=timeout)
 
 
 def _framed(drafts: list[NodeDraft]) -> list[NodeDraft]:
-    """With a START before and an END after everything."""
+    """Add a START before and an END after all nodes."""
     inner = {parent for draft in drafts for parent in draft.parents}
     for draft in drafts:
         if not draft.parents:
@@ -78,12 +78,12 @@ def _framed(drafts: list[NodeDraft]) -> list[NodeDraft]:
     ]
 
 
-def _shape(chance: Random, nodes_max: int) -> dict[str, list[str]]:
-    count = chance.randint(1, nodes_max)
+def _shape(random: Random, nodes_max: int) -> dict[str, list[str]]:
+    count = random.randint(1, nodes_max)
     names = [f"n{number}" for number in range(count)]
-    match chance.choice(["chain", "fan", "diamond", "random", "random", "random"]):
+    match random.choice(["chain", "fan", "diamond", "random", "random", "random"]):
         case "chain":
-            return {name: names[at - 1 : at] if at else [] for at, name in enumerate(names)}
+            return {name: names[:at][-1:] for at, name in enumerate(names)}
         case "fan" if count > 2:
             return {names[0]: [], **{name: [names[0]] for name in names[1:-1]}, names[-1]: names[1:-1]}
         case "diamond":
@@ -91,72 +91,77 @@ def _shape(chance: Random, nodes_max: int) -> dict[str, list[str]]:
             return {name: names[max(0, end - 1) : end + 1] if end >= 0 else [] for name, end in pairs.items()}
         case _:
             return {
-                name: sorted(chance.sample(names[:at], chance.randint(0, min(at, 3))), key=names.index)
+                name: sorted(random.sample(names[:at], random.randint(0, min(at, 3))), key=names.index)
                 for at, name in enumerate(names)
             }
 
 
-def _draft(name: str, parents: list[str], chance: Random, taste: Taste, known: dict[str, NodeDraft]) -> NodeDraft:
-    calm = taste.calm
+def _draft(
+    name: str, parents: list[str], random: Random, profile: WorkloadProfile, known: dict[str, NodeDraft]
+) -> NodeDraft:
+    reliable = profile.reliable
     draft = NodeDraft(name, list(parents))
-    draft.reads = [parent for parent in parents if chance.random() < 0.6]
-    draft.glances = [parent for parent in parents if chance.random() < 0.3]
-    script = Script(
-        acts=_acts(chance, calm=calm),
-        work_seconds=chance.choice([0.0, 0.0, 0.01, 0.1, 0.4, 2.0]),
-        flag=chance.random() < 0.7,
-        width=chance.choice([0, 1, 3, 5]),
-        bulk=taste.large_bytes if taste.large_bytes and chance.random() < 0.5 else 0,
+    draft.reads = [parent for parent in parents if random.random() < 0.6]
+    draft.partial_reads = [parent for parent in parents if random.random() < 0.3]
+    script = HandlerScript(
+        actions=_actions(random, reliable=reliable),
+        work_seconds=random.choice([0.0, 0.0, 0.01, 0.1, 0.4, 2.0]),
+        flag=random.random() < 0.7,
+        width=random.choice([0, 1, 3, 5]),
+        bulk=profile.large_bytes if profile.large_bytes and random.random() < 0.5 else 0,
     )
-    draft.priority = chance.randint(-1, 1)
-    if chance.random() < 0.25:
-        draft.when = _condition(parents, chance, known)
-    draft.allow_failure = chance.random() < 0.15
-    draft.run_if_skipped = chance.random() < 0.2
-    draft.bad_template = not calm and chance.random() < 0.02
-    if chance.random() < (0.3 if calm else 0.6):
-        draft.on_error = _rule(chance)
-    if chance.random() < taste.loops:
-        draft.loop = _loop(parents, chance, known)
-        draft.when = _condition_of_iterations(chance) if chance.random() < 0.3 else draft.when
-        others = tuple(_acts(chance, calm=calm) for _ in range(chance.randint(1, 4)))
-        script = msgspec.structs.replace(script, others=others, work_seconds=min(script.work_seconds, 0.4))
-    if chance.random() < taste.calls:
-        draft.calls = _calls(chance, chunked=draft.loop is not None and draft.loop.chunk_size is not None)
-        script = msgspec.structs.replace(script, pages=chance.choice([0, 1, 2, 3, 4]))
-    draft.redeliveries_max = chance.choice([0, 1, 2, 5])
-    draft.sinks = chance.random() < taste.sinks
+    draft.priority = random.randint(-1, 1)
+    if random.random() < 0.25:
+        draft.when = _condition(parents, random, known)
+    draft.allow_failure = random.random() < 0.15
+    draft.run_if_skipped = random.random() < 0.2
+    draft.bad_template = not reliable and random.random() < 0.02
+    if random.random() < (0.3 if reliable else 0.6):
+        draft.on_error = _rule(random)
+    if random.random() < profile.loops:
+        draft.loop = _loop(parents, random, known)
+        draft.when = _condition_of_iterations(random) if random.random() < 0.3 else draft.when
+        iteration_actions = tuple(_actions(random, reliable=reliable) for _ in range(random.randint(1, 4)))
+        script = msgspec.structs.replace(
+            script, iteration_actions=iteration_actions, work_seconds=min(script.work_seconds, 0.4)
+        )
+    if random.random() < profile.calls:
+        draft.calls = _calls(random, chunked=draft.loop is not None and draft.loop.chunk_size is not None)
+        script = msgspec.structs.replace(script, pages=random.choice([0, 1, 2, 3, 4]))
+    draft.redeliveries_max = random.choice([0, 1, 2, 5])
+    draft.sinks = random.random() < profile.sinks
     draft.script = script
-    if not {SLOW, STUBBORN}.isdisjoint(act for acts in (script.acts, *script.others) for act in acts):
-        draft.timeout_seconds = chance.choice([0.2, 1.0, 3.0])
+    all_actions = {action for actions in (script.actions, *script.iteration_actions) for action in actions}
+    if SLOW in all_actions or STUBBORN in all_actions:
+        draft.timeout_seconds = random.choice([0.2, 1.0, 3.0])
     return draft
 
 
-def _acts(chance: Random, *, calm: bool) -> tuple[str, ...]:
-    if chance.random() < (0.9 if calm else 0.6):
-        return (NULL,) if chance.random() < 0.05 else (OK,)
+def _actions(random: Random, *, reliable: bool) -> tuple[str, ...]:
+    if random.random() < (0.9 if reliable else 0.6):
+        return (NULL,) if random.random() < 0.05 else (OK,)
     bad = [ERROR, ERROR, FLAKY, FLAKY, LATER, FATAL, SLOW, STUBBORN, DIES]
-    if not calm and chance.random() < 0.1:
+    if not reliable and random.random() < 0.1:
         bad = [KILLS]
-    failures = tuple(chance.choice(bad) for _ in range(chance.randint(1, 3)))
-    if chance.random() < 0.3:
+    failures = tuple(random.choice(bad) for _ in range(random.randint(1, 3)))
+    if random.random() < 0.3:
         failures = (OK, *failures)
-    return failures if chance.random() < 0.2 else (*failures, OK)
+    return failures if random.random() < 0.2 else (*failures, OK)
 
 
-def _condition(parents: list[str], chance: Random, known: dict[str, NodeDraft]) -> str:
-    if parents and chance.random() < 0.5:
-        # A parent that was skipped or failed has no output, and then the condition fails: that is a case too.
-        parent = chance.choice(parents)
+def _condition(parents: list[str], random: Random, known: dict[str, NodeDraft]) -> str:
+    if parents and random.random() < 0.5:
+        # A condition on the output of a skipped or failed parent fails, which must be handled too.
+        parent = random.choice(parents)
         if _brings_list(known[parent]):
             return f"{{{{ {parent}.output | length > 1 }}}}"
-        if chance.random() < 0.2:
+        if random.random() < 0.2:
             return f"{{{{ {parent}.output.flag }}}}"
         return f"{{{{ {parent}.output and {parent}.output.flag }}}}"
-    return "{{ input.flag }}" if chance.random() < 0.7 else "{{ not input.flag }}"
+    return "{{ input.flag }}" if random.random() < 0.7 else "{{ not input.flag }}"
 
 
-def _condition_of_iterations(chance: Random) -> str:
+def _condition_of_iterations(random: Random) -> str:
     text = [
         "{{ index != 1 }}",
         "{{ index % 2 == 0 }}",
@@ -164,29 +169,29 @@ def _condition_of_iterations(chance: Random) -> str:
         f"{{{{ {ELEMENT} != 2 and index < 3 }}}}",
         f"{{{{ {ELEMENT}.nothing_of_this_name }}}}",
     ]
-    return chance.choices(text, [4, 4, 4, 4, 1])[0]
+    return random.choices(text, [4, 4, 4, 4, 1])[0]
 
 
 def _brings_list(draft: NodeDraft) -> bool:
     return draft.loop is not None or (draft.calls is not None and draft.calls.collect is not Collect.REPLACE)
 
 
-def _loop(parents: list[str], chance: Random, known: dict[str, NodeDraft]) -> LoopPlan:
-    mode = chance.choice(["async", "async", "sequential"])
+def _loop(parents: list[str], random: Random, known: dict[str, NodeDraft]) -> LoopPlan:
+    mode = random.choice(["async", "async", "sequential"])
     return loop_over(
-        _collection(parents, chance, known),
-        window=1 if mode == "sequential" else chance.choice([1, 2, 3, 20]),
-        chunk_size=chance.choice([None, None, None, 2, 3]),
-        tolerant=chance.random() < 0.4,
-        timeout_seconds=chance.choice([1.0, 5.0]) if chance.random() < 0.1 else None,
+        _collection(parents, random, known),
+        window=1 if mode == "sequential" else random.choice([1, 2, 3, 20]),
+        chunk_size=random.choice([None, None, None, 2, 3]),
+        tolerant=random.random() < 0.4,
+        timeout_seconds=random.choice([1.0, 5.0]) if random.random() < 0.1 else None,
         mode=mode,
     )
 
 
-def _collection(parents: list[str], chance: Random, known: dict[str, NodeDraft]) -> object:
-    roll = chance.random()
+def _collection(parents: list[str], random: Random, known: dict[str, NodeDraft]) -> object:
+    roll = random.random()
     if parents and roll < 0.5:
-        parent = chance.choice(parents)
+        parent = random.choice(parents)
         if _brings_list(known[parent]):
             return f"{{{{ {parent}.output or [] }}}}"
         return f"{{{{ {parent}.output.list if {parent}.output else [7] }}}}"
@@ -195,30 +200,30 @@ def _collection(parents: list[str], chance: Random, known: dict[str, NodeDraft])
     if roll < 0.8:
         return "{{ input.n }}"
     if roll < 0.9 and known:
-        # What other branches have come to differs from one moment to the next, and must be asked once.
+        # The states of other branches change over time, so they must be read once.
         return [f"{{{{ nodes.{name}.status }}}}" for name in known]
-    return [*range(chance.randint(0, ITERATIONS_MAX)), "{{ input.n }}"]
+    return [*range(random.randint(0, ITERATIONS_MAX)), "{{ input.n }}"]
 
 
-def _calls(chance: Random, *, chunked: bool) -> RetryOnSuccess:
-    make = chance.choice([paging, paging, polling])
-    # What a chunk returns must be a list.
-    collect = chance.choice([Collect.APPEND, Collect.COLLECT] if chunked else list(Collect))
-    return make(collect, calls_max=chance.choice([1, 2, 3, 10]), delay_seconds=chance.choice([0.0, 0.0, 0.05, 0.7]))
+def _calls(random: Random, *, chunked: bool) -> RetryOnSuccess:
+    make = random.choice([paging, paging, polling])
+    # The output of a chunk must be a list.
+    collect = random.choice([Collect.APPEND, Collect.COLLECT] if chunked else list(Collect))
+    return make(collect, calls_max=random.choice([1, 2, 3, 10]), delay_seconds=random.choice([0.0, 0.0, 0.05, 0.7]))
 
 
-def _rule(chance: Random) -> RetryOnError:
+def _rule(random: Random) -> RetryOnError:
     return RetryOnError(
-        attempts_max=chance.randint(1, 4),
-        backoff=chance.choice(list(Backoff)),
-        initial_delay_seconds=chance.choice([0.0, 0.05, 0.5, 2.0]),
-        multiplier=chance.choice([1.0, 2.0, 3.0]),
-        max_delay_seconds=chance.choice([0.2, 3.0]),
-        jitter=chance.choice([0.0, 0.1, 1.0]),
+        attempts_max=random.randint(1, 4),
+        backoff=random.choice(list(Backoff)),
+        initial_delay_seconds=random.choice([0.0, 0.05, 0.5, 2.0]),
+        multiplier=random.choice([1.0, 2.0, 3.0]),
+        max_delay_seconds=random.choice([0.2, 3.0]),
+        jitter=random.choice([0.0, 0.1, 1.0]),
     )
 
 
-def random_input(chance: Random) -> Raw:
-    """A job's input."""
-    items = [chance.randint(0, 9) for _ in range(chance.randint(0, ITERATIONS_MAX))]
-    return Raw(msgspec.json.encode({"flag": chance.random() < 0.7, "n": chance.randint(0, 9), "items": items}))
+def random_input(random: Random) -> Raw:
+    """Return a random input of a job."""
+    items = [random.randint(0, 9) for _ in range(random.randint(0, ITERATIONS_MAX))]
+    return Raw(msgspec.json.encode({"flag": random.random() < 0.7, "n": random.randint(0, 9), "items": items}))

@@ -1,4 +1,4 @@
-"""What is packed: the web UI is in the wheel and in the sdist, and is built when it is not there yet."""
+"""Wheels and sdists contain the web UI, which is built if necessary."""
 
 import os
 import shutil
@@ -57,7 +57,7 @@ def packed(tree: Path, target: str, environment: dict[str, str] | None = None) -
 
 
 @pytest.mark.parametrize(("target", "place"), [("wheel", "windlass/_ui/"), ("sdist", "src/windlass/_ui/")])
-def test_a_package_has_the_ui_that_was_built(tree: Path, target: str, place: str) -> None:
+def test_a_package_contains_the_built_ui(tree: Path, target: str, place: str) -> None:
     for name, text in BUNDLE.items():
         path = tree / "src" / "windlass" / "_ui" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -66,14 +66,14 @@ def test_a_package_has_the_ui_that_was_built(tree: Path, target: str, place: str
     assert {place + name for name in BUNDLE} <= packed(tree, target)
 
 
-def test_a_ui_that_was_not_built_is_built_when_it_is_packed(tree: Path) -> None:
+def test_packaging_builds_a_missing_ui(tree: Path) -> None:
     environment = with_npm(tree)
 
     assert "windlass/_ui/index.html" in packed(tree, "wheel", environment)
     assert (tree / "ui" / "asked").read_text().splitlines() == ["ci --no-audit --no-fund", "run build"]
 
 
-def test_a_ui_that_was_built_is_not_built_again(tree: Path) -> None:
+def test_packaging_does_not_rebuild_the_ui(tree: Path) -> None:
     environment = with_npm(tree)
     (tree / "src" / "windlass" / "_ui").mkdir()
     (tree / "src" / "windlass" / "_ui" / "index.html").write_text("<!doctype html>")
@@ -83,7 +83,7 @@ def test_a_ui_that_was_built_is_not_built_again(tree: Path) -> None:
     assert not (tree / "ui" / "asked").exists()
 
 
-def test_a_tree_without_the_sources_of_the_ui_is_packed_without_it(tree: Path) -> None:
+def test_a_tree_without_ui_sources_is_packaged_without_the_ui(tree: Path) -> None:
     names = packed(tree, "wheel", {**os.environ, "PATH": ""})
 
     assert "windlass/__init__.py" in names
@@ -99,7 +99,7 @@ def test_an_editable_install_builds_nothing(tree: Path) -> None:
     assert not (tree / "ui" / "asked").exists()
 
 
-def test_a_build_without_npm_says_what_is_missing(tree: Path) -> None:
+def test_a_build_without_npm_is_reported(tree: Path) -> None:
     environment = {**with_npm(tree), "PATH": ""}
 
     with pytest.raises(subprocess.CalledProcessError) as failed:

@@ -1,4 +1,4 @@
-"""The private servers of the tests: there when asked for, empty for each test, gone with whoever started them."""
+"""The servers that tests use."""
 
 import os
 import select
@@ -21,7 +21,7 @@ sys.stdin.readline()
 """
 
 
-async def test_a_database_is_the_tests_own_and_empty(postgres_url: str) -> None:
+async def test_each_test_gets_an_empty_database(postgres_url: str) -> None:
     connection = await asyncpg.connect(postgres_url)
     tables = await connection.fetch("select 1 from pg_class where relnamespace = 'public'::regnamespace")
     await connection.close()
@@ -29,7 +29,7 @@ async def test_a_database_is_the_tests_own_and_empty(postgres_url: str) -> None:
     assert tables == []
 
 
-async def test_nobody_gets_the_same_database_twice(postgres_url: str, postgres_server: Server) -> None:
+async def test_databases_are_not_reused(postgres_url: str, postgres_server: Server) -> None:
     assert postgres_url.rpartition("/")[2] != postgres_server.url.rpartition("/")[2]
 
 
@@ -37,7 +37,7 @@ def test_redis_answers(redis_url: str) -> None:
     tell_redis(redis_url, b"PING")
 
 
-def test_servers_end_with_the_process_that_started_them_even_if_it_is_killed(tmp_path: Path) -> None:
+def test_servers_end_when_their_parent_is_killed(tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM, str(tmp_path)],
         stdin=subprocess.PIPE,

@@ -5,11 +5,11 @@ const chromium = execFileSync("./chromium", ["--path"], { encoding: "utf8" }).tr
 
 export default defineConfig({
   testDir: "browser",
-  // `npm run screenshots` makes pictures in place of the tests.
+  // `npm run screenshots` takes screenshots instead of running the tests.
   testMatch: process.env.SCREENSHOTS ? "screenshots.ts" : "*.spec.ts",
   workers: 1,
   timeout: 90_000,
-  // Other tests keep the machine busy meanwhile.
+  // Other tests may run at the same time.
   expect: { timeout: 15_000 },
   forbidOnly: true,
   reporter: "line",

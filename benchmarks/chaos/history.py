@@ -1,4 +1,4 @@
-"""Reads the histories of jobs from PostgreSQL and from the ledgers of workers, batch by batch, and has them checked."""
+"""Reads the histories of jobs from PostgreSQL and the execution logs of workers in batches, and checks them."""
 
 import json
 import sqlite3
@@ -10,13 +10,16 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct, field
 
-from benchmarks.chaos.handlers import Begun, Ended
+from benchmarks.chaos.handlers import Ended, Started
 from simulation.checker import check_job
-from simulation.history import Execution, JobHistory, LoopRecords, Sunk, Violation
-from windlass.core.changes import Event, IterationRow, NodeRow
+from simulation.history import Execution, JobHistory, SinkRow, Violation
+from windlass.core.changes import IterationRow, NodeRow
+from windlass.core.events import Event
+from windlass.core.jobs import JobRecord
 from windlass.engine.plan_cache import Plans
-from windlass.factory import compiled
-from windlass.ports.store import Request, Store, StoredJob
+from windlass.factory import compile_stored
+from windlass.ports.store import Request, Store
+from windlass.stores.memory.records import LoopRecords
 from windlass.stores.postgres.pool import Session, connect
 from windlass.stores.rows import decode_page, event_of, job_of, node_of, task_of
 
@@ -27,27 +30,28 @@ VIOLATIONS_MAX = 1_000
 
 _JOBS = """
 select job_id, workflow_id, version, shard, status, input, round, priority, created_at, started_at, completed_at,
-       deadline_at, error, idempotency_key, body_digest, scheduled_at,
+       deadline_at, error, idempotency_key, request_digest, scheduled_at,
        coalesce((select last_seq from events
                   where events.job_id = jobs.job_id order by first_seq desc limit 1), 1) as seq
   from jobs where job_id > $1 order by job_id limit $2
 """
 _OF_JOBS = {
     "nodes": "select * from node_list where job_id = any ($1::text[])",
-    "tasks": "select * from tasks where job_id = any ($1::text[])",
-    "pages": 'select job_id, number, generation, "index", call, output from pages where job_id = any ($1::text[])',
-    "collections": "select job_id, number, generation, body from collections where job_id = any ($1::text[]) "
-    "order by job_id, number, generation, block",
+    "iterations": "select * from iterations where job_id = any ($1::text[])",
+    "call_outputs": 'select job_id, number, generation, "index", call, output from call_outputs '
+    "where job_id = any ($1::text[])",
+    "chunks": "select job_id, number, generation, body from collection_chunks where job_id = any ($1::text[]) "
+    "order by job_id, number, generation, chunk",
     "events": "select job_id, body from event_pages where job_id = any ($1::text[]) order by job_id, first_seq",
     "requests": "select job_id, request_id, kind, created_at, reason, from_node, applied from requests "
     "where job_id = any ($1::text[])",
 }
-_begun = msgspec.json.Decoder(Begun)
+_started = msgspec.json.Decoder(Started)
 _ended = msgspec.json.Decoder(Ended)
 
 
 class Findings(Struct):
-    """What an audit saw."""
+    """The counts and violations of an audit."""
 
     jobs: Counter[str] = field(default_factory=Counter)
     nodes: Counter[str] = field(default_factory=Counter)
@@ -60,8 +64,8 @@ class Findings(Struct):
     acknowledged_seen: set[str] = field(default_factory=set)
 
 
-class Ledger:
-    """The lines of all workers in a file that can be asked by job: there may be millions of them."""
+class ExecutionLogReader:
+    """The execution logs of all workers in a database, because there may be millions of lines."""
 
     def __init__(self, folder: Path, place: Path) -> None:
         self._database = sqlite3.connect(place)
@@ -77,7 +81,7 @@ class Ledger:
         with file.open("rb") as lines:
             for line in lines:
                 if line.startswith(b'{"run":') and b'"job_id":' in line[:64]:
-                    found = _begun.decode(line)
+                    found = _started.decode(line)
                     begun.append((found.run, found.job_id, line))
                 else:
                     ended.append((_ended.decode(line).run, line))
@@ -93,37 +97,37 @@ class Ledger:
         ended.clear()
 
     def executions(self, job_ids: Sequence[str]) -> dict[str, list[Execution]]:
-        """What ran for these jobs."""
+        """Return the executions of these jobs."""
         found: dict[str, list[Execution]] = {}
         query = (
             "select begun.body, ended.body from json_each(?) as wanted "
             "join begun on begun.job_id = wanted.value left join ended using (run)"
         )
         for begun, ended in self._database.execute(query, (json.dumps(job_ids),)):
-            execution = _begun.decode(begun).execution(None if ended is None else _ended.decode(ended))
+            execution = _started.decode(begun).execution(None if ended is None else _ended.decode(ended))
             found.setdefault(execution.job_id, []).append(execution)
         return found
 
     def jobs(self) -> int:
-        """How many jobs ran something."""
+        """Return the number of jobs with executions."""
         return self._database.execute("select count(distinct job_id) from begun").fetchone()[0]
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the database."""
         self._database.close()
 
 
 async def histories(
-    url: str, store: Store, ledger: Ledger | None, sinks: Mapping[str, Sequence[Sunk]] | None = None
+    url: str, store: Store, log: ExecutionLogReader | None, sinks: Mapping[str, Sequence[SinkRow]] | None = None
 ) -> AsyncIterator[list[JobHistory]]:
-    """All jobs of a database, in batches."""
-    plans = Plans(store, compiled)
+    """Yield the histories of all jobs of a database in batches."""
+    plans = Plans(store, compile_stored)
     session = await connect(url)
     after = ""
     try:
         while jobs := [job_of(dict(row)) for row in await session.fetch(_JOBS, after, BATCH_JOBS)]:
-            after = jobs[-1].job_id
-            yield await _batch(session, plans, jobs, ledger, sinks)
+            after = jobs[-1].spec.job_id
+            yield await _batch(session, plans, jobs, log, sinks)
     finally:
         await session.close()
 
@@ -131,13 +135,13 @@ async def histories(
 async def _batch(
     session: Session,
     plans: Plans,
-    jobs: Sequence[StoredJob],
-    ledger: Ledger | None,
-    sinks: Mapping[str, Sequence[Sunk]] | None,
+    jobs: Sequence[JobRecord],
+    log: ExecutionLogReader | None,
+    sinks: Mapping[str, Sequence[SinkRow]] | None,
 ) -> list[JobHistory]:
-    job_ids = [job.job_id for job in jobs]
+    job_ids = [job.spec.job_id for job in jobs]
     rows = {name: await session.fetch(query, job_ids) for name, query in _OF_JOBS.items()}
-    executions = {} if ledger is None else ledger.executions(job_ids)
+    executions = {} if log is None else log.executions(job_ids)
     nodes: dict[str, list[NodeRow]] = {}
     events: dict[str, list[Event]] = {}
     requests: dict[str, list[tuple[Request, bool]]] = {}
@@ -152,14 +156,14 @@ async def _batch(
     return [
         JobHistory(
             job=job,
-            plan=await plans.get(job.workflow_id, job.version),
-            nodes=nodes.get(job.job_id, []),
-            events=events.get(job.job_id, []),
-            requests=requests.get(job.job_id, []),
-            executions=executions.get(job.job_id, []),
-            is_ledger_whole=ledger is not None,
-            loops=loops.get(job.job_id, LoopRecords()),
-            sunk=None if sinks is None else sinks.get(job.job_id, ()),
+            plan=await plans.get(job.spec.workflow_id, job.spec.version),
+            nodes=nodes.get(job.spec.job_id, []),
+            events=events.get(job.spec.job_id, []),
+            requests=requests.get(job.spec.job_id, []),
+            executions=executions.get(job.spec.job_id, []),
+            is_execution_log_complete=log is not None,
+            loops=loops.get(job.spec.job_id, LoopRecords()),
+            sink_rows=None if sinks is None else sinks.get(job.spec.job_id, ()),
         )
         for job in jobs
     ]
@@ -169,11 +173,11 @@ def _loops(rows: Mapping[str, Sequence[Any]]) -> dict[str, LoopRecords]:
     tasks: dict[str, list[IterationRow]] = {}
     collections: dict[str, dict[tuple[int, int], list[bytes]]] = {}
     pages: dict[str, dict[tuple[int, int, int, int], Raw]] = {}
-    for row in rows["tasks"]:
+    for row in rows["iterations"]:
         tasks.setdefault(row["job_id"], []).append(task_of(tuple(row)))
-    for job_id, number, generation, body in rows["collections"]:
+    for job_id, number, generation, body in rows["chunks"]:
         collections.setdefault(job_id, {}).setdefault((number, generation), []).append(body.encode())
-    for job_id, number, generation, index, call, output in rows["pages"]:
+    for job_id, number, generation, index, call, output in rows["call_outputs"]:
         pages.setdefault(job_id, {})[number, generation, index, call] = Raw(output.encode())
     return {
         job_id: LoopRecords(tasks.get(job_id, []), collections.get(job_id, {}), pages.get(job_id, {}))
@@ -184,12 +188,12 @@ def _loops(rows: Mapping[str, Sequence[Any]]) -> dict[str, LoopRecords]:
 def inspect(batch: Iterable[JobHistory], findings: Findings, *, settled: bool) -> None:
     """Check a batch, and count what it holds."""
     for history in batch:
-        findings.jobs[history.job.status] += 1
+        findings.jobs[history.job.state.status] += 1
         findings.nodes.update(row.status for row in history.nodes)
         findings.nodes.update(row.status for row in history.loops.iterations)
         findings.events += len(history.events)
         findings.executions += len(history.executions)
         findings.losses += sum(event.type == "worker_lost" for event in history.events)
-        findings.rounds += history.job.round
+        findings.rounds += history.job.state.round
         if len(findings.violations) < VIOLATIONS_MAX:
             findings.violations += check_job(history, settled=settled)

@@ -1,143 +1,155 @@
-"""The ledger of effects against the events: what ran, under which identity, on what, and what was taken of it."""
+"""The log of executions against the events: what ran, with which identity, with what input, and what was accepted."""
 
 from typing import Any, cast
 
 import msgspec
 
-from simulation.case import Case, text_of
+from simulation.checked_job import CheckedJob, text_of
 from simulation.history import Execution
-from simulation.replay.state import Attempt, Folded, FoldedNode, Piece
+from simulation.replay.state import AttemptKey, ReplayedNode, ReplayedUnit, WorkUnit
 from windlass.core.errors import TemplateFailed
 from windlass.core.plan import Collect, NodeKind, RetryOnSuccess
 from windlass.core.templates.template import Template, is_true
 
 
-def check_effects(case: Case) -> None:
-    """Everything that the ledger can tell about a job."""
-    for name, runs in case.runs.items():
-        node = case.fold.nodes.get(name)
-        for run in runs:
-            _check_dispatch(case, node, run)
+def check_effects(record: CheckedJob) -> None:
+    """Check a job against the log of executions."""
+    for name, executions in record.executions.items():
+        node = record.replay.nodes.get(name)
+        for execution in executions:
+            _check_dispatch(record, node, execution)
         if node is not None:
-            _check_failures(case, node)
-            _check_identities(case, node)
-            _check_elements(case, node)
-            _check_further_calls(case, node)
-            _check_sink(case, node)
-    for node in case.fold.nodes.values():
-        if node.plan.kind is NodeKind.TASK and (case.history.executions or case.history.is_ledger_whole):
-            for unit in node.parts:
-                _check_answers(case, node, unit)
-                if unit.state == "completed":
-                    _check_result(case, node, unit)
+            _check_failures(record, node)
+            _check_identities(record, node)
+            _check_elements(record, node)
+            _check_further_calls(record, node)
+            _check_sink(record, node)
+    if not record.history.executions and not record.history.is_execution_log_complete:
+        return
+    for node in record.replay.nodes.values():
+        if node.plan.kind is not NodeKind.TASK:
+            continue
+        for unit in node.units:
+            _check_answers(record, node, unit)
+            if unit.state == "completed":
+                _check_result(record, node, unit)
 
 
-def _check_dispatch(case: Case, node: FoldedNode | None, run: Execution) -> None:
-    what = f"{run.node_id}[{run.index}] attempt {run.attempt} on {run.worker_id}"
-    if node is None or (run.index, run.attempt) not in node.pieces:
-        case.blame("I7", f"{what} ran, but no event tells of its dispatch")
-    if run.dispatch_was_durable is False:
-        case.blame("I7", f"{what} began before its dispatch was stored")
+def _check_dispatch(record: CheckedJob, node: ReplayedNode | None, execution: Execution) -> None:
+    """Check that an attempt was dispatched, durably, before it ran."""
+    what = f"{execution.node_id}[{execution.index}] attempt {execution.attempt} on {execution.worker_id}"
+    if node is None or (execution.index, execution.attempt) not in node.work_units:
+        record.report("I7", f"{what} ran without a dispatch event")
+    if execution.dispatch_was_durable is False:
+        record.report("I7", f"{what} started before its dispatch was stored")
 
 
-def _check_failures(case: Case, node: FoldedNode) -> None:
-    runs = case.runs[node.plan.id]
+def _check_failures(record: CheckedJob, node: ReplayedNode) -> None:
+    """Check that a failure in the events is a failure of a handler."""
     for index, attempt in sorted(node.failed, key=str):
-        outcomes = {run.outcome for run in runs if (run.index, run.attempt) == (index, attempt)}
+        outcomes = {execution.outcome for execution in record.executions_of(node, index, attempt)}
         if outcomes <= {"succeeded"}:
-            what = f"{case.name(node, index)} attempt {attempt}"
-            case.blame("I6", f"{what} failed by the events, but no handler says so")
+            what = f"{record.name(node, index)} attempt {attempt}"
+            record.report("I6", f"{what} failed by the events, but not in any handler")
 
 
-def _check_identities(case: Case, node: FoldedNode) -> None:
-    """One key for each piece of work, over all its attempts, and another for each other piece."""
-    keys: dict[Piece, str] = {}
-    pieces: dict[str, Piece] = {}
-    for run in case.runs[node.plan.id]:
-        piece = node.pieces.get((run.index, run.attempt))
-        if piece is None:
+def _check_identities(record: CheckedJob, node: ReplayedNode) -> None:
+    """Check that each unit of work has one idempotency key over all its attempts, different from all others."""
+    key_of: dict[WorkUnit, str] = {}
+    work_unit_of: dict[str, WorkUnit] = {}
+    for execution in record.executions[node.plan.id]:
+        work_unit = node.work_units.get((execution.index, execution.attempt))
+        if work_unit is None:
             continue
-        key = keys.setdefault(piece, run.idempotency_key)
-        if key != run.idempotency_key:
-            case.blame("I7", f"{node.plan.id} {piece} ran under the idempotency keys {key} and {run.idempotency_key}")
-        other = pieces.setdefault(run.idempotency_key, piece)
-        if other != piece:
-            case.blame("I7", f"{node.plan.id} {piece} and {other} ran under one key, {run.idempotency_key}")
+        key = execution.idempotency_key
+        first_key = key_of.setdefault(work_unit, key)
+        if first_key != key:
+            record.report("I7", f"{node.plan.id} {work_unit} has two idempotency keys: {first_key} and {key}")
+        first = work_unit_of.setdefault(key, work_unit)
+        if first != work_unit:
+            record.report("I7", f"{node.plan.id} {work_unit} and {first} have the same idempotency key: {key}")
 
 
-def _check_elements(case: Case, node: FoldedNode) -> None:
-    for run in case.runs[node.plan.id]:
-        piece = node.pieces.get((run.index, run.attempt))
-        if run.element is None or run.index is None or piece is None:
+def _check_elements(record: CheckedJob, node: ReplayedNode) -> None:
+    """Check that iterations got the recorded elements."""
+    for execution in record.executions[node.plan.id]:
+        work_unit = node.work_units.get((execution.index, execution.attempt))
+        if execution.element is None or execution.index is None or work_unit is None:
             continue
-        recorded = case.element(node, piece[1], run.index)
-        if msgspec.json.decode(run.element) != recorded:
-            what = f"{case.name(node, run.index)} attempt {run.attempt}"
-            case.blame("I10", f"{what} was given {text_of(run.element)}, recorded is {recorded!r}")
+        recorded = record.element(node, work_unit[1], execution.index)
+        if msgspec.json.decode(execution.element) != recorded:
+            what = f"{record.name(node, execution.index)} attempt {execution.attempt}"
+            record.report("I10", f"{what} got {text_of(execution.element)}, recorded is {recorded!r}")
 
 
 # Series of calls
 
 
-def _check_further_calls(case: Case, node: FoldedNode) -> None:
-    """A further call has the params of the one before it, and over them what the rule made of its answer."""
+def _check_further_calls(record: CheckedJob, node: ReplayedNode) -> None:
+    """Check that a further call has the params of the previous one, updated by the rule."""
     rule = node.plan.on_success
     if rule is None:
         return
-    for run in case.runs[node.plan.id]:
-        place: Attempt = (run.index, run.attempt)
-        if run.params is None or place not in node.follows:
+    for execution in record.executions[node.plan.id]:
+        key: AttemptKey = (execution.index, execution.attempt)
+        if execution.params is None or key not in node.follows:
             continue
-        before = case.succeeded(node, run.index, node.follows[place])
-        expected = [_next_params(case, node, rule, answered) for answered in before]
-        if msgspec.json.decode(run.params) not in expected:
-            what = f"{case.name(node, run.index)} attempt {run.attempt}"
-            case.blame("I8", f"{what} was called with {text_of(run.params)}, expected was one of {expected!r}"[:600])
+        previous = record.succeeded(node, execution.index, node.follows[key])
+        expected = [_next_params(record, node, rule, answered) for answered in previous]
+        if msgspec.json.decode(execution.params) not in expected:
+            what = f"{record.name(node, execution.index)} attempt {execution.attempt}"
+            evidence = f"{what} was called with {text_of(execution.params)}, expected one of {expected!r}"
+            record.report("I8", evidence[:600])
 
 
-def _next_params(case: Case, node: FoldedNode, rule: RetryOnSuccess, answered: Execution) -> Any:
+def _next_params(record: CheckedJob, node: ReplayedNode, rule: RetryOnSuccess, answered: Execution) -> Any:
     params = msgspec.json.decode(answered.params or b"null")
     if rule.next_call is None:
         return params
     try:
-        return _laid_over(params, case.value(rule.next_call, **_names(case, node, answered)))
+        return _merged(params, record.value(rule.next_call, **_names(record, node, answered)))
     except TemplateFailed:
-        return None  # no call can follow such an answer
+        # No call can follow this answer.
+        return None
 
 
-def _names(case: Case, node: FoldedNode, answered: Execution) -> dict[str, object]:
-    index, generation, call = node.pieces[answered.index, answered.attempt]
-    names: dict[str, object] = {"response": case.decoded(answered.output), "attempt": call}
-    if index is not None and node.plan.loop is not None:
-        names |= {node.plan.loop.element: case.element(node, generation, index), "index": index}
-    return names
+def _names(record: CheckedJob, node: ReplayedNode, answered: Execution) -> dict[str, object]:
+    index, generation, call = node.work_units[answered.index, answered.attempt]
+    names = record.iteration_names(node, generation, index)
+    return {**names, "response": record.decoded(answered.output), "attempt": call}
 
 
-def _laid_over(under: Any, over: Any) -> Any:
-    if not isinstance(under, dict) or not isinstance(over, dict):
-        return over
-    below, above = cast("dict[str, Any]", under), cast("dict[str, Any]", over)
-    return {**below, **{key: _laid_over(below.get(key), value) for key, value in above.items()}}
+def _merged(base: Any, update: Any) -> Any:
+    if not isinstance(base, dict) or not isinstance(update, dict):
+        return update
+    merged = dict(cast("dict[str, Any]", base))
+    for key, value in cast("dict[str, Any]", update).items():
+        merged[key] = _merged(merged.get(key), value)
+    return merged
 
 
-def _check_answers(case: Case, node: FoldedNode, unit: Folded) -> None:
-    """A series goes on exactly while its condition holds for the last answer, and calls are left."""
+def _check_answers(record: CheckedJob, node: ReplayedNode, unit: ReplayedUnit) -> None:
+    """Check that a series continues exactly while its condition holds and calls are left."""
     rule = node.plan.on_success
     if rule is None:
         return
     for call, attempt in enumerate(unit.answers, 1):
-        runs = case.succeeded(node, unit.index, attempt)
-        goes_on = {_holds(case, rule.condition, _names(case, node, run)) for run in runs}
-        ends_here = unit.is_answered and call == len(unit.answers)
-        allowed = {False, None} if ends_here and call < rule.calls_max else {True, False, None} if ends_here else {True}
-        if runs and goes_on.isdisjoint(allowed):
-            what = f"{case.name(node, unit.index)} {'ended with' if ends_here else 'went on after'} call {call}"
-            case.blame("I11", f"{what}, though its condition says {sorted(map(str, goes_on))}")
+        executions = record.succeeded(node, unit.index, attempt)
+        conditions = {_holds(record, rule.condition, _names(record, node, execution)) for execution in executions}
+        is_last = unit.is_answered and call == len(unit.answers)
+        if not executions or (is_last and call >= rule.calls_max):
+            continue
+        name = record.name(node, unit.index)
+        shown = sorted(map(str, conditions))
+        if is_last and conditions == {True}:
+            record.report("I11", f"{name} ended with call {call}, although its condition is {shown}")
+        elif not is_last and True not in conditions:
+            record.report("I11", f"{name} continued after call {call}, although its condition is {shown}")
 
 
-def _holds(case: Case, condition: Template, names: dict[str, object]) -> bool | None:
+def _holds(record: CheckedJob, condition: Template, names: dict[str, object]) -> bool | None:
     try:
-        return is_true(case.value(condition, **names))
+        return is_true(record.value(condition, **names))
     except TemplateFailed:
         return None
 
@@ -145,54 +157,58 @@ def _holds(case: Case, condition: Template, names: dict[str, object]) -> bool | 
 # Results
 
 
-def _check_result(case: Case, node: FoldedNode, unit: Folded) -> None:
-    """The output is that of the accepted attempts, and they worked on what is recorded."""
-    row, name = case.row_of(node, unit), case.name(node, unit.index)
+def _check_result(record: CheckedJob, node: ReplayedNode, unit: ReplayedUnit) -> None:
+    """Check that the output comes from the accepted attempts, and that these read the recorded outputs."""
+    row, name = record.row_of(node, unit), record.name(node, unit.index)
     for attempt in unit.accepted:
-        runs = case.succeeded(node, unit.index, attempt)
-        if not runs:
-            case.blame("I7", f"{name} completed by attempt {attempt}, which no handler ran to its end")
+        executions = record.succeeded(node, unit.index, attempt)
+        if not executions:
+            record.report("I7", f"{name} completed by attempt {attempt}, but no handler completed it")
             return
-        for run in runs:
-            _check_reads(case, name, run)
+        for execution in executions:
+            _check_reads(record, name, execution)
     if row is None:
         return
     rule = node.plan.on_success
     if rule is None or rule.collect is Collect.REPLACE:
-        found = case.body(row.output)
-        possible = [case.body(run.output) for run in case.succeeded(node, unit.index, unit.accepted[-1])]
+        output = record.body(row.output)
+        executions = record.succeeded(node, unit.index, unit.accepted[-1])
+        possible = [record.body(execution.output) for execution in executions]
     else:
-        found, possible = case.decoded(row.output), _possible_outputs(case, node, rule, unit)
-    if found not in possible:
-        made = f"attempts {unit.accepted} made {possible!r}"
-        case.blame("I6", f"the output of {name} is {text_of(case.body(row.output))}, {made}"[:600])
+        output = record.decoded(row.output)
+        possible = _possible_outputs(record, node, rule, unit)
+    if output not in possible:
+        stored = f"the output of {name} is {text_of(record.body(row.output))}"
+        record.report("I6", f"{stored}, attempts {unit.accepted} made {possible!r}"[:600])
 
 
-def _check_reads(case: Case, name: str, run: Execution) -> None:
-    for read, given in (run.reads or {}).items():
-        row = case.rows.get(read)
-        recorded = None if row is None else case.decoded(row.output)
+def _check_reads(record: CheckedJob, name: str, execution: Execution) -> None:
+    """Check that a handler got the recorded outputs of other nodes."""
+    for read, given in (execution.reads or {}).items():
+        row = record.rows.get(read)
+        recorded = None if row is None else record.decoded(row.output)
         if msgspec.json.decode(given) != recorded:
-            told = f"was given {text_of(given)} as the output of {read}, recorded is {str(recorded)[:200]}"
-            case.blame("I8", f"{name} attempt {run.attempt} {told}")
+            what = f"{name} attempt {execution.attempt} got {text_of(given)} as the output of {read}"
+            record.report("I8", f"{what}, recorded is {str(recorded)[:200]}")
 
 
-def _possible_outputs(case: Case, node: FoldedNode, rule: RetryOnSuccess, unit: Folded) -> list[Any]:
-    """What the answers of a series come to together."""
+def _possible_outputs(record: CheckedJob, node: ReplayedNode, rule: RetryOnSuccess, unit: ReplayedUnit) -> list[Any]:
+    """Return the outputs that the answers of a series may be merged into."""
     if len(unit.answers) == 1:
-        runs = case.succeeded(node, unit.index, unit.answers[0])
-        return [_joined(rule, [_part(rule, case.decoded(run.output))]) for run in runs]
+        executions = record.succeeded(node, unit.index, unit.answers[0])
+        return [_collected(rule, [_part(rule, record.decoded(execution.output))]) for execution in executions]
     parts: list[Any] = []
     index = -1 if unit.index is None else unit.index
     for call, attempt in enumerate(unit.answers, 1):
-        page = case.history.loops.pages.get((case.number(node), node.generation, index, call))
-        made = [_part(rule, case.decoded(run.output)) for run in case.succeeded(node, unit.index, attempt)]
-        if page is None or case.decoded(page) not in made:
-            what = f"page {call} of {case.name(node, unit.index)} is {text_of(case.body(page))}"
-            case.blame("I6", f"{what}, attempt {attempt} made {made!r}"[:600])
+        page = record.history.loops.pages.get((record.number(node), node.generation, index, call))
+        executions = record.succeeded(node, unit.index, attempt)
+        made = [_part(rule, record.decoded(execution.output)) for execution in executions]
+        if page is None or record.decoded(page) not in made:
+            what = f"page {call} of {record.name(node, unit.index)} is {text_of(record.body(page))}"
+            record.report("I6", f"{what}, attempt {attempt} made {made!r}"[:600])
             return []
-        parts.append(case.decoded(page))
-    return [_joined(rule, parts)]
+        parts.append(record.decoded(page))
+    return [_collected(rule, parts)]
 
 
 def _part(rule: RetryOnSuccess, output: Any) -> Any:
@@ -202,36 +218,45 @@ def _part(rule: RetryOnSuccess, output: Any) -> Any:
     return output
 
 
-def _joined(rule: RetryOnSuccess, parts: list[Any]) -> Any:
-    return [one for part in parts for one in part] if rule.collect is Collect.APPEND else parts
+def _collected(rule: RetryOnSuccess, parts: list[Any]) -> Any:
+    if rule.collect is Collect.APPEND:
+        return [element for part in parts for element in part]
+    return parts
 
 
 # Sinks
 
 
-def _check_sink(case: Case, node: FoldedNode) -> None:
-    """What was accepted is in the table once, made of what is recorded; nothing is there that no handler made."""
-    if node.plan.sink is None or case.history.sunk is None:
+def _check_sink(record: CheckedJob, node: ReplayedNode) -> None:
+    """Check that accepted outputs were written once, and that nothing else was written."""
+    sink_rows = record.history.sink_rows
+    if node.plan.sink is None or sink_rows is None:
         return
-    runs = [run for run in case.runs[node.plan.id] if run.outcome == "succeeded"]
-    for one in case.history.sunk:
-        made = [run.output for run in case.runs[node.plan.id] if run.idempotency_key == one.identity]
-        if made and one.output not in [run.output for run in runs if run.idempotency_key == one.identity]:
-            case.blame("I7", f"{one.identity} is in the table as {text_of(one.output)}, which no handler made")
-    for unit in node.parts:
+    executions = record.executions[node.plan.id]
+    identities = {execution.idempotency_key for execution in executions}
+    succeeded = [execution for execution in executions if execution.outcome == "succeeded"]
+    for row in sink_rows:
+        outputs = [execution.output for execution in succeeded if execution.idempotency_key == row.identity]
+        if row.identity in identities and row.output not in outputs:
+            record.report("I7", f"{row.identity} was written as {text_of(row.output)}, which no handler returned")
+    for unit in node.units:
         if unit.state != "completed":
             continue
         for call, attempt in enumerate(unit.accepted, 1):
-            piece: Piece = (unit.index, node.generation, call)
-            _check_sunk(case, node, piece, attempt, [r for r in runs if node.pieces.get((r.index, r.attempt)) == piece])
+            _check_written_once(record, node, (unit.index, node.generation, call), attempt)
 
 
-def _check_sunk(case: Case, node: FoldedNode, piece: Piece, attempt: int, runs: list[Execution]) -> None:
-    identities = {run.idempotency_key for run in runs}
-    written = [one for one in case.history.sunk or () if one.identity in identities]
-    name = f"{case.name(node, piece[0])} call {piece[2]}"
+def _check_written_once(record: CheckedJob, node: ReplayedNode, work_unit: WorkUnit, attempt: int) -> None:
+    executions: list[Execution] = []
+    for execution in record.executions[node.plan.id]:
+        is_of_unit = node.work_units.get((execution.index, execution.attempt)) == work_unit
+        if is_of_unit and execution.outcome == "succeeded":
+            executions.append(execution)
+    identities = {execution.idempotency_key for execution in executions}
+    written = [row.output for row in record.history.sink_rows or () if row.identity in identities]
+    name = f"{record.name(node, work_unit[0])} call {work_unit[2]}"
     if len(written) != 1:
-        case.blame("I7", f"{name} was accepted by attempt {attempt} and is {len(written)} times in its table")
-    for run in runs:
-        if run.output in [one.output for one in written]:
-            _check_reads(case, f"the row of {name}, made by", run)
+        record.report("I7", f"{name} was accepted by attempt {attempt} and written {len(written)} times")
+    for execution in executions:
+        if execution.output in written:
+            _check_reads(record, f"the sink row of {name}, from", execution)

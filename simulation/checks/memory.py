@@ -1,4 +1,4 @@
-"""Compares a job in the memory of an engine with what its rows make of it."""
+"""Comparing a job in the memory of an engine with the one rebuilt from its rows."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,74 +11,78 @@ from windlass.core.job import Job
 from windlass.core.loop_state import Loop
 from windlass.core.states import NodeStatus
 from windlass.engine.recovery import rebuild
-from windlass.ports.store import Restored
+from windlass.ports.store import JobSnapshot
 
-# What a job in memory and one rebuilt from its rows must agree on. `values` is a cache; `late` forgets on purpose
-# which results were already recorded as ignored; `filling` may name loops that have nothing to do after all.
+# What must be equal in memory and after a rebuild. `values` is a cache, `late` deliberately forgets which results were
+# recorded as ignored, and `filling` may name loops without work.
 _JOB_STATE = (
-    "id", "shard", "status", "input", "seq", "round", "priority", "created_at", "started_at", "completed_at",
-    "deadline_at", "error", "states", "outputs", "metas", "flights", "departed", "attempts", "ready", "unfinished",
-    "generations",
+    "id", "spec", "state", "seq", "states", "outputs", "metas", "attempts", "in_flight", "last_attempts", "ready",
+    "unfinished", "generations",
 )  # fmt: skip
 _LOOP_STATE = (
-    "attempts_start", "begun", "busy", "completed", "deadline_at", "failed", "flights", "generation", "skipped",
+    "attempts_start", "begun", "busy", "completed", "deadline_at", "failed", "attempts", "generation", "skipped",
     "states", "total",
 )  # fmt: skip
 
 
-def check_memory(memory: Job, rows: Restored) -> list[Violation]:
-    """At a quiet moment a job in memory is what its rows make of it."""
+def check_memory(memory: Job, rows: JobSnapshot) -> list[Violation]:
+    """Compare a job in memory with its rows, at an idle moment."""
     rebuilt = rebuild(memory.plan, rows)
     seen, expected = _view(memory), _view(rebuilt)
-    # The counters of a node that has ended are never looked at again.
+    # The counters of finished nodes are not used any more.
     for node in memory.unfinished_nodes():
         for name in ("remaining", "live"):
             key = f"{name} of node {node}"
             seen[key], expected[key] = getattr(memory, name)[node], getattr(rebuilt, name)[node]
-    return [
-        Violation(
-            "I2", memory.id, f"{name} is {_shown(seen.get(name))} in memory, {_shown(expected.get(name))} by rows"
-        )
-        for name in sorted(seen.keys() | expected.keys())
-        if seen.get(name) != expected.get(name)
-    ]
+    found: list[Violation] = []
+    for name in sorted(seen.keys() | expected.keys()):
+        if seen.get(name) != expected.get(name):
+            in_memory, in_rows = _shown(seen.get(name)), _shown(expected.get(name))
+            found.append(Violation("I2", memory.id, f"{name} is {in_memory} in memory, {in_rows} by the rows"))
+    return found
 
 
-def check_room(job: Job) -> list[Violation]:
-    """A loop with work left keeps its window full, unless it runs in order and one of its iterations waits."""
+def check_window(job: Job) -> list[Violation]:
+    """Check that a loop with work left has a full window."""
     found: list[Violation] = []
     for node, loop in job.loops.items():
-        waits = loop.plan.mode == "sequential" and any(index not in loop.queued for index in loop.flights)
-        bounded = not loop.queued and len(loop.flights) >= loop.plan.window + loop_state.WAITING_MAX
-        if (loop.queued or loop.begun < loop.total) and loop.busy < loop.plan.window and not waits and not bounded:
-            told = f"{loop.busy} of {loop.plan.window} in flight, {loop.begun} of {loop.total} begun"
-            found.append(Violation("I17", job.id, f"node {node} has room and work left: {told}"))
+        has_work = bool(loop.queued) or loop.begun < loop.total
+        if has_work and loop.busy < loop.plan.window and not _is_held_back(loop):
+            evidence = f"{loop.busy} of {loop.plan.window} in flight, {loop.begun} of {loop.total} begun"
+            found.append(Violation("I17", job.id, f"node {node} has free slots and work left: {evidence}"))
     return found
+
+
+def _is_held_back(loop: Loop) -> bool:
+    """Return whether a loop waits for a sequential iteration, or has too many waiting ones."""
+    if loop.plan.mode == "sequential" and any(index not in loop.queued for index in loop.attempts):
+        return True
+    return not loop.queued and len(loop.attempts) >= loop.plan.window + loop_state.WAITING_MAX
 
 
 def _view(job: Job) -> dict[str, Any]:
     view = {name: getattr(job, name) for name in _JOB_STATE}
-    for kind, loops in (("loop", job.loops), ("parked loop", job.parked)):
-        for node, loop in loops.items():
-            view |= {f"{name} of {kind} {node}": value for name, value in _loop_view(loop, is_parked=kind != "loop")}
+    for node, loop in job.loops.items():
+        view |= _loop_view(loop, f"loop {node}")
+        view[f"attempt of loop {node}"] = loop.node_attempt
+    for node, loop in job.parked.items():
+        view |= _loop_view(loop, f"parked loop {node}")
     return view
 
 
-def _loop_view(loop: Loop, *, is_parked: bool) -> list[tuple[str, Any]]:
-    view: list[tuple[str, Any]] = [(name, getattr(loop, name)) for name in _LOOP_STATE]
-    view.append(("blocks", loop.collection.blocks))
-    # Those whose wait is over are queued too, in memory; rows have them waiting until they are told again.
-    view.append(("queued", sorted(index for index in loop.queued if loop.states[index] == NodeStatus.PENDING)))
-    # Iterations in flight have these in their flight.
-    view.append(("attempts", _landed(loop, loop.attempts)))
-    view.append(("attempts_before", _landed(loop, loop.attempts_before)))
-    if not is_parked:
-        view.append(("flight", loop.flight))
-    return view
+def _loop_view(loop: Loop, label: str) -> dict[str, Any]:
+    view = {name: getattr(loop, name) for name in _LOOP_STATE}
+    view["blocks"] = loop.collection.blocks
+    # In memory, iterations whose wait is over are queued too; in rows they wait until the timer fires again.
+    view["queued"] = sorted(index for index in loop.queued if loop.states[index] == NodeStatus.PENDING)
+    # The attempt numbers of iterations in attempt are in `attempts`.
+    view["attempts"] = _without_flights(loop, loop.last_attempts)
+    view["attempts_before"] = _without_flights(loop, loop.attempts_before)
+    return {f"{name} of {label}": value for name, value in view.items()}
 
 
-def _landed(loop: Loop, numbers: Mapping[int, int]) -> dict[int, int]:
-    return {index: number for index, number in numbers.items() if index not in loop.flights}
+def _without_flights(loop: Loop, numbers: Mapping[int, int]) -> dict[int, int]:
+    return {index: number for index, number in numbers.items() if index not in loop.attempts}
 
 
 def _shown(value: object) -> str:

@@ -1,82 +1,92 @@
-"""Conditions and templates by what is recorded: what was decided still follows, and what failed still fails."""
+"""Conditions and templates against the recorded outputs: decisions still follow, and failures still fail."""
 
 from typing import Any
 
-from simulation.case import Case
-from simulation.replay.state import UNFINISHED, Folded, FoldedNode
+from simulation.checked_job import CheckedJob
+from simulation.replay.state import UNFINISHED, ReplayedNode, ReplayedUnit
 from windlass.core.errors import TemplateFailed
 from windlass.core.plan import NodePlan
 from windlass.core.templates.template import Template, is_true
 
-# How the error of a rule about answers begins.
-_ANSWER = "retry.on_success"
+# The beginning of errors in a rule for further calls.
+_CALL_RULE = "retry.on_success"
 
 
-def check_templates(case: Case) -> None:
-    """Everything about the templates of a job that the outputs recorded can tell."""
-    for node in case.fold.nodes.values():
-        _check_condition(case, node)
-        for unit in (node.own, *node.parts):
+def check_templates(record: CheckedJob) -> None:
+    """Check the templates of a job against the recorded outputs."""
+    for node in record.replay.nodes.values():
+        _check_condition(record, node)
+        for unit in (node.own, *node.units):
             error: dict[str, Any] = unit.error or {}
             if unit.state == "failed" and error.get("type") == "template_failed":
-                _check_failure(case, node, unit, str(error.get("message")).partition(":")[0])
+                _check_failure(record, node, unit, str(error.get("message")).partition(":")[0])
 
 
-def _check_condition(case: Case, node: FoldedNode) -> None:
-    """A condition holds for what ran and does not for what was skipped by it."""
+def _check_condition(record: CheckedJob, node: ReplayedNode) -> None:
+    """Check that a condition is true for a node that ran and false for a node that it skipped."""
     own, when = node.own, node.plan.when
-    if when is None or own.state in UNFINISHED or _asked_for_each(node.plan, when):
+    if when is None or own.state in UNFINISHED or is_per_iteration(node.plan, when):
         return
-    entered = own.state == "completed" or own.first_seq is not None
-    by_condition = own.state == "skipped" and "condition" in (own.skip_reason or "")
-    if not entered and not by_condition:
+    has_run = own.state == "completed" or own.first_seq is not None
+    was_skipped_by_it = own.state == "skipped" and "condition" in (own.skip_reason or "")
+    if not has_run and not was_skipped_by_it:
         return
     try:
-        holds = is_true(case.value(when))
+        holds = is_true(record.value(when))
     except TemplateFailed:
         return
-    if holds is by_condition:
-        case.blame("I11", f"{node.plan.id} is {own.state}, though its condition is {holds}")
+    if holds is was_skipped_by_it:
+        record.report("I11", f"{node.plan.id} is {own.state}, although its condition is {holds}")
 
 
-def _asked_for_each(plan: NodePlan, when: Template) -> bool:
-    return plan.loop is not None and any(one.name in (plan.loop.element, "index") for one in when.references)
+def is_per_iteration(plan: NodePlan, when: Template) -> bool:
+    """Return whether a condition is evaluated for each iteration of a loop."""
+    if plan.loop is None:
+        return False
+    return any(reference.name in (plan.loop.element, "index") for reference in when.references)
 
 
-def _check_failure(case: Case, node: FoldedNode, unit: Folded, place: str) -> None:
-    plan = node.plan
-    names: dict[str, object] = {}
-    if unit.index is not None and plan.loop is not None:
-        names = {plan.loop.element: case.element(node, node.generation, unit.index), "index": unit.index}
-    if place == _ANSWER:
-        fails = _answer_fails(case, node, unit, names)
+def _check_failure(record: CheckedJob, node: ReplayedNode, unit: ReplayedUnit, field: str) -> None:
+    """Check that a template that failed still fails."""
+    names = record.iteration_names(node, node.generation, unit.index)
+    if field == _CALL_RULE:
+        still_fails = _call_rule_fails(record, node, unit, names)
     else:
-        named: dict[str, list[Template | None]] = {
-            "params": [plan.params, None if plan.sink is None else plan.sink.options],
-            "when": [plan.when],
-            "loop.collection": [None if plan.loop is None else plan.loop.collection],
-        }
-        # An iteration's failure is also that of its node, which then tells nothing of a template of its own.
-        fails = place not in named or any(_fails(case, one, names) for one in named[place] if one is not None)
-    if not fails:
-        case.blame("I8", f"{case.name(node, unit.index)} failed of {place}, which can be rendered: {unit.error}")
+        templates = _templates(node.plan).get(field)
+        # None for the error of an iteration that is also the error of its node.
+        still_fails = templates is None or any(_fails(record, template, names) for template in templates)
+    if not still_fails:
+        evidence = f"{record.name(node, unit.index)} failed with {field}, which can be rendered: {unit.error}"
+        record.report("I8", evidence)
 
 
-def _answer_fails(case: Case, node: FoldedNode, unit: Folded, names: dict[str, object]) -> bool:
+def _templates(plan: NodePlan) -> dict[str, list[Template]]:
+    """Return the templates of a node by the field that errors name."""
+    named: dict[str, list[Template | None]] = {
+        "params": [plan.params, None if plan.sink is None else plan.sink.options],
+        "when": [plan.when],
+        "loop.collection": [None if plan.loop is None else plan.loop.collection],
+    }
+    return {field: [one for one in templates if one is not None] for field, templates in named.items()}
+
+
+def _call_rule_fails(record: CheckedJob, node: ReplayedNode, unit: ReplayedUnit, names: dict[str, object]) -> bool:
     rule = node.plan.on_success
-    runs = case.succeeded(node, unit.index, unit.attempt)
-    if rule is None or not runs:
+    executions = record.succeeded(node, unit.index, unit.attempt)
+    if rule is None or not executions:
         return True
-    for run in runs:
-        known = {**names, "response": case.decoded(run.output), "attempt": len(unit.answers) + 1}
-        if any(_fails(case, one, known) for one in (rule.condition, rule.next_call) if one is not None):
+    for execution in executions:
+        known = {**names, "response": record.decoded(execution.output), "attempt": len(unit.answers) + 1}
+        if _fails(record, rule.condition, known):
+            return True
+        if rule.next_call is not None and _fails(record, rule.next_call, known):
             return True
     return False
 
 
-def _fails(case: Case, template: Template, names: dict[str, object]) -> bool:
+def _fails(record: CheckedJob, template: Template, names: dict[str, object]) -> bool:
     try:
-        case.value(template, **names)
+        record.value(template, **names)
     except TemplateFailed:
         return True
     return False

@@ -1,74 +1,52 @@
-"""Mistakes in loops, series of calls, large values and their recovery; the rest of the list is beside this."""
+"""Errors in loops, series of calls, large values and their recovery."""
 
-from msgspec import Struct
-
-
-class Mutant(Struct, frozen=True):
-    """One change: in `module`, `snippet` (which must occur once) becomes `replacement`."""
-
-    name: str
-    module: str
-    snippet: str
-    replacement: str
-    # Whether it is looked for where engines share, before anything else.
-    is_of_sharing: bool = False
-
-
-def in_core(name: str, module: str, snippet: str, replacement: str) -> Mutant:
-    """A mistake in a module of the core."""
-    return Mutant(name, f"windlass.core.{module}", snippet, replacement)
-
-
-def in_engine(name: str, module: str, snippet: str, replacement: str) -> Mutant:
-    """A mistake in a module of the engine."""
-    return Mutant(name, f"windlass.engine.{module}", snippet, replacement)
-
+from simulation.mutants.mutant import in_core, in_engine
 
 LOOP_MUTANTS = (
-    # The window and the order
+    # Window and order
     in_core("a loop has one iteration too many in flight", "loop_state", "self.busy >= ", "self.busy > "),
     in_core(
-        "a loop in order does not wait for another attempt",
+        "a sequential loop does not wait for a retry",
         "loop_state",
         ' or (self.plan.mode == "sequential" and self._is_one_waiting())',
         "",
     ),
     in_core(
-        "an iteration that waited goes behind the others",
+        "an iteration that waited is queued last",
         "loop_state",
-        'self.flights if self.flights and self.plan.mode == "sequential" else self.queued',
+        'self.attempts if self.attempts and self.plan.mode == "sequential" else self.queued',
         "self.queued",
     ),
     in_core(
-        "a slot is not given back between two attempts",
+        "a slot is not freed between two attempts",
         "turn",
         "loop.busy += IS_OUT[after] - IS_OUT[before]",
         "loop.busy += IS_OUT[after] > IS_OUT[before]",
     ),
     in_core(
-        "a loop does not fill up when an iteration begins to wait",
+        "a loop does not fill its window when an iteration waits",
         "turn",
         "            if IS_OUT[before]:\n",
         "            if False:\n",
     ),
     in_core(
-        "the end of an iteration whose pages were put together is not noticed",
+        "the end of a merged iteration is not noticed",
         "loop_transitions",
-        "    turn.job.filling[flight.node] = None\n",
+        "    turn.job.filling[attempt.node] = None\n",
         "",
     ),
     in_core(
         "an iteration whose wait is over is not queued",
         "advance",
-        "        job.loops[flight.node].queued[flight.index] = None\n",
+        "        job.loops[attempt.node].queued[attempt.index] = None\n",
         "",
     ),
-    in_core("iterations beyond the last are begun", "loop_state", "if self.begun < self.total and", "if True and"),
-    # What is recorded
+    in_core("iterations beyond the last are started", "loop_state", "if self.begun < self.total and", "if True and"),
+    # Stored state
     in_core(
-        "the mark of begun iterations is not stored",
+        "the number of started iterations is not stored",
         "loops",
-        "    if loop.begun != begun:\n        turn.store(node, loop.flight)\n",
+        "    if loop.begun != begun:\n        turn.save_node(node, loop.node_attempt)\n",
         "",
     ),
     in_core(
@@ -78,7 +56,7 @@ LOOP_MUTANTS = (
         "            pass\n",
     ),
     in_core(
-        "a retry records the collection anew",
+        "a retry records the collection again",
         "loops",
         "    loop = job.parked.pop(node, None)\n",
         "    loop = job.parked.pop(node, None) and None\n",
@@ -86,20 +64,20 @@ LOOP_MUTANTS = (
     in_core(
         "a further attempt of an iteration is not stored",
         "loops",
-        "    if not is_first:\n        turn.keep(flight)\n",
+        "    if not is_first:\n        turn.save(attempt)\n",
         "",
     ),
     in_core(
         "the outputs of iterations are not stored",
         "loops",
-        "turn.keep(flight, turn.now, None, output, meta)",
-        "turn.keep(flight, turn.now, None, None, meta)",
+        "turn.save(attempt, turn.now, None, output, meta)",
+        "turn.save(attempt, turn.now, None, None, meta)",
     ),
     in_core(
         "chunks overlap", "loop_state", "elements(index * size, (index + 1) * size)", "elements(index, index + size)"
     ),
     in_core(
-        "a block of elements is looked up one too far",
+        "elements are read from the next block",
         "loop_state",
         "self._block(place // BLOCK_ELEMENTS)",
         "self._block((place + 1) // BLOCK_ELEMENTS if place + 1 < self.count else place // BLOCK_ELEMENTS)",
@@ -112,39 +90,39 @@ LOOP_MUTANTS = (
         "    if True:\n        return\n    cancel",
     ),
     in_core(
-        "iterations go on after their loop failed",
+        "iterations continue after their loop failed",
         "loops",
-        '    cancel_iterations(turn, flight.node, f"iteration {flight.index} failed")\n',
+        '    cancel_iterations(turn, attempt.node, f"iteration {attempt.index} failed")\n',
         "",
     ),
     in_core(
-        "workers are not told of a cancelled iteration",
+        "workers are not notified of a cancelled iteration",
         "loop_transitions",
-        "            turn.changes.cancels.append(job.task_id(flight))\n",
+        "            turn.changes.cancels.append(job.task_id(attempt))\n",
         "",
     ),
     in_core(
         "a skipped iteration is not counted",
         "loops",
-        "    turn.job.loops[flight.node].skipped += 1\n",
+        "    turn.job.loops[attempt.node].skipped += 1\n",
         "",
     ),
     in_core(
-        "conditions of iterations are turned round",
+        "conditions of iterations are inverted",
         "loops",
         "        if is_true(condition.value(",
         "        if not is_true(condition.value(",
     ),
     in_core(
-        "the bound of a loop never fires",
+        "the timeout of a loop never fires",
         "loops",
-        '        turn.wake(loop.deadline_at, "loop_timeout", plan.id, loop.flight.attempt)\n',
+        '        turn.set_timer(loop.deadline_at, "loop_timeout", plan.id, loop.node_attempt.number)\n',
         "",
     ),
     in_core(
-        "the bound of an earlier run ends a loop",
+        "the timeout of an earlier run ends a loop",
         "advance",
-        "        if loop is None or loop.flight.attempt != message.attempt:\n            return\n"
+        "        if loop is None or loop.node_attempt.number != message.attempt:\n            return\n"
         "        if loop.deadline_at is not None and turn.now < loop.deadline_at:\n",
         "        if loop is None:\n            return\n        if False:\n",
     ),
@@ -154,7 +132,7 @@ LOOP_MUTANTS = (
         "return self.completed + self.failed + self.skipped == self.total",
         "return self.completed + self.failed + self.skipped >= self.total - 1",
     ),
-    # An operator's retry
+    # Retries of jobs
     in_core(
         "a retry runs completed iterations again",
         "loop_transitions",
@@ -162,37 +140,37 @@ LOOP_MUTANTS = (
         "not in (NodeStatus.FAILED, NodeStatus.CANCELLED, NodeStatus.COMPLETED)",
     ),
     in_core(
-        "a retry leaves cancelled iterations",
+        "a retry leaves out cancelled iterations",
         "loop_transitions",
         "(NodeStatus.FAILED, NodeStatus.CANCELLED)",
         "(NodeStatus.FAILED,)",
     ),
     in_core(
-        "a retry counts failed iterations on",
+        "a retry does not reset the count of failed iterations",
         "loop_transitions",
         "        loop.failed -= loop.states[index] == NodeStatus.FAILED\n",
         "",
     ),
     in_core(
-        "iterations of a loop that runs anew have the old numbers",
+        "iterations of a restarted loop reuse attempt numbers",
         "completion",
         "            job.attempts_start[node] = loop.attempts_made\n",
         "            pass\n",
     ),
     in_core(
-        "a loop that completed runs anew under the old numbers",
+        "a completed loop that runs again reuses attempt numbers",
         "turn",
         "            job.attempts_start[node] = loop.attempts_made\n",
         "            pass\n",
     ),
     in_core(
-        "what was left of an earlier retry comes before lower indexes",
+        "iterations left from an earlier retry come before lower indexes",
         "loop_transitions",
         "    loop.queued = dict.fromkeys(sorted(loop.queued))\n",
         "",
     ),
     in_core(
-        "what runs anew has the identity of the old work",
+        "repeated work keeps its idempotency key",
         "completion",
         "is_anew and (attempt or node in job.parked)",
         "is_anew and node in job.parked",
@@ -202,32 +180,32 @@ LOOP_MUTANTS = (
     in_core(
         "the last page is missing",
         "pagination",
-        "    _store_part(turn, flight, rule, made, part)\n    flight.calls = made\n",
-        "    flight.calls = made\n",
+        "    _store_part(turn, attempt, rule, made, part)\n    attempt.calls = made\n",
+        "    attempt.calls = made\n",
     ),
-    in_core("pages overwrite each other", "pagination", "flight.index, made, part))", "flight.index, 1, part))"),
+    in_core("pages overwrite each other", "pagination", "attempt.index, made, part))", "attempt.index, 1, part))"),
     in_core(
-        "a further call forgets what was laid over the params",
+        "a further call loses the updates of its params",
         "pagination",
-        "    if not flight.calls:\n        return rendered\n",
+        "    if not attempt.calls:\n        return rendered\n",
         "    return rendered\n",
     ),
     in_core(
         "a further call has the params of the first",
         "job",
-        "        if flight.calls:\n            patched",
+        "        if attempt.calls:\n            patched",
         "        if False:\n            patched",
     ),
     in_core(
-        "a further call has the identity of the first",
+        "a further call has the idempotency key of the first",
         "job",
-        "        if flight.calls:\n            key",
+        "        if attempt.calls:\n            key",
         "        if False:\n            key",
     ),
-    in_core("calls share one budget of attempts", "pagination", "    flight.attempts_before = flight.attempt\n", ""),
-    in_core("the wait between calls is left out", "pagination", "    if rule.delay_seconds:\n", "    if False:\n"),
+    in_core("all calls share the allowed attempts", "pagination", "    attempt.attempts_before = attempt.number\n", ""),
+    in_core("the delay between calls is left out", "pagination", "    if rule.delay_seconds:\n", "    if False:\n"),
     in_core(
-        "pages are put together as a list of lists",
+        "pages are merged into a list of lists",
         "pagination",
         "spliced = plan.on_success.collect is Collect.APPEND",
         "spliced = False",
@@ -240,51 +218,51 @@ LOOP_MUTANTS = (
         "            if False:\n",
     ),
     in_core(
-        "a rebuilt loop thinks that all slots are free",
+        "a rebuilt loop treats all slots as free",
         "loop_state",
         "        self.busy = sum(",
         "        self.busy = 0 * sum(",
     ),
     in_core(
-        "a rebuilt loop forgets who waits for a retry's turn",
+        "a rebuilt loop forgets queued iterations",
         "loop_state",
         "        if state is NodeStatus.PENDING:\n            self.queued[index] = None\n",
         "",
     ),
     in_core("a rebuilt series starts over", "loop_state", "                calls=progress.calls,\n", ""),
     in_engine(
-        "waits of iterations are not set again",
+        "timers of iterations are not set again",
         "recovery",
         "                found.extend(timer for timer in timers if timer is not None)\n        return found\n",
         "        return found\n",
     ),
     in_engine(
-        "the bound of a loop is not set again",
+        "the timeout of a loop is not set again",
         "recovery",
         "                if loop.deadline_at is not None:\n",
         "                if False:\n",
     ),
     in_engine(
-        "answers are not asked for again after a restart",
+        "outputs are not merged again after a restart",
         "shard",
         "        for job in self.jobs.values():\n            self._gather(asked_for(job))\n",
         "",
     ),
     in_engine(
-        "loops are not gone on with after a restart",
+        "loops are not continued after a restart",
         "recovery",
         "elif job.ready or job.filling or not job.unfinished:",
         "elif job.ready or not job.unfinished:",
     ),
-    # Large and scattered values
+    # Large values and merged outputs
     in_engine(
-        "outputs are put together without the last",
+        "the last output is not merged",
         "output_store",
         "stop = min(start + GATHER_ROWS, wanted.count)",
         "stop = min(start + GATHER_ROWS, wanted.count - 1)",
     ),
     in_engine(
-        "what was put together goes into a list already taken",
+        "a merged output is added to a batch already taken",
         "shard",
         "            gathered = await self._values.gather(wanted)\n",
         "            taken = self._carried\n            gathered = await self._values.gather(wanted)\n"
@@ -297,21 +275,21 @@ LOOP_MUTANTS = (
         "            log.debug('%s', failure)\n",
     ),
     in_engine(
-        "large parts are put together as references",
+        "large outputs are merged as references",
         "output_store",
         "return await self._artifacts.get(read_reference(output).key) if is_reference(output) else bytes(output)",
         "return bytes(output)",
     ),
-    in_core("a single large answer is put into a list as a reference", "pagination", " and _is_small(part)", ""),
+    in_core("a single large output is merged as a reference", "pagination", " and _is_small(part)", ""),
     in_engine(
-        "large values of tasks are not read again after a restart",
+        "large values of tasks are not loaded after a restart",
         "recovery",
         "    return list(lacking)\n",
         "    return []\n",
     ),
-    in_core("large values are not asked for", "prefetch", "            job.wanted[key] = None\n", "            pass\n"),
+    in_core("large values are not loaded", "prefetch", "            job.wanted[key] = None\n", "            pass\n"),
     in_core(
-        "a task that nobody waits for kills one worker after the other",
+        "an outdated task that kills workers is not cancelled",
         "attempts",
         "        turn.changes.cancels.append(job.task_id(Attempt(node, message.attempt, index=index)))\n",
         "        del index\n",

@@ -1,11 +1,13 @@
-"""Mistakes of engines that share a store and a broker: in leases, fencing, takeovers, and in what they rely on."""
+"""Errors of engines that share a store and a broker: in leases, fencing and takeovers."""
 
-from simulation.mutants.loops import Mutant, in_engine
+from msgspec import structs
+
+from simulation.mutants.mutant import Mutant, in_engine
 
 
-def _shared(found: Mutant) -> Mutant:
-    """To be looked for where engines share, first."""
-    return Mutant(found.name, found.module, found.snippet, found.replacement, is_of_sharing=True)
+def _shared(mutant: Mutant) -> Mutant:
+    """Try simulations with several engines first."""
+    return structs.replace(mutant, is_of_sharing=True)
 
 
 _COMMIT = "            if writing is not None:\n                await writing\n"
@@ -15,33 +17,33 @@ SHARING_MUTANTS = tuple(
         _shared,
         (
             Mutant(
-                "no epoch check",
+                "the store does not check the epoch",
                 "windlass.stores.memory.store",
                 "        if self._epochs.get(shard) != epoch:\n",
                 "        if False:\n",
             ),
             in_engine(
-                "ack before commit",
+                "messages are acknowledged before the commit",
                 "shard",
                 _COMMIT,
                 "            await self._broker.acknowledge(self.number, gathered)\n"
                 f"            gathered = 0\n{_COMMIT}",
             ),
             in_engine(
-                "release before commit",
+                "tasks are published before the commit",
                 "shard",
                 _COMMIT,
                 f"            await self._broker.publish(changes.tasks)\n{_COMMIT}",
             ),
             Mutant(
-                "no dispatch dedupe",
+                "the broker does not deduplicate tasks",
                 "windlass.brokers.memory",
                 "            if task.task_id not in entries:\n",
                 "            if True:\n",
             ),
-            # Each engine remembers how many parents of a node are open, and believes it after another had the shard.
+            # An engine reuses its own counters after another engine owned the shard.
             in_engine(
-                "counter instead of rows",
+                "dependency counters are kept across owners",
                 "recovery",
                 "                    jobs[job_id] = rebuild(plan, restored)\n",
                 "                    jobs[job_id] = rebuild(plan, restored)\n"
@@ -50,7 +52,7 @@ SHARING_MUTANTS = tuple(
                 "                    jobs[job_id].remaining = kept.remaining\n",
             ),
             in_engine(
-                "commits go by whatever epoch is the newest",
+                "commits use the newest epoch",
                 "shard",
                 "        return asyncio.ensure_future(self._store.commit(self.number, self.epoch, changes)) if",
                 "        async def write() -> None:\n"
@@ -58,33 +60,35 @@ SHARING_MUTANTS = tuple(
                 "        return asyncio.ensure_future(write()) if",
             ),
             in_engine(
-                "what was stored before a pause is released after it",
+                "tasks are published after a pause without checking the lease",
                 "shard",
                 "        await self._assure()\n        await self._broker.publish(tasks)\n",
                 "        await self._broker.publish(tasks)\n",
             ),
             in_engine(
-                "a lease that may be over is renewed without a look at whose it is",
+                "a lease that may have expired is renewed without checking its owner",
                 "shard",
                 "            if (self.number, self.owner, epoch) not in [",
                 "            if False and () not in [",
             ),
             in_engine(
-                "what changes nothing is acknowledged by whoever read it",
+                "messages without effect are acknowledged without checking the lease",
                 "shard",
                 "        await self._assure()\n        if changes.tasks:\n",
                 "        if changes.tasks:\n",
             ),
-            in_engine("an expired lease is nobody's to take", "leases", " or row.expired", ""),
-            in_engine("engines keep more than their part", "leases", "surplus = kept[fair:]", "surplus = kept[99:]"),
+            in_engine("expired leases are never claimed", "leases", " or row.expired", ""),
             in_engine(
-                "a shard is given back with a batch under way",
+                "engines keep more than their share of shards", "leases", "surplus = kept[fair:]", "surplus = kept[99:]"
+            ),
+            in_engine(
+                "a shard is released while a batch is in progress",
                 "engine",
                 "        try:\n            await holding.running\n        except StaleLease:\n            return\n",
                 "",
             ),
             in_engine(
-                "an owner with nothing to store never learns that it is none",
+                "an idle former owner does not notice that it lost its shard",
                 "duties.sweeper",
                 "        await self._shard.check_lease()\n",
                 "",

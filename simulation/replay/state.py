@@ -1,43 +1,43 @@
-"""What the replay of a job's events makes of its nodes, their loops and iterations, and the notes it takes."""
+"""The state that the replay of a job's events builds: nodes, loops, iterations, and the violations found."""
 
 from typing import Any
 
 import msgspec
 
 from simulation.history import Violation
-from windlass.core.changes import Event
+from windlass.core.events import Event
 from windlass.core.plan import LoopPlan, NodePlan
 
 UNFINISHED = frozenset({"pending", "ready", "dispatched", "running", "waiting"})
 OUT = frozenset({"dispatched", "running"})
 
-# An attempt of a node: the iteration, or None outside of loops, and its number.
-Attempt = tuple[int | None, int]
+# An attempt of a node: the iteration (None outside of loops) and the attempt number.
+AttemptKey = tuple[int | None, int]
 # What an attempt works on: the iteration, the generation of its node, and the number of the call in its series.
-Piece = tuple[int | None, int, int]
+WorkUnit = tuple[int | None, int, int]
 
 
-class Notes:
-    """What was found wrong, and what may be asked of the instants of events."""
+class Findings:
+    """The violations found in a job's events."""
 
     def __init__(self, job_id: str, *, clocks_steady: bool) -> None:
         self.job_id = job_id
-        # No clock was set while the job ran.
+        # Whether no clock was set while the job ran.
         self.clocks_steady = clocks_steady
         self.violations: list[Violation] = []
 
-    def blame(self, invariant: str, evidence: str) -> None:
-        """Note a violation."""
+    def report(self, invariant: str, evidence: str) -> None:
+        """Add a violation."""
         self.violations.append(Violation(invariant, self.job_id, evidence))
 
     def check_due(self, event: Event, due_at: int | None, what: str) -> None:
-        """Note an event that comes before its time."""
+        """Report an event that is earlier than `due_at`."""
         if self.clocks_steady and due_at is not None and event.at < due_at:
-            self.blame("I22", f"{told(event)} comes {due_at - event.at} µs before {what}")
+            self.report("I22", f"{describe(event)} is {due_at - event.at} µs before {what}")
 
 
-class Folded:
-    """A node, or an iteration of one, as its events tell it."""
+class ReplayedUnit:
+    """A node, or an iteration of one, as derived from its events."""
 
     def __init__(self, plan: NodePlan, index: int | None = None) -> None:
         self.plan = plan
@@ -53,53 +53,63 @@ class Folded:
         self.due_at: int | None = None
         self.worker_id: str | None = None
         self.error: Any = None
-        self.lost_just_now = False
+        # Whether the last event was the loss of its worker.
+        self.was_just_lost = False
         self.skip_reason: str | None = None
-        # The attempts whose outputs were taken, one for each call of the series so far.
+        # The attempts whose outputs were accepted, one for each call of the series so far.
         self.answers: list[int] = []
-        # All calls were made; and what they brought is being put together.
+        # Whether all calls of the series were made, and whether their outputs are being merged.
         self.is_answered = False
-        self.is_gathering = False
+        self.is_merging = False
 
     @property
-    def accepting(self) -> bool:
-        """Whether those that depend on the node may go on."""
-        return self.state in ("completed", "skipped") or (self.state == "failed" and self.plan.allow_failure)
+    def is_accepting(self) -> bool:
+        """Whether downstream nodes may run."""
+        if self.state == "failed":
+            return self.plan.allow_failure
+        return self.state in ("completed", "skipped")
 
     @property
     def accepted(self) -> list[int]:
-        """The attempts whose outputs make up what the node or the iteration brought."""
-        return self.answers if self.plan.on_success is not None else [self.attempt]
+        """The attempts whose outputs make up the output of this unit."""
+        if self.plan.on_success is None:
+            return [self.attempt]
+        return self.answers
+
+    def finish(self, event: Event) -> None:
+        """Record the end of the unit."""
+        self.completed_at = event.at
+        self.due_at = None
 
     def reset(self) -> None:
-        """Start over: what is known of attempts goes, their number stays."""
+        """Return to the initial state, keeping the attempt number."""
         self.state = "pending"
         self.attempts_before = self.attempt or self.attempts_before
         self.losses = 0
         self.first_seq = self.dispatched_at = self.started_at = self.due_at = self.worker_id = None
         self.completed_at = self.error = self.skip_reason = None
-        self.lost_just_now = self.is_gathering = self.is_answered = False
+        self.was_just_lost = self.is_merging = self.is_answered = False
         self.answers = []
 
 
-class FoldedLoop:
-    """A loop of a node, in one generation."""
+class ReplayedLoop:
+    """The loop of a node, in one generation."""
 
     def __init__(self, plan: LoopPlan, total: int, attempts_before: int) -> None:
         self.plan = plan
         self.total = total
-        # Attempts that iterations had in earlier generations.
+        # The number of attempts that iterations had in earlier generations.
         self.attempts_before = attempts_before
-        # Iterations from 0 to this number were begun.
+        # Iterations below this index have begun.
         self.begun = 0
-        self.iterations: dict[int, Folded] = {}
-        # The iteration whose failure is the node's.
-        self.doomed_by: Folded | None = None
+        self.iterations: dict[int, ReplayedUnit] = {}
+        # The iteration whose failure fails the node.
+        self.failed_by: ReplayedUnit | None = None
         self.is_closed = False
 
     def count(self, *states: str) -> int:
-        """How many iterations are in one of these states."""
-        return sum(one.state in states for one in self.iterations.values())
+        """Return how many iterations are in one of these states."""
+        return sum(iteration.state in states for iteration in self.iterations.values())
 
     @property
     def is_over(self) -> bool:
@@ -107,36 +117,43 @@ class FoldedLoop:
         return self.count("completed", "failed", "skipped") == self.total
 
 
-class FoldedNode:
-    """A node with what is told of all its attempts, and of its loop."""
+class ReplayedNode:
+    """A node with its attempts and its loop."""
 
     def __init__(self, plan: NodePlan) -> None:
         self.plan = plan
-        self.own = Folded(plan)
+        self.own = ReplayedUnit(plan)
         self.generation = 0
-        self.loop: FoldedLoop | None = None
-        # The highest attempt of any iteration so far.
+        self.loop: ReplayedLoop | None = None
+        # The highest attempt number of any iteration so far.
         self.attempts_of_iterations = 0
-        self.pieces: dict[Attempt, Piece] = {}
-        # The attempt whose answer a further call follows.
-        self.follows: dict[Attempt, int] = {}
-        # Attempts that ended in an error of the handler's own.
-        self.failed: set[Attempt] = set()
+        self.work_units: dict[AttemptKey, WorkUnit] = {}
+        # For the attempt of a further call, the attempt whose output it follows.
+        self.follows: dict[AttemptKey, int] = {}
+        # Attempts that ended with an error of the handler.
+        self.failed: set[AttemptKey] = set()
 
     @property
-    def parts(self) -> list[Folded]:
-        """What attempts are made of: the node itself, or the iterations of its loop."""
+    def units(self) -> list[ReplayedUnit]:
+        """What has attempts: the node itself, or the iterations of its loop."""
         if self.plan.loop is None:
             return [self.own]
-        return [] if self.loop is None else list(self.loop.iterations.values())
+        if self.loop is None:
+            return []
+        return list(self.loop.iterations.values())
 
 
 def data_of(event: Event) -> dict[str, Any]:
-    """The event's data."""
-    return {} if event.data is None else msgspec.json.decode(event.data)
+    """Return the event's data."""
+    if event.data is None:
+        return {}
+    return msgspec.json.decode(event.data)
 
 
-def told(event: Event) -> str:
-    """How evidence names an event."""
-    place = "" if event.node_id is None else f" of {event.node_id}"
-    return f"event {event.seq} ({event.type}{place}{'' if event.index is None else f'[{event.index}]'})"
+def describe(event: Event) -> str:
+    """Return the name of an event for evidence."""
+    if event.node_id is None:
+        return f"event {event.seq} ({event.type})"
+    if event.index is None:
+        return f"event {event.seq} ({event.type} of {event.node_id})"
+    return f"event {event.seq} ({event.type} of {event.node_id}[{event.index}])"

@@ -12,11 +12,12 @@ import httpx2
 import uvicorn
 from fastapi import FastAPI
 
+from tests.defaults import OUTPUT_BYTES_MAX, duties, worker_options
 from windlass.api.app import create_app
 from windlass.api.state import ApiState
 from windlass.brokers.memory import MemoryBroker
 from windlass.clock import SystemClock
-from windlass.engine.engine import Duties, Engine
+from windlass.engine.engine import Engine
 from windlass.engine.plan_cache import Plans
 from windlass.handlers import builtin_handlers
 from windlass.handlers.config import HandlerConfig
@@ -59,11 +60,12 @@ class System:
             self.artifacts,
             Random(),
             owner="test",
-            duties=Duties(sweep_seconds=0.05),
+            artifact_bytes_max=OUTPUT_BYTES_MAX,
+            duties=duties(sweep_seconds=0.05),
         )
         self.state = ApiState(
             store, self.artifacts, self.broker, self.engine, self.clock, tuple(handlers), Random(chance), "0.0.0",
-            **{"ui_folder": NO_UI, **settings},
+            **{"ui_folder": NO_UI, "artifact_bytes_max": OUTPUT_BYTES_MAX, **settings},
         )  # fmt: skip
         self.app: FastAPI = create_app(self.state)
         self.client = self.reaching()
@@ -102,8 +104,8 @@ class System:
     async def working(self, queues: Sequence[str] = (ALL_QUEUES,)) -> AsyncIterator[None]:
         """A worker, until the block ends."""
         worker = Worker(
-            self.broker, self.handlers, self.clock, worker_id="inner", queues=queues, random=Random(1),
-            artifacts=self.artifacts,
+            self.broker, self.handlers, self.clock, worker_id="inner", random=Random(1), artifacts=self.artifacts,
+            **worker_options(queues=queues),
         )  # fmt: skip
         task = asyncio.create_task(worker.run())
         try:

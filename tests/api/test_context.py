@@ -7,7 +7,7 @@ import pytest
 from msgspec import Raw
 
 from tests.api.harness import API, System
-from windlass.core.changes import Event
+from windlass.core.events import Event
 from windlass.core.plan import LoopPlan, NodePlan
 from windlass.core.templates.template import compile_template
 from windlass.views.event_view import STEPS_MAX, data_type, told_meta

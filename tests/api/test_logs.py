@@ -128,7 +128,7 @@ async def _messages(lines: AsyncIterator[str]) -> AsyncIterator[tuple[int, Any]]
 async def test_every_kind_of_attempt_writes_to_the_log(server: Server) -> None:
     job_id = await server.submit("kinds")
     job = await server.ended(job_id)
-    assert job.status == "completed", bytes(job.error or b"")
+    assert job.state.status == "completed", bytes(job.state.error or b"")
 
     lines = [data for _, data in await told(server, job_id)]
 

@@ -10,7 +10,7 @@ import pytest
 from tests.api.harness import API, System
 from windlass.api import stream
 from windlass.api.routes import events
-from windlass.core.changes import Event
+from windlass.core.events import Event
 from windlass.ports.overview import NodeEvents
 
 MANY = """

@@ -109,7 +109,7 @@ async def test_bad_params_fail_the_node_without_another_attempt(server: Server) 
         job_id = await server.submit("bad")
         job = await server.ended(job_id)
 
-    assert job.status == "failed"
+    assert job.state.status == "failed"
     assert (await server.error(job_id, "words"))["type"] == "params_invalid"
     assert (await server.events(job_id)).count("node_started") == 1
 
@@ -129,7 +129,7 @@ async def test_a_loop_is_shared_by_two_workers_and_its_results_are_in_order(serv
         job_id = await server.submit("titles", titles=[f"No {number}" for number in range(30)])
         job = await server.ended(job_id)
 
-    assert job.status == "completed"
+    assert job.state.status == "completed"
     assert await server.output(job_id, "slugs") == [{"slug": f"no-{number}"} for number in range(30)]
     assert (await server.events(job_id)).count("iteration_started") == 30
 
@@ -140,14 +140,14 @@ async def test_a_sink_that_it_can_not_write_fails_the_task(server: Server) -> No
         job_id = await server.submit("kept")
         job = await server.ended(job_id)
 
-    assert job.status == "failed"
+    assert job.state.status == "failed"
     assert (await server.error(job_id, "slug"))["type"] == "sink_not_found"
 
 
 async def test_many_tasks_are_shared_by_two_workers_and_each_runs_once(server: Server) -> None:
     async with node_worker(server.url, worker_id="js-1"), node_worker(server.url, worker_id="js-2"):
         jobs = [await server.submit("article", title=f"no {number}", body="a b") for number in range(40)]
-        statuses = [(await server.ended(job_id)).status for job_id in jobs]
+        statuses = [(await server.ended(job_id)).state.status for job_id in jobs]
 
     assert statuses == ["completed"] * 40
     for job_id in jobs:
@@ -162,9 +162,9 @@ async def test_a_cancelled_task_is_stopped(server: Server) -> None:
         await worker.says("stopped")
 
         following = await server.submit("pause", seconds=0)
-        assert (await server.ended(following)).status == "completed"
+        assert (await server.ended(following)).state.status == "completed"
 
-    assert (await server.store.job(job_id)).status == "cancelled"
+    assert (await server.store.job(job_id)).state.status == "cancelled"
 
 
 async def test_a_stop_lets_running_tasks_finish(server: Server) -> None:
@@ -174,7 +174,7 @@ async def test_a_stop_lets_running_tasks_finish(server: Server) -> None:
 
         assert await worker.stopped() == 0
 
-    assert (await server.ended(job_id)).status == "completed"
+    assert (await server.ended(job_id)).state.status == "completed"
 
 
 async def test_a_stop_without_patience_hands_tasks_back(server: Server) -> None:
@@ -198,7 +198,7 @@ async def test_it_waits_for_a_server_that_is_away(tmp_path: Path) -> None:
         async with serving(tmp_path, port=port) as server:
             await server.deploy(PAUSE)
             job_id = await server.submit("pause", seconds=0)
-            assert (await server.ended(job_id)).status == "completed"
+            assert (await server.ended(job_id)).state.status == "completed"
 
 
 async def test_a_result_is_reported_to_the_server_that_comes_back(tmp_path: Path) -> None:
@@ -212,7 +212,7 @@ async def test_a_result_is_reported_to_the_server_that_comes_back(tmp_path: Path
     try:
         await worker.says("ECONNREFUSED")
         async with serving(tmp_path, port=port) as after:
-            assert (await after.ended(job_id)).status == "completed"
+            assert (await after.ended(job_id)).state.status == "completed"
             assert (await after.events(job_id)).count("node_completed") == 1
     finally:
         await stack.__aexit__(None, None, None)

@@ -32,7 +32,7 @@ async def test_a_reported_output_completes_the_job(server: Server) -> None:
     answer = await server.post("/callbacks/task-result", result(task, {"boat": [1, 2.5, None, "ü"]}))
 
     assert answer == {"accepted": True, "duplicate": False}
-    assert (await server.ended(task["job_id"])).status == "completed"
+    assert (await server.ended(task["job_id"])).state.status == "completed"
     assert await server.output(task["job_id"], "work") == {"boat": [1, 2.5, None, "ü"]}
 
 
@@ -66,7 +66,7 @@ async def test_of_many_reports_at_once_one_counts(server: Server) -> None:
     )
 
     assert sorted(answer["duplicate"] for answer in answers) == [False] + [True] * 49
-    assert (await server.ended(task["job_id"])).status == "completed"
+    assert (await server.ended(task["job_id"])).state.status == "completed"
     winner = next(number for number, answer in enumerate(answers) if not answer["duplicate"])
     assert await server.output(task["job_id"], "work") == winner
     assert (await server.events(task["job_id"])).count("node_completed") == 1
@@ -81,7 +81,7 @@ async def test_a_result_whose_message_was_lost_still_completes_the_job(server: S
 
     await server.store.put_result(StoredResult(task["task_id"], 0, message, now))
 
-    assert (await server.ended(task["job_id"])).status == "completed"
+    assert (await server.ended(task["job_id"])).state.status == "completed"
     assert await server.output(task["job_id"], "work") == "kept"
 
 
@@ -90,7 +90,7 @@ async def test_a_reported_failure_fails_the_job(server: Server) -> None:
 
     await server.post("/callbacks/task-result", result(task, status="failed", error="the blade broke"))
 
-    assert (await server.ended(task["job_id"])).status == "failed"
+    assert (await server.ended(task["job_id"])).state.status == "failed"
     error = await server.error(task["job_id"], "work")
     assert (error["type"], error["message"]) == ("task_failed", "the blade broke")
 
@@ -124,7 +124,7 @@ async def test_a_fatal_error_is_not_tried_again(server: Server) -> None:
 
     await server.post("/callbacks/task-result", result(task, status="failed", error=error))
 
-    assert (await server.ended(task["job_id"])).status == "failed"
+    assert (await server.ended(task["job_id"])).state.status == "failed"
 
 
 async def test_a_result_after_the_job_was_cancelled_is_recorded_and_ignored(server: Server) -> None:
@@ -135,7 +135,7 @@ async def test_a_result_after_the_job_was_cancelled_is_recorded_and_ignored(serv
 
     assert answer["accepted"]
     await server.happened(task["job_id"], "result_ignored")
-    assert (await server.store.job(task["job_id"])).status == "cancelled"
+    assert (await server.store.job(task["job_id"])).state.status == "cancelled"
     assert await server.output(task["job_id"], "work") is None
 
 
@@ -324,7 +324,7 @@ async def test_an_emitted_failure_fails_the_node(server: Server) -> None:
 
     await server.post("/event/emit", emitted(task, "action_failed", error={"type": "Timeout", "message": "slow"}))
 
-    assert (await server.ended(task["job_id"])).status == "failed"
+    assert (await server.ended(task["job_id"])).state.status == "failed"
     assert (await server.error(task["job_id"], "work"))["message"] == "slow"
 
 

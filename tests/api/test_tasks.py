@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.api.worker_server import PAIR, RETRIED, WORKFLOW, Server, result, serving
-from windlass.engine.engine import SILENT_SECONDS
+from tests.defaults import WORKER_TIMEOUT_SECONDS
 
 
 @pytest.fixture
@@ -166,8 +166,8 @@ async def test_a_heartbeat_names_a_task_that_is_anothers(server: Server) -> None
 async def test_a_silent_workers_task_is_handed_out_again(server: Server) -> None:
     task = await server.claimed()
 
-    server.clock.jump(SILENT_SECONDS + 1)
-    await server.broker.reclaim(SILENT_SECONDS)
+    server.clock.jump(WORKER_TIMEOUT_SECONDS + 1)
+    await server.broker.reclaim(WORKER_TIMEOUT_SECONDS)
 
     (again,) = await server.claim(worker_id="second")
     assert again["task_id"] == task["task_id"]
@@ -176,11 +176,11 @@ async def test_a_silent_workers_task_is_handed_out_again(server: Server) -> None
 
 async def test_a_worker_that_beats_keeps_its_task(server: Server) -> None:
     task = await server.claimed()
-    server.clock.jump(SILENT_SECONDS - 1)
+    server.clock.jump(WORKER_TIMEOUT_SECONDS - 1)
     await server.post("/tasks/heartbeat", {"worker_id": "worker-xyz", "task_ids": [task["task_id"]]})
 
     server.clock.jump(2)
-    await server.broker.reclaim(SILENT_SECONDS)
+    await server.broker.reclaim(WORKER_TIMEOUT_SECONDS)
 
     assert await server.claim(worker_id="second", wait=0) == []
 
@@ -190,10 +190,10 @@ async def test_a_task_that_its_worker_does_not_know_of_is_handed_out_again_altho
 ) -> None:
     # As when the answer to the claim was lost on its way.
     task = await server.claimed()
-    server.clock.jump(SILENT_SECONDS + 1)
+    server.clock.jump(WORKER_TIMEOUT_SECONDS + 1)
     await server.post("/tasks/heartbeat", {"worker_id": "worker-xyz", "task_ids": []})
 
-    await server.broker.reclaim(SILENT_SECONDS)
+    await server.broker.reclaim(WORKER_TIMEOUT_SECONDS)
 
     (again,) = await server.claim(worker_id="second")
     assert again["task_id"] == task["task_id"]
@@ -201,12 +201,12 @@ async def test_a_task_that_its_worker_does_not_know_of_is_handed_out_again_altho
 
 async def test_the_late_result_of_a_silent_worker_counts_and_stops_the_second(server: Server) -> None:
     task = await server.claimed()
-    server.clock.jump(SILENT_SECONDS + 1)
-    await server.broker.reclaim(SILENT_SECONDS)
+    server.clock.jump(WORKER_TIMEOUT_SECONDS + 1)
+    await server.broker.reclaim(WORKER_TIMEOUT_SECONDS)
     await server.claim(worker_id="second")
 
     await server.post("/callbacks/task-result", result(task, {"by": "first"}))
 
-    assert (await server.ended(task["job_id"])).status == "completed"
+    assert (await server.ended(task["job_id"])).state.status == "completed"
     beat = await server.post("/tasks/heartbeat", {"worker_id": "second", "task_ids": [task["task_id"]]})
     assert beat == {"stop": [task["task_id"]]}

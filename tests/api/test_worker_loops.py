@@ -90,7 +90,7 @@ async def test_results_of_iterations_come_together_in_their_order(server: Server
     await report(server, third, "three")
     await report(server, first, "one")
 
-    assert (await server.ended(job_id)).status == "completed"
+    assert (await server.ended(job_id)).state.status == "completed"
     assert await server.output(job_id, "each") == ["one", "two", "three"]
 
 
@@ -150,7 +150,7 @@ async def test_a_loop_that_is_run_anew_takes_results_anew(server: Server) -> Non
         (task,) = await server.claim()
         await report(server, task, "new")
 
-    assert (await server.ended(job_id)).status == "completed"
+    assert (await server.ended(job_id)).state.status == "completed"
     assert [(task["status"], task["attempt"]) for task in again] == [
         ("dispatched", 2),
         ("dispatched", 2),
@@ -278,7 +278,7 @@ async def test_a_task_whose_large_value_is_gone_fails_without_a_worker(server: S
     server.artifacts.kept.clear()
 
     assert await server.claim(wait="1s") == []
-    assert (await server.ended(job_id)).status == "failed"
+    assert (await server.ended(job_id)).state.status == "failed"
     assert (await server.error(job_id, "use"))["type"] == "artifact_not_found"
 
 

@@ -234,7 +234,7 @@ async def test_a_split_sends_each_version_its_share(tmp_path: Path) -> None:
         for _ in range(4):
             answer = (await system.client.post(f"{API}/jobs/batch", json={"jobs": jobs})).json()
             ids += [item["job_id"] for item in answer["jobs"]]
-        versions = Counter([(await system.store.job(job_id)).version for job_id in ids])
+        versions = Counter([(await system.store.job(job_id)).spec.version for job_id in ids])
 
     assert abs(versions[2] / len(ids) - 0.1) < 0.03
     assert sum(versions.values()) == 2_000

@@ -14,19 +14,20 @@ import msgspec
 import uvicorn
 from msgspec import Raw
 
+from tests.defaults import OUTPUT_BYTES_MAX, duties, worker_options
 from windlass.api.app import create_app
 from windlass.api.state import ApiState
 from windlass.brokers.memory import MemoryBroker
 from windlass.clock import SystemClock
-from windlass.engine.engine import Duties, Engine
+from windlass.core.jobs import JobRecord
+from windlass.engine.engine import Engine
 from windlass.engine.plan_cache import Plans
-from windlass.factory import compiled
+from windlass.factory import compile_stored
 from windlass.handlers import builtin_handlers
 from windlass.handlers.config import HandlerConfig
-from windlass.ports.broker import Delivery
+from windlass.ports.broker import TaskClaim
 from windlass.ports.control import Submit
 from windlass.ports.handler import Handler
-from windlass.ports.store import StoredJob
 from windlass.spec import definition_json, digest, read_definition
 from windlass.stores.memory.artifacts import MemoryArtifacts
 from windlass.stores.sqlite.store import SqliteStore
@@ -79,11 +80,11 @@ class HeardBroker(MemoryBroker):
         super().__init__(clock)
         self._asked: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
 
-    async def consume(
+    async def claim(
         self, worker_id: str, queues: Sequence[str], limit: int, wait_seconds: float
-    ) -> Sequence[Delivery]:
+    ) -> Sequence[TaskClaim]:
         self._asked[worker_id].set()
-        return await super().consume(worker_id, queues, limit, wait_seconds)
+        return await super().claim(worker_id, queues, limit, wait_seconds)
 
     async def asked(self, worker_id: str) -> None:
         """Return once a worker has asked."""
@@ -130,13 +131,13 @@ class Server:
 
     async def submit(self, workflow_id: str, **input_data: object) -> str:
         job = await self.engine.submit(Submit(workflow_id, 1, Raw(msgspec.json.encode(input_data))))
-        return job.job_id
+        return job.spec.job_id
 
     async def claim(self, queue: str = "far", worker_id: str = "worker-xyz", **rest: object) -> list[dict[str, Any]]:
         wanted = {"worker_id": worker_id, "queues": [queue], "wait": 10, **rest}
         return (await self.post("/tasks/claim", wanted))["tasks"]
 
-    async def ended(self, job_id: str) -> StoredJob:
+    async def ended(self, job_id: str) -> JobRecord:
         async with asyncio.timeout(ENDS_SECONDS):
             await self.engine.wait(job_id)
         return await self.store.job(job_id)
@@ -183,10 +184,18 @@ async def serving(
         store = await SqliteStore.open(str(folder / "server.db"), clock)
         stack.push_async_callback(store.close)
         broker = HeardBroker(clock)
-        plans = Plans(store, compiled)
+        plans = Plans(store, compile_stored)
         artifacts = MemoryArtifacts()
         engine = Engine(
-            store, broker, clock, plans, artifacts, Random(), owner="server", duties=Duties(sweep_seconds=0.05)
+            store,
+            broker,
+            clock,
+            plans,
+            artifacts,
+            Random(),
+            owner="server",
+            artifact_bytes_max=OUTPUT_BYTES_MAX,
+            duties=duties(sweep_seconds=0.05),
         )
         stack.push_async_callback(engine.stop)
         await engine.start()
@@ -196,8 +205,8 @@ async def serving(
             writing = asyncio.create_task(logs.run())
             stack.push_async_callback(_closed, logs, writing)
             worker = Worker(
-                broker, registry, clock, worker_id="inside", queues=queues, processes=1, log_sink=logs,
-                artifacts=artifacts,
+                broker, registry, clock, worker_id="inside", log_sink=logs, artifacts=artifacts,
+                **worker_options(queues=queues, processes=1),
             )  # fmt: skip
             working = asyncio.create_task(worker.run())
             stack.push_async_callback(_stopped, worker, working)
@@ -205,7 +214,7 @@ async def serving(
         client = await stack.enter_async_context(
             httpx2.AsyncClient(timeout=ENDS_SECONDS, trust_env=False, verify=False)
         )
-        state = ApiState(store, artifacts, broker, engine, clock, registry, Random(), "test")
+        state = ApiState(store, artifacts, broker, engine, clock, registry, Random(), "test", OUTPUT_BYTES_MAX)
         url = await stack.enter_async_context(_listening(state, port))
         client.base_url = f"{url}/api/v1"
         yield Server(store, artifacts, broker, clock, engine, client, url)

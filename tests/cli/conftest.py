@@ -1,4 +1,4 @@
-"""Fixtures of the command line's tests: a folder of their own, and the command in this process or in one of its own."""
+"""Fixtures for the command line: a directory of its own, and the command in this process or in another one."""
 
 import os
 import subprocess

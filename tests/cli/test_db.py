@@ -1,4 +1,4 @@
-"""`windlass db`: schemas are brought up to date, and an embedded installation moves to PostgreSQL."""
+"""`windlass db`: migrations, and the copy to PostgreSQL."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from tests.cli.conftest import Said
-from windlass.process import open_embedded
+from windlass.embedded import open_embedded
 from windlass.settings import load_settings
 from windlass.stores.migrator import migrations
 
@@ -40,7 +40,7 @@ def test_a_postgres_database_is_migrated_once(windlass: Windlass, postgres_url: 
     count = len(migrations("postgres"))
     assert (first.code, second.code) == (0, 0)
     assert f"{count} migration{'s' if count > 1 else ''} applied" in first.out
-    assert "nothing to do" in second.out
+    assert "up to date" in second.out
 
 
 def test_an_embedded_database_is_migrated(windlass: Windlass, folder: Path) -> None:
@@ -51,22 +51,22 @@ def test_an_embedded_database_is_migrated(windlass: Windlass, folder: Path) -> N
     assert (folder / ".windlass" / "windlass.db").exists()
 
 
-def test_an_embedded_installation_moves_to_postgres(windlass: Windlass, ran: None, postgres_url: str) -> None:
+def test_an_embedded_database_is_copied_to_postgres(windlass: Windlass, ran: None, postgres_url: str) -> None:
     said = windlass("db", "copy", SOURCE, postgres_url)
 
     assert said.code == 0
-    assert "all rows arrived" in said.out
+    assert "all rows verified" in said.out
     assert asked(postgres_url, "select status from jobs") == "completed"
 
 
-def test_the_copy_is_told_as_json(windlass: Windlass, ran: None, postgres_url: str) -> None:
+def test_copy_prints_json(windlass: Windlass, ran: None, postgres_url: str) -> None:
     said = windlass("db", "copy", SOURCE, postgres_url, "--shards", "4", "--json")
 
     rows = {table["name"]: table["rows"] for table in said.json["tables"]}
     assert (rows["jobs"], rows["workflows"], said.json["shards"]) == (1, 1, 4)
 
 
-def test_a_source_that_is_in_use_is_refused(windlass: Windlass, folder: Path, postgres_url: str) -> None:
+def test_copying_a_database_in_use_is_rejected(windlass: Windlass, folder: Path, postgres_url: str) -> None:
     async def copy_while_it_runs() -> Said:
         async with open_embedded(load_settings().settings):
             return await asyncio.to_thread(windlass, "db", "copy", SOURCE, postgres_url)
@@ -78,7 +78,7 @@ def test_a_source_that_is_in_use_is_refused(windlass: Windlass, folder: Path, po
     assert asked(postgres_url, "select to_regclass('jobs') is null")
 
 
-def test_a_second_copy_is_refused(windlass: Windlass, ran: None, postgres_url: str) -> None:
+def test_copying_twice_is_rejected(windlass: Windlass, ran: None, postgres_url: str) -> None:
     windlass("db", "copy", SOURCE, postgres_url)
 
     said = windlass("db", "copy", SOURCE, postgres_url)
@@ -88,12 +88,12 @@ def test_a_second_copy_is_refused(windlass: Windlass, ran: None, postgres_url: s
 
 
 @pytest.mark.parametrize(("source", "target", "reason"), [
-    ("sqlite:///nothing.db", "postgresql://a@127.0.0.1:1/b", "there is no database at nothing.db"),
+    ("sqlite:///nothing.db", "postgresql://a@127.0.0.1:1/b", "database not found: nothing.db"),
     ("postgresql://a@127.0.0.1:1/b", "postgresql://a@127.0.0.1:1/b", "sqlite:///path"),
-    (SOURCE, "sqlite:///other.db", "not 'sqlite:///other.db'"),
+    (SOURCE, "sqlite:///other.db", "unsupported target of a copy: 'sqlite:///other.db'"),
     (SOURCE, "postgresql://a:geheim@127.0.0.1:1/b", "cannot use the database postgresql://a:***@127.0.0.1:1/b"),
 ])  # fmt: skip
-def test_what_can_not_be_copied_is_refused(
+def test_an_invalid_source_or_target_is_rejected(
     windlass: Windlass, ran: None, folder: Path, source: str, target: str, reason: str
 ) -> None:
     said = windlass("db", "copy", source, target)

@@ -1,4 +1,4 @@
-"""`windlass jobs`: lists, one job, its timeline."""
+"""`windlass jobs` on a database."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +18,7 @@ def ran(windlass: Windlass) -> list[str]:
 
 
 @pytest.mark.parametrize("command", ["list", "show", "events", "logs"])
-def test_without_a_database_the_way_to_one_is_told(windlass: Windlass, command: str) -> None:
+def test_a_missing_database_is_reported(windlass: Windlass, command: str) -> None:
     said = windlass("jobs", command)
 
     assert said.code == 2
@@ -44,15 +44,13 @@ def test_a_list_can_be_read_page_by_page(windlass: Windlass, ran: list[str]) -> 
     ("flags", "expected"),
     [(("--status", "failed"), [1]), (("--workflow", "echo_test"), [2, 0]), (("--limit", "1"), [2])],
 )
-def test_a_list_can_be_narrowed(
-    windlass: Windlass, ran: list[str], flags: tuple[str, ...], expected: list[int]
-) -> None:
+def test_jobs_are_filtered(windlass: Windlass, ran: list[str], flags: tuple[str, ...], expected: list[int]) -> None:
     listed = windlass("jobs", "list", "--json", *flags).json
 
     assert [job["job_id"] for job in listed["items"]] == [ran[number] for number in expected]
 
 
-def test_people_get_a_table(windlass: Windlass, ran: list[str]) -> None:
+def test_jobs_are_printed_as_a_table(windlass: Windlass, ran: list[str]) -> None:
     said = windlass("jobs", "list")
 
     assert all(job_id in said.out for job_id in ran)
@@ -78,14 +76,14 @@ def test_a_failed_job_is_shown_with_its_error(windlass: Windlass, ran: list[str]
     assert "error: node boom: broken: it is broken" in said.out
 
 
-def test_an_unknown_job_is_refused(windlass: Windlass, ran: list[str]) -> None:
+def test_an_unknown_job_is_reported(windlass: Windlass, ran: list[str]) -> None:
     said = windlass("jobs", "show", "nobody")
 
     assert said.code == 2
     assert "nobody" in said.err
 
 
-def test_events_are_the_timeline_in_order(windlass: Windlass, ran: list[str]) -> None:
+def test_events_are_listed_in_order(windlass: Windlass, ran: list[str]) -> None:
     events = windlass("jobs", "events", ran[0], "--json").json["items"]
 
     assert [(event["event_type"], event["node_id"]) for event in events] == [
@@ -101,20 +99,20 @@ def test_events_are_the_timeline_in_order(windlass: Windlass, ran: list[str]) ->
     assert [event["seq"] for event in events] == list(range(1, 9))
 
 
-def test_events_go_on_after_a_sequence_number(windlass: Windlass, ran: list[str]) -> None:
+def test_events_are_listed_after_a_sequence_number(windlass: Windlass, ran: list[str]) -> None:
     events = windlass("jobs", "events", ran[0], "--json", "--after", "5", "--limit", "2").json["items"]
 
     assert [event["seq"] for event in events] == [6, 7]
 
 
-def test_people_get_the_timeline_as_a_table(windlass: Windlass, ran: list[str]) -> None:
+def test_events_are_printed_as_a_table(windlass: Windlass, ran: list[str]) -> None:
     said = windlass("jobs", "events", ran[1])
 
     assert "node_failed" in said.out
     assert "broken: it is broken" in said.out
 
 
-def test_logs_are_what_the_tasks_wrote(windlass: Windlass, folder: Path) -> None:
+def test_logs_contain_the_output_of_tasks(windlass: Windlass, folder: Path) -> None:
     (folder / "said.yaml").write_text(
         "workflow_id: said\nnodes:\n  a: {handler: shell, params: {command: [echo, one]}}\n"
         "  b: {handler: shell, dependencies: [a], params: {command: [echo, two]}}\n"
@@ -128,14 +126,14 @@ def test_logs_are_what_the_tasks_wrote(windlass: Windlass, folder: Path) -> None
     assert of_b.out.split()[1:] == ["b", "info", "two"]
 
 
-def test_logs_of_an_unknown_job_are_refused(windlass: Windlass, ran: list[str]) -> None:
+def test_logs_of_an_unknown_job_are_reported(windlass: Windlass, ran: list[str]) -> None:
     said = windlass("jobs", "logs", "nobody")
 
     assert said.code == 2
     assert "nobody" in said.err
 
 
-def test_two_places_to_look_are_refused(windlass: Windlass) -> None:
+def test_server_and_database_cannot_be_combined(windlass: Windlass) -> None:
     said = windlass("jobs", "list", "--server", "http://127.0.0.1:1", "--database", "sqlite:///x.db")
 
     assert said.code == 2

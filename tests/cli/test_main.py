@@ -1,4 +1,4 @@
-"""The command as a whole: start-up, help, errors and exit codes."""
+"""The command as a whole: start, help, errors and exit codes."""
 
 import resource
 import subprocess
@@ -24,7 +24,7 @@ def test_the_version_is_printed(windlass: Windlass) -> None:
     assert windlass("--version") == (0, f"windlass {__version__}\n", "")
 
 
-def test_the_version_is_printed_at_once() -> None:
+def test_the_version_is_printed_quickly() -> None:
     took: list[float] = []
     for _ in range(STARTS):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -35,7 +35,7 @@ def test_the_version_is_printed_at_once() -> None:
     assert min(took) < START_SECONDS_MAX
 
 
-def test_printing_the_version_loads_nothing_heavy() -> None:
+def test_printing_the_version_imports_no_large_packages() -> None:
     code = f"import sys; from windlass.cli.main import call; call(['--version']); print({HEAVY!r} & set(sys.modules))"
 
     ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
@@ -45,25 +45,24 @@ def test_printing_the_version_loads_nothing_heavy() -> None:
 
 def test_every_command_has_help(windlass: Windlass) -> None:
     for command in main.COMMANDS:
-        if command != "bench":
-            assert windlass(command, "--help").code == 0
+        assert windlass(command, "--help").code == 0
 
 
-def test_an_unknown_command_is_refused(windlass: Windlass) -> None:
+def test_an_unknown_command_is_rejected(windlass: Windlass) -> None:
     said = windlass("rum")
 
     assert said.code == 2
     assert "rum" in said.err
 
 
-def test_a_missing_file_is_refused(windlass: Windlass) -> None:
+def test_a_missing_file_is_reported(windlass: Windlass) -> None:
     said = windlass("run", "nowhere.yaml")
 
     assert said.code == 2
     assert "nowhere.yaml" in said.err
 
 
-def test_bad_settings_are_refused_with_all_their_problems(windlass: Windlass, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_invalid_settings_are_reported(windlass: Windlass, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WINDLASS_WORKER__THREDS", "3")
     monkeypatch.setenv("WINDLASS_WORKER__PROCESSES", "none")
 
@@ -71,7 +70,7 @@ def test_bad_settings_are_refused_with_all_their_problems(windlass: Windlass, mo
 
     assert said.code == 2
     assert "did you mean WINDLASS_WORKER__THREADS?" in said.err
-    assert "WINDLASS_WORKER__PROCESSES: 'none' cannot be used" in said.err
+    assert "WINDLASS_WORKER__PROCESSES: invalid value 'none'" in said.err
 
 
 def test_config_shows_values_and_origins(windlass: Windlass, folder: Path) -> None:
@@ -83,7 +82,7 @@ def test_config_shows_values_and_origins(windlass: Windlass, folder: Path) -> No
     assert shown["worker.concurrency"] == {"value": 64, "origin": "default"}
 
 
-def test_a_defect_is_told_with_its_trace(windlass: Windlass, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_internal_error_is_reported_with_its_traceback(windlass: Windlass, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(**_: object) -> None:
         raise ZeroDivisionError("nobody thought of this")
 

@@ -1,4 +1,4 @@
-"""A job's progress from its events, in numbers, plain lines and the live picture."""
+"""The progress of a job as counts, plain lines and on a terminal."""
 
 import io
 
@@ -7,10 +7,12 @@ import pytest
 from rich.console import Console
 
 from tests.cli.test_drawing import DIAMOND, plan_of
-from windlass.cli.output.live import LiveView
-from windlass.cli.output.plain import PlainView
-from windlass.cli.output.progress import Progress, one_line, spell_seconds
-from windlass.core.changes import Event
+from windlass.cli.output.live import LiveDisplay
+from windlass.cli.output.plain import PlainDisplay
+from windlass.cli.output.progress import Progress
+from windlass.cli.output.text import one_line
+from windlass.cli.output.times import format_seconds
+from windlass.core.events import Event
 
 T0 = 1_800_000_000_000_000
 SECOND = 1_000_000
@@ -40,20 +42,20 @@ def diamond_at_work() -> list[Event]:
 
 def picture(progress: Progress) -> str:
     console = Console(file=io.StringIO(), width=100, force_terminal=False)
-    console.print(LiveView(progress, console).picture())
+    console.print(LiveDisplay(progress, console).render())
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
 
-def test_counts_follow_the_events() -> None:
+def test_events_change_the_counts() -> None:
     progress = Progress(plan_of(DIAMOND))
 
     for one in diamond_at_work():
         progress.apply(one)
 
-    assert (progress.done, progress.total, progress.status) == (1, 3, "running")
+    assert (progress.finished, progress.total, progress.status) == (1, 3, "running")
     assert list(progress.active) == ["right"]
-    assert progress.seconds_of(progress.nodes["left"], T0) == 3.5
+    assert progress.nodes["left"].seconds(T0) == 3.5
 
 
 def test_start_and_end_are_not_counted() -> None:
@@ -64,20 +66,20 @@ def test_start_and_end_are_not_counted() -> None:
     assert progress.counts == {"pending": 3}
 
 
-def test_plain_lines_tell_of_retries_and_ends(capsys: pytest.CaptureFixture[str]) -> None:
-    view = PlainView(Progress(plan_of(DIAMOND)))
+def test_plain_lines_contain_retries_and_completions(capsys: pytest.CaptureFixture[str]) -> None:
+    view = PlainDisplay(Progress(plan_of(DIAMOND)))
 
     for one in diamond_at_work():
         view.show(one)
 
     told = [line[14:] for line in capsys.readouterr().out.splitlines()]
-    assert told[2] == "left   will try again: busy: no, next attempt in 2.00 s"
+    assert told[2] == "left   retrying: busy: no, next attempt in 2.00 s"
     assert told[4] == "left   completed in 3.50 s (attempt 2)"
 
 
 def test_plain_lines_of_a_large_job_are_counts_and_failures(capsys: pytest.CaptureFixture[str]) -> None:
     fan = {f"work_{number}": [] for number in range(1_000)}
-    view = PlainView(Progress(plan_of(fan)))
+    view = PlainDisplay(Progress(plan_of(fan)))
 
     for number in range(999):
         view.show(event(number, "node_completed", f"work_{number}", number / 1_000))
@@ -85,11 +87,11 @@ def test_plain_lines_of_a_large_job_are_counts_and_failures(capsys: pytest.Captu
 
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 2
-    assert lines[0].endswith("1 of 1,000 nodes done")
+    assert lines[0].endswith("1 of 1,000 nodes finished")
     assert lines[1].endswith("work_999  failed: boom: gone")
 
 
-def test_the_live_picture_shows_every_node_of_a_small_graph() -> None:
+def test_the_live_display_lists_every_node_of_a_small_graph() -> None:
     progress = Progress(plan_of(DIAMOND))
     for one in diamond_at_work():
         progress.apply(one)
@@ -102,7 +104,7 @@ def test_the_live_picture_shows_every_node_of_a_small_graph() -> None:
     assert "attempt 2" in shown
 
 
-def test_the_live_picture_of_a_large_graph_shows_only_what_matters() -> None:
+def test_the_live_display_of_a_large_graph_lists_active_and_failed_nodes() -> None:
     progress = Progress(plan_of({f"work_{number}": [] for number in range(2_000)}))
     for number in range(1_000):
         progress.apply(event(number, "node_started", f"work_{number}"))
@@ -116,7 +118,7 @@ def test_the_live_picture_of_a_large_graph_shows_only_what_matters() -> None:
     assert len(shown.splitlines()) < 20
 
 
-def test_text_of_others_cannot_move_the_cursor() -> None:
+def test_untrusted_text_cannot_control_the_terminal() -> None:
     assert one_line("a\x1b[2Jb\nc\r") == "a\N{REPLACEMENT CHARACTER}[2Jb c"
 
 
@@ -124,5 +126,5 @@ def test_text_of_others_cannot_move_the_cursor() -> None:
     ("seconds", "spelled"),
     [(0.034, "34 ms"), (1.234, "1.23 s"), (12.34, "12.3 s"), (61, "1 min 01 s"), (3_720, "1 h 02 min")],
 )
-def test_durations_are_spelled_for_people(seconds: float, spelled: str) -> None:
-    assert spell_seconds(seconds) == spelled
+def test_durations_have_a_suitable_precision(seconds: float, spelled: str) -> None:
+    assert format_seconds(seconds) == spelled

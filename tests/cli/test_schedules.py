@@ -1,4 +1,4 @@
-"""`windlass schedules`, `runs` and `deliveries`: on the embedded database, and on a server."""
+"""`windlass schedules`, `runs` and `deliveries` on a database and on a server."""
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -49,7 +49,7 @@ def on_server(documents: None, spawn: Spawn, windlass: Windlass, monkeypatch: py
     stop(dev.process)
 
 
-def test_schedules_of_the_embedded_database_are_listed(windlass: Windlass, ran: str) -> None:
+def test_schedules_of_the_database_are_listed(windlass: Windlass, ran: str) -> None:
     items = windlass("schedules", "list", "--json").json["items"]
     table = windlass("schedules", "list").out
 
@@ -58,7 +58,7 @@ def test_schedules_of_the_embedded_database_are_listed(windlass: Windlass, ran: 
     assert "active" in table
 
 
-def test_one_schedule_of_the_embedded_database_is_shown(windlass: Windlass, ran: str) -> None:
+def test_a_schedule_of_the_database_is_shown(windlass: Windlass, ran: str) -> None:
     shown = windlass("schedules", "show", "yearly", "--json").json
     told = windlass("schedules", "show", "yearly").out
 
@@ -67,14 +67,14 @@ def test_one_schedule_of_the_embedded_database_is_shown(windlass: Windlass, ran:
     assert "up to 5.00 s" in told
 
 
-def test_the_slots_to_come_are_shown_on_both_clocks(windlass: Windlass, ran: str) -> None:
+def test_next_slots_are_shown_in_both_time_zones(windlass: Windlass, ran: str) -> None:
     told = windlass("schedules", "next", "yearly", "-n", "2").out
 
     assert told.count("-01-01 03:00:00 +0100") == 2
     assert told.count("-01-01T02:00:00Z") == 2
 
 
-def test_a_run_by_hand_is_in_the_list_of_runs(windlass: Windlass, ran: str) -> None:
+def test_a_manual_run_is_listed(windlass: Windlass, ran: str) -> None:
     [run] = windlass("runs", "list", "--workflow", "yearly", "--state", "completed", "--json").json["items"]
     told = windlass("runs", "show", run["run_id"]).out
 
@@ -87,7 +87,7 @@ def test_a_run_by_hand_is_in_the_list_of_runs(windlass: Windlass, ran: str) -> N
 @pytest.mark.parametrize(
     "command", [("schedules", "show", "nobody"), ("schedules", "next", "nobody"), ("runs", "show", "a:b")]
 )
-def test_what_is_not_there_is_told(windlass: Windlass, ran: str, command: tuple[str, ...]) -> None:
+def test_unknown_ids_are_reported(windlass: Windlass, ran: str, command: tuple[str, ...]) -> None:
     said = windlass(*command)
 
     assert said.code == 2
@@ -103,7 +103,7 @@ def test_a_schedule_is_paused_and_resumed(on_server: Windlass) -> None:
     assert "paused" in listed
 
 
-def test_a_run_is_started_now(on_server: Windlass) -> None:
+def test_a_schedule_is_triggered(on_server: Windlass) -> None:
     said = on_server("schedules", "trigger", "yearly", "-i", "m=3", "--json").json
 
     shown = on_server("jobs", "watch", said["job_id"])
@@ -112,16 +112,16 @@ def test_a_run_is_started_now(on_server: Windlass) -> None:
     assert on_server("jobs", "show", said["job_id"], "--json").json["input_data"] == {"m": 3}
 
 
-def test_a_range_of_the_past_is_run(on_server: Windlass) -> None:
+def test_a_past_range_is_backfilled(on_server: Windlass) -> None:
     start = (datetime.now(UTC) - timedelta(days=1)).replace(minute=0, second=0, microsecond=0)
     instants = [f"{start + timedelta(hours=at):%Y-%m-%dT%H:%M:%SZ}" for at in (0, 2)]
 
     said = on_server("schedules", "backfill", "hourly", "--since", instants[0], "--until", instants[1])
 
-    assert said.out == f"3 slots from {instants[0][:-1]}Z to {instants[1][:-1]}Z; those without a run get one\n"
+    assert said.out == f"3 slots from {instants[0][:-1]}Z to {instants[1][:-1]}Z; a run starts for each without one\n"
 
 
-def test_a_run_is_stopped(on_server: Windlass) -> None:
+def test_a_run_is_cancelled(on_server: Windlass) -> None:
     job_id = on_server("trigger", "single", "--json").json["job_id"]
     run_id = f"single:{job_id}"
 
@@ -132,7 +132,7 @@ def test_a_run_is_stopped(on_server: Windlass) -> None:
     assert on_server("jobs", "show", job_id, "--json").json["status"] == "cancelled"
 
 
-def test_deliveries_are_listed_and_made_again(on_server: Windlass) -> None:
+def test_deliveries_are_listed_and_repeated(on_server: Windlass) -> None:
     on_server("trigger", "telling", "--wait")
     [failed] = on_server("deliveries", "list", "--outcome", "failed", "--json").json["items"]
 

@@ -9,10 +9,10 @@ from typing import Self
 import pytest
 
 from windlass import Context, handler
-from windlass.cli.http_server import serving
+from windlass.cli.http_server import run_server
 from windlass.client import Client
 from windlass.ports.handler_declaration import declared
-from windlass.process import Server
+from windlass.server import Server
 from windlass.settings import Settings, load_settings
 
 ECHO = """
@@ -47,7 +47,7 @@ class Running:
         self._stack = AsyncExitStack()
 
     async def start(self) -> None:
-        system, self.url = await self._stack.enter_async_context(serving(self.settings))
+        system, self.url = await self._stack.enter_async_context(run_server(self.settings))
         self._add_handlers(system)
 
     async def stop(self) -> None:
@@ -70,7 +70,7 @@ class Running:
             ctx.log("the gate is open")
             return {"open": True}
 
-        system.handlers["gate"] = declared(gate)
+        system.process.handlers["gate"] = declared(gate)
 
 
 @pytest.fixture

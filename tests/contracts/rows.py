@@ -4,15 +4,18 @@ from collections.abc import Sequence
 
 from msgspec import Raw
 
-from windlass.core.changes import Changes, Event, InFlightEntry, IterationRow, JobRow, NodeRow
-from windlass.ports.store import NewJob, Store
+from windlass.core.changes import Changes, InFlightEntry, IterationRow, NodeRow
+from windlass.core.events import Event
+from windlass.core.jobs import JobSpec, JobState
+from windlass.core.states import JobStatus
+from windlass.ports.store import Store
 
 T0 = 1_700_000_000_000_000
 
 
 def new_job(job_id: str, *, workflow_id: str = "flow", created_at: int = T0, shard: int = 0, input: str = "{}",
-            priority: int = 0, key: str | None = None, digest: str | None = None) -> NewJob:  # fmt: skip
-    return NewJob(job_id, workflow_id, 1, Raw(input.encode()), created_at, shard, priority, key, digest)
+            priority: int = 0, key: str | None = None, digest: str | None = None) -> JobSpec:  # fmt: skip
+    return JobSpec(job_id, workflow_id, 1, Raw(input.encode()), created_at, shard, priority, key, digest)
 
 
 def node_row(job_id: str, node_id: str, status: str = "completed", *, output: str | None = None,
@@ -29,26 +32,34 @@ def event(seq: int, type: str = "node_ready", node_id: str | None = "a", data: s
 
 def changes(
     *,
-    jobs: Sequence[JobRow] = (),
+    jobs: Sequence[tuple[str, JobState]] = (),
     nodes: Sequence[NodeRow] = (),
     events: dict[str, list[Event]] | None = None,
     requests: Sequence[str] = (),
     tasks: Sequence[IterationRow] = (),
-    departed: dict[str, tuple[InFlightEntry, ...]] | None = None,
+    in_flight: dict[str, tuple[InFlightEntry, ...]] | None = None,
 ) -> Changes:
     made = Changes()
-    made.jobs.update({row.job_id: row for row in jobs})
+    made.jobs.update(jobs)
     made.nodes.update({(row.job_id, row.node_id): row for row in nodes})
     made.events.update(events or {})
-    made.departed.update(departed or {})
+    made.in_flight.update(in_flight or {})
     made.requests.extend(requests)
     made.iterations.update({(row.job_id, row.number, row.index): row for row in tasks})
     return made
 
 
 def job_row(job_id: str, status: str = "running", *, completed_at: int | None = None, error: str | None = None,
-            round: int = 0) -> JobRow:  # fmt: skip
-    return JobRow(job_id, status, round, T0 + 1, completed_at, T0 + 9, None if error is None else Raw(error.encode()))
+            round: int = 0) -> tuple[str, JobState]:  # fmt: skip
+    state = JobState(
+        status=JobStatus(status),
+        round=round,
+        started_at=T0 + 1,
+        completed_at=completed_at,
+        deadline_at=T0 + 9,
+        error=None if error is None else Raw(error.encode()),
+    )
+    return job_id, state
 
 
 async def end(store: Store, job_id: str, epoch: int, at: int, status: str = "completed") -> None:

@@ -6,10 +6,10 @@ from msgspec import Raw
 
 from tests.contracts.rows import T0
 from windlass.core.changes import Changes
+from windlass.core.jobs import JobSpec
 from windlass.core.runs.changes import ScheduleMark
 from windlass.core.runs.rows import DeliveryRow, RunDetail, RunMetrics, RunRow, Transition, Violation
 from windlass.core.runs.states import RunState
-from windlass.core.submits import NewJob
 from windlass.ports.store import Store
 
 SCHEDULED = Raw(b'{"workflow_id":"flow","nodes":[],"schedule":{"cron":"* * * * *"}}')
@@ -42,7 +42,7 @@ def run_changes(
     known: Sequence[RunRow] = (),
     withdrawn: Sequence[str] = (),
     marks: Sequence[ScheduleMark] = (),
-    jobs: Sequence[NewJob] = (),
+    jobs: Sequence[JobSpec] = (),
     requests: Sequence[str] = (),
     deliveries: Sequence[DeliveryRow] = (),
 ) -> Changes:

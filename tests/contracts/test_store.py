@@ -8,8 +8,9 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from tests.contracts.rows import T0, changes, event, job_row, new_job, node_row, task_row
-from windlass.core.changes import CollectionChunkRow, Event
+from windlass.core.changes import CollectionChunkRow
 from windlass.core.errors import CommitUnknown, JobNotFound, StaleLease, WorkflowNotFound
+from windlass.core.events import Event
 from windlass.core.loop_state import Progress
 from windlass.ports.store import JobFilter, Request, Store
 
@@ -87,7 +88,13 @@ async def test_a_submitted_job_is_pending_with_its_first_event(store: Store) -> 
     job, events = await store.job("j1"), await store.events("j1")
     assert answer.created
     assert answer.job == job
-    assert (job.status, job.seq, job.round, job.priority, bytes(job.input)) == ("pending", 1, 0, 4, b'{"x":1}')
+    assert (job.state.status, job.seq, job.state.round, job.spec.priority, bytes(job.spec.input)) == (
+        "pending",
+        1,
+        0,
+        4,
+        b'{"x":1}',
+    )
     assert [(e.seq, e.type, e.at) for e in events] == [(1, "job_created", T0)]
     assert msgspec.json.decode(events[0].data or b"") == {"workflow_id": "flow", "version": 1}
 
@@ -95,7 +102,7 @@ async def test_a_submitted_job_is_pending_with_its_first_event(store: Store) -> 
 async def test_a_batch_of_submits_is_answered_in_order(store: Store) -> None:
     answers = await store.submit([new_job(f"j{n}") for n in range(50)])
 
-    assert [answer.job.job_id for answer in answers] == [f"j{n}" for n in range(50)]
+    assert [answer.job.spec.job_id for answer in answers] == [f"j{n}" for n in range(50)]
 
 
 async def test_no_submits_are_no_trouble(store: Store) -> None:
@@ -107,7 +114,7 @@ async def test_a_known_idempotency_key_gives_the_first_job_back(store: Store) ->
 
     [answer] = await store.submit([new_job("j2", key="k", digest="d")])
 
-    assert (answer.created, answer.conflict, answer.job.job_id) == (False, False, "j1")
+    assert (answer.created, answer.conflict, answer.job.spec.job_id) == (False, False, "j1")
     with pytest.raises(JobNotFound):
         await store.job("j2")
 
@@ -117,7 +124,7 @@ async def test_a_known_idempotency_key_with_another_body_is_a_conflict(store: St
 
     [answer] = await store.submit([new_job("j2", key="k", digest="other")])
 
-    assert (answer.created, answer.conflict, answer.job.job_id) == (False, True, "j1")
+    assert (answer.created, answer.conflict, answer.job.spec.job_id) == (False, True, "j1")
 
 
 async def test_duplicates_inside_one_batch_make_one_job(store: Store) -> None:
@@ -125,19 +132,19 @@ async def test_duplicates_inside_one_batch_make_one_job(store: Store) -> None:
 
     answers = await store.submit(batch)
 
-    assert [(a.job.job_id, a.created, a.conflict) for a in answers] == [
+    assert [(a.job.spec.job_id, a.created, a.conflict) for a in answers] == [
         ("j1", True, False),
         ("j1", False, False),
         ("j1", False, True),
     ]
-    assert [job.job_id for job in await store.jobs(JobFilter())] == ["j1"]
+    assert [job.spec.job_id for job in await store.jobs(JobFilter())] == ["j1"]
 
 
 async def test_concurrent_duplicates_make_one_job(store: Store) -> None:
     answers = await asyncio.gather(*(store.submit([new_job(f"j{n}", key="k", digest="d")]) for n in range(20)))
 
     assert sum(answer.created for [answer] in answers) == 1
-    assert len({answer.job.job_id for [answer] in answers}) == 1
+    assert len({answer.job.spec.job_id for [answer] in answers}) == 1
 
 
 async def test_idempotency_keys_of_workflows_are_apart(store: Store) -> None:
@@ -229,8 +236,14 @@ async def test_a_commit_stores_everything(store: Store) -> None:
 
     restored = await store.restore("j1")
     job, nodes = restored.job, restored.nodes
-    assert (job.status, job.seq, job.round, job.started_at, job.deadline_at) == ("running", 3, 2, T0 + 1, T0 + 9)
-    assert bytes(job.error or b"") == b'{"type":"x"}'
+    assert (job.state.status, job.seq, job.state.round, job.state.started_at, job.state.deadline_at) == (
+        "running",
+        3,
+        2,
+        T0 + 1,
+        T0 + 9,
+    )
+    assert bytes(job.state.error or b"") == b'{"type":"x"}'
     assert sorted(nodes, key=lambda row: row.node_id) == [node_row("j1", "a", output="1"), node_row("j1", "b")]
     assert [e.seq for e in await store.events("j1")] == [1, 2, 3]
     assert list(await store.requests(0, 10)) == []
@@ -244,7 +257,7 @@ async def test_several_jobs_are_restored_as_each_is_alone(store: Store) -> None:
 
     found = await store.restore_all(["j3", "unknown", "j1", "j2"])
 
-    assert {one.job.job_id: one for one in found} == {
+    assert {one.job.spec.job_id: one for one in found} == {
         job_id: await store.restore(job_id) for job_id in ("j1", "j2", "j3")
     }
 
@@ -260,7 +273,7 @@ async def test_several_jobs_are_restored_with_their_loops(store: Store) -> None:
     written.blocks += [CollectionChunkRow(job_id, loops[0].number, 0, 0, b"[1,2,3]") for job_id in ("j1", "j2")]
     await store.commit(0, lease.epoch, written)
 
-    found = {one.job.job_id: one for one in await store.restore_all(["j1", "j2"])}
+    found = {one.job.spec.job_id: one for one in await store.restore_all(["j1", "j2"])}
 
     assert found == {job_id: await store.restore(job_id) for job_id in ("j1", "j2")}
     seen = {job_id: [(list(loop.completed), len(loop.others)) for loop in one.loops] for job_id, one in found.items()}
@@ -278,7 +291,7 @@ async def test_a_commit_that_can_not_be_stored_leaves_nothing_behind(store: Stor
 
     restored = await store.restore("j1")
     job, nodes = restored.job, restored.nodes
-    assert (job.status, job.seq, list(nodes)) == ("pending", 1, [])
+    assert (job.state.status, job.seq, list(nodes)) == ("pending", 1, [])
 
 
 async def test_a_failed_commit_does_not_stop_the_next(store: Store) -> None:
@@ -308,7 +321,7 @@ async def test_a_refused_commit_leaves_others_of_its_time_alone(store: Store) ->
 
     assert isinstance(outcomes[1], StaleLease)
     assert [e.type for e in await store.events("j1")] == ["job_created", "node_ready", "right"]
-    assert (await store.job("j2")).status == "pending"
+    assert (await store.job("j2")).state.status == "pending"
 
 
 async def test_a_row_written_again_replaces_the_first(store: Store) -> None:
@@ -336,7 +349,7 @@ async def test_values_come_back_byte_for_byte(store: Store, text: str) -> None:
 
     restored = await store.restore("j1")
     job, nodes = restored.job, restored.nodes
-    assert bytes(job.input) == bytes(job.error or b"") == text.encode()
+    assert bytes(job.spec.input) == bytes(job.state.error or b"") == text.encode()
     assert list(nodes) == [row]
     assert list(await store.events("j1", 1)) == [told]
 

@@ -6,11 +6,12 @@ import pytest
 
 from tests.contracts.rows import T0, changes, end, event, job_row, new_job, node_row
 from windlass.core.errors import JobNotFound
-from windlass.ports.store import JobFilter, Request, Store, StoredJob
+from windlass.core.jobs import JobRecord
+from windlass.ports.store import JobFilter, Request, Store
 
 
-def ids(jobs: Sequence[StoredJob]) -> list[str]:
-    return [job.job_id for job in jobs]
+def ids(jobs: Sequence[JobRecord]) -> list[str]:
+    return [job.spec.job_id for job in jobs]
 
 
 # Lists
@@ -54,7 +55,7 @@ async def test_following_the_cursor_of_a_list_meets_every_job_once(store: Store)
     seen, before = [], None
     while page := await store.jobs(JobFilter(before=before, limit=3)):
         seen += ids(page)
-        before = (page[-1].created_at, page[-1].job_id)
+        before = (page[-1].spec.created_at, page[-1].spec.job_id)
 
     assert seen == [f"j{n:02}" for n in reversed(range(40))]
 

@@ -14,7 +14,8 @@ from tests.contracts.stores import emptied
 from windlass.clock import SystemClock
 from windlass.core.changes import InFlightEntry
 from windlass.core.errors import CommitUnknown, JobNotFound, StaleLease
-from windlass.ports.store import JobFilter, Request, Store, StoredJob
+from windlass.core.jobs import JobRecord
+from windlass.ports.store import JobFilter, Request, Store
 from windlass.stores.memory.store import MemoryStore
 from windlass.stores.postgres.store import PostgresStore
 from windlass.stores.sqlite.store import SqliteStore
@@ -54,12 +55,12 @@ class StoreAgainstModel(RuleBasedStateMachine):
     @rule(job_id=JOBS, key=KEYS, digest=st.sampled_from(["d1", "d2"]), at=st.integers(0, 3))
     def submit(self, job_id: str, key: str | None, digest: str, at: int) -> None:
         known = self.loop.run_until_complete(self.answer(self.model, "job", job_id))
-        if not isinstance(known, StoredJob):  # ids are never used twice
+        if not isinstance(known, JobRecord):  # ids are never used twice
             answers = [
                 self.loop.run_until_complete(s.submit([new_job(job_id, key=key, digest=digest, created_at=T0 + at)]))
                 for s in (self.model, self.store)
             ]
-            told = [[(a.job.job_id, a.created, a.conflict) for a in answer] for answer in answers]
+            told = [[(a.job.spec.job_id, a.created, a.conflict) for a in answer] for answer in answers]
             assert told[0] == told[1]
 
     @rule(owner=st.sampled_from(["one", "two"]))
@@ -89,7 +90,7 @@ class StoreAgainstModel(RuleBasedStateMachine):
           out=st.sets(st.sampled_from("cd")))  # fmt: skip
     def commit(self, job_id: str, node_id: str, status: str, text: str, behind: int, out: set[str]) -> None:
         known = self.loop.run_until_complete(self.answer(self.model, "job", job_id))
-        if isinstance(known, StoredJob):
+        if isinstance(known, JobRecord):
             ended = None if status in ("pending", "running") else T0 + known.seq
             # Only an output may be null and yet be there; of the other values null means that there is none.
             value = None if text == "null" else text
@@ -97,7 +98,7 @@ class StoreAgainstModel(RuleBasedStateMachine):
                 jobs=[job_row(job_id, status, completed_at=ended, error=value)],
                 nodes=[node_row(job_id, node_id, status, output=text)],
                 events={job_id: [event(known.seq + 1, data=value), event(known.seq + 2)]},
-                departed={job_id: tuple(InFlightEntry(ord(one), one, known.seq, T0) for one in sorted(out))}
+                in_flight={job_id: tuple(InFlightEntry(ord(one), one, known.seq, T0) for one in sorted(out))}
                 if out
                 else {},
             )
@@ -113,7 +114,10 @@ class StoreAgainstModel(RuleBasedStateMachine):
 
     @rule(at=st.integers(0, 12), limit=st.integers(0, 2))
     def prune(self, at: int, limit: int) -> None:
-        before = {row.job_id: row.completed_at for row in self.loop.run_until_complete(self.model.jobs(JobFilter()))}
+        before = {
+            row.spec.job_id: row.state.completed_at
+            for row in self.loop.run_until_complete(self.model.jobs(JobFilter()))
+        }
         ended = [at for at in before.values() if at is not None]
         if len(set(ended)) == len(ended):  # which of two that ended together goes first is not promised
             self.both("prune", T0 + at, limit)
@@ -128,7 +132,7 @@ class StoreAgainstModel(RuleBasedStateMachine):
             rows = [self.loop.run_until_complete(s.nodes(job_id)) for s in (self.model, self.store)]
             assert sorted(rows[0], key=lambda row: row.node_id) == sorted(rows[1], key=lambda row: row.node_id)
             told = [self.loop.run_until_complete(self.answer(s, "restore", job_id)) for s in (self.model, self.store)]
-            assert getattr(told[0], "departed", told[0]) == getattr(told[1], "departed", told[1])
+            assert getattr(told[0], "in_flight", told[0]) == getattr(told[1], "in_flight", told[1])
         self.both("requests", 0, 5)
         self.both("unfinished", 0)
         self.both("pending", 0, T0 + 2, 5)
@@ -159,7 +163,7 @@ def test_sqlite_does_as_the_model_does(tmp_path: Path) -> None:
 
 def test_postgres_does_as_the_model_does(contract_database: str) -> None:
     async def opening() -> Store:
-        return await PostgresStore.open(await emptied(contract_database), SystemClock())
+        return await PostgresStore.open(await emptied(contract_database), SystemClock(), connections_max=10)
 
     bounds = settings(max_examples=15, stateful_step_count=25, deadline=None)
     run_state_machine_as_test(against(opening), settings=bounds)

@@ -5,15 +5,17 @@ from collections.abc import Sequence
 from msgspec import Raw, structs
 
 from tests.contracts.rows import T0, changes, end, event, job_row, new_job, node_row
-from windlass.core.changes import CollectionChunkRow, Event
+from windlass.core.changes import CollectionChunkRow
+from windlass.core.events import Event
+from windlass.core.jobs import JobRecord
 from windlass.ports.overview import JobBrief, NodeSpan
-from windlass.ports.store import JobFilter, Store, StoredJob
+from windlass.ports.store import JobFilter, Store
 
 LOOKED_AT_MAX = 1_000
 
 
-def ids(jobs: Sequence[StoredJob | JobBrief]) -> list[str]:
-    return [job.job_id for job in jobs]
+def ids(jobs: Sequence[JobRecord | JobBrief]) -> list[str]:
+    return [job.spec.job_id if isinstance(job, JobRecord) else job.job_id for job in jobs]
 
 
 def item(seq: int, index: int = 0) -> Event:
@@ -99,7 +101,7 @@ async def test_following_the_cursor_of_a_search_meets_every_match_once(store: St
     seen, before = [], None
     while page := await store.jobs(JobFilter(search="match", before=before, limit=4)):
         seen += ids(page)
-        before = (page[-1].created_at, page[-1].job_id)
+        before = (page[-1].spec.created_at, page[-1].spec.job_id)
 
     matching = [(T0 + n // 4, f"j{n:02}") for n in range(30) if n % 3 != 1] + [(T0 + 2, "match-id")]
     assert seen == [job_id for _, job_id in sorted(matching, reverse=True)]

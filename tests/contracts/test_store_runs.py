@@ -58,19 +58,19 @@ async def test_a_job_is_made_in_the_commit_of_its_run(store: Store) -> None:
     await store.commit(0, lease.epoch, run_changes(fresh=[run_row("flow:1", job_id="j1")], jobs=[made]))
 
     job = await store.job("j1")
-    assert (job.status, bytes(job.input), job.seq) == ("pending", b'{"x":1}', 1)
+    assert (job.state.status, bytes(job.spec.input), job.seq) == ("pending", b'{"x":1}', 1)
     assert [one.type for one in await store.events("j1")] == ["job_created"]
 
 
 async def test_a_job_may_be_made_and_move_on_in_one_commit(store: Store) -> None:
     lease = await store.take_lease(0, "one")
     both = run_changes(fresh=[run_row("flow:1")], jobs=[new_job("j1")])
-    both.jobs["j1"] = job_row("j1", "cancelled", completed_at=T0 + 5)
+    both.jobs.update([job_row("j1", "cancelled", completed_at=T0 + 5)])
     both.events["j1"] = [event(2, "job_cancelled", None)]
 
     await store.commit(0, lease.epoch, both)
 
-    assert (await store.job("j1")).status == "cancelled"
+    assert (await store.job("j1")).state.status == "cancelled"
 
 
 async def test_events_of_runs_are_kept_under_their_ids(store: Store) -> None:

@@ -5,9 +5,10 @@ from msgspec import Raw, structs
 
 from tests.contracts.rows import T0, changes, new_job
 from windlass.core.artifacts import reference
-from windlass.core.changes import JobRow
 from windlass.core.errors import RequestRefused, WorkflowNotFound
+from windlass.core.jobs import JobState
 from windlass.core.messages import Failed, Succeeded, TaskError, TaskFinished
+from windlass.core.states import JobStatus
 from windlass.ports.handler import LogLine
 from windlass.ports.store import AliasTarget, Store, StoredResult, WorkflowFilter
 
@@ -84,7 +85,7 @@ async def test_a_workflow_with_unfinished_jobs_is_deleted_only_by_force(store: S
         await store.delete_workflow("flow", T0, force=False)
     await store.delete_workflow("flow", T0, force=True)
 
-    assert (await store.job("j1")).status == "pending"
+    assert (await store.job("j1")).state.status == "pending"
 
 
 async def test_an_alias_points_where_it_was_last_put(store: Store) -> None:
@@ -191,7 +192,7 @@ async def test_a_pruned_job_takes_its_logs_and_results_with_it(store: Store) -> 
     lease = await store.take_lease(0, "me")
     await store.append_logs([line("one")])
     await store.put_result(result("t1"))
-    ended = changes(jobs=[JobRow("j1", "completed", 0, T0, T0 + 1, None, None)])
+    ended = changes(jobs=[("j1", JobState(JobStatus.COMPLETED, 0, T0, T0 + 1))])
     await store.commit(0, lease.epoch, ended)
 
     assert list(await store.prune(T0 + 100, 10)) == ["j1"]
@@ -209,4 +210,4 @@ async def test_the_newest_lease_of_a_shard_is_known(store: Store) -> None:
 async def test_a_job_remembers_when_it_is_to_begin(store: Store) -> None:
     await store.submit([structs.replace(new_job("j1"), scheduled_at=T0 + 60)])
 
-    assert (await store.job("j1")).scheduled_at == T0 + 60
+    assert (await store.job("j1")).spec.scheduled_at == T0 + 60

@@ -26,7 +26,7 @@ async def test_a_snapshot_has_the_job_and_its_nodes_but_no_loops(store: Store) -
 
     found = await store.snapshot("j1")
 
-    assert (found.job.job_id, list(found.nodes), list(found.loops)) == ("j1", [looping], [])
+    assert (found.job.spec.job_id, list(found.nodes), list(found.loops)) == ("j1", [looping], [])
 
 
 async def test_nodes_are_read_by_their_numbers(store: Store) -> None:
@@ -57,12 +57,12 @@ async def test_nodes_that_are_out_without_a_row_are_shown_and_restored_as_if_the
     row = structs.replace(node_row("j1", "a"), number=1)
     # More events than one page holds: the last of the pages is the one that counts.
     events = [event(seq) for seq in range(2, 2 + 2 * PAGE_EVENTS_MAX)]
-    await store.commit(0, lease.epoch, changes(nodes=[row], events={"j1": events}, departed={"j1": out}))
+    await store.commit(0, lease.epoch, changes(nodes=[row], events={"j1": events}, in_flight={"j1": out}))
 
     expected = [row, *(one.row("j1") for one in out)]
     found = await store.restore("j1")
-    assert (list(found.nodes), tuple(found.departed)) == ([row], out)
-    assert [one.departed for one in await store.restore_all(["j1", "j2"]) if one.job.job_id == "j1"] == [out]
+    assert (list(found.nodes), tuple(found.in_flight)) == ([row], out)
+    assert [one.in_flight for one in await store.restore_all(["j1", "j2"]) if one.job.spec.job_id == "j1"] == [out]
     assert (await store.snapshot("j1")).all_nodes() == expected
     assert sorted(await store.nodes("j1"), key=lambda node: node.number) == expected
     assert list(await store.nodes("j1", "e")) == expected[2:]
@@ -81,9 +81,11 @@ async def test_the_newest_page_alone_tells_who_is_out_without_a_row(store: Store
     lease = await store.take_lease(0, "one")
     await store.submit([new_job("j1")])
     out = {"j1": (InFlightEntry(1, "a", 2, T0), InFlightEntry(2, "b", 4, T0))}
-    await store.commit(0, lease.epoch, changes(events={"j1": [event(2)]}, departed=out))
+    await store.commit(0, lease.epoch, changes(events={"j1": [event(2)]}, in_flight=out))
     back = structs.replace(node_row("j1", "a"), number=1)
-    await store.commit(0, lease.epoch, changes(nodes=[back], events={"j1": [event(3)]}, departed={"j1": out["j1"][1:]}))
+    await store.commit(
+        0, lease.epoch, changes(nodes=[back], events={"j1": [event(3)]}, in_flight={"j1": out["j1"][1:]})
+    )
     # Not about its events.
     await store.commit(0, lease.epoch, changes(jobs=[job_row("j1", "running")]))
 
@@ -92,7 +94,7 @@ async def test_the_newest_page_alone_tells_who_is_out_without_a_row(store: Store
     last = structs.replace(node_row("j1", "b"), number=2)
     await store.commit(0, lease.epoch, changes(nodes=[last], events={"j1": [event(4)]}))
 
-    assert (await store.restore("j1")).departed == ()
+    assert (await store.restore("j1")).in_flight == ()
     assert sorted(await store.nodes("j1"), key=lambda node: node.number) == [back, last]
 
 

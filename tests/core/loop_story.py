@@ -11,6 +11,7 @@ from windlass.clock import SystemClock
 from windlass.core.advance import advance
 from windlass.core.changes import Changes, IterationRow, MergeOutputs, Task, Timer
 from windlass.core.job import Job
+from windlass.core.jobs import JobSpec
 from windlass.core.loop_state import Loop
 from windlass.core.messages import (
     Failed,
@@ -28,7 +29,6 @@ from windlass.core.prefetch import want_for
 from windlass.core.states import NodeStatus
 from windlass.engine.output_store import OutputStore
 from windlass.engine.recovery import rebuild
-from windlass.ports.store import NewJob
 from windlass.stores.memory.artifacts import MemoryArtifacts
 from windlass.stores.memory.store import MemoryStore
 
@@ -55,7 +55,7 @@ class LoopStory:
         self.store = MemoryStore(SystemClock())
         self.artifacts = MemoryArtifacts()
         self.values = OutputStore(self.store, self.artifacts, BYTES_MAX)
-        now(self.store.submit([NewJob("job", plan.workflow_id, 1, Raw(input), T0)]))
+        now(self.store.submit([JobSpec("job", plan.workflow_id, 1, Raw(input), T0)]))
         self._epoch = now(self.store.take_lease(0, "story")).epoch
         self.job: Job = rebuild(plan, self.store.rows("job"))
         self.tasks: list[Task] = []
@@ -100,8 +100,8 @@ class LoopStory:
         """The wait before the next attempt is over."""
         number = self.plan.index[node]
         loop = self.job.loops.get(number)
-        flight = self.job.flights[number] if loop is None else loop.flights[index]
-        self.now = max(self.now, flight.due_at or 0)
+        attempt = self.job.attempts[number] if loop is None else loop.attempts[index]
+        self.now = max(self.now, attempt.due_at or 0)
         return self.tell(TimerDue("job", "retry", node, self.attempt(node, index), index))
 
     def gather(self) -> Changes:
@@ -139,7 +139,7 @@ class LoopStory:
 
     @property
     def status(self) -> str:
-        return self.job.status.label
+        return self.job.state.status
 
     def output(self, node: str) -> Any:
         found = self.job.outputs[self.plan.index[node]]

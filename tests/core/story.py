@@ -4,10 +4,11 @@ from msgspec import Raw
 
 from windlass.core.advance import advance
 from windlass.core.changes import Changes, InFlightEntry, NodeRow
-from windlass.core.job import Job, JobHead
+from windlass.core.job import Job
+from windlass.core.jobs import JobRecord, JobSpec
 from windlass.core.messages import Failed, Message, Submitted, Succeeded, TaskError, TaskFinished, TaskStarted, TimerDue
 from windlass.core.plan import Plan
-from windlass.core.states import JOB_STATES, JobStatus, NodeStatus
+from windlass.core.states import NodeStatus
 
 T0 = 1_700_000_000_000_000
 SECOND = 1_000_000
@@ -19,10 +20,10 @@ class Story:
     def __init__(self, plan: Plan, input: bytes = b"{}") -> None:
         self.plan = plan
         self.now = T0
-        self.job = Job(plan, JobHead("job", 0, JobStatus.PENDING, Raw(input), 1, 0, T0))
+        self.job = Job(plan, JobRecord(JobSpec("job", plan.workflow_id, plan.version, Raw(input), T0)))
         self.changes: list[Changes] = []
         self.rows: dict[str, NodeRow] = {}
-        self.departed: tuple[InFlightEntry, ...] = ()
+        self.in_flight: tuple[InFlightEntry, ...] = ()
         self.events: list[str] = ["job_created"]
         self.told: list[Changes] = []
 
@@ -36,7 +37,7 @@ class Story:
             self.told.append(changes)
             self.rows.update({node_id: row for (_, node_id), row in changes.nodes.items()})
             if "job" in changes.events:
-                self.departed = changes.departed.get("job", ())
+                self.in_flight = changes.in_flight.get("job", ())
             for event in changes.events.get("job", []):
                 self.events.append(event.type if event.node_id is None else f"{event.type} {event.node_id}")
         return changes
@@ -44,9 +45,9 @@ class Story:
     def _due_at(self, message: TimerDue) -> int:
         """When the wait that a timer tells of is over: time passes until then."""
         if message.kind == "job_timeout":
-            return self.job.deadline_at or 0
-        flight = self.job.flights.get(self.plan.index.get(message.node_id or "", -1))
-        return 0 if flight is None else flight.due_at or 0
+            return self.job.state.deadline_at or 0
+        attempt = self.job.attempts.get(self.plan.index.get(message.node_id or "", -1))
+        return 0 if attempt is None else attempt.due_at or 0
 
     def begin(self) -> Changes:
         return self.tell(Submitted("job"))
@@ -88,13 +89,9 @@ class Story:
 
     @property
     def status(self) -> str:
-        return self.job.status.label
+        return self.job.state.status
 
     def rebuilt(self) -> Job:
         """The job as its rows tell it."""
-        row = self.job.row()
-        head = JobHead(
-            "job", 0, JOB_STATES[row.status], self.job.input, self.job.seq, row.round, T0, row.started_at,
-            row.completed_at, row.deadline_at, row.error,
-        )  # fmt: skip
-        return Job.restored(self.plan, head, list(self.rows.values()), (), self.departed)
+        record = JobRecord(self.job.spec, self.job.state, self.job.seq)
+        return Job.restored(self.plan, record, list(self.rows.values()), (), self.in_flight)

@@ -46,7 +46,7 @@ def test_the_echo_workflow_yields_the_timeline_of_its_design() -> None:
 
 def test_final_states_are_those_that_no_ordinary_move_leaves() -> None:
     assert {state.label for state in NODE_FINAL} == {"completed", "failed", "skipped", "cancelled"}
-    assert {state.label for state in JOB_FINAL} == {"completed", "failed", "cancelled"}
+    assert {state.value for state in JOB_FINAL} == {"completed", "failed", "cancelled"}
 
 
 def test_a_move_that_no_table_lists_raises() -> None:
@@ -288,7 +288,7 @@ def test_a_job_without_tasks_runs_to_its_end_at_once() -> None:
 
 def test_a_job_scheduled_for_later_begins_then() -> None:
     story = Story(plan_of({"a": []}))
-    story.job.scheduled_at = T0 + 60 * SECOND
+    story.job.spec = structs.replace(story.job.spec, scheduled_at=T0 + 60 * SECOND)
 
     timer = story.begin().timers[0]
     before = story.dispatched

@@ -202,7 +202,7 @@ def test_an_answer_that_the_rule_can_not_follow_fails_the_node(output: bytes, ki
     story.finish("fetch", output=output)
 
     assert story.status == "failed"
-    assert msgspec.json.decode(story.job.error or b"")["type"] == kind
+    assert msgspec.json.decode(story.job.state.error or b"")["type"] == kind
 
 
 def test_pages_survive_a_restart_while_they_are_put_together() -> None:
@@ -300,7 +300,7 @@ def test_a_part_that_is_gone_fails_the_node_and_nothing_else() -> None:
 
     story.gather()
 
-    assert msgspec.json.decode(story.job.error or b"")["type"] == "artifact_not_found"
+    assert msgspec.json.decode(story.job.state.error or b"")["type"] == "artifact_not_found"
 
 
 def test_a_large_chunk_that_is_no_list_fails_the_node() -> None:
@@ -313,4 +313,4 @@ def test_a_large_chunk_that_is_no_list_fails_the_node() -> None:
     story.finish("fetch", 0, bytes(reference(story.put(body), len(body))))
     story.gather()
 
-    assert msgspec.json.decode(story.job.error or b"")["type"] == "chunk_invalid"
+    assert msgspec.json.decode(story.job.state.error or b"")["type"] == "chunk_invalid"

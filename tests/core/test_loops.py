@@ -108,7 +108,7 @@ def test_what_is_no_list_fails_the_node(collection: object, kind: str) -> None:
     story.begin()
 
     assert story.status == "failed"
-    assert msgspec.json.decode(story.job.error or b"")["type"] == kind
+    assert msgspec.json.decode(story.job.state.error or b"")["type"] == kind
 
 
 def test_chunks_pass_lists_and_bring_lists() -> None:
@@ -281,7 +281,7 @@ def test_a_loop_that_took_too_long_fails() -> None:
     story.tell(TimerDue("job", "loop_timeout", "each", timer.attempt))
 
     assert story.status == "failed"
-    assert msgspec.json.decode(story.job.error or b"")["type"] == "timeout"
+    assert msgspec.json.decode(story.job.state.error or b"")["type"] == "timeout"
 
 
 def test_the_bound_of_an_earlier_run_changes_nothing() -> None:
@@ -312,7 +312,7 @@ def test_losses_count_for_the_iteration_that_was_lost() -> None:
 
     story.tell(TaskLost("job", "each", 1, "w", 1, index=1))
 
-    assert [story.loop("each").flights[index].losses for index in (0, 1)] == [0, 1]
+    assert [story.loop("each").attempts[index].losses for index in (0, 1)] == [0, 1]
 
 
 def test_an_iteration_that_kills_its_workers_fails_in_the_end() -> None:

@@ -13,7 +13,8 @@ from windlass.core import first_attempt
 from windlass.core.advance import advance
 from windlass.core.artifacts import reference
 from windlass.core.changes import Changes, Task
-from windlass.core.job import Job, JobHead
+from windlass.core.job import Job
+from windlass.core.jobs import JobRecord, JobSpec
 from windlass.core.messages import (
     CancelRequested,
     Continue,
@@ -29,7 +30,6 @@ from windlass.core.messages import (
     TimerDue,
 )
 from windlass.core.plan import NO_RETRY, LoopPlan, NodeKind, NodePlan, Plan, RetryOnError, RetryOnSuccess, SinkPlan
-from windlass.core.states import JobStatus
 from windlass.core.templates.template import compile_template
 from windlass.core.webhooks import HANDLER as WEBHOOK
 
@@ -86,7 +86,7 @@ class _Told:
         self.now = T0
         self.out: list[Task] = []
         self.due: list[TimerDue] = []
-        self.job = Job(plan, JobHead("job", 3, JobStatus.PENDING, Raw(b'{"x": 1}'), 1, 0, T0, priority=2))
+        self.job = Job(plan, JobRecord(JobSpec("job", "w", 1, Raw(b'{"x": 1}'), T0, shard=3, priority=2)))
 
     def hear(self, message: Message) -> list[object]:
         """What follows from a message, everything in it."""

@@ -135,7 +135,7 @@ def test_a_lost_worker_costs_the_author_no_attempt() -> None:
 
     story.fail("a", type="worker_lost")
 
-    assert (story.state("a"), story.job.task_id(story.job.flights[0])) == ("dispatched", "job_a_2")
+    assert (story.state("a"), story.job.task_id(story.job.attempts[0])) == ("dispatched", "job_a_2")
     assert "worker_lost a" in story.events
 
 

@@ -10,19 +10,20 @@ import msgspec
 from msgspec import Raw
 
 from simulation.plans import plan_of
+from tests.defaults import OUTPUT_BYTES_MAX, duties, worker_options
 from windlass.brokers.memory import MemoryBroker
 from windlass.clock import SystemClock
 from windlass.core.artifacts import is_reference, read_reference
+from windlass.core.jobs import JobRecord
 from windlass.core.plan import NodePlan, Plan
-from windlass.engine.engine import Duties, Engine
+from windlass.engine.engine import Engine
 from windlass.engine.plan_cache import Plans
 from windlass.handlers import builtin_handlers
 from windlass.handlers.config import HandlerConfig
 from windlass.ports.control import Submit
 from windlass.ports.handler import Handler
-from windlass.ports.store import Store, StoredJob, StoredWorkflow
-from windlass.spec import read_definition
-from windlass.spec.compile import compile_plan
+from windlass.ports.store import Store, StoredWorkflow
+from windlass.spec import compile_plan, read_definition
 from windlass.stores.memory.artifacts import MemoryArtifacts
 from windlass.stores.sqlite.store import SqliteStore
 from windlass.worker.worker import Worker
@@ -56,7 +57,8 @@ class Process:
             self.artifacts,
             Random(),
             owner=name,
-            duties=Duties(sweep_seconds=0.05),
+            artifact_bytes_max=OUTPUT_BYTES_MAX,
+            duties=duties(sweep_seconds=0.05),
             only_new_jobs=only_new_jobs,
         )
         known = {**builtin_handlers(HandlerConfig(allow_private=True)), **(handlers or {})}
@@ -65,9 +67,9 @@ class Process:
             known,
             CLOCK,
             worker_id=name,
-            concurrency=concurrency,
             artifacts=self.artifacts,
             random=Random(1),
+            **worker_options(concurrency=concurrency),
         )
         self._working: asyncio.Task[None] | None = None
 
@@ -82,10 +84,10 @@ class Process:
             await self._working
         await self.engine.stop()
 
-    async def submit(self, input: bytes = b"{}", key: str | None = None, digest: str | None = None) -> StoredJob:
-        return await self.engine.submit(Submit("test", 1, Raw(input), idempotency_key=key, body_digest=digest))
+    async def submit(self, input: bytes = b"{}", key: str | None = None, digest: str | None = None) -> JobRecord:
+        return await self.engine.submit(Submit("test", 1, Raw(input), idempotency_key=key, request_digest=digest))
 
-    async def ended(self, job_id: str) -> StoredJob:
+    async def ended(self, job_id: str) -> JobRecord:
         await asyncio.wait_for(self.engine.wait(job_id), ENDS_SECONDS)
         return await self.store.job(job_id)
 

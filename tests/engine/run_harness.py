@@ -9,9 +9,12 @@ from typing import Any
 
 from msgspec import Raw
 
+from tests.defaults import OUTPUT_BYTES_MAX, worker_options
+from tests.defaults import duties as default_duties
 from windlass.brokers.memory import MemoryBroker
 from windlass.clock import SystemClock
 from windlass.core.errors import RunNotFound
+from windlass.core.jobs import JobRecord
 from windlass.core.plan import Plan
 from windlass.core.runs.rows import RunRow
 from windlass.engine.engine import Duties, Engine
@@ -22,10 +25,8 @@ from windlass.ports.control import Submit
 from windlass.ports.handler import Context
 from windlass.ports.handler_declaration import declared, handler
 from windlass.ports.runs import RunFilter
-from windlass.ports.store import Store, StoredJob, StoredWorkflow
-from windlass.spec import read_definition
-from windlass.spec.compile import compile_plan, definition_from_json, definition_json, digest
-from windlass.spec.inputs import check_input
+from windlass.ports.store import Store, StoredWorkflow
+from windlass.spec import check_input, compile_plan, definition_from_json, definition_json, digest, read_definition
 from windlass.stores.memory.artifacts import MemoryArtifacts
 from windlass.stores.sqlite.store import SqliteStore
 from windlass.worker.worker import Worker
@@ -96,7 +97,8 @@ class RunProcess:
         self.artifacts = MemoryArtifacts()
         self.engine = Engine(
             store, self.broker, CLOCK, Plans(store, compiled), self.artifacts, Random(), owner=f"process-{id(self)}",
-            duties=duties or Duties(sweep_seconds=0.05), only_new_jobs=alone, prepare=check_input,
+            artifact_bytes_max=OUTPUT_BYTES_MAX,
+            duties=duties or default_duties(sweep_seconds=0.05), only_new_jobs=alone, prepare=check_input,
         )  # fmt: skip
         known: Mapping[str, object] = {**builtin_handlers(HandlerConfig(allow_private=True)), **steered.handlers()}
         self.worker = Worker(
@@ -105,6 +107,7 @@ class RunProcess:
             CLOCK,
             worker_id=f"worker-{id(self)}",
             artifacts=self.artifacts,
+            **worker_options(),
         )
         self._working: asyncio.Task[None] | None = None
 
@@ -119,11 +122,11 @@ class RunProcess:
             await self._working
         await self.engine.stop()
 
-    async def submit(self, workflow_id: str, given: bytes = b"{}") -> StoredJob:
+    async def submit(self, workflow_id: str, given: bytes = b"{}") -> JobRecord:
         version = (await self.store.workflow(workflow_id)).version
         return await self.engine.submit(Submit(workflow_id, version, Raw(given)))
 
-    async def ended(self, job_id: str) -> StoredJob:
+    async def ended(self, job_id: str) -> JobRecord:
         async with asyncio.timeout(ENDS_SECONDS):
             await self.engine.wait(job_id)
         return await self.store.job(job_id)

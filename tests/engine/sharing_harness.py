@@ -7,10 +7,12 @@ from random import Random
 
 from msgspec import Raw
 
+from tests.defaults import OUTPUT_BYTES_MAX, worker_options
+from tests.defaults import duties as default_duties
 from tests.engine.harness import CLOCK, ENDS_SECONDS, plan
 from windlass.clock import SystemClock
 from windlass.core.plan import NodePlan
-from windlass.engine.engine import Duties, Engine, Sharing
+from windlass.engine.engine import Engine, Sharing
 from windlass.engine.plan_cache import Plans
 from windlass.ports.broker import Broker
 from windlass.ports.control import Submit
@@ -58,7 +60,7 @@ class Deployment:
 
     async def submit(self, count: int = 1) -> list[str]:
         wanted = [Submit("test", 1, Raw(b"{}"))] * count
-        return [answer.job.job_id for answer in await self.server.submit_all(wanted)]
+        return [answer.job.spec.job_id for answer in await self.server.submit_all(wanted)]
 
     async def begun(self, job_id: str) -> None:
         """Return once the engine has the job in memory."""
@@ -93,13 +95,16 @@ async def deployed(engine_broker: Broker, server_broker: Broker) -> AsyncIterato
 
     def process(name: str, broker: Broker, *, owns: bool) -> Engine:
         sharing, plans = Sharing(SHARDS, LEASE_SECONDS, owns=owns), Plans(store, lambda stored: one)
-        duties = Duties(sweep_seconds=0.05)
+        duties = default_duties(sweep_seconds=0.05)
         return Engine(
-            store, broker, CLOCK, plans, artifacts, Random(), owner=name, duties=duties, sharing=sharing
+            store, broker, CLOCK, plans, artifacts, Random(), owner=name, artifact_bytes_max=OUTPUT_BYTES_MAX,
+            duties=duties, sharing=sharing,
         )  # fmt: skip
 
     engine, server = process("engine", engine_broker, owns=True), process("server", server_broker, owns=False)
-    worker = Worker(engine_broker, dict(_handlers(gate)), CLOCK, worker_id="worker", artifacts=artifacts)
+    worker = Worker(
+        engine_broker, dict(_handlers(gate)), CLOCK, worker_id="worker", artifacts=artifacts, **worker_options()
+    )
     await engine.start()
     await server.start()
     working = asyncio.create_task(worker.run())

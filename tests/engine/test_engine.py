@@ -11,12 +11,13 @@ from msgspec import Raw
 from tests.engine.harness import CLOCK, ENDS_SECONDS, Process, events_of, opened, plan
 from windlass.core.changes import Changes
 from windlass.core.errors import CommitUnknown, IdempotencyConflict, RequestRefused, StaleLease
+from windlass.core.jobs import JobSpec
 from windlass.core.messages import Succeeded, TaskFinished
 from windlass.core.plan import NodePlan, RetryOnError
 from windlass.core.templates.template import compile_template
 from windlass.engine.duties.pruner import Pruner
 from windlass.engine.ids import Ids
-from windlass.ports.store import NewJob, Request, StoredResult
+from windlass.ports.store import Request, StoredResult
 from windlass.stores.memory.artifacts import MemoryArtifacts
 from windlass.stores.sqlite.store import SqliteStore
 
@@ -34,11 +35,11 @@ async def test_a_job_runs_to_its_end(tmp_path: Path) -> None:
         await process.start()
 
         job = await process.submit(b'{"x":1}')
-        ended = await process.ended(job.job_id)
-        rows = {row.node_id: row for row in await store.nodes(job.job_id)}
+        ended = await process.ended(job.spec.job_id)
+        rows = {row.node_id: row for row in await store.nodes(job.spec.job_id)}
         await process.stop()
 
-    assert ended.status == "completed"
+    assert ended.state.status == "completed"
     assert bytes(rows["join"].output or b"") == b'{"echoed_params":{"x":1}}'
 
 
@@ -47,15 +48,15 @@ async def test_another_engine_goes_on_where_one_was_killed(tmp_path: Path) -> No
         killed = Process(store, plan(CHAIN))
         await killed.start(worker=False)
         job = await killed.submit()
-        await _until(store, job.job_id, "node_dispatched")
+        await _until(store, job.spec.job_id, "node_dispatched")
 
         successor = Process(store, plan(CHAIN), "two")
         await successor.start()
-        ended = await successor.ended(job.job_id)
-        kinds = Counter(await events_of(store, job.job_id))
+        ended = await successor.ended(job.spec.job_id)
+        kinds = Counter(await events_of(store, job.spec.job_id))
         await successor.stop()
 
-    assert ended.status == "completed"
+    assert ended.state.status == "completed"
     assert kinds["node_completed"] == 3
     assert kinds["node_dispatched"] == 3
 
@@ -105,12 +106,12 @@ async def test_a_commit_of_unknown_outcome_loses_and_repeats_nothing(
         await process.start()
 
         job = await process.submit()
-        ended = await process.ended(job.job_id)
-        kinds = Counter(await events_of(store, job.job_id))
-        numbers = [event.seq for event in await store.events(job.job_id)]
+        ended = await process.ended(job.spec.job_id)
+        kinds = Counter(await events_of(store, job.spec.job_id))
+        numbers = [event.seq for event in await store.events(job.spec.job_id)]
         await process.stop()
 
-    assert ended.status == "completed"
+    assert ended.state.status == "completed"
     assert (kinds["node_completed"], kinds["job_completed"]) == (3, 1)
     assert numbers == list(range(1, len(numbers) + 1))
 
@@ -119,14 +120,14 @@ async def test_a_job_that_can_not_be_loaded_stops_no_other(tmp_path: Path, caplo
     async with opened(tmp_path) as store:
         await store.put_workflow("broken", Raw(b'"broken"'), "x", CLOCK.now())
         now = CLOCK.now()
-        await store.submit([NewJob(Ids(Random()).new(now), "broken", 1, Raw(b"{}"), now)])
+        await store.submit([JobSpec(Ids(Random()).new(now), "broken", 1, Raw(b"{}"), now)])
         process = Process(store, plan(CHAIN))
         await process.start()
 
-        ended = await process.ended((await process.submit()).job_id)
+        ended = await process.ended((await process.submit()).spec.job_id)
         await process.stop()
 
-    assert ended.status == "completed"
+    assert ended.state.status == "completed"
     assert "set aside" in caplog.text
 
 
@@ -137,11 +138,11 @@ async def test_a_job_whose_hint_was_lost_is_found(tmp_path: Path) -> None:
         old = CLOCK.now() - 10_000_000
         job_id = Ids(Random()).new(old)
 
-        await store.submit([NewJob(job_id, "test", 1, Raw(b"{}"), old)])
+        await store.submit([JobSpec(job_id, "test", 1, Raw(b"{}"), old)])
         ended = await process.ended(job_id)
         await process.stop()
 
-    assert ended.status == "completed"
+    assert ended.state.status == "completed"
 
 
 async def test_a_cancel_whose_hint_was_lost_is_found(tmp_path: Path) -> None:
@@ -151,12 +152,12 @@ async def test_a_cancel_whose_hint_was_lost_is_found(tmp_path: Path) -> None:
         await process.start()
         job = await process.submit()
 
-        await store.request(Request("r1", job.job_id, "cancel", CLOCK.now()))
-        ended = await process.ended(job.job_id)
+        await store.request(Request("r1", job.spec.job_id, "cancel", CLOCK.now()))
+        ended = await process.ended(job.spec.job_id)
         waiting = await store.requests(0, 10)
         await process.stop()
 
-    assert ended.status == "cancelled"
+    assert ended.state.status == "cancelled"
     assert not waiting
 
 
@@ -166,11 +167,11 @@ async def test_cancel_stops_a_running_handler_at_once(tmp_path: Path) -> None:
         process = Process(store, slow)
         await process.start()
         job = await process.submit()
-        await _until(store, job.job_id, "node_started")
+        await _until(store, job.spec.job_id, "node_started")
 
-        await process.engine.cancel(job.job_id, "enough")
-        await process.ended(job.job_id)
-        await _until(store, job.job_id, "result_ignored")
+        await process.engine.cancel(job.spec.job_id, "enough")
+        await process.ended(job.spec.job_id)
+        await _until(store, job.spec.job_id, "result_ignored")
         idle = process.worker.running
         await process.stop()
 
@@ -183,14 +184,14 @@ async def test_retry_runs_only_what_failed(tmp_path: Path) -> None:
         process = Process(store, flaky)
         await process.start()
         job = await process.submit()
-        failed = await process.ended(job.job_id)
+        failed = await process.ended(job.spec.job_id)
 
-        await process.engine.retry(job.job_id)
-        ended = await process.ended(job.job_id)
-        rows = {row.node_id: row.attempt for row in await store.nodes(job.job_id)}
+        await process.engine.retry(job.spec.job_id)
+        ended = await process.ended(job.spec.job_id)
+        rows = {row.node_id: row.attempt for row in await store.nodes(job.spec.job_id)}
         await process.stop()
 
-    assert (failed.status, ended.status) == ("failed", "completed")
+    assert (failed.state.status, ended.state.status) == ("failed", "completed")
     assert rows == {"a": 1, "b": 2, "c": 1}
 
 
@@ -199,10 +200,10 @@ async def test_a_retry_that_makes_no_sense_is_refused(tmp_path: Path) -> None:
         process = Process(store, plan(CHAIN))
         await process.start()
         job = await process.submit()
-        await process.ended(job.job_id)
+        await process.ended(job.spec.job_id)
 
         with pytest.raises(RequestRefused, match="completed"):
-            await process.engine.retry(job.job_id)
+            await process.engine.retry(job.spec.job_id)
         await process.stop()
 
 
@@ -213,16 +214,16 @@ async def test_a_wait_between_attempts_survives_a_restart(tmp_path: Path) -> Non
         first = Process(store, waiting)
         await first.start()
         job = await first.submit()
-        await _until(store, job.job_id, "node_retrying")
+        await _until(store, job.spec.job_id, "node_retrying")
         await first.stop()
 
         second = Process(store, waiting, "two")
         await second.start()
-        ended = await second.ended(job.job_id)
-        row = (await store.nodes(job.job_id))[0]
+        ended = await second.ended(job.spec.job_id)
+        row = (await store.nodes(job.spec.job_id))[0]
         await second.stop()
 
-    assert (ended.status, row.attempt) == ("completed", 2)
+    assert (ended.state.status, row.attempt) == ("completed", 2)
 
 
 async def test_one_key_submitted_many_times_at_once_makes_one_job(tmp_path: Path) -> None:
@@ -233,7 +234,7 @@ async def test_one_key_submitted_many_times_at_once_makes_one_job(tmp_path: Path
         jobs = await asyncio.gather(*(process.submit(key="k", digest="d") for _ in range(100)))
         await process.stop()
 
-    assert len({job.job_id for job in jobs}) == 1
+    assert len({job.spec.job_id for job in jobs}) == 1
 
 
 async def test_one_key_with_another_body_is_refused(tmp_path: Path) -> None:
@@ -252,17 +253,17 @@ async def test_an_engine_for_new_jobs_leaves_old_ones_alone_until_told(tmp_path:
         killed = Process(store, plan(CHAIN))
         await killed.start(worker=False)
         old = await killed.submit()
-        await _until(store, old.job_id, "node_dispatched")
+        await _until(store, old.spec.job_id, "node_dispatched")
         process = Process(store, plan(CHAIN), "two", only_new_jobs=True)
         await process.start()
 
-        new = await process.ended((await process.submit()).job_id)
-        before = await store.job(old.job_id)
-        await process.engine.resume(old.job_id)
-        after = await process.ended(old.job_id)
+        new = await process.ended((await process.submit()).spec.job_id)
+        before = await store.job(old.spec.job_id)
+        await process.engine.resume(old.spec.job_id)
+        after = await process.ended(old.spec.job_id)
         await process.stop()
 
-    assert (new.status, before.status, after.status) == ("completed", "running", "completed")
+    assert (new.state.status, before.state.status, after.state.status) == ("completed", "running", "completed")
 
 
 async def test_old_finished_jobs_are_removed_and_running_ones_never(tmp_path: Path) -> None:
@@ -271,11 +272,11 @@ async def test_old_finished_jobs_are_removed_and_running_ones_never(tmp_path: Pa
         quick = Process(store, plan(CHAIN), "two")
         await process.start()
         running = await process.submit()
-        await _until(store, running.job_id, "node_dispatched")
+        await _until(store, running.spec.job_id, "node_dispatched")
         await quick.start(worker=False)
         finished = await quick.submit()
-        await quick.engine.cancel(finished.job_id)
-        await quick.ended(finished.job_id)
+        await quick.engine.cancel(finished.spec.job_id)
+        await quick.ended(finished.spec.job_id)
 
         count = await Pruner(store, MemoryArtifacts(), CLOCK, retention_days=-1.0).prune()
         left = await store.unfinished(0)
@@ -283,7 +284,7 @@ async def test_old_finished_jobs_are_removed_and_running_ones_never(tmp_path: Pa
         process.worker.abort()
 
     assert count == 1
-    assert left == [running.job_id]
+    assert left == [running.spec.job_id]
 
 
 async def _until(store: SqliteStore, job_id: str, kind: str) -> None:
@@ -298,14 +299,14 @@ async def test_a_result_for_a_job_that_is_set_aside_is_kept(tmp_path: Path, capl
         await store.put_workflow("broken", Raw(b'"broken"'), "x", CLOCK.now())
         now = CLOCK.now()
         job_id = Ids(Random()).new(now)
-        await store.submit([NewJob(job_id, "broken", 1, Raw(b"{}"), now)])
+        await store.submit([JobSpec(job_id, "broken", 1, Raw(b"{}"), now)])
         message = TaskFinished(job_id, "a", 1, "w", now, now, Succeeded(Raw(b"1")), result_id=f"{job_id}_a_1")
         process = Process(store, plan(CHAIN))
         await process.start()
         await store.put_result(StoredResult(f"{job_id}_a_1", 0, message, now))
 
         await process.broker.send(0, [message])
-        await process.ended((await process.submit()).job_id)
+        await process.ended((await process.submit()).spec.job_id)
         kept = await store.results(0, 10)
         await process.stop()
 

@@ -9,14 +9,15 @@ import pytest
 from msgspec import Raw
 
 from tests.engine.harness import CLOCK, Process, events_of, opened, plan, until
+from windlass.core.jobs import JobRecord, JobSpec
 from windlass.core.messages import Message, Submitted
 from windlass.engine.ids import Ids
-from windlass.engine.new_job_cache import ENDED_MAX, TOLD_INPUT_BYTES_MAX, NewJobCache, hint
+from windlass.engine.new_job_cache import ENDED_MAX, HINT_INPUT_BYTES_MAX, NewJobCache, hint
 from windlass.ports.message_codec import decode_message, encode_message
-from windlass.ports.store import NewJob, Restored, Store, StoredJob, pending_job
+from windlass.ports.store import JobSnapshot, Store
 
 IDS = Ids(Random(1))
-STORED = NewJob("j" * 24, "test", 3, Raw(b'{"x":1}'), 7, 0, 4, "key", "digest", 9)
+STORED = JobSpec("j" * 24, "test", 3, Raw(b'{"x":1}'), 7, 0, 4, "key", "digest", 9)
 
 
 def told() -> NewJobCache:
@@ -25,41 +26,36 @@ def told() -> NewJobCache:
     return fresh
 
 
-async def stored(store: Store, ahead_seconds: int = 0) -> StoredJob:
+async def stored(store: Store, ahead_seconds: int = 0) -> JobRecord:
     """A job that another process submits, perhaps by a clock that is ahead."""
     now = CLOCK.now() + ahead_seconds * 1_000_000
-    [answer] = await store.submit([NewJob(IDS.new(now), "test", 1, Raw(b"{}"), now, 0)])
+    [answer] = await store.submit([JobSpec(IDS.new(now), "test", 1, Raw(b"{}"), now, 0)])
     return answer.job
 
 
-async def finished(process: Process, job_id: str) -> StoredJob:
+async def finished(process: Process, job_id: str) -> JobRecord:
     """Ask the rows: the engine itself may be wrong about the job."""
 
     async def is_over() -> bool:
-        return (await process.store.job(job_id)).status not in ("pending", "running")
+        return (await process.store.job(job_id)).state.status not in ("pending", "running")
 
     await until(process, job_id, is_over, 0.01)
     return await process.store.job(job_id)
 
 
 def test_a_hint_brings_the_whole_row() -> None:
-    fresh, job = told(), pending_job(STORED)
+    fresh = told()
 
-    assert fresh.hear(decode_message(encode_message(hint(job))), 0)
+    assert fresh.hear(decode_message(encode_message(hint(STORED))), 0)
 
-    found = fresh.pop(job.job_id)
-    assert found is not None
-    # Nobody needs these to run a job.
-    assert found == StoredJob(
-        job.job_id, "test", 3, 0, "pending", Raw(b'{"x":1}'), 1, 0, 4, 7, None, None, None, None, None, None, 9
-    )
+    assert fresh.pop(STORED.job_id) == STORED
 
 
 @pytest.mark.parametrize("changed", ["run", "large"])
 def test_a_hint_leaves_out_what_others_must_look_up(changed: str) -> None:
     job_id = f"{'j' * 24}-abc" if changed == "run" else "j" * 24
-    size = 0 if changed == "run" else TOLD_INPUT_BYTES_MAX
-    job = pending_job(NewJob(job_id, "test", 1, Raw(b'"' + b"x" * size + b'"'), 7, 0))
+    size = 0 if changed == "run" else HINT_INPUT_BYTES_MAX
+    job = JobSpec(job_id, "test", 1, Raw(b'"' + b"x" * size + b'"'), 7, 0)
 
     assert hint(job) == Submitted(job_id)
     assert not told().hear(hint(job), 0)
@@ -67,16 +63,16 @@ def test_a_hint_leaves_out_what_others_must_look_up(changed: str) -> None:
 
 def test_hints_about_what_was_made_before_this_owner_are_not_believed() -> None:
     fresh = NewJobCache()
-    assert not fresh.hear(hint(pending_job(STORED)), 0)
+    assert not fresh.hear(hint(STORED), 0)
 
     fresh.believe_after(STORED.created_at)
-    assert not fresh.hear(hint(pending_job(STORED)), 0)
+    assert not fresh.hear(hint(STORED), 0)
 
     fresh.believe_after(STORED.created_at - 1)
-    assert fresh.hear(hint(pending_job(STORED)), 0)
+    assert fresh.hear(hint(STORED), 0)
 
     fresh.clear()
-    assert not fresh.hear(hint(pending_job(STORED)), 0)
+    assert not fresh.hear(hint(STORED), 0)
 
 
 def test_a_hint_of_a_job_that_ended_lately_is_not_believed() -> None:
@@ -85,7 +81,7 @@ def test_a_hint_of_a_job_that_ended_lately_is_not_believed() -> None:
     for number in range(ENDED_MAX):
         fresh.ended(f"other{number}")
 
-    assert not fresh.hear(hint(pending_job(STORED)), 0)
+    assert not fresh.hear(hint(STORED), 0)
 
 
 async def test_a_job_that_a_hint_describes_begins_without_a_look(
@@ -96,20 +92,20 @@ async def test_a_job_that_a_hint_describes_begins_without_a_look(
         await process.start()
         looks: list[object] = []
 
-        async def restore(job_id: str) -> Restored:
+        async def restore(job_id: str) -> JobSnapshot:
             looks.append(job_id)
             raise AssertionError(job_id)
 
-        async def restore_all(job_ids: Sequence[str]) -> Sequence[Restored]:
+        async def restore_all(job_ids: Sequence[str]) -> Sequence[JobSnapshot]:
             looks.append(job_ids)
             raise AssertionError(job_ids)
 
         monkeypatch.setattr(store, "restore", restore)
         monkeypatch.setattr(store, "restore_all", restore_all)
         jobs = [await stored(store) for _ in range(3)]
-        await process.broker.send(0, [hint(job) for job in jobs])
+        await process.broker.send(0, [hint(job.spec) for job in jobs])
 
-        assert [(await finished(process, job.job_id)).status for job in jobs] == ["completed"] * 3
+        assert [(await finished(process, job.spec.job_id)).state.status for job in jobs] == ["completed"] * 3
         assert looks == []
         await process.stop()
 
@@ -122,10 +118,10 @@ async def test_a_hint_that_comes_again_changes_nothing(
         process = Process(store, plan({"a": ["b"], "b": []}))
         await process.start()
         job = await stored(store, ahead_seconds)
-        again: Message = hint(job)
+        again: Message = hint(job.spec)
         await process.broker.send(0, [again, again])
-        await finished(process, job.job_id)
-        before = await events_of(store, job.job_id)
+        await finished(process, job.spec.job_id)
+        before = await events_of(store, job.spec.job_id)
 
         await process.broker.send(0, [again])
         await asyncio.sleep(0.05)
@@ -134,13 +130,13 @@ async def test_a_hint_that_comes_again_changes_nothing(
         process.engine.shard.fresh = told()
         another = await stored(store)
         await process.broker.send(0, [again])
-        await process.broker.send(0, [hint(another)])
+        await process.broker.send(0, [hint(another.spec)])
 
         # The commit was refused, the memory dropped, and the next job runs all the same.
-        assert (await finished(process, another.job_id)).status == "completed"
+        assert (await finished(process, another.spec.job_id)).state.status == "completed"
         assert [record.message for record in caplog.records] == ["shard 0 drops its memory and rebuilds it from rows"]
-        assert await events_of(store, job.job_id) == before
-        assert (await store.job(job.job_id)).status == "completed"
+        assert await events_of(store, job.spec.job_id) == before
+        assert (await store.job(job.spec.job_id)).state.status == "completed"
         await process.stop()
 
 
@@ -152,16 +148,16 @@ async def test_an_owner_looks_up_what_hints_from_before_it_tell_of(
         before = Process(store, plan({"a": ["b"], "b": []}))
         await before.start()
         job = await stored(store, ahead_seconds)
-        await before.broker.send(0, [hint(job)])
-        await finished(before, job.job_id)
+        await before.broker.send(0, [hint(job.spec)])
+        await finished(before, job.spec.job_id)
         await before.stop()
 
         process = Process(store, plan({"a": ["b"], "b": []}), "two")
-        await process.broker.send(0, [hint(job)])
+        await process.broker.send(0, [hint(job.spec)])
         await process.start()
         another = await stored(store)
-        await process.broker.send(0, [hint(another)])
+        await process.broker.send(0, [hint(another.spec)])
 
-        assert (await finished(process, another.job_id)).status == "completed"
+        assert (await finished(process, another.spec.job_id)).state.status == "completed"
         assert not caplog.records
         await process.stop()

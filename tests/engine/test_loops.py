@@ -12,9 +12,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.defaults import worker_options
 from tests.engine.harness import CLOCK, Process, events_of, opened, output_of, plan_from, until
 from windlass import Context, RetryableError, handler
-from windlass.core.changes import Event
+from windlass.core.events import Event
 from windlass.ports.handler import Handler
 from windlass.ports.handler_declaration import declared
 from windlass.ports.store import IterationFilter, Store
@@ -55,8 +56,8 @@ async def test_a_window_is_never_exceeded_and_is_full_whenever_work_waits(tmp_pa
         process = Process(store, plan_from(loop_of(300, concurrency=WINDOW)), handlers=ledger.handlers())
         await process.start()
         job = await process.submit()
-        await process.ended(job.job_id)
-        events = await store.events(job.job_id, limit=5_000)
+        await process.ended(job.spec.job_id)
+        events = await store.events(job.spec.job_id, limit=5_000)
         await process.stop()
 
     assert ledger.most == WINDOW
@@ -86,8 +87,8 @@ async def test_in_order_means_one_after_the_other(tmp_path: Path) -> None:
         process = Process(store, plan_from(loop_of(40, mode="sequential")), handlers=ledger.handlers())
         await process.start()
         job = await process.submit()
-        await process.ended(job.job_id)
-        output = await output_of(process, job.job_id, "each")
+        await process.ended(job.spec.job_id)
+        output = await output_of(process, job.spec.job_id, "each")
         await process.stop()
 
     assert (ledger.most, ledger.calls) == (1, list(range(40)))
@@ -99,9 +100,9 @@ async def test_a_large_loop_keeps_its_results_in_order_beyond_the_inline_limit(t
         process = Process(store, plan_from(loop_of(12_000, handler="echo", concurrency=500)))
         await process.start()
         job = await process.submit()
-        await process.ended(job.job_id)
-        output = await output_of(process, job.job_id, "each")
-        row = (await store.nodes(job.job_id, "each"))[0]
+        await process.ended(job.spec.job_id)
+        output = await output_of(process, job.spec.job_id, "each")
+        row = (await store.nodes(job.spec.job_id, "each"))[0]
         await process.stop()
 
     assert output == [{"echoed_params": {"item": item}} for item in range(12_000)]
@@ -117,18 +118,18 @@ async def test_a_killed_engine_goes_on_with_a_loop_and_runs_no_completed_item_ag
         job = await first.submit()
 
         async def is_under_way() -> bool:
-            return len(await _ended_items(store, job.job_id)) >= 100
+            return len(await _ended_items(store, job.spec.job_id)) >= 100
 
-        await until(first, job.job_id, is_under_way)
+        await until(first, job.spec.job_id, is_under_way)
         first.worker.abort()
         await first.engine.stop()
-        done = await _ended_items(store, job.job_id)
+        done = await _ended_items(store, job.spec.job_id)
         ran_before = len(ledger.calls)
         second = Process(store, document, name="two", handlers=ledger.handlers())
         second.artifacts = first.artifacts
         await second.start()
-        await second.ended(job.job_id)
-        output = await output_of(second, job.job_id, "each")
+        await second.ended(job.spec.job_id)
+        output = await output_of(second, job.spec.job_id, "each")
         await second.stop()
 
     assert output == [item * 2 for item in range(400)]
@@ -156,11 +157,11 @@ async def test_a_retry_runs_only_the_items_that_failed(tmp_path: Path) -> None:
         process = Process(store, plan_from(loop_of(10, handler="fragile", concurrency=1)), handlers=handlers)
         await process.start()
         job = await process.submit()
-        assert (await process.ended(job.job_id)).status == "failed"
+        assert (await process.ended(job.spec.job_id)).state.status == "failed"
         broken.clear()
-        await process.engine.retry(job.job_id)
-        assert (await process.ended(job.job_id)).status == "completed"
-        output = await output_of(process, job.job_id, "each")
+        await process.engine.retry(job.spec.job_id)
+        assert (await process.ended(job.spec.job_id)).state.status == "completed"
+        output = await output_of(process, job.spec.job_id, "each")
         await process.stop()
 
     assert output == list(range(10))
@@ -175,9 +176,9 @@ async def test_a_loop_that_tolerates_failures_completes_with_null_in_their_place
         process = Process(store, plan_from(document), handlers=Ledger().handlers())
         await process.start()
         job = await process.submit()
-        status = (await process.ended(job.job_id)).status
-        output = await output_of(process, job.job_id, "each")
-        meta = msgspec.json.decode((await store.nodes(job.job_id, "each"))[0].meta or b"")
+        status = (await process.ended(job.spec.job_id)).state.status
+        output = await output_of(process, job.spec.job_id, "each")
+        meta = msgspec.json.decode((await store.nodes(job.spec.job_id, "each"))[0].meta or b"")
         await process.stop()
 
     assert (status, output) == ("completed", [0, 2, 4, 6, None, None])
@@ -200,9 +201,9 @@ async def test_pages_are_collected_in_order_and_each_is_an_attempt(tmp_path: Pat
         process = Process(store, plan_from({"nodes": {"all": node}}), handlers={"page": declared(page)})
         await process.start()
         job = await process.submit()
-        await process.ended(job.job_id)
-        output = await output_of(process, job.job_id, "all")
-        kinds = Counter(await events_of(store, job.job_id))
+        await process.ended(job.spec.job_id)
+        output = await output_of(process, job.spec.job_id, "all")
+        kinds = Counter(await events_of(store, job.spec.job_id))
         await process.stop()
 
     assert output == [10, 11, 12, 20, 21, 22, 30, 31, 32, 40, 41, 42]
@@ -225,21 +226,21 @@ async def test_ten_thousand_waits_survive_a_restart_and_occupy_no_worker(tmp_pat
         job = await first.submit()
 
         async def do_all_wait() -> bool:
-            running = first.engine.shard.jobs.get(job.job_id)
+            running = first.engine.shard.jobs.get(job.spec.job_id)
             loop = None if running is None else running.loops.get(0)
             return loop is not None and loop.begun == 10_000 and not loop.busy
 
-        await until(first, job.job_id, do_all_wait)
+        await until(first, job.spec.job_id, do_all_wait)
         assert first.worker.running == 0
         await first.stop()
-        rows = await store.iterations(IterationFilter(job.job_id, 0, 0, status="waiting", limit=20_000))
+        rows = await store.iterations(IterationFilter(job.spec.job_id, 0, 0, status="waiting", limit=20_000))
         second = Process(store, plan, name="two", handlers=handlers)
         await second.start()
-        flights = second.engine.shard.jobs[job.job_id].loops[0].flights
-        waits = {index: flight.due_at for index, flight in flights.items()}
+        attempts = second.engine.shard.jobs[job.spec.job_id].loops[0].attempts
+        waits = {index: attempt.due_at for index, attempt in attempts.items()}
         timers = second.engine.shard.recovery.timers(second.engine.shard.jobs.values())
         running = second.worker.running
-        await second.engine.cancel(job.job_id)
+        await second.engine.cancel(job.spec.job_id)
         await second.stop()
 
     assert waits == {row.index: row.due_at for row in rows}
@@ -267,21 +268,30 @@ async def test_only_what_a_dead_worker_held_runs_again(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         process = Process(store, plan_from(loop_of(60, handler="held", concurrency=10)), handlers=handlers)
         await process.engine.start()
-        doomed = Worker(process.broker, handlers, CLOCK, worker_id="doomed", concurrency=3, random=Random(1))
+        doomed = Worker(
+            process.broker, handlers, CLOCK, worker_id="doomed", random=Random(1), **worker_options(concurrency=3)
+        )
         dying = asyncio.create_task(doomed.run())
         job = await process.submit()
         await is_holding.wait()
         doomed.abort()
         await asyncio.gather(dying, return_exceptions=True)
-        other = Worker(process.broker, handlers, CLOCK, worker_id="other", heartbeat_seconds=0.01, random=Random(2))
+        other = Worker(
+            process.broker,
+            handlers,
+            CLOCK,
+            worker_id="other",
+            random=Random(2),
+            **worker_options(heartbeat_seconds=0.01),
+        )
         working = asyncio.create_task(other.run())
 
         async def are_the_others_done() -> bool:
             await process.broker.reclaim(0.5)
-            return (await store.job(job.job_id)).status == "completed"
+            return (await store.job(job.spec.job_id)).state.status == "completed"
 
-        await until(process, job.job_id, are_the_others_done, every_seconds=0.1)
-        events = await store.events(job.job_id, limit=5_000)
+        await until(process, job.spec.job_id, are_the_others_done, every_seconds=0.1)
+        events = await store.events(job.spec.job_id, limit=5_000)
         await other.stop(1.0)
         await working
         await process.engine.stop()
@@ -301,10 +311,10 @@ async def test_an_item_that_kills_its_process_every_time_fails_alone_as_a_poison
         process = Process(store, plan_from(document))
         await process.start()
         job = await process.submit()
-        await process.ended(job.job_id)
-        output = await output_of(process, job.job_id, "each")
-        failed = await store.iterations(IterationFilter(job.job_id, 0, 0, status="failed"))
-        events = await store.events(job.job_id, limit=5_000)
+        await process.ended(job.spec.job_id)
+        output = await output_of(process, job.spec.job_id, "each")
+        failed = await store.iterations(IterationFilter(job.spec.job_id, 0, 0, status="failed"))
+        events = await store.events(job.spec.job_id, limit=5_000)
         await process.stop()
 
     assert output == [0, 1, None, 3]
@@ -338,8 +348,8 @@ async def test_a_retry_after_is_honoured_to_a_tenth(tmp_path: Path, form: str) -
         process = Process(store, plan_from({"nodes": nodes}))
         await process.start()
         job = await process.submit()
-        assert (await process.ended(job.job_id)).status == "completed"
-        events = await store.events(job.job_id)
+        assert (await process.ended(job.spec.job_id)).state.status == "completed"
+        events = await store.events(job.spec.job_id)
         await process.stop()
 
     asked = [2.0 if form == "seconds" else int(first) + 3 - first for first, _ in arrivals.values()]

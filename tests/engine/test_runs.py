@@ -6,10 +6,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.defaults import duties
 from tests.engine.run_harness import RunProcess, Steered, deploy, opened
 from windlass.core.errors import RunNotFound
 from windlass.core.runs.webhooks import WEBHOOK_WORKFLOW
-from windlass.engine.engine import Duties
 from windlass.ports.runs import DeliveryFilter, RunFilter
 from windlass.ports.store import JobFilter
 from windlass.stores.sqlite.store import SqliteStore
@@ -46,9 +46,9 @@ async def test_a_submitted_job_of_a_workflow_with_constraints_is_a_run(process: 
 
     job = await process.submit("flow")
 
-    run = await process.run_in(f"flow:{job.job_id}", "completed")
-    assert (await process.ended(job.job_id)).status == "completed"
-    assert (run.job_id, run.succeeded, run.detail.origin) == (job.job_id, True, "submit")
+    run = await process.run_in(f"flow:{job.spec.job_id}", "completed")
+    assert (await process.ended(job.spec.job_id)).state.status == "completed"
+    assert (run.job_id, run.succeeded, run.detail.origin) == (job.spec.job_id, True, "submit")
     events = [event.type for event in await process.store.events(run.run_id)]
     assert events == ["run_created", *["run_state_changed"] * 7]
 
@@ -57,10 +57,10 @@ async def test_a_plain_workflow_has_no_runs(process: RunProcess) -> None:
     await deploy(process.store, "flow", ECHO)
     job = await process.submit("flow")
 
-    await process.ended(job.job_id)
+    await process.ended(job.spec.job_id)
 
     assert await process.store.runs.runs(RunFilter()) == []
-    assert len(job.job_id) == 24
+    assert len(job.spec.job_id) == 24
 
 
 async def test_a_run_is_creating_until_its_first_task_has_started(process: RunProcess, steered: Steered) -> None:
@@ -68,7 +68,7 @@ async def test_a_run_is_creating_until_its_first_task_has_started(process: RunPr
     job = await process.submit("flow")
     await steered.started.wait()
 
-    run = await process.run_in(f"flow:{job.job_id}", "running")
+    run = await process.run_in(f"flow:{job.spec.job_id}", "running")
     steered.gate.set()
 
     assert run.previous_state == "container_creating"
@@ -82,21 +82,21 @@ async def test_a_second_run_is_skipped_and_its_job_cancelled(process: RunProcess
 
     second = await process.submit("flow")
 
-    run = await process.run_in(f"flow:{second.job_id}", "completed")
+    run = await process.run_in(f"flow:{second.spec.job_id}", "completed")
     assert run.detail.is_skipped
-    assert (await process.ended(second.job_id)).status == "cancelled"
-    assert (await process.store.job(first.job_id)).status == "running"
+    assert (await process.ended(second.spec.job_id)).state.status == "cancelled"
+    assert (await process.store.job(first.spec.job_id)).state.status == "running"
 
 
 async def test_a_run_that_waits_begins_when_the_other_has_ended(process: RunProcess, steered: Steered) -> None:
     waits = {"on_constraint_violation": {"type": "wait", "parameters": {"timeout": "1m"}}}
     await deploy(process.store, "flow", {**GATE, "constraints": ONE, "actions": waits})
     jobs = [await process.submit("flow") for _ in range(3)]
-    await process.run_in(f"flow:{jobs[2].job_id}", "action_running")
+    await process.run_in(f"flow:{jobs[2].spec.job_id}", "action_running")
 
     steered.gate.set()
 
-    runs = [await process.run_in(f"flow:{job.job_id}", "completed") for job in jobs]
+    runs = [await process.run_in(f"flow:{job.spec.job_id}", "completed") for job in jobs]
     started = [run.detail.started_at or 0 for run in runs]
     assert started == sorted(started)
 
@@ -111,11 +111,11 @@ async def test_another_workflow_is_triggered_with_its_input_checked(process: Run
     await deploy(process.store, "flow", {**ECHO, "actions": {"on_success": trigger}})
     job = await process.submit("flow")
 
-    await process.run_in(f"flow:{job.job_id}", "completed")
+    await process.run_in(f"flow:{job.spec.job_id}", "completed")
 
     [triggered] = await process.store.jobs(JobFilter(workflow_id="report"))
-    assert (await process.ended(triggered.job_id)).status == "completed"
-    assert msgspec.json.decode(triggered.input) == {"day": 1, "page": 7}
+    assert (await process.ended(triggered.spec.job_id)).state.status == "completed"
+    assert msgspec.json.decode(triggered.spec.input) == {"day": 1, "page": 7}
 
 
 async def test_an_action_that_can_not_be_performed_is_told_and_the_run_goes_on(process: RunProcess) -> None:
@@ -123,7 +123,7 @@ async def test_an_action_that_can_not_be_performed_is_told_and_the_run_goes_on(p
     await deploy(process.store, "flow", {**ECHO, "actions": {"on_success": trigger}})
     job = await process.submit("flow")
 
-    run = await process.run_in(f"flow:{job.job_id}", "completed")
+    run = await process.run_in(f"flow:{job.spec.job_id}", "completed")
 
     failed = [event for event in await process.store.events(run.run_id) if event.type == "action_failed"]
     assert len(failed) == 1
@@ -137,10 +137,10 @@ async def test_a_hook_is_called_by_a_worker_and_may_refuse_the_run(process: RunP
 
     job = await process.submit("flow")
 
-    run = await process.run_in(f"flow:{job.job_id}", "completed")
+    run = await process.run_in(f"flow:{job.spec.job_id}", "completed")
     assert (run.detail.is_skipped, run.detail.reason) == (True, "not today")
     assert [sent["type"] for sent in steered.sent] == ["run.starting"]
-    assert (await process.ended(job.job_id)).status == "cancelled"
+    assert (await process.ended(job.spec.job_id)).state.status == "cancelled"
 
 
 async def test_hooks_before_and_after_a_run_are_called_and_recorded(process: RunProcess, steered: Steered) -> None:
@@ -150,7 +150,7 @@ async def test_hooks_before_and_after_a_run_are_called_and_recorded(process: Run
 
     job = await process.submit("flow")
 
-    run = await process.run_in(f"flow:{job.job_id}", "completed")
+    run = await process.run_in(f"flow:{job.spec.job_id}", "completed")
     assert steered.sent[0]["type"] == "run.starting"
     assert sorted(str(sent["type"]) for sent in steered.sent) == ["run.completed", "run.ended", "run.starting"]
     assert len(await process.store.runs.deliveries(DeliveryFilter())) == 3
@@ -160,12 +160,12 @@ async def test_hooks_before_and_after_a_run_are_called_and_recorded(process: Run
 async def test_a_delivery_can_be_made_again(process: RunProcess, steered: Steered) -> None:
     await deploy(process.store, "flow", {**ECHO, "constraints": {"post_run_hook": HOOK}})
     job = await process.submit("flow")
-    await process.run_in(f"flow:{job.job_id}", "completed")
+    await process.run_in(f"flow:{job.spec.job_id}", "completed")
     [delivery] = await process.store.runs.deliveries(DeliveryFilter())
 
     again = await process.engine.runs.redeliver(delivery.delivery_id)
 
-    assert (await process.ended(again)).workflow_id == WEBHOOK_WORKFLOW
+    assert (await process.ended(again)).spec.workflow_id == WEBHOOK_WORKFLOW
     assert [sent["type"] for sent in steered.sent] == ["run.ended", "run.ended"]
     assert steered.sent[0] == steered.sent[1]
 
@@ -175,13 +175,13 @@ async def test_a_failed_run_is_retried_in_part(process: RunProcess, steered: Ste
     retry = {"max_retries": 3, "initial_delay": "50ms"}
     await deploy(process.store, "flow", {**FLAKY, "run_retry": retry})
     job = await process.submit("flow")
-    await process.run_in(f"flow:{job.job_id}", "retrying")
+    await process.run_in(f"flow:{job.spec.job_id}", "retrying")
 
     steered.fails = False
 
-    run = await process.run_in(f"flow:{job.job_id}", "completed", "failed")
-    first = (await process.store.nodes(job.job_id, "first"))[0]
-    assert (run.state, run.job_id, first.attempt) == ("completed", job.job_id, 1)
+    run = await process.run_in(f"flow:{job.spec.job_id}", "completed", "failed")
+    first = (await process.store.nodes(job.spec.job_id, "first"))[0]
+    assert (run.state, run.job_id, first.attempt) == ("completed", job.spec.job_id, 1)
     assert "retrying" in [one.state for one in run.detail.transitions]
 
 
@@ -191,37 +191,37 @@ async def test_a_full_retry_is_a_new_job(process: RunProcess, steered: Steered) 
 
     job = await process.submit("flow")
 
-    run = await process.run_in(f"flow:{job.job_id}", "failed")
-    assert run.detail.earlier_jobs == [job.job_id]
-    assert run.job_id != job.job_id
-    assert (await process.store.job(run.job_id or "")).status == "failed"
+    run = await process.run_in(f"flow:{job.spec.job_id}", "failed")
+    assert run.detail.earlier_jobs == [job.spec.job_id]
+    assert run.job_id != job.spec.job_id
+    assert (await process.store.job(run.job_id or "")).state.status == "failed"
 
 
 async def test_an_operators_retry_is_a_run_of_its_own(process: RunProcess, steered: Steered) -> None:
     steered.fails = True
     await deploy(process.store, "flow", {**FLAKY, "constraints": {"require_previous_success": True}})
     job = await process.submit("flow")
-    await process.run_in(f"flow:{job.job_id}", "failed")
+    await process.run_in(f"flow:{job.spec.job_id}", "failed")
     steered.fails = False
 
-    await process.engine.retry(job.job_id)
+    await process.engine.retry(job.spec.job_id)
 
     [again] = await process.runs_of("flow", 1)
-    assert (again.detail.origin, again.job_id) == ("retry", job.job_id)
-    assert (await process.store.job(job.job_id)).status == "completed"
+    assert (again.detail.origin, again.job_id) == ("retry", job.spec.job_id)
+    assert (await process.store.job(job.spec.job_id)).state.status == "completed"
 
 
 async def test_a_cancelled_run_stops_its_job_and_the_handler(process: RunProcess, steered: Steered) -> None:
     await deploy(process.store, "flow", {**GATE, "constraints": ONE})
     job = await process.submit("flow")
     await steered.started.wait()
-    await process.run_in(f"flow:{job.job_id}", "running")
+    await process.run_in(f"flow:{job.spec.job_id}", "running")
 
-    await process.engine.runs.cancel(f"flow:{job.job_id}", "not needed")
+    await process.engine.runs.cancel(f"flow:{job.spec.job_id}", "not needed")
 
-    run = await process.store.runs.run(f"flow:{job.job_id}")
+    run = await process.store.runs.run(f"flow:{job.spec.job_id}")
     assert (run.state, run.detail.reason) == ("cancelled", "not needed")
-    assert (await process.ended(job.job_id)).status == "cancelled"
+    assert (await process.ended(job.spec.job_id)).state.status == "cancelled"
 
 
 async def test_a_cancelled_job_cancels_its_run(process: RunProcess, steered: Steered) -> None:
@@ -229,9 +229,9 @@ async def test_a_cancelled_job_cancels_its_run(process: RunProcess, steered: Ste
     job = await process.submit("flow")
     await steered.started.wait()
 
-    await process.engine.cancel(job.job_id)
+    await process.engine.cancel(job.spec.job_id)
 
-    await process.run_in(f"flow:{job.job_id}", "cancelled")
+    await process.run_in(f"flow:{job.spec.job_id}", "cancelled")
 
 
 async def test_a_run_that_is_not_there_can_not_be_cancelled(process: RunProcess) -> None:
@@ -244,9 +244,9 @@ async def test_a_run_that_takes_too_long_is_stopped(process: RunProcess, steered
 
     job = await process.submit("flow")
 
-    run = await process.run_in(f"flow:{job.job_id}", "failed")
+    run = await process.run_in(f"flow:{job.spec.job_id}", "failed")
     assert [one.constraint for one in run.detail.violations] == ["max_allowed_run_time"]
-    assert (await process.ended(job.job_id)).status == "cancelled"
+    assert (await process.ended(job.spec.job_id)).state.status == "cancelled"
 
 
 async def test_a_run_tells_how_its_container_ended(process: RunProcess) -> None:
@@ -255,7 +255,7 @@ async def test_a_run_tells_how_its_container_ended(process: RunProcess) -> None:
 
     job = await process.submit("flow")
 
-    run = await process.run_in(f"flow:{job.job_id}", "failed")
+    run = await process.run_in(f"flow:{job.spec.job_id}", "failed")
     assert run.detail.metrics is not None
     assert run.detail.metrics.exit_code == 3
 
@@ -307,7 +307,7 @@ async def test_runs_are_adopted_by_the_process_that_comes_after(store: SqliteSto
     await one.start()
     jobs = [await one.submit("flow") for _ in range(2)]
     await steered.started.wait()
-    await one.run_in(f"flow:{jobs[1].job_id}", "action_running")
+    await one.run_in(f"flow:{jobs[1].spec.job_id}", "action_running")
     await one.stop()
 
     two = RunProcess(store, steered)
@@ -315,7 +315,7 @@ async def test_runs_are_adopted_by_the_process_that_comes_after(store: SqliteSto
     steered.gate.set()
 
     for job in jobs:
-        await two.run_in(f"flow:{job.job_id}", "completed")
+        await two.run_in(f"flow:{job.spec.job_id}", "completed")
     await two.stop()
 
 
@@ -326,15 +326,15 @@ async def test_a_run_that_is_adopted_while_it_creates_runs_once_its_task_starts(
     one = RunProcess(store, steered)
     await one.start(worker=False)
     job = await one.submit("flow")
-    await one.run_in(f"flow:{job.job_id}", "container_creating")
+    await one.run_in(f"flow:{job.spec.job_id}", "container_creating")
     await one.stop()
 
     two = RunProcess(store, steered)
     await two.start()
 
-    await two.run_in(f"flow:{job.job_id}", "running")
+    await two.run_in(f"flow:{job.spec.job_id}", "running")
     steered.gate.set()
-    await two.run_in(f"flow:{job.job_id}", "completed")
+    await two.run_in(f"flow:{job.spec.job_id}", "completed")
     await two.stop()
 
 
@@ -344,22 +344,22 @@ async def test_runs_that_nobody_served_for_too_long_are_orphaned(store: SqliteSt
     await one.start()
     job = await one.submit("flow")
     await steered.started.wait()
-    await one.run_in(f"flow:{job.job_id}", "running")
+    await one.run_in(f"flow:{job.spec.job_id}", "running")
     await store.runs.beat_runs(0)
     await one.stop()
 
-    two = RunProcess(store, steered, duties=Duties(run_heartbeats_missed_max=0))
+    two = RunProcess(store, steered, duties=duties(run_heartbeats_missed_max=0))
     await two.start()
 
-    run = await two.run_in(f"flow:{job.job_id}", "orphaned")
+    run = await two.run_in(f"flow:{job.spec.job_id}", "orphaned")
     assert run.succeeded is False
-    assert (await two.ended(job.job_id)).status == "cancelled"
+    assert (await two.ended(job.spec.job_id)).state.status == "cancelled"
     await two.stop()
 
 
 async def test_runs_are_said_to_be_served(store: SqliteStore, steered: Steered) -> None:
     await deploy(store, "flow", {**GATE, "constraints": ONE})
-    process = RunProcess(store, steered, duties=Duties(run_heartbeat_seconds=0.02))
+    process = RunProcess(store, steered, duties=duties(run_heartbeat_seconds=0.02))
     await process.start()
     job = await process.submit("flow")
     await steered.started.wait()
@@ -370,7 +370,7 @@ async def test_runs_are_said_to_be_served(store: SqliteStore, steered: Steered) 
     await process.until(is_beaten)
     steered.gate.set()
 
-    run = await process.run_in(f"flow:{job.job_id}", "completed")
+    run = await process.run_in(f"flow:{job.spec.job_id}", "completed")
 
     assert run.detail.metrics is not None
     assert run.detail.metrics.heartbeats >= 1
@@ -382,15 +382,15 @@ async def test_a_job_that_is_resumed_goes_on_with_its_run(store: SqliteStore, st
     one = RunProcess(store, steered, alone=True)
     await one.start()
     job = await one.submit("flow")
-    await one.run_in(f"flow:{job.job_id}", "container_creating", "running")
+    await one.run_in(f"flow:{job.spec.job_id}", "container_creating", "running")
     await one.stop()
     two = RunProcess(store, steered, alone=True)
     await two.start()
     steered.gate.set()
 
-    await two.engine.resume(job.job_id)
+    await two.engine.resume(job.spec.job_id)
 
-    await two.run_in(f"flow:{job.job_id}", "completed")
+    await two.run_in(f"flow:{job.spec.job_id}", "completed")
     await two.stop()
 
 
@@ -403,6 +403,6 @@ async def test_a_process_that_runs_only_its_own_jobs_minds_their_constraints(
 
     job = await process.submit("flow")
 
-    await process.run_in(f"flow:{job.job_id}", "completed")
+    await process.run_in(f"flow:{job.spec.job_id}", "completed")
     assert await store.runs.runs(RunFilter(state="pre_run")) == []
     await process.stop()

@@ -9,17 +9,18 @@ import pytest
 from msgspec import Raw
 
 from tests.contracts.stores import emptied
+from tests.defaults import OUTPUT_BYTES_MAX, duties, worker_options
 from tests.engine.run_harness import CLOCK, compiled, deploy
 from tests.servers import Server, new_database
 from windlass.brokers.memory import MemoryBroker
 from windlass.core.runs.rows import RunRow
-from windlass.engine.engine import Duties, Engine, Sharing
+from windlass.engine.engine import Engine, Sharing
 from windlass.engine.plan_cache import Plans
 from windlass.ports.control import Submit
 from windlass.ports.handler import Context, Handler
 from windlass.ports.handler_declaration import declared, handler
 from windlass.ports.runs import RunFilter
-from windlass.spec.inputs import check_input
+from windlass.spec import check_input
 from windlass.stores.memory.artifacts import MemoryArtifacts
 from windlass.stores.postgres.store import PostgresStore
 from windlass.worker.worker import Worker
@@ -54,7 +55,7 @@ def shared_database(postgres_server: Server) -> str:
 
 @pytest.fixture
 async def store(shared_database: str) -> AsyncIterator[PostgresStore]:
-    opened = await PostgresStore.open(await emptied(shared_database), CLOCK)
+    opened = await PostgresStore.open(await emptied(shared_database), CLOCK, connections_max=10)
     yield opened
     await opened.close()
 
@@ -66,11 +67,14 @@ async def fleet(store: PostgresStore, counter: Counter) -> AsyncIterator[list[En
     engines = [
         Engine(
             store, broker, CLOCK, Plans(store, compiled), artifacts, Random(number), owner=f"engine-{number}",
-            duties=Duties(sweep_seconds=0.2), sharing=Sharing(SHARDS, 3.0), prepare=check_input,
+            artifact_bytes_max=OUTPUT_BYTES_MAX,
+            duties=duties(sweep_seconds=0.2), sharing=Sharing(SHARDS, 3.0), prepare=check_input,
         )
         for number in range(ENGINES)
     ]  # fmt: skip
-    worker = Worker(broker, dict(counter.handlers()), CLOCK, worker_id="worker", artifacts=artifacts)
+    worker = Worker(
+        broker, dict(counter.handlers()), CLOCK, worker_id="worker", artifacts=artifacts, **worker_options()
+    )
     for engine in engines:
         await engine.start()
     working = asyncio.create_task(worker.run())
@@ -103,10 +107,10 @@ async def test_the_limit_holds_with_three_engines_and_200_triggers_at_once(store
         jobs = await asyncio.gather(*(engines[number % ENGINES].submit(wanted) for number in range(TRIGGERS)))
 
         for number, job in enumerate(jobs):
-            await engines[number % ENGINES].wait(job.job_id)
+            await engines[number % ENGINES].wait(job.spec.job_id)
         # A run ends in the commit that ends its job.
         rows = await store.runs.runs(RunFilter(limit=1_000))
-    assert len({job.shard for job in jobs}) == 1
+    assert len({job.spec.shard for job in jobs}) == 1
     assert [row.state for row in rows] == ["completed"] * TRIGGERS
     assert (counter.calls, counter.most) == (TRIGGERS, LIMIT)
     started = sorted(rows, key=lambda row: row.detail.started_at or 0)

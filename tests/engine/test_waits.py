@@ -7,14 +7,14 @@ from typing import cast
 
 import pytest
 
-from simulation.shared_broker import Seat, SharedBroker
+from simulation.shared_broker import SharedBroker, SharedBrokerClient
 from tests.engine.harness import CLOCK, ENDS_SECONDS, Process, opened, plan
 from tests.engine.sharing_harness import Deployment, deployed
 from windlass.core.errors import JobNotFound
 from windlass.ports.broker import Broker
 
 
-class NotedSeat(Seat):
+class NotedSeat(SharedBrokerClient):
     """Counts what is said and who listens, and says nothing to others if asked."""
 
     def __init__(self, server: SharedBroker) -> None:
@@ -23,14 +23,14 @@ class NotedSeat(Seat):
         self.listeners = 0
         self.is_mute = False
 
-    def tell_done(self, ids: Sequence[str]) -> None:
+    def notify_done(self, ids: Sequence[str]) -> None:
         self.told += ids
         if not self.is_mute:
-            super().tell_done(ids)
+            super().notify_done(ids)
 
-    def hear_done(self, hear: Callable[[Sequence[str]], None]) -> None:
+    def subscribe_done(self, callback: Callable[[Sequence[str]], None]) -> None:
         self.listeners += 1
-        super().hear_done(hear)
+        super().subscribe_done(callback)
 
 
 class Seats:
@@ -68,7 +68,7 @@ async def test_an_end_in_another_process_is_heard_without_a_look(deployment: Dep
     async with asyncio.timeout(ENDS_SECONDS):
         await waiting
 
-    assert (await deployment.store.job(job_id)).status == "completed"
+    assert (await deployment.store.job(job_id)).state.status == "completed"
     assert deployment.store.questions == [[job_id]]
 
 
@@ -81,7 +81,7 @@ async def test_those_who_follow_a_job_hear_of_its_end(deployment: Deployment) ->
         async with asyncio.timeout(ENDS_SECONDS):
             await news.wait()
 
-    assert (await deployment.store.job(job_id)).status == "completed"
+    assert (await deployment.store.job(job_id)).state.status == "completed"
 
 
 @pytest.mark.usefixtures("unwatched")
@@ -98,7 +98,7 @@ async def test_that_a_request_was_applied_is_heard_without_a_look(
         if ask == "retry":
             await deployment.server.retry(job_id)
 
-    status = (await deployment.store.job(job_id)).status
+    status = (await deployment.store.job(job_id)).state.status
     assert status == ("cancelled" if ask == "cancel" else "running")
     assert seats.server.listeners == 1
 
@@ -145,7 +145,7 @@ async def test_a_job_that_was_retried_elsewhere_is_waited_for_again(deployment: 
         await second
 
     assert not was_done
-    assert (await deployment.store.job(job_id)).status == "completed"
+    assert (await deployment.store.job(job_id)).state.status == "completed"
 
 
 @pytest.mark.usefixtures("unwatched")
@@ -156,7 +156,7 @@ async def test_what_others_say_of_a_job_that_runs_here_counts_for_nothing(deploy
     # There is one that does not run here: it listens.
     with deployment.engine.news("elsewhere") as news:
         await asyncio.sleep(0)
-        seats.server.tell_done([job_id, "elsewhere"])
+        seats.server.notify_done([job_id, "elsewhere"])
         await news.wait()
     await asyncio.sleep(0)
     was_done = waiting.done()
@@ -195,9 +195,9 @@ async def test_an_engine_that_runs_alone_tells_nobody(tmp_path: Path) -> None:
     heard: list[Sequence[str]] = []
     async with opened(tmp_path) as store:
         process = Process(store, plan({"a": []}))
-        process.broker.hear_done(heard.append)
+        process.broker.subscribe_done(heard.append)
         await process.start()
-        await process.ended((await process.submit()).job_id)
+        await process.ended((await process.submit()).spec.job_id)
         await process.stop()
 
     assert heard == []

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from tests.defaults import worker_options
 from windlass.brokers.memory import MemoryBroker
 from windlass.core.changes import Task
 from windlass.core.messages import Failed, Message, Succeeded, TaskError, TaskFinished, TaskStarted
@@ -43,6 +44,7 @@ class Runner:
             clock,
             worker_id="worker-1",
             grace_seconds=0.5,
+            **worker_options(),
             log_sink=self.lines.append,
             environment=environment,
         )
@@ -78,7 +80,7 @@ class Runner:
 
     async def messages_for(self, seconds: float) -> list[Message]:
         """What the worker says next, or nothing when it is silent for so long."""
-        messages = list(await self.broker.gather(0, 100, seconds))
+        messages = list(await self.broker.receive(0, 100, seconds))
         await self.broker.acknowledge(0, len(messages))
         return messages
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from tests.defaults import worker_options
 from tests.engine.harness import CLOCK, Process, events_of, opened, output_of, plan_from, until
 from tests.kubernetes.api_server import ApiServer
 from tests.kubernetes.conftest import Place
@@ -36,11 +37,11 @@ async def test_the_pod_of_a_killed_worker_is_adopted_by_another(any_place: Place
     async with opened(tmp_path) as store:
         process = Process(store, plan_from(workflow()), handlers=handlers)
         await process.engine.start()
-        doomed = Worker(process.broker, handlers, CLOCK, worker_id="doomed", random=Random(1))
+        doomed = Worker(process.broker, handlers, CLOCK, worker_id="doomed", random=Random(1), **worker_options())
         dying = asyncio.create_task(doomed.run())
         job = await process.submit()
         pod = await cluster.started()
-        await _event(process, job.job_id, "node_started")
+        await _event(process, job.spec.job_id, "node_started")
         doomed.abort()
         await asyncio.gather(dying, return_exceptions=True)
         lines: list[str] = []
@@ -49,9 +50,9 @@ async def test_the_pod_of_a_killed_worker_is_adopted_by_another(any_place: Place
             handlers,
             CLOCK,
             worker_id="other",
-            heartbeat_seconds=0.01,
             random=Random(2),
             log_sink=lambda line: lines.append(line.message),
+            **worker_options(heartbeat_seconds=0.01),
         )
         working = asyncio.create_task(other.run())
 
@@ -59,16 +60,16 @@ async def test_the_pod_of_a_killed_worker_is_adopted_by_another(any_place: Place
             await process.broker.reclaim(0.5)
             return any("adopted Job" in line for line in lines)
 
-        await until(process, job.job_id, is_adopted, every_seconds=0.1)
+        await until(process, job.spec.job_id, is_adopted, every_seconds=0.1)
         await cluster.end(pod, message='{"rows": 3}')
-        container_end = await process.ended(job.job_id)
-        output: Any = await output_of(process, job.job_id, "work")
-        events = await events_of(store, job.job_id)
+        container_end = await process.ended(job.spec.job_id)
+        output: Any = await output_of(process, job.spec.job_id, "work")
+        events = await events_of(store, job.spec.job_id)
         await other.stop(1.0)
         await working
         await process.engine.stop()
 
-    assert container_end.status == "completed"
+    assert container_end.state.status == "completed"
     assert (output["result"], output["pod_name"]) == ({"rows": 3}, pod["metadata"]["name"])
     assert events.count("node_dispatched") == 1
     assert [len(names) for names in cluster.made.values()] == [1]
@@ -89,11 +90,11 @@ async def test_an_eviction_does_not_use_up_an_attempt(any_place: Place, tmp_path
         pod = await cluster.make_pod(second)
         await cluster.start(pod)
         await cluster.end(pod, job=second)
-        container_end = await process.ended(job.job_id)
-        events = await events_of(store, job.job_id)
+        container_end = await process.ended(job.spec.job_id)
+        events = await events_of(store, job.spec.job_id)
         await process.stop()
 
-    assert container_end.status == "completed"
+    assert container_end.state.status == "completed"
     assert events.count("worker_lost") == 1
     assert second["metadata"]["labels"]["windlass/attempt"] == "2"
     assert [len(names) for names in cluster.made.values()] == [1, 1]
@@ -105,16 +106,16 @@ async def test_a_cancelled_job_deletes_its_container(any_place: Place, tmp_path:
         await process.start()
         job = await process.submit()
         await any_place.cluster.started()
-        await _event(process, job.job_id, "node_started")
+        await _event(process, job.spec.job_id, "node_started")
         labels = (await any_place.cluster.job())["metadata"]["labels"]
-        await process.engine.cancel(job.job_id)
-        container_end = await process.ended(job.job_id)
+        await process.engine.cancel(job.spec.job_id)
+        container_end = await process.ended(job.spec.job_id)
         await any_place.cluster.collected()
         await process.stop()
 
-    assert container_end.status == "cancelled"
-    slot = datetime.fromtimestamp(job.created_at / 1e6, UTC).strftime("%Y-%m-%dT%H-%M-%S")
-    assert labels["job-id"] == job.job_id
+    assert container_end.state.status == "cancelled"
+    slot = datetime.fromtimestamp(job.spec.created_at / 1e6, UTC).strftime("%Y-%m-%dT%H-%M-%S")
+    assert labels["job-id"] == job.spec.job_id
     assert labels["run-id"].startswith(f"test-{slot}")
     assert labels["scheduled-at"].startswith(slot)
 
@@ -129,15 +130,15 @@ async def test_a_node_starts_when_its_pod_runs(any_place: Place, tmp_path: Path)
         await cluster.hold(pod, "ContainerCreating")
         # A handler that takes as long counts as started.
         await asyncio.sleep(0.6)
-        before = await events_of(store, job.job_id)
+        before = await events_of(store, job.spec.job_id)
         await cluster.start(pod)
-        await _event(process, job.job_id, "node_started")
+        await _event(process, job.spec.job_id, "node_started")
         await cluster.end(pod)
-        container_end = await process.ended(job.job_id)
+        container_end = await process.ended(job.spec.job_id)
         await process.stop()
 
     assert "node_started" not in before
-    assert container_end.status == "completed"
+    assert container_end.state.status == "completed"
 
 
 async def test_a_restarted_run_adopts_its_pod(place: Place, server: ApiServer, tmp_path: Path) -> None:

@@ -7,78 +7,78 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from simulation.faults import Fault, FaultAt
-from simulation.processes import Setting
-from simulation.reference_workflows import SHARED_SETTING, former_owner_reads_on
+from simulation.call_observer import CallObserver
+from simulation.faults import Fault, FaultAtCall
+from simulation.processes import SystemConfig
+from simulation.reference_workflows import SHARED_CONFIG, former_owner_resumes
 from simulation.scenarios import SHARING_EVERY, prepare_seed
-from simulation.shared_broker import Seat, SharedBroker
+from simulation.shared_broker import SharedBroker, SharedBrokerClient
 from simulation.simulator import Simulation
-from simulation.witness import Witness
 from simulation.workflow_drafts import NodeDraft, compiled
 from windlass.brokers.memory import MemoryBroker
 from windlass.core.changes import Task
 from windlass.core.messages import Submitted
-from windlass.ports.broker import Delivery
+from windlass.ports.broker import TaskClaim
 from windlass.ports.control import Submit
 from windlass.ports.store import Lease
 from windlass.testing.virtual_time import VirtualClock
 
-SEEDS = range(SHARING_EVERY - 1, 100, SHARING_EVERY)
+SEEDS = range(SHARING_EVERY - 1, 60, SHARING_EVERY)
 
 
-def chain_simulation(chooser: FaultAt, setting: Setting = SHARED_SETTING) -> tuple[Simulation, Any]:
+def chain_simulation(fault_plan: FaultAtCall, config: SystemConfig = SHARED_CONFIG) -> tuple[Simulation, Any]:
     """A job of three nodes in a row."""
-    simulation = Simulation(setting, chooser, Random(1))
+    simulation = Simulation(config, fault_plan, Random(1))
     plan = compiled("chain", [NodeDraft("a", []), NodeDraft("b", ["a"]), NodeDraft("c", ["b"])])
 
-    async def play() -> None:
+    async def main() -> None:
         await simulation.deploy(plan)
         await simulation.submit(Submit(plan.workflow_id, plan.version, Raw(msgspec.json.encode({})), 0, "key", "body"))
         await simulation.settle()
 
-    return simulation, play
+    return simulation, main
 
 
 def call_number(wanted: str, place: int) -> int:
     """The number of one of the calls of a kind in an undisturbed run."""
-    counter = FaultAt()
-    simulation, play = chain_simulation(counter)
-    simulation.run(play)
+    counter = FaultAtCall()
+    simulation, main = chain_simulation(counter)
+    simulation.run(main)
     return [number for number, call in enumerate(counter.calls) if call == wanted][place]
 
 
-def test_an_engine_that_was_stopped_after_its_commit_releases_nothing() -> None:
+def test_engine_stopped_after_its_commit_publishes_nothing() -> None:
     # The first commit dispatches the first node.
-    chooser = FaultAt(call_number("store.commit", 0), Fault.STOP)
-    simulation, play = chain_simulation(chooser)
+    fault_plan = FaultAtCall(call_number("store.commit", 0), Fault.STOP)
+    simulation, main = chain_simulation(fault_plan)
 
-    report = simulation.run(play)
+    report = simulation.run(main)
 
-    published = [call for call in chooser.calls if call == "broker.publish"]
+    published = [call for call in fault_plan.calls if call == "broker.publish"]
     assert report.violations == []
     assert (report.executions, len(published)) == (3, 3)
 
 
-def test_a_stopped_engines_shards_are_taken_by_another() -> None:
-    simulation, play = chain_simulation(FaultAt(call_number("store.commit", 0), Fault.STOP))
+def test_shards_of_a_stopped_engine_are_taken_over() -> None:
+    simulation, main = chain_simulation(FaultAtCall(call_number("store.commit", 0), Fault.STOP))
 
-    simulation.run(play)
+    simulation.run(main)
 
-    assert max(simulation.store.owner_epoch(shard) for shard in range(SHARED_SETTING.shards)) > 1
+    assert max(simulation.store.owner_epoch(shard) for shard in range(SHARED_CONFIG.shards)) > 1
 
 
-def test_a_former_owner_acknowledges_nothing_that_is_not_its_own() -> None:
-    report = former_owner_reads_on()
+def test_former_owner_acknowledges_nothing() -> None:
+    report = former_owner_resumes()
 
     assert (report.violations, report.executions) == ([], 2)
 
 
-def test_seeds_have_engines_that_share_and_take_over() -> None:
+def test_seeds_contain_engines_that_share_and_take_over() -> None:
     prepared = [prepare_seed(seed) for seed in SEEDS]
     for simulation, scenario in prepared:
-        simulation.run(scenario.play)
+        simulation.run(scenario.run)
 
-    assert {simulation.setting.engines for simulation, _ in prepared} == {2, 3}
+    assert {simulation.config.engines for simulation, _ in prepared} == {2, 3}
     taken = [simulation.store.owner_epoch(0) for simulation, _ in prepared]
     assert sum(epoch > 2 for epoch in taken) > len(prepared) // 3
 
@@ -86,13 +86,13 @@ def test_seeds_have_engines_that_share_and_take_over() -> None:
 # The witness
 
 
-def witness() -> Witness:
-    found = Witness(is_shared=True, has_one_broker=True)
-    found.done("one", "claim_lease", (0, "one", 3.0), Lease(1, abandoned=False))
+def witness() -> CallObserver:
+    found = CallObserver(is_shared=True, has_one_broker=True)
+    found.call_finished("one", "claim_lease", (0, "one", 3.0), Lease(1, abandoned=False))
     return found
 
 
-def told(found: Witness) -> list[str]:
+def describe(found: CallObserver) -> list[str]:
     return [violation.invariant for violation in found.violations]
 
 
@@ -101,137 +101,137 @@ def task(task_id: str = "j_a_1") -> Task:
                 priority=0, params=b"{}", timeout_seconds=1.0, idempotency_key="j_a")  # fmt: skip
 
 
-def test_an_owner_may_store_and_release() -> None:
+def test_owner_may_commit_and_publish() -> None:
     found = witness()
 
-    found.done("one", "commit", (0, 1, None), None)
-    found.begun("one", "publish", ([task()],))
+    found.call_finished("one", "commit", (0, 1, None), None)
+    found.call_started("one", "publish", ([task()],))
 
-    assert told(found) == []
+    assert describe(found) == []
 
 
-def test_a_commit_under_an_epoch_that_is_over_is_noticed() -> None:
+def test_commit_with_an_old_epoch_is_a_violation() -> None:
     found = witness()
-    found.done("two", "claim_lease", (0, "two", 3.0), Lease(2, abandoned=True))
+    found.call_finished("two", "claim_lease", (0, "two", 3.0), Lease(2, abandoned=True))
 
-    found.done("one", "commit", (0, 1, None), None)
+    found.call_finished("one", "commit", (0, 1, None), None)
 
-    assert told(found) == ["I5"]
-
-
-def test_a_commit_under_the_epoch_of_another_is_noticed() -> None:
-    found = witness()
-
-    found.done("two", "commit", (0, 1, None), None)
-
-    assert told(found) == ["I5"]
+    assert describe(found) == ["I5"]
 
 
-def test_a_commit_after_the_shard_was_given_back_is_noticed() -> None:
-    found = witness()
-    found.done("one", "release_lease", (0, 1), None)
-
-    found.done("one", "commit", (0, 1, None), None)
-
-    assert told(found) == ["I5"]
-
-
-def test_an_epoch_with_two_owners_is_noticed() -> None:
+def test_commit_with_the_epoch_of_another_is_a_violation() -> None:
     found = witness()
 
-    found.done("two", "claim_lease", (0, "two", 3.0), Lease(1, abandoned=True))
+    found.call_finished("two", "commit", (0, 1, None), None)
 
-    assert told(found) == ["I5"]
+    assert describe(found) == ["I5"]
 
 
-def test_a_refused_claim_changes_nothing() -> None:
+def test_commit_after_the_lease_was_released_is_a_violation() -> None:
+    found = witness()
+    found.call_finished("one", "release_lease", (0, 1), None)
+
+    found.call_finished("one", "commit", (0, 1, None), None)
+
+    assert describe(found) == ["I5"]
+
+
+def test_epoch_with_two_owners_is_a_violation() -> None:
     found = witness()
 
-    found.done("two", "claim_lease", (0, "two", 3.0), None)
-    found.done("one", "commit", (0, 1, None), None)
+    found.call_finished("two", "claim_lease", (0, "two", 3.0), Lease(1, abandoned=True))
 
-    assert told(found) == []
+    assert describe(found) == ["I5"]
 
 
-def test_a_release_by_a_former_owner_is_noticed() -> None:
+def test_refused_claim_changes_nothing() -> None:
     found = witness()
-    found.done("two", "claim_lease", (0, "two", 3.0), Lease(2, abandoned=True))
 
-    found.begun("one", "publish", ([task()],))
+    found.call_finished("two", "claim_lease", (0, "two", 3.0), None)
+    found.call_finished("one", "commit", (0, 1, None), None)
 
-    assert told(found) == ["I5"]
+    assert describe(found) == []
+
+
+def test_publish_by_a_former_owner_is_a_violation() -> None:
+    found = witness()
+    found.call_finished("two", "claim_lease", (0, "two", 3.0), Lease(2, abandoned=True))
+
+    found.call_started("one", "publish", ([task()],))
+
+    assert describe(found) == ["I5"]
 
 
 @pytest.mark.parametrize(
     ("between", "arguments", "expected"),
     [
         ("extend", ("w1", ["j_a_1"]), ["I4"]),
-        ("give_back", ("w1", ["j_a_1"]), []),
+        ("return_tasks", ("w1", ["j_a_1"]), []),
         ("cancel", (["j_a_1"],), []),
     ],
 )
-def test_a_task_that_two_hold_at_once_is_noticed(between: str, arguments: tuple[Any, ...], expected: list[str]) -> None:
+def test_task_held_by_two_workers_is_a_violation(between: str, arguments: tuple[Any, ...], expected: list[str]) -> None:
     found = witness()
-    found.done("w1", "consume", ("w1", ["default"], 1, 0.0), [Delivery(task(), 1)])
-    found.done("w1", between, arguments, None)
+    found.call_finished("w1", "claim", ("w1", ["default"], 1, 0.0), [TaskClaim(task(), 1)])
+    found.call_finished("w1", between, arguments, None)
 
-    found.done("w2", "consume", ("w2", ["default"], 1, 0.0), [Delivery(task(), 1)])
+    found.call_finished("w2", "claim", ("w2", ["default"], 1, 0.0), [TaskClaim(task(), 1)])
 
-    assert told(found) == expected
+    assert describe(found) == expected
 
 
-def test_a_delivery_after_a_loss_is_no_violation() -> None:
+def test_delivery_after_a_loss_is_allowed() -> None:
     found = witness()
-    found.done("w1", "consume", ("w1", ["default"], 1, 0.0), [Delivery(task(), 1)])
+    found.call_finished("w1", "claim", ("w1", ["default"], 1, 0.0), [TaskClaim(task(), 1)])
 
-    found.done("w2", "consume", ("w2", ["default"], 1, 0.0), [Delivery(task(), 2)])
+    found.call_finished("w2", "claim", ("w2", ["default"], 1, 0.0), [TaskClaim(task(), 2)])
 
-    assert told(found) == []
+    assert describe(found) == []
 
 
 # The broker that several processes share
 
 
-def seats(count: int) -> list[Seat]:
+def seats(count: int) -> list[SharedBrokerClient]:
     server = SharedBroker(VirtualClock())
-    return [Seat(server) for _ in range(count)]
+    return [SharedBrokerClient(server) for _ in range(count)]
 
 
-async def test_a_former_owner_that_reads_on_steals_nothing() -> None:
+async def test_former_owner_that_keeps_reading_removes_nothing() -> None:
     former, owner = seats(2)
     await owner.send(0, [Submitted("a"), Submitted("b")])
-    await former.gather(0, 10, 0.0)
-    await owner.gather(0, 1, 0.0)
-    await former.gather(0, 10, 0.0)
+    await former.receive(0, 10, 0.0)
+    await owner.receive(0, 1, 0.0)
+    await former.receive(0, 10, 0.0)
     await owner.acknowledge(0, 1)
     await owner.rewind(0)
 
-    assert list(await owner.gather(0, 10, 0.0)) == [Submitted("b")]
+    assert list(await owner.receive(0, 10, 0.0)) == [Submitted("b")]
 
 
-async def test_a_process_acknowledges_what_it_gathered_and_nothing_else() -> None:
+async def test_process_acknowledges_only_what_it_received() -> None:
     owner, other = seats(2)
     await owner.send(0, [Submitted("a")])
-    await owner.gather(0, 10, 0.0)
+    await owner.receive(0, 10, 0.0)
     await owner.send(0, [Submitted("b")])
     await owner.acknowledge(0, 5)
 
-    assert list(await other.gather(0, 10, 0.0)) == [Submitted("b")]
+    assert list(await other.receive(0, 10, 0.0)) == [Submitted("b")]
 
 
-async def test_what_was_gathered_before_everything_was_lost_takes_nothing_new_along() -> None:
+async def test_acknowledgement_after_a_flush_removes_no_new_message() -> None:
     server = SharedBroker(VirtualClock())
-    owner = Seat(server)
+    owner = SharedBrokerClient(server)
     await owner.send(0, [Submitted("a")])
-    await owner.gather(0, 10, 0.0)
+    await owner.receive(0, 10, 0.0)
     server.lose_everything()
     await owner.send(0, [Submitted("b")])
     await owner.acknowledge(0, 1)
 
-    assert list(await owner.gather(0, 10, 0.0)) == [Submitted("b")]
+    assert list(await owner.receive(0, 10, 0.0)) == [Submitted("b")]
 
 
-def test_a_seat_has_every_call_of_a_broker() -> None:
+def test_client_of_a_shared_broker_has_every_call() -> None:
     [seat] = seats(1)
     calls = [name for name in vars(MemoryBroker) if not name.startswith("_")]
 

@@ -1,4 +1,4 @@
-"""Seeds of the simulator: random workflows under random faults break no invariant."""
+"""Seeds of the simulator: random workflows under random faults violate no invariant."""
 
 import pytest
 
@@ -7,15 +7,19 @@ from simulation.scenarios import run_seed
 
 GROUPS = 10
 GROUP_SEEDS = 30
+# `make test` runs these groups, `make prove` the others.
+SMOKE_GROUPS = 3
 
 
-@pytest.mark.parametrize("group", range(GROUPS))
-def test_no_seed_breaks_an_invariant(group: int) -> None:
+@pytest.mark.parametrize(
+    "group", [*range(SMOKE_GROUPS), *(pytest.param(n, marks=pytest.mark.prove) for n in range(SMOKE_GROUPS, GROUPS))]
+)
+def test_seeds_have_no_violations(group: int) -> None:
     for seed in range(group * GROUP_SEEDS, (group + 1) * GROUP_SEEDS):
         violations = run_seed(seed).violations
 
         assert not violations, f"{replay_command(seed)}: {violations[0]}"
 
 
-def test_a_seed_runs_the_same_each_time() -> None:
+def test_seed_gives_the_same_run_each_time() -> None:
     assert run_seed(7) == run_seed(7)

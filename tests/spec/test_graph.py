@@ -5,8 +5,8 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.spec import graph
-from windlass.spec.graph import children_of, find_cycle, not_upstream, reachable_from, topological_order
+from windlass.spec.checks import graph
+from windlass.spec.checks.graph import children_of, find_cycle, not_upstream, reachable_from, topological_order
 
 SIZES = st.integers(1, 9)
 ANY_GRAPHS = SIZES.flatmap(

@@ -9,7 +9,8 @@ from windlass.core.errors import DefinitionInvalid
 from windlass.spec import compile_plan, definition_from_json, definition_json, read_definition
 
 NODES = 100_000
-SECONDS_MAX = 6.0
+# About four seconds on an idle machine; more where other processes compete for the caches.
+SECONDS_MAX = 8.0
 
 
 def chain(reference: str = "") -> str:
@@ -79,7 +80,7 @@ def test_a_cycle_of_a_hundred_thousand_nodes_is_named() -> None:
 
 
 def test_too_many_different_computations_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("windlass.spec.check.PARSED_TEMPLATES_MAX", 1_000)
+    monkeypatch.setattr("windlass.spec.workflow.PARSED_TEMPLATES_MAX", 1_000)
     nodes = {
         f"n{node}": {"handler": "e", "params": {"v": [f"{{{{ input.x + {node * 200 + n} }}}}" for n in range(200)]}}
         for node in range(20)

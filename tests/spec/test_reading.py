@@ -1,4 +1,4 @@
-"""What texts mean as trees: YAML 1.2's scalars, strict JSON, and the fast reader that agrees with the full one."""
+"""Trees of texts: YAML 1.2 scalars, strict JSON, and the fast YAML reader that agrees with the strict one."""
 
 import json
 
@@ -7,18 +7,20 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from windlass.spec import plain_yaml, read_definition
-from windlass.spec.findings import Findings, Unreadable
-from windlass.spec.json_text import find_in_json, read_json
-from windlass.spec.plain_yaml import read_plain_yaml
-from windlass.spec.reader import read_document
-from windlass.spec.yaml_text import find_in_yaml, read_yaml
+from windlass.spec import read_definition
+from windlass.spec.reading.document import read_document
+from windlass.spec.reading.findings import Findings, Unreadable
+from windlass.spec.reading.json_positions import find_in_json
+from windlass.spec.reading.json_reader import read_json
+from windlass.spec.reading.yaml_events import read_strictly
+from windlass.spec.reading.yaml_positions import find_in_yaml
+from windlass.spec.reading.yaml_reader import NeedsStrictReader, read_values, read_yaml
 
 
 def tree_of(text: str) -> object:
     found = Findings()
     document = read_document(text, None, found)
-    assert not found.refused
+    assert not found.has_errors
     return document.tree
 
 
@@ -39,20 +41,20 @@ def test_plain_scalars_follow_yaml_1_2(scalar: str, value: object) -> None:
     assert tree_of(f"key: {scalar}\n") == {"key": value}
 
 
-def test_words_that_are_no_booleans_any_more_can_be_keys() -> None:
+def test_words_that_are_not_booleans_in_yaml_1_2_can_be_keys() -> None:
     assert tree_of("on: 1\nno: 2\n'<<': 3\n'1': 4\n") == {"on": 1, "no": 2, "<<": 3, "1": 4}
 
 
-def test_aliases_stand_for_their_values() -> None:
+def test_an_alias_has_the_value_of_its_anchor() -> None:
     assert tree_of("a: &x [1, &y 2]\nb: *x\nc: *y\n") == {"a": [1, 2], "b": [1, 2], "c": 2}
 
 
-def test_json_within_braces_and_flow_yaml_are_told_apart() -> None:
+def test_json_and_flow_yaml_are_distinguished() -> None:
     assert tree_of('{"a": "\\/x"}') == {"a": "/x"}
     assert tree_of("{a: b}") == {"a": "b"}
 
 
-def test_a_byte_order_mark_is_no_matter() -> None:
+def test_a_byte_order_mark_is_ignored() -> None:
     assert read_definition("\ufeffworkflow_id: w\nnodes: {a: {handler: e}}\n".encode())[0].workflow_id == "w"
 
 
@@ -84,18 +86,23 @@ TOKENS = st.sampled_from(
 TEXTS = st.lists(st.tuples(TOKENS, st.sampled_from(["", "\n", "\n", "\n  "])).map("".join), max_size=8).map("".join)
 
 
-@settings(max_examples=1000)
-@given(TEXTS)
-def test_the_fast_reader_agrees_with_the_full_one_or_gives_up(text: str) -> None:
-    padded = text + "\n" + "#" * plain_yaml.TEXT_LEAST
-    fast = read_plain_yaml(padded)
-    if fast is None:
+def check_agreement(text: str) -> None:
+    """Compare both readers. `repr` tells 1, 1.0 and True apart and shows the order of keys."""
+    try:
+        fast = read_values(text)
+    except NeedsStrictReader:
         return
     found = Findings()
-    full = read_yaml(text, found)
+    strict = read_strictly(text, found)
 
-    assert not found.refused
-    assert fast == (full or {})
+    assert not found.has_errors
+    assert repr(fast) == repr(strict)
+
+
+@settings(max_examples=1000)
+@given(TEXTS)
+def test_the_fast_reader_agrees_with_the_strict_one_on_structure(text: str) -> None:
+    check_agreement(text)
 
 
 PIECES = st.sampled_from(
@@ -109,33 +116,40 @@ VALUES = st.lists(PIECES, min_size=1, max_size=6).map("".join)
 
 @settings(max_examples=1000)
 @given(st.lists(VALUES, min_size=1, max_size=4), st.booleans())
-def test_what_stands_after_keys_and_dashes_is_read_as_the_full_reader_does(values: list[str], listed: bool) -> None:
-    lines = [f"- {value}" if listed else f"k{place}: {value}" for place, value in enumerate(values)]
-    text = "\n".join(["all:", *lines] if listed else lines)
-    fast = read_plain_yaml(text + "\n" + "#" * plain_yaml.TEXT_LEAST)
-    if fast is None:
-        return
-    found = Findings()
-
-    assert fast == read_yaml(text, found)
-    assert not found.refused
+def test_the_fast_reader_agrees_with_the_strict_one_on_values(values: list[str], is_list: bool) -> None:
+    if is_list:
+        check_agreement("\n".join(f"- {value}" for value in values))
+    else:
+        check_agreement("\n".join(f"k{index}: {value}" for index, value in enumerate(values)))
 
 
-def test_the_fast_reader_takes_what_programs_write() -> None:
-    nodes = {
-        f"n{number}": {"handler": "echo", "dependencies": [f"n{number - 1}"], "params": {"x": "{{ a }}"}}
-        for number in range(3000)
-    }
-    tree = {"workflow_id": "w", "nodes": nodes}
+@settings(max_examples=500)
+@given(st.text(max_size=60) | st.text("ab:-?[]{},'\"\\#&*!|>%@` \t\n\r01.e", max_size=40))
+def test_the_fast_reader_agrees_with_the_strict_one_on_any_text(text: str) -> None:
+    check_agreement(text)
 
-    assert read_plain_yaml(yaml.safe_dump(tree)) == tree
-    assert (
-        read_plain_yaml(yaml.safe_dump({"steps": [{"step": name, **node} for name, node in nodes.items()]})) is not None
-    )
+
+@given(st.dictionaries(st.sampled_from(["a", "b", "c"]), TREES, max_size=3), st.booleans(), st.sampled_from([20, 200]))
+def test_the_fast_reader_reads_what_programs_write(tree: dict[str, object], is_flow: bool, width: int) -> None:
+    text = yaml.safe_dump(tree, allow_unicode=True, default_flow_style=is_flow, width=width)
+
+    assert read_values(text) == tree
+    check_agreement(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a: 1\na: 2", "{b, b: 1}", "a: &x 1\nb: *x", "a: !!str 1", "a: !x 1", "<<: {a: 1}", "1: a", "? [a]\n: 1",
+     "a: 1\n---\nb: 2", "a: 9007199254740993", "a: 1e999", "a: .inf", 'a: "\\0"', "a:\tb", "- " * 100 + "a",
+     f"{'x' * 300}: 1", "[" * 100 + "]" * 100],
+)  # fmt: skip
+def test_the_strict_reader_decides_about_what_the_fast_one_cannot_check(text: str) -> None:
+    with pytest.raises(NeedsStrictReader):
+        read_values(text)
 
 
 @given(st.dictionaries(st.sampled_from(["a", "b"]), TREES, max_size=2), st.sampled_from([None, 1]))
-def test_every_value_of_a_json_text_has_a_place(tree: dict[str, object], indent: int | None) -> None:
+def test_every_value_of_a_json_text_has_a_position(tree: dict[str, object], indent: int | None) -> None:
     text = json.dumps(tree, indent=indent)
     wanted = frozenset((path, False) for path in paths_of(tree))
 
@@ -158,10 +172,10 @@ def paths_of(value: object, path: tuple[str | int, ...] = ()) -> list[tuple[str 
 
 @settings(max_examples=500)
 @given(st.text(max_size=60) | TEXTS)
-def test_no_text_raises_anything_but_findings(text: str) -> None:
-    for read in (read_yaml, read_json):
+def test_no_text_raises_anything_but_unreadable(text: str) -> None:
+    for read in (read_yaml, read_strictly, read_json):
         found = Findings()
         try:
             read(text, found)
         except Unreadable:
-            assert found.refused
+            assert found.has_errors

@@ -15,7 +15,7 @@ from windlass.spec import (
     digest,
     read_definition,
 )
-from windlass.spec.loops import parameters_of
+from windlass.spec.sections.loops import parameters_of
 
 FULL = """
 workflow_id: full

@@ -1,10 +1,9 @@
-"""What documents say about runs arrives in the plan as the core needs it."""
+"""The rules for runs of a document are part of its plan."""
 
 from datetime import UTC, datetime
 
 import msgspec
 import pytest
-from msgspec import Raw
 
 from windlass.core.runs.cron import Schedule
 from windlass.core.runs.rules import (
@@ -17,8 +16,7 @@ from windlass.core.runs.rules import (
     RunRetry,
     RunRules,
 )
-from windlass.spec import compile_plan, read_definition
-from windlass.spec.compile import definition_from_json, definition_json
+from windlass.spec import compile_plan, definition_from_json, definition_json, read_definition
 
 HEAD = "workflow_id: w\nnodes:\n  a: {handler: echo}\n"
 
@@ -103,15 +101,6 @@ def test_catch_up_may_be_said_in_several_ways(written: str, meant: CatchUp) -> N
 
     assert rules is not None
     assert rules.constraints.catch_up is meant
-
-
-def test_a_definition_stored_with_catch_up_true_means_all() -> None:
-    stored = Raw(b'{"workflow_id":"w","nodes":[{"id":"a","handler":"echo"}],"constraints":{"catch_up":true}}')
-
-    rules = compile_plan(definition_from_json(stored), 1).runs
-
-    assert rules is not None
-    assert rules.constraints.catch_up is CatchUp.ALL
 
 
 def test_a_number_is_short_for_retries_of_the_run() -> None:

@@ -125,7 +125,7 @@ def test_defaults_fill_what_nodes_do_not_say() -> None:
     )
     a, b, z = definition.nodes
 
-    assert (a.queue, a.timeout_seconds, a.on_error and a.on_error.max_attempts) == ("slow", 60.0, 2)
+    assert (a.queue, a.timeout_seconds, a.on_error and a.on_error.attempts_max) == ("slow", 60.0, 2)
     assert (b.queue, b.timeout_seconds) == ("fast", 60.0)
     assert (z.queue, z.on_error) == ("default", None)
 

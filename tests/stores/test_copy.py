@@ -84,7 +84,7 @@ async def source(path: str) -> AsyncIterator[SqliteStore]:
 
 async def copied(source: SqliteStore, path: str, target: str) -> PostgresStore:
     await copy_database(path, target, SHARDS, T0)
-    return await PostgresStore.open(target, SystemClock())
+    return await PostgresStore.open(target, SystemClock(), connections_max=10)
 
 
 async def test_schedules_runs_and_deliveries_arrive(source: SqliteStore, path: str, target: str) -> None:
@@ -111,7 +111,7 @@ async def test_every_job_is_restored_as_it_was(source: SqliteStore, path: str, t
 
     jobs = await source.jobs(JobFilter(limit=1_000))
     assert len(jobs) == 450
-    for job_id in (job.job_id for job in jobs):
+    for job_id in (job.spec.job_id for job in jobs):
         before, after = await source.restore(job_id), await store.restore(job_id)
         assert structs.replace(after.job, shard=0) == before.job
         assert sorted(after.nodes, key=lambda row: row.number) == sorted(before.nodes, key=lambda row: row.number)
@@ -159,7 +159,7 @@ async def test_the_new_database_goes_on_where_the_old_one_ended(source: SqliteSt
     assert (await store.job("j1")).seq == 900
     assert (await store.logs("j1"))[-1].log_id == 4
     [again] = await store.submit([new_job("other", key="k7", digest="d")])
-    assert again.job.job_id == "j7"
+    assert again.job.spec.job_id == "j7"
     await store.close()
 
 
@@ -172,7 +172,7 @@ async def test_the_copy_tells_what_arrived(source: SqliteStore, path: str, targe
 
 
 async def test_a_database_that_is_not_empty_is_refused(source: SqliteStore, path: str, target: str) -> None:
-    store = await PostgresStore.open(target, SystemClock())
+    store = await PostgresStore.open(target, SystemClock(), connections_max=10)
     await store.put_workflow("mine", Raw(b"{}"), "d", T0)
     await store.close()
 
@@ -183,7 +183,7 @@ async def test_a_database_that_is_not_empty_is_refused(source: SqliteStore, path
 
 
 async def test_a_database_that_an_engine_works_on_is_refused(source: SqliteStore, path: str, target: str) -> None:
-    store = await PostgresStore.open(target, SystemClock())
+    store = await PostgresStore.open(target, SystemClock(), connections_max=10)
     await store.beat("engine-7", {}, 60.0)
 
     with pytest.raises(RequestRefused, match="engine-7"):
@@ -242,7 +242,7 @@ async def test_every_table_of_an_embedded_database_is_known_to_the_copy(source: 
     tables = {row[0] for row in apsw.Connection(path).execute("select name from sqlite_schema where type = 'table'")}
 
     # Ownership and the schema's own history are each database's own.
-    assert tables - {"shards", "engines", "schema_version", "sqlite_sequence", "run_beats"} == set(TABLES)
+    assert tables - {"shards", "engines", "schema_version", "sqlite_sequence", "run_heartbeats"} == set(TABLES)
 
 
 @pytest.mark.parametrize("table", TABLES)

@@ -23,11 +23,11 @@ from windlass.stores.queries import queries
 
 # Meanings that one dialect puts into several statements, or into a function, and the other does not.
 ONLY_SQLITE = {
-    "apply_requests", "apply_results", "delete_collections", "delete_events", "delete_jobs", "delete_logs",
-    "delete_nodes", "delete_pages", "delete_requests", "delete_results", "delete_tasks", "ended_jobs", "forget_dead",
-    "insert_events", "job_by_idempotency_key", "put_blocks", "put_lease", "put_nodes", "put_pages", "put_tasks",
+    "apply_requests", "apply_results", "delete_chunks", "delete_events", "delete_jobs", "delete_logs",
+    "delete_nodes", "delete_call_outputs", "delete_requests", "delete_results", "delete_iterations", "ended_jobs", "forget_dead",
+    "insert_events", "job_by_idempotency_key", "put_chunks", "put_lease", "put_nodes", "put_call_outputs", "put_iterations",
     "renew_lease", "say_alive", "update_jobs", "apply_run_requests", "ended_runs", "insert_runs", "mark_schedules",
-    "put_deliveries", "put_runs", "withdraw_runs", "nodes_of_job", "departed_of_job",
+    "put_deliveries", "put_runs", "withdraw_runs", "nodes_of_job", "in_flight_of_job",
 }  # fmt: skip
 ONLY_POSTGRES = {
     "beat", "commit", "completed_of_loop", "job_with_nodes", "jobs_by_idempotency_keys", "lock_workflow", "prune",
@@ -41,16 +41,16 @@ WAITING = "pg_locks where locktype = $1 and not granted"
 
 
 async def test_a_second_store_sees_what_the_first_wrote(store: PostgresStore, url: str) -> None:
-    other = await PostgresStore.open(url, SystemClock())
+    other = await PostgresStore.open(url, SystemClock(), connections_max=10)
 
     await store.submit([new_job("j1")])
 
-    assert (await other.job("j1")).status == "pending"
+    assert (await other.job("j1")).state.status == "pending"
     await other.close()
 
 
 async def test_stores_that_submit_the_same_keys_make_one_job_of_each(store: PostgresStore, url: str) -> None:
-    other = await PostgresStore.open(url, SystemClock())
+    other = await PostgresStore.open(url, SystemClock(), connections_max=10)
     keys = [f"k{n}" for n in range(20)]
     batches = [
         one.submit([new_job(f"{turn}-{place}-{key}", key=key, digest="d") for key in order])
@@ -83,7 +83,7 @@ async def test_a_takeover_waits_for_the_commit_under_way(store: PostgresStore, a
 
     await committing
     assert (await taking).epoch == 2
-    assert (await store.job("j1")).status == "running"
+    assert (await store.job("j1")).state.status == "running"
 
 
 async def test_a_commit_that_waited_for_a_takeover_finds_the_new_epoch(
@@ -102,11 +102,11 @@ async def test_a_commit_that_waited_for_a_takeover_finds_the_new_epoch(
 
     with pytest.raises(StaleLease):
         await committing
-    assert (await store.job("j1")).status == "pending"
+    assert (await store.job("j1")).state.status == "pending"
 
 
 async def test_lines_of_a_log_are_never_seen_before_earlier_ones(store: PostgresStore, url: str) -> None:
-    other = await PostgresStore.open(url, SystemClock())
+    other = await PostgresStore.open(url, SystemClock(), connections_max=10)
     lines = [LogLine("j1", "a", 0, 1, T0, "info", str(n)) for n in range(20)]
     writing = asyncio.gather(*((store if n % 2 else other).append_logs(lines) for n in range(40)))
     seen: list[int] = []
@@ -130,7 +130,7 @@ async def test_a_lost_connection_is_made_anew_for_reading(store: PostgresStore, 
         "and datname = current_database()"
     )
 
-    assert (await store.job("j1")).status == "pending"
+    assert (await store.job("j1")).state.status == "pending"
 
 
 async def test_a_commit_whose_connection_is_lost_is_unknown_and_the_next_one_is_not(
@@ -150,12 +150,12 @@ async def test_a_commit_whose_connection_is_lost_is_unknown_and_the_next_one_is_
 
     await holding.rollback()
     await store.commit(0, lease.epoch, changes(jobs=[job_row("j1")]))
-    assert (await store.job("j1")).status == "running"
+    assert (await store.job("j1")).state.status == "running"
 
 
 async def test_a_store_outlives_a_restart_of_its_server(tmp_path: Path) -> None:
     first = start_postgres(tmp_path)
-    store = await PostgresStore.open(first.url, SystemClock())
+    store = await PostgresStore.open(first.url, SystemClock(), connections_max=10)
     await store.submit([new_job("j1")])
     await asyncio.to_thread(first.stop)
     with pytest.raises(StoreUnavailable, match="cannot reach"):
@@ -167,7 +167,7 @@ async def test_a_store_outlives_a_restart_of_its_server(tmp_path: Path) -> None:
 
     second = await started_again(first)
 
-    assert (await store.job("j1")).status == "pending"
+    assert (await store.job("j1")).state.status == "pending"
     assert (await store.take_lease(0, "one")).epoch == 1
     await store.close()
     await asyncio.to_thread(second.stop)
@@ -197,21 +197,21 @@ async def test_a_deadlock_is_tried_again(store: PostgresStore, admin: asyncpg.Co
     finally:
         await admin.execute("drop function deadlock cascade; drop sequence tries")
 
-    assert ((await store.job("j1")).status, (await store.job("j1")).seq) == ("running", 2)
+    assert ((await store.job("j1")).state.status, (await store.job("j1")).seq) == ("running", 2)
 
 
 async def test_a_commit_about_a_job_that_is_gone_stores_nothing(store: PostgresStore) -> None:
     await store.submit([new_job("j1")])
     lease = await store.take_lease(0, "one")
 
-    with pytest.raises(CommitUnknown, match="only 1 exist"):
+    with pytest.raises(CommitUnknown, match="only 1 found"):
         await store.commit(0, lease.epoch, changes(jobs=[job_row("j1"), job_row("gone")], nodes=[node_row("j1", "a")]))
 
-    assert ((await store.job("j1")).status, list(await store.nodes("j1"))) == ("pending", [])
+    assert ((await store.job("j1")).state.status, list(await store.nodes("j1"))) == ("pending", [])
 
 
 async def test_a_statement_that_takes_too_long_is_ended(url: str, admin: asyncpg.Connection) -> None:
-    store = await PostgresStore.open(url, SystemClock(), statement_seconds=0.2)
+    store = await PostgresStore.open(url, SystemClock(), connections_max=10, statement_seconds=0.2)
     await store.submit([new_job("j1")])
     lease = await store.take_lease(0, "one")
     holding = admin.transaction()
@@ -264,7 +264,7 @@ async def test_a_schema_of_another_version_is_refused(
     await admin.execute(spoil)
     try:
         with pytest.raises(StoreUnavailable, match=said):
-            await PostgresStore.open(url, SystemClock())
+            await PostgresStore.open(url, SystemClock(), connections_max=10)
     finally:
         await admin.execute(mend)
 
@@ -276,17 +276,23 @@ async def test_somebody_who_may_only_use_tables_can_open_an_up_to_date_database(
         "create role app login; grant select, insert, update, delete on all tables in schema public to app"
     )
     try:
-        store = await PostgresStore.open(url.replace("windlass@", "app@"), SystemClock())
+        store = await PostgresStore.open(url.replace("windlass@", "app@"), SystemClock(), connections_max=10)
         await store.submit([new_job("j1")])
         await store.close()
     finally:
         await admin.execute("drop owned by app; drop role app")
 
 
+async def test_definitions_are_applied_again_when_they_changed(url: str, admin: asyncpg.Connection) -> None:
+    await admin.execute("update schema_version set checksum = 'other' where name = 'definitions'")
+
+    assert (await migrate(url, T0), await migrate(url, T0)) == (1, 0)
+
+
 @pytest.mark.parametrize("wrong", ["postgresql://windlass@127.0.0.1:1/none", "postgresql://windlass@127.0.0.1:x/none"])
 async def test_a_server_that_is_not_there_is_told_without_the_password(wrong: str) -> None:
     with pytest.raises(StoreUnavailable, match="cannot use the database") as caught:
-        await PostgresStore.open(wrong.replace("windlass@", "windlass:geheim@"), SystemClock())
+        await PostgresStore.open(wrong.replace("windlass@", "windlass:geheim@"), SystemClock(), connections_max=10)
 
     assert "geheim" not in str(caught.value)
 
@@ -295,7 +301,9 @@ async def test_a_database_of_another_encoding_is_refused(postgres_server: Server
     await admin.execute("create database ascii encoding 'SQL_ASCII' locale 'C' template template0")
     try:
         with pytest.raises(StoreUnavailable, match="SQL_ASCII"):
-            await PostgresStore.open(postgres_server.url.rsplit("/", 1)[0] + "/ascii", SystemClock())
+            await PostgresStore.open(
+                postgres_server.url.rsplit("/", 1)[0] + "/ascii", SystemClock(), connections_max=10
+            )
     finally:
         await admin.execute("drop database ascii with (force)")
 
@@ -304,7 +312,7 @@ async def test_a_standby_is_refused(url: str, admin: asyncpg.Connection) -> None
     await admin.execute("alter database particular set default_transaction_read_only = on")
     try:
         with pytest.raises(StoreUnavailable, match="cannot use"):
-            await PostgresStore.open(url, SystemClock())
+            await PostgresStore.open(url, SystemClock(), connections_max=10)
     finally:
         await admin.execute("set default_transaction_read_only = off; alter database particular reset all")
 
@@ -362,23 +370,16 @@ def test_both_dialects_have_the_same_queries_but_for_those_that_differ_in_kind()
     assert (sqlite - postgres, postgres - sqlite) == (ONLY_SQLITE, ONLY_POSTGRES)
 
 
-async def test_the_first_event_is_shown_once_whoever_stored_the_job(
-    store: PostgresStore, admin: asyncpg.Connection
-) -> None:
-    await store.submit([new_job("new"), new_job("old")])
+async def test_the_first_event_is_derived_from_the_job(store: PostgresStore, admin: asyncpg.Connection) -> None:
+    await store.submit([new_job("j1")])
     assert await admin.fetchval("select count(*) from events") == 0
-    # As earlier versions did.
-    page = '[[1,"job_created",null,null,7,{"version":1},null,null,null]]'
-    await admin.execute("insert into events (job_id, first_seq, last_seq, body) values ('old', 1, 1, $1)", page)
 
-    told = {job_id: await store.events(job_id) for job_id in ("new", "old")}
+    events = await store.events("j1")
 
-    assert [[(one.seq, one.type, one.data) for one in events] for events in told.values()] == [
-        [(1, "job_created", Raw(b'{"workflow_id":"flow","version":1}'))],
-        [(1, "job_created", Raw(b'{"version":1}'))],
-    ]
-    shown = await admin.fetch("select job_id, seq, event_type from event_list order by job_id")
-    assert [tuple(row) for row in shown] == [("new", 1, "job_created"), ("old", 1, "job_created")]
+    expected = [(1, "job_created", Raw(b'{"workflow_id":"flow","version":1}'))]
+    assert [(event.seq, event.type, event.data) for event in events] == expected
+    shown = await admin.fetch("select job_id, seq, event_type from event_list")
+    assert [tuple(row) for row in shown] == [("j1", 1, "job_created")]
 
 
 async def test_a_page_of_events_is_read_without_the_others(store: PostgresStore, admin: asyncpg.Connection) -> None:

@@ -30,7 +30,7 @@ async def commit_all(store: PostgresStore, epochs: dict[int, int], seq: int = 2)
 
 
 async def statuses(store: PostgresStore, shards: Sequence[int] = SHARDS) -> list[str]:
-    return [(await store.job(f"j{shard}")).status for shard in shards]
+    return [(await store.job(f"j{shard}")).state.status for shard in shards]
 
 
 async def test_commits_of_several_shards_are_one_transaction(store: PostgresStore, admin: asyncpg.Connection) -> None:
@@ -93,7 +93,7 @@ async def test_commits_of_one_shard_are_stored_one_after_the_other(
     await asyncio.gather(*both)
 
     assert [one.seq for one in await store.events("j0")] == [1, 2, 3]
-    assert (await store.job("j0")).status == "completed"
+    assert (await store.job("j0")).state.status == "completed"
     assert await admin.fetchval("select count(distinct xmin::text) from events") == 2
 
 
@@ -117,7 +117,7 @@ async def test_closing_waits_for_the_commits_that_were_accepted(store: PostgresS
     await store.close()
 
     await committing
-    other = await PostgresStore.open(url, SystemClock())
+    other = await PostgresStore.open(url, SystemClock(), connections_max=10)
     assert await statuses(other, [0]) == ["running"]
     await other.close()
 

@@ -25,9 +25,9 @@ PARENT_DEATH = ("setpriv", "--pdeathsig", "KILL", "--")
 # Failures are noticed in fractions of a second, not in seconds.
 FAST = {
     "WINDLASS_ENGINE__LEASE_SECONDS": "1.5",
-    "WINDLASS_ENGINE__WORKER_SILENT_SECONDS": "2",
-    "WINDLASS_ENGINE__REAP_SECONDS": "0.25",
-    "WINDLASS_ENGINE__FLIGHT_SECONDS": "2",
+    "WINDLASS_ENGINE__WORKER_TIMEOUT_SECONDS": "2",
+    "WINDLASS_ENGINE__WORKER_CHECK_SECONDS": "0.25",
+    "WINDLASS_ENGINE__IN_FLIGHT_CHECK_SECONDS": "2",
     "WINDLASS_ENGINE__SHARDS": "8",
     "WINDLASS_WORKER__HEARTBEAT_SECONDS": "0.4",
 }
@@ -117,8 +117,8 @@ class Process:
         async with asyncio.timeout(UP_SECONDS_MAX):
             while line := await self._process.stdout.readline():
                 words = line.decode().split()
-                if "up" in words or "listens" in words:
-                    self.id = words[-3] if "up" in words else words[-1]
+                if "ready" in words or "listening" in words:
+                    self.id = words[-3] if "ready" in words else words[-1]
                     return
         raise AssertionError(f"{self.name} did not come up: {self.log.read_text()[-3000:]}")
 

@@ -15,7 +15,7 @@ from benchmarks.chaos.audit import audit
 from benchmarks.chaos.faults import HANDLERS
 from benchmarks.chaos.handlers import FOLDER
 from benchmarks.chaos.work import DOCUMENTS, SLOW, TABLE, TABLE_SQL, TARGET
-from simulation.history import Acknowledged
+from simulation.history import AcknowledgedSubmit
 from tests.servers import Server, new_database
 from tests.system.fleet import FAST, fleet, rows
 from windlass.client import Client
@@ -32,8 +32,8 @@ class Past(Struct, frozen=True):
     server_url: str
     database: str
     target: str
-    ledgers: Path
-    acknowledged: list[Acknowledged]
+    logs: Path
+    acknowledged: list[AcknowledgedSubmit]
 
     @property
     def jobs(self) -> dict[str, str]:
@@ -53,7 +53,7 @@ def past(
     return Past(postgres_server.url, database, target, folder / FOLDER, acknowledged)
 
 
-async def lived(folder: Path, database_url: str, target_url: str, redis_url: str) -> list[Acknowledged]:
+async def lived(folder: Path, database_url: str, target_url: str, redis_url: str) -> list[AcknowledgedSubmit]:
     """One job of each kind, run to its end by real processes."""
     await rows(target_url, TABLE_SQL)
     environment = {
@@ -71,7 +71,7 @@ async def lived(folder: Path, database_url: str, target_url: str, redis_url: str
             jobs = {name: await client.submit(name, {}, idempotency_key=f"key-of-{name}") for name in KINDS}
             for job in jobs.values():
                 await client.wait(job.job_id)
-    return [Acknowledged(job.job_id, name, f"key-of-{name}") for name, job in jobs.items()]
+    return [AcknowledgedSubmit(job.job_id, name, f"key-of-{name}") for name, job in jobs.items()]
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +86,7 @@ async def found(past: Past, copies: Iterator[int], tamper: Tamper | None, *, in_
         connection = await asyncpg.connect(target_url if in_target else database_url)
         await tamper(connection, past.jobs)
         await connection.close()
-    return (await audit(database_url, target_url, past.ledgers, past.acknowledged))[1]
+    return (await audit(database_url, target_url, past.logs, past.acknowledged))[1]
 
 
 async def copied(past: Past, database: str, copies: Iterator[int]) -> str:
@@ -132,7 +132,7 @@ async def lose(connection: Any, jobs: dict[str, str]) -> None:
         await connection.execute(f"delete from {table} where job_id = $1", jobs["chain"])
 
 
-async def test_nothing_is_wrong_with_the_past_itself(past: Past, copies: Iterator[int]) -> None:
+async def test_unchanged_run_has_no_violations(past: Past, copies: Iterator[int]) -> None:
     assert await found(past, copies, None) == []
 
 
@@ -171,13 +171,13 @@ async def test_nothing_is_wrong_with_the_past_itself(past: Past, copies: Iterato
             id="an illegal state",
         ),
         pytest.param(
-            statement("delete from tasks where job_id = $1 and \"index\" = 2", "loop"),
+            statement("delete from iterations where job_id = $1 and \"index\" = 2", "loop"),
             "I2",
             id="a lost iteration",
         ),
     ],
 )  # fmt: skip
-async def test_what_was_tampered_with_shows(past: Past, copies: Iterator[int], tamper: Tamper, invariant: str) -> None:
+async def test_changed_row_is_a_violation(past: Past, copies: Iterator[int], tamper: Tamper, invariant: str) -> None:
     told = await found(past, copies, tamper)
 
     assert invariant in {text.partition(" ")[0].rstrip(":") for text in told}, told
@@ -192,18 +192,20 @@ async def test_what_was_tampered_with_shows(past: Past, copies: Iterator[int], t
     ],
     ids=["twice", "missing", "made up"],
 )
-async def test_a_wrong_row_in_the_sinks_table_shows(past: Past, copies: Iterator[int], sql: str) -> None:
+async def test_wrong_sink_row_is_a_violation(past: Past, copies: Iterator[int], sql: str) -> None:
     told = await found(past, copies, statement(sql, "sink"), in_target=True)
 
     assert "I7" in {text.partition(" ")[0].rstrip(":") for text in told}, told
 
 
-async def test_a_completion_that_no_handler_made_shows(past: Past, copies: Iterator[int], tmp_path: Path) -> None:
+async def test_completion_without_an_execution_is_a_violation(
+    past: Past, copies: Iterator[int], tmp_path: Path
+) -> None:
     job_id = past.jobs["chain"].encode()
-    for file in past.ledgers.iterdir():
+    for file in past.logs.iterdir():
         lines = file.read_bytes().splitlines(keepends=True)
         (tmp_path / file.name).write_bytes(b"".join(line for line in lines if job_id not in line))
 
-    told = await found(msgspec.structs.replace(past, ledgers=tmp_path), copies, None)
+    told = await found(msgspec.structs.replace(past, logs=tmp_path), copies, None)
 
     assert any(text.startswith("I7") for text in told), told

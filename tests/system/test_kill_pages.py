@@ -14,7 +14,8 @@ import apsw
 import msgspec
 import pytest
 
-KILLS = 30
+# Kills in `make prove` and in `make test`.
+KILLS, SMOKE_KILLS = 30, 3
 SHOPS, PAGES, ROWS = 12, 5, 4
 ENDS_SECONDS = 100
 CALLS = SHOPS * PAGES
@@ -111,11 +112,12 @@ def rows_of(folder: Path) -> list[tuple[int, int, int]]:
 
 
 @pytest.mark.timeout(400)
-def test_a_paginated_loop_killed_at_any_moment_writes_every_row_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kills", [pytest.param(KILLS, marks=pytest.mark.prove), SMOKE_KILLS])
+def test_paginated_loop_killed_at_any_moment_writes_every_row_once(tmp_path: Path, kills: int) -> None:
     chance = random.Random(1909)
-    moments = [(chance.randrange(1, CALLS), chance.uniform(0.0, 0.012)) for _ in range(KILLS)]
+    moments = [(chance.randrange(1, CALLS), chance.uniform(0.0, 0.012)) for _ in range(kills)]
 
     with ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(lambda n: killed_once(tmp_path / str(n), *moments[n]), range(KILLS)))
+        found = list(pool.map(lambda n: killed_once(tmp_path / str(n), *moments[n]), range(kills)))
 
-    assert len([begun for begun in found if begun < CALLS]) >= KILLS // 2, f"too few kills hit the run: {found}"
+    assert len([begun for begun in found if begun < CALLS]) >= kills // 2, f"too few kills hit the run: {found}"

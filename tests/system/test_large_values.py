@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tests.contracts.s3_server import ACCESS_KEY, BUCKET, SECRET_KEY, s3_server
-from windlass.process import open_embedded
+from windlass.embedded import open_embedded
 from windlass.settings import Settings, load_settings
 from windlass.spec import read_definition
 
@@ -43,9 +43,9 @@ async def result_of(settings: Settings) -> dict[str, Any]:
         await embedded.deploy(read_definition(WORKFLOW)[0])
         job = await embedded.submit("large", {})
         async with asyncio.timeout(PATIENCE_SECONDS):
-            await embedded.wait(job.job_id)
-        result = await embedded.result(job.job_id)
-    assert result.job.status == "completed", [bytes(row.error or b"") for row in result.nodes]
+            await embedded.wait(job.spec.job_id)
+        result = await embedded.result(job.spec.job_id)
+    assert result.job.state.status == "completed", [bytes(row.error or b"") for row in result.nodes]
     return msgspec.json.decode(result.result_data)
 
 
@@ -80,14 +80,14 @@ async def test_large_values_pass_from_node_to_node_through_s3(tmp_path: Path, mo
     assert len(list(job.iterdir())) == 1
 
 
-async def test_an_output_beyond_the_limit_fails_its_node_with_both_sizes(tmp_path: Path) -> None:
+async def test_output_beyond_the_limit_fails_its_node_with_both_sizes(tmp_path: Path) -> None:
     async with open_embedded(settings(tmp_path, **{"artifacts.bytes_max": 500_000})) as embedded:
         await embedded.deploy(read_definition(WORKFLOW)[0])
         job = await embedded.submit("large", {})
         async with asyncio.timeout(PATIENCE_SECONDS):
-            ended = await embedded.wait(job.job_id)
+            ended = await embedded.wait(job.spec.job_id)
 
-    assert ended.status == "failed"
-    error = bytes(ended.error or b"").decode()
+    assert ended.state.status == "failed"
+    error = bytes(ended.state.error or b"").decode()
     assert "500000" in error
     assert "artifacts.bytes_max" in error

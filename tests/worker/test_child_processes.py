@@ -325,7 +325,7 @@ async def test_all_child_processes_end_with_a_killed_worker(shelf: ModuleType, t
     script.write_text(
         textwrap.dedent(f"""
         import asyncio, sys
-        sys.path[:0] = [{str(tmp_path)!r}, {str(here)!r}]
+        sys.path[:0] = [{str(tmp_path)!r}, {str(here)!r}, {str(here.parent.parent)!r}]
         import isolated_shelf
         from worker_harness import Bench, registry, task
 

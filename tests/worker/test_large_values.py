@@ -17,7 +17,7 @@ from windlass.core.artifacts import INLINE_BYTES_MAX, is_reference, read_referen
 from windlass.core.changes import Task
 from windlass.core.messages import Failed, Succeeded
 from windlass.ports.artifacts import Artifacts
-from windlass.ports.broker import Report
+from windlass.ports.broker import TaskReport
 from windlass.stores.artifacts.folder import FolderArtifacts
 from windlass.stores.artifacts.s3 import S3Artifacts
 from windlass.worker.child_processes import ChildProcesses
@@ -274,9 +274,9 @@ async def test_a_thread_with_large_values_that_never_returns_is_replaced(store: 
 
 
 async def test_a_cancel_before_the_output_is_stored_ends_the_attempt_at_once(store: FolderArtifacts) -> None:
-    reports: list[Report] = []
+    reports: list[TaskReport] = []
     ended = asyncio.Event()
-    children = ChildProcesses(1, grace_seconds=60.0, worker_id="w", environment={})
+    children = ChildProcesses(1, grace_seconds=60.0, worker_id="w", environment={}, output_bytes_max=BYTES_MAX)
     context = ExecutorContext(
         worker_id="w",
         registry=registry(*GIVERS),
@@ -289,6 +289,8 @@ async def test_a_cancel_before_the_output_is_stored_ends_the_attempt_at_once(sto
         on_handed_back=lambda task_id: None,
         large_values=LargeValues(store, BYTES_MAX),
         sinks={},
+        output_bytes_max=BYTES_MAX,
+        threads_max=1,
         grace_seconds=60.0,
     )
     executor = Executor(context)

@@ -10,13 +10,14 @@ from msgspec import Raw
 from msgspec.structs import replace
 from worker_harness import registry, task
 
+from tests.defaults import worker_options
 from windlass import Context, handler
 from windlass.brokers.memory import MemoryBroker
 from windlass.clock import SystemClock
 from windlass.core.errors import StoreUnavailable
+from windlass.core.jobs import JobSpec
 from windlass.core.messages import TaskFinished
 from windlass.ports.handler import LogLine
-from windlass.ports.store import NewJob
 from windlass.stores.sqlite.store import SqliteStore
 from windlass.testing import virtual_time
 from windlass.worker.log_writer import BATCH_LINES_MAX, FLUSH_SECONDS, KEPT_LINES_MAX, TRIES_MAX, LogWriter
@@ -282,17 +283,19 @@ def blocking(ctx: Context) -> None:
 async def test_lines_of_async_and_thread_handlers_reach_the_database(tmp_path: Path) -> None:
     store = await SqliteStore.open(str(tmp_path / "logs.db"), SystemClock())
     await store.put_workflow("test", Raw(b"{}"), "digest", 0)
-    await store.submit([NewJob("job", "test", 1, Raw(b"{}"), 0)])
+    await store.submit([JobSpec("job", "test", 1, Raw(b"{}"), 0)])
     writer = LogWriter(store.append_logs, SystemClock())
     running = asyncio.create_task(writer.run())
     broker = MemoryBroker(SystemClock())
-    worker = Worker(broker, registry(polite, blocking), SystemClock(), worker_id="worker-1", log_sink=writer)
+    worker = Worker(
+        broker, registry(polite, blocking), SystemClock(), worker_id="worker-1", log_sink=writer, **worker_options()
+    )
     working = asyncio.create_task(worker.run())
     await broker.publish([task("polite", task_id="job_a_1"), task("blocking", task_id="job_b_1")])
     finished = 0
     async with asyncio.timeout(PATIENCE_SECONDS):
         while finished < 2:
-            messages = await broker.gather(0, 10, PATIENCE_SECONDS)
+            messages = await broker.receive(0, 10, PATIENCE_SECONDS)
             finished += sum(isinstance(message, TaskFinished) for message in messages)
     await worker.stop(1.0)
     await working

@@ -3,13 +3,13 @@
 from msgspec import Raw
 
 from windlass.core.messages import Succeeded, TaskFinished
-from windlass.ports.broker import Report
+from windlass.ports.broker import TaskReport
 from windlass.worker.report_cache import REPORTS_CACHED_BYTES_MAX, REPORTS_CACHED_MAX, ReportCache
 
 
-def report(number: int, output: bytes = b"1") -> Report:
+def report(number: int, output: bytes = b"1") -> TaskReport:
     message = TaskFinished(f"j{number}", "n", 1, "w", 1, 2, Succeeded(Raw(output)))
-    return Report(f"j{number}_n_1", 0, message)
+    return TaskReport(f"j{number}_n_1", 0, message)
 
 
 def kept(remembered: ReportCache, count: int) -> list[int]:

@@ -13,7 +13,7 @@ from worker_harness import Bench, registry, task, working
 
 from windlass import Context, FatalError, RetryableError, handler
 from windlass.core.messages import Failed, Succeeded, TaskStarted
-from windlass.ports.broker import Report
+from windlass.ports.broker import TaskReport
 from windlass.testing import virtual_time
 
 STOP_SECONDS_MAX = 3.0
@@ -372,7 +372,7 @@ async def test_outcomes_are_reported_in_batches() -> None:
     assert bench.broker.finish_calls <= 20
 
 
-@pytest.mark.parametrize("call", ["consume", "finish", "extend", "send"])
+@pytest.mark.parametrize("call", ["claim", "finish", "extend", "send"])
 async def test_nothing_is_lost_while_the_broker_fails(call: str) -> None:
     async with working(wait, started_after_seconds=0.0) as bench:
         bench.broker.failures[call] = 2
@@ -507,7 +507,7 @@ async def test_a_stop_does_not_wait_for_reports_of_a_cancelled_reporter() -> Non
     bench = Bench(registry(echo))
     reporting = asyncio.Event()
 
-    async def finish(worker_id: str, reports: Sequence[Report]) -> None:
+    async def finish(worker_id: str, reports: Sequence[TaskReport]) -> None:
         reporting.set()
         await asyncio.Event().wait()
 

@@ -9,9 +9,10 @@ from typing import Any
 
 import msgspec
 
+from tests.defaults import worker_options
 from windlass.core.changes import Task
 from windlass.core.messages import Failed, Message, Succeeded, TaskError, TaskFinished
-from windlass.ports.broker import Delivery, QueueSeen, Report, WorkerSeen
+from windlass.ports.broker import QueueInfo, TaskClaim, TaskReport, WorkerInfo
 from windlass.ports.handler import Handler, LogLine
 from windlass.ports.handler_declaration import declared
 from windlass.worker.worker import Worker
@@ -29,10 +30,10 @@ class LoopClock:
 
 class StubBroker:
     def __init__(self) -> None:
-        self.queued: deque[Delivery] = deque()
+        self.queued: deque[TaskClaim] = deque()
         self.finished: dict[str, TaskFinished] = {}
         self.finish_calls = 0
-        self.reports: list[Report] = []
+        self.reports: list[TaskReport] = []
         self.sent: list[Message] = []
         self.extended: list[list[str]] = []
         self.returned: list[str] = []
@@ -57,13 +58,13 @@ class StubBroker:
             self.changed.notify_all()
 
     async def publish(self, tasks: Sequence[Task]) -> None:
-        self.queued.extend(Delivery(task) for task in tasks)
+        self.queued.extend(TaskClaim(task) for task in tasks)
         self._queue_news.set()
 
-    async def consume(
+    async def claim(
         self, worker_id: str, queues: Sequence[str], limit: int, wait_seconds: float
-    ) -> Sequence[Delivery]:
-        self._fail_if_asked("consume")
+    ) -> Sequence[TaskClaim]:
+        self._fail_if_asked("claim")
         if not self.queued:
             self._queue_news.clear()
             try:
@@ -79,7 +80,7 @@ class StubBroker:
         answer, self.to_stop_on_extend = self.to_stop_on_extend, []
         return answer
 
-    async def finish(self, worker_id: str, reports: Sequence[Report]) -> None:
+    async def finish(self, worker_id: str, reports: Sequence[TaskReport]) -> None:
         self._fail_if_asked("finish")
         self.finish_calls += 1
         self.reports.extend(reports)
@@ -87,8 +88,8 @@ class StubBroker:
             self.finished[report.task_id] = report.message
         await self._tell()
 
-    async def give_back(self, worker_id: str, task_ids: Sequence[str]) -> None:
-        self._fail_if_asked("give_back")
+    async def return_tasks(self, worker_id: str, task_ids: Sequence[str]) -> None:
+        self._fail_if_asked("return_tasks")
         self.returned.extend(task_ids)
         await self._tell()
 
@@ -96,7 +97,7 @@ class StubBroker:
         self._cancels.extend(task_ids)
         self._cancel_news.set()
 
-    async def cancelled(self, worker_id: str, wait_seconds: float) -> Sequence[str]:
+    async def receive_cancellations(self, worker_id: str, wait_seconds: float) -> Sequence[str]:
         if not self._cancels:
             self._cancel_news.clear()
             try:
@@ -119,22 +120,22 @@ class StubBroker:
     async def missing(self, task_ids: Sequence[str]) -> Sequence[str]:
         return []
 
-    async def workers(self) -> Sequence[WorkerSeen]:
+    async def workers(self) -> Sequence[WorkerInfo]:
         return []
 
-    async def queues(self) -> Sequence[QueueSeen]:
+    async def queues(self) -> Sequence[QueueInfo]:
         return []
 
-    async def gather(self, shard: int, limit: int, wait_seconds: float) -> Sequence[Message]:
+    async def receive(self, shard: int, limit: int, wait_seconds: float) -> Sequence[Message]:
         return []
 
     async def acknowledge(self, shard: int, count: int) -> None: ...
 
     async def rewind(self, shard: int) -> None: ...
 
-    def tell_done(self, ids: Sequence[str]) -> None: ...
+    def notify_done(self, ids: Sequence[str]) -> None: ...
 
-    def hear_done(self, hear: Callable[[Sequence[str]], None]) -> None: ...
+    def subscribe_done(self, callback: Callable[[Sequence[str]], None]) -> None: ...
 
 
 def task(handler: str, params: object = None, task_id: str = "job_node_1", **rest: Any) -> Task:
@@ -154,9 +155,14 @@ class Bench:
         self.broker = StubBroker()
         self.lines: list[LogLine] = []
         self.patience_seconds: float = PATIENCE_SECONDS
-        settings = {"grace_seconds": 0.3, "heartbeat_seconds": 0.05, **settings}
+        settings = {"grace_seconds": 0.3, "heartbeat_seconds": 0.05, "output_bytes_max": 16 * 1024 * 1024, **settings}
         self.worker = Worker(
-            self.broker, handlers, LoopClock(), worker_id="worker-1", log_sink=self.lines.append, **settings
+            self.broker,
+            handlers,
+            LoopClock(),
+            worker_id="worker-1",
+            log_sink=self.lines.append,
+            **worker_options(**settings),
         )
 
     async def until(self, is_so: Callable[[], bool]) -> None:

@@ -1,15 +1,15 @@
-// Jobs in the browser: started from a form, watched, cancelled, retried, read, travelled through and compared.
+// Jobs: run, cancel, retry, inspect, time travel, compare and search.
 
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Page } from "@playwright/test";
 import { expect, test } from "./server";
 
-/** The node's card in the graph, by what it says of itself. */
-const node = (page: Page, id: string, state: string) =>
-  page.getByRole("button", { name: new RegExp(`^${id}\\b.*\\b${state}\\b`) });
+/** The card of a node with a status. */
+const node = (page: Page, id: string, status: string) =>
+  page.getByRole("button", { name: new RegExp(`^${id}\\b.*\\b${status}\\b`) });
 
-test("a workflow is run from its form and seen to finish live", async ({ page }) => {
+test("a workflow is run from its form and completes live", async ({ page }) => {
   await page.goto("/workflows/slow?tab=run");
   await page.getByLabel("seconds").fill("1.5");
   await page.getByLabel("note").fill("from the form");
@@ -19,10 +19,10 @@ test("a workflow is run from its form and seen to finish live", async ({ page })
   await expect(node(page, "sleep", "running")).toBeVisible();
   await expect(node(page, "finish", "pending")).toBeVisible();
   await expect(node(page, "finish", "completed")).toBeVisible();
-  await expect(page.getByRole("heading", { level: 1 }).locator("..")).toContainText("completed");
+  await expect(page.getByRole("heading", { level: 1 }).locator("..")).toContainText("Completed");
 });
 
-test("a form says what is wrong before anything is sent", async ({ page, server }) => {
+test("a form with an invalid field is not sent", async ({ page, server }) => {
   const before = await server.get<{ items: unknown[] }>("/jobs?workflow_id=slow&limit=100");
   await page.goto("/workflows/slow?tab=run");
   await page.getByLabel("seconds").fill("99");
@@ -41,14 +41,14 @@ test("a running job is cancelled", async ({ page, server }) => {
 
   await page.getByRole("button", { name: "Cancel" }).click();
   await page.getByLabel("Reason").fill("wrong input");
-  await page.getByRole("button", { name: "Cancel the job" }).click();
+  await page.getByRole("button", { name: "Cancel job" }).click();
 
   await expect(node(page, "sleep", "cancelled")).toBeVisible();
   await expect(page.getByRole("button", { name: "Retry cancelled" })).toBeVisible();
 });
 
-test("a failed node is retried once its cause is mended", async ({ page, server }) => {
-  const path = join(server.folder, "switch");
+test("a failed node is retried after a fix", async ({ page, server }) => {
+  const path = join(server.directory, "switch");
   const jobId = await server.runToEnd("breaks", { switch: path });
   await page.goto(`/jobs/${jobId}`);
   await expect(node(page, "check", "failed")).toBeVisible();
@@ -59,7 +59,7 @@ test("a failed node is retried once its cause is mended", async ({ page, server 
   await expect(node(page, "after", "completed")).toBeVisible();
 });
 
-test("a node's panel tells its attempts, params and output", async ({ page, server }) => {
+test("the panel of a node shows its params and output", async ({ page, server }) => {
   const jobId = await server.runToEnd("slow", { seconds: 0.1, note: "look here" });
   await page.goto(`/jobs/${jobId}`);
   await node(page, "prepare", "completed").click();
@@ -72,38 +72,38 @@ test("a node's panel tells its attempts, params and output", async ({ page, serv
   await expect(page).not.toHaveURL(/node=prepare/);
 });
 
-test("logs show what a handler printed, in its colours", async ({ page, server }) => {
-  const jobId = await server.runToEnd("breaks", { switch: "/nowhere" });
+test("logs have the colors of the output", async ({ page, server }) => {
+  const jobId = await server.runToEnd("breaks", { switch: "/missing" });
   await page.goto(`/jobs/${jobId}?tab=logs`);
 
   await expect(page.getByText("for the switch")).toBeVisible();
   const word = page.getByText("looking", { exact: true });
-  const colours = await word.evaluate((found) => [
-    getComputedStyle(found).color,
-    getComputedStyle(found.parentElement as Element).color,
+  const colors = await word.evaluate((element) => [
+    getComputedStyle(element).color,
+    getComputedStyle(element.parentElement as Element).color,
   ]);
-  expect(colours[0]).not.toBe(colours[1]);
+  expect(colors[0]).not.toBe(colors[1]);
 });
 
-test("a loop shows its counts and its items", async ({ page, server }) => {
+test("a loop shows its counts and iterations", async ({ page, server }) => {
   const jobId = await server.runToEnd("many", { count: 300 });
   await page.goto(`/jobs/${jobId}?node=each`);
 
   await expect(page.getByText("300 completed").first()).toBeVisible();
-  await page.getByText("Items", { exact: true }).click();
-  const item = page.locator("summary").filter({ hasText: /^7completed/ });
-  await item.click();
-  await expect(page.getByRole("region", { name: "Output of item" }).getByText("number: 7")).toBeVisible();
-  await page.getByLabel("Items by state").selectOption("failed");
-  await expect(page.getByText("No item is in this state.")).toBeVisible();
+  await page.getByText("Iterations", { exact: true }).click();
+  const iteration = page.locator("summary").filter({ hasText: /^7Completed/ });
+  await iteration.click();
+  await expect(page.getByRole("region", { name: "Output of iteration" }).getByText("number: 7")).toBeVisible();
+  await page.getByLabel("Iteration status").selectOption("failed");
+  await expect(page.getByText("No matching iterations")).toBeVisible();
 });
 
-test("time goes back to any event and forward again", async ({ page, server }) => {
+test("time travel goes back to an event and forward again", async ({ page, server }) => {
   const jobId = await server.runToEnd("slow", { seconds: 0.3 });
   await page.goto(`/jobs/${jobId}`);
   await expect(node(page, "finish", "completed")).toBeVisible();
 
-  await page.getByRole("button", { name: "To the start" }).click();
+  await page.getByRole("button", { name: "First event" }).click();
   await expect(node(page, "prepare", "pending")).toBeVisible();
 
   const slider = page.getByRole("slider");
@@ -117,26 +117,26 @@ test("time goes back to any event and forward again", async ({ page, server }) =
 
   await page.reload();
   await expect(node(page, "finish", "pending")).toBeVisible();
-  await page.getByRole("button", { name: "To the end" }).click();
+  await page.getByRole("button", { name: "Last event" }).click();
   await expect(node(page, "finish", "completed")).toBeVisible();
 });
 
-test("two jobs are compared, and their first difference is told", async ({ page, server }) => {
+test("two jobs are compared by their first difference", async ({ page, server }) => {
   const left = await server.runToEnd("slow", { seconds: 0.1, note: "left" });
   const right = await server.runToEnd("slow", { seconds: 0.2, note: "right" });
   await page.goto(`/jobs/${left}`);
   await page.getByRole("link", { name: "Compare" }).click();
   await page.getByLabel(`Compare with ${right}`).click();
 
-  await expect(page.getByText("The first difference: prepare")).toBeVisible();
+  await expect(page.getByText("First difference: prepare")).toBeVisible();
 });
 
-test("jobs are found, and many are cancelled at once", async ({ page, server }) => {
+test("jobs are searched and cancelled in bulk", async ({ page, server }) => {
   const ids = [await server.run("slow", { seconds: 40 }), await server.run("slow", { seconds: 41 })];
   await server.runToEnd("many", { count: 1 });
   await page.goto("/?workflow=slow&status=running");
   for (const id of ids) {
-    await page.getByLabel(`Pick job ${id}`).check();
+    await page.getByLabel(`Select job ${id}`).check();
   }
   await page.getByRole("button", { name: "Cancel 2" }).click();
 

@@ -1,12 +1,12 @@
-// Every page of the UI with something on it: for the pictures, and for what must hold on all of them.
+// Every page of the UI with data on it, for screenshots and for checks of all pages.
 
 import type { Server } from "./server";
 
-/** A server with a little of everything in it; the address of each page by its name. */
+/** Create data on the server and return the path of each page. */
 export async function everyPage(server: Server): Promise<[name: string, path: string][]> {
   const first = await server.runToEnd("slow", { seconds: 0.6, note: "first" });
   const second = await server.runToEnd("slow", { seconds: 1.2, note: "second" });
-  const failed = await server.runToEnd("breaks", { switch: "/nowhere/to/be/found" });
+  const failed = await server.runToEnd("breaks", { switch: "/missing" });
   const loop = await server.runToEnd("many", { count: 500 });
   await server.runToEnd("hostile");
   const { job_id: scheduled } = await server.post<{ job_id: string }>("/schedules/ticking/trigger", {});
@@ -21,7 +21,7 @@ export async function everyPage(server: Server): Promise<[name: string, path: st
     ["job-events", `/jobs/${second}?tab=events`],
     ["job-logs", `/jobs/${failed}?tab=logs`],
     ["job-result", `/jobs/${second}?tab=result`],
-    ["job-then", `/jobs/${second}?at=9`],
+    ["job-past", `/jobs/${second}?at=9`],
     ["compare", `/compare?left=${first}&right=${second}`],
     ["workflows", "/workflows"],
     ["workflow", "/workflows/slow"],

@@ -1,8 +1,8 @@
-// The server goes away under an open page, and comes back.
+// An open page while the server restarts.
 
 import { expect, test } from "./server";
 
-test("a page survives a killed server and catches up without a reload", async ({ page, server }) => {
+test("a page reconnects to a restarted server without a reload", async ({ page, server }) => {
   const jobId = await server.run("slow", { seconds: 4 });
   await page.goto(`/jobs/${jobId}`);
   await expect(page.getByRole("button", { name: /^sleep\b.*\brunning\b/ })).toBeVisible();

@@ -1,5 +1,5 @@
-// Pictures of every page, in light and dark, on a laptop and on a phone: `make screenshots`. Those that the README shows
-// go where it finds them, the others stay here.
+// Takes screenshots of every page, in light and dark, on desktop and phone: `make screenshots`. Those in the README are
+// written to docs/images, the others to ui/screenshots.
 
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
@@ -10,11 +10,11 @@ import { test } from "./server";
 const ROOT = resolve(import.meta.dirname, "../..");
 const IN_README = new Set(["live-light", "live-dark", "compare-dark", "workflow-statistics-light", "live-light-phone"]);
 
-async function picture(page: Page, name: string): Promise<void> {
+async function takeScreenshot(page: Page, name: string): Promise<void> {
   await page.screenshot({ path: resolve(ROOT, IN_README.has(name) ? "docs/images" : "ui/screenshots", `${name}.png`) });
 }
 
-test("pictures of every page", async ({ page, server }) => {
+test("screenshots of every page", async ({ page, server }) => {
   test.setTimeout(400_000);
   const pages = await everyPage(server);
   await server.post("/workflows", readFileSync(resolve(ROOT, "examples/pulse.yaml"), "utf8"), "application/yaml");
@@ -23,19 +23,19 @@ test("pictures of every page", async ({ page, server }) => {
     await page.setViewportSize({ width: 1280, height: 800 });
     await page.goto(`/jobs/${await server.run("pulse")}?node=pack`);
     await page.waitForTimeout(4_300);
-    await picture(page, `live-${theme}`);
+    await takeScreenshot(page, `live-${theme}`);
     for (const [name, path] of pages) {
       await page.setViewportSize({ width: 1280, height: 800 });
       await page.goto(path);
       await page.waitForLoadState("networkidle", { timeout: 3_000 }).catch(() => undefined);
       await page.waitForTimeout(400);
-      await picture(page, `${name}-${theme}`);
+      await takeScreenshot(page, `${name}-${theme}`);
       await page.setViewportSize({ width: 390, height: 844 });
       await page.waitForTimeout(200);
-      await picture(page, `${name}-${theme}-phone`);
+      await takeScreenshot(page, `${name}-${theme}-phone`);
     }
     await page.goto(`/jobs/${await server.run("pulse")}`);
     await page.waitForTimeout(4_300);
-    await picture(page, `live-${theme}-phone`);
+    await takeScreenshot(page, `live-${theme}-phone`);
   }
 });

@@ -1,11 +1,11 @@
-// A real `windlass dev` for the tests of one file, on a port and a database of its own; it can be killed and restarted.
+// Runs `windlass dev` with its own port and database for the tests of one file.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { test as plain } from "@playwright/test";
+import { test as base } from "@playwright/test";
 
 const WINDLASS = resolve(import.meta.dirname, "../../.venv/bin/windlass");
 const WORKFLOWS = resolve(import.meta.dirname, "workflows");
@@ -13,7 +13,7 @@ export const EXAMPLES = resolve(import.meta.dirname, "../../examples");
 const START_MS_MAX = 30_000;
 
 export class Server {
-  readonly folder = mkdtempSync(join(tmpdir(), "windlass-ui-"));
+  readonly directory = mkdtempSync(join(tmpdir(), "windlass-ui-"));
   private process: ChildProcess | undefined;
   private output = "";
   readonly port: number;
@@ -29,39 +29,39 @@ export class Server {
   }
 
   async start(): Promise<void> {
-    const started = spawn(
+    const child = spawn(
       WINDLASS,
-      ["dev", this.workflows, "--port", String(this.port), "--database", `sqlite:///${this.folder}/windlass.db`],
-      { cwd: this.folder, stdio: ["ignore", "pipe", "pipe"] },
+      ["dev", this.workflows, "--port", String(this.port), "--database", `sqlite:///${this.directory}/windlass.db`],
+      { cwd: this.directory, stdio: ["ignore", "pipe", "pipe"] },
     );
-    this.process = started;
-    for (const stream of [started.stdout, started.stderr]) {
-      stream?.on("data", (piece) => {
-        this.output += piece;
+    this.process = child;
+    for (const stream of [child.stdout, child.stderr]) {
+      stream?.on("data", (chunk) => {
+        this.output += chunk;
       });
     }
-    const end = Date.now() + START_MS_MAX;
-    while (!(await this.answers())) {
-      if (started.exitCode !== null || Date.now() > end) {
+    const deadline = Date.now() + START_MS_MAX;
+    while (!(await this.isReady())) {
+      if (child.exitCode !== null || Date.now() > deadline) {
         throw new Error(`windlass dev did not start:\n${this.output}`);
       }
-      await new Promise((done) => setTimeout(done, 100));
+      await new Promise((resolve) => setTimeout(resolve, 100));
     }
   }
 
-  /** End the process as a power cut would. */
+  /** Kill the process without a shutdown. */
   async kill(): Promise<void> {
-    const ended = this.process;
-    if (ended && ended.exitCode === null) {
-      const gone = new Promise((done) => ended.once("exit", done));
-      ended.kill("SIGKILL");
-      await gone;
+    const child = this.process;
+    if (child && child.exitCode === null) {
+      const exited = new Promise((resolve) => child.once("exit", resolve));
+      child.kill("SIGKILL");
+      await exited;
     }
   }
 
   async close(): Promise<void> {
     await this.kill();
-    rmSync(this.folder, { recursive: true, force: true });
+    rmSync(this.directory, { recursive: true, force: true });
   }
 
   async post<T>(path: string, body: unknown, type = "application/json"): Promise<T> {
@@ -85,24 +85,24 @@ export class Server {
     return response.json() as Promise<T>;
   }
 
-  /** Start a job; its id. */
+  /** Start a job and return its id. */
   async run(workflowId: string, input: object = {}): Promise<string> {
     return (await this.post<{ job_id: string }>("/jobs", { workflow_id: workflowId, input_data: input })).job_id;
   }
 
-  /** Start a job and wait until it has ended; its id. */
+  /** Start a job, wait for its end, and return its id. */
   async runToEnd(workflowId: string, input: object = {}): Promise<string> {
     const jobId = await this.run(workflowId, input);
-    for (let turn = 0; turn < 10; turn++) {
+    for (let tries = 0; tries < 10; tries++) {
       const { completed_at } = await this.get<{ completed_at: string | null }>(`/jobs/${jobId}?wait=30s`);
       if (completed_at !== null) {
         return jobId;
       }
     }
-    throw new Error(`job ${jobId} of ${workflowId} does not end`);
+    throw new Error(`job did not end: ${jobId} of ${workflowId}`);
   }
 
-  private async answers(): Promise<boolean> {
+  private async isReady(): Promise<boolean> {
     try {
       return (await fetch(`${this.url}/readyz`)).ok;
     } catch {
@@ -112,24 +112,25 @@ export class Server {
 }
 
 function freePort(): Promise<number> {
-  return new Promise((done, failed) => {
+  return new Promise((resolve, reject) => {
     const probe = createServer();
-    probe.once("error", failed);
+    probe.once("error", reject);
     probe.listen(0, "127.0.0.1", () => {
-      const place = probe.address();
-      probe.close(() => done(typeof place === "object" && place ? place.port : 0));
+      const address = probe.address();
+      probe.close(() => resolve(typeof address === "object" && address ? address.port : 0));
     });
   });
 }
 
-/** What the worker of a file's tests is made with: the folder whose workflows its server deploys. */
-interface Made {
+/** Fixtures of a worker. */
+interface WorkerFixtures {
+  /** The directory of the workflows to deploy. */
   workflows: string;
   server: Server;
 }
 
-/** Tests with a server; pages open addresses below it, and whatever the page logs as an error fails the test. */
-export const test = plain.extend<{ quiet: undefined }, Made>({
+/** Tests with a server. Paths are relative to it, and an error in the console fails the test. */
+export const test = base.extend<{ failOnErrors: undefined }, WorkerFixtures>({
   workflows: [WORKFLOWS, { scope: "worker", option: true }],
   server: [
     async ({ workflows }, use) => {
@@ -141,7 +142,7 @@ export const test = plain.extend<{ quiet: undefined }, Made>({
     { scope: "worker" },
   ],
   baseURL: async ({ server }, use) => use(server.url),
-  quiet: [
+  failOnErrors: [
     async ({ page }, use) => {
       const errors: string[] = [];
       page.on("pageerror", (error) => errors.push(String(error)));
@@ -152,7 +153,7 @@ export const test = plain.extend<{ quiet: undefined }, Made>({
       });
       await use(undefined);
       if (errors.length > 0) {
-        throw new Error(`the page complained:\n${errors.join("\n")}`);
+        throw new Error(`errors in the console:\n${errors.join("\n")}`);
       }
     },
     { auto: true },

@@ -1,4 +1,4 @@
-// Before the first paint: the theme that was chosen, or else that of the system.
+// Sets the theme before the first paint: the saved choice, or the system setting.
 (() => {
   const chosen = localStorage.getItem("windlass.theme");
   const dark = chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;

@@ -1,7 +1,7 @@
 import { createRouter } from "@tanstack/react-router";
+import { rootRoute } from "./app_frame";
 import { jobRoutes } from "./jobs/routes";
 import { operationsRoutes } from "./operations/routes";
-import { rootRoute } from "./root";
 import { runRoutes } from "./runs/routes";
 import { scheduleRoutes } from "./schedules/routes";
 import { workflowRoutes } from "./workflows/routes";

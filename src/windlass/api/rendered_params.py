@@ -14,14 +14,14 @@ from windlass.api.state import ApiState, Slots
 from windlass.core.artifacts import GONE, in_place, is_reference, read_reference
 from windlass.core.changes import NodeRow
 from windlass.core.errors import ArtifactNotFound, NodeNotFound, NotFound, TemplateFailed
-from windlass.core.job import Job, JobHead
+from windlass.core.job import Job
+from windlass.core.jobs import JobRecord
 from windlass.core.loop_state import BLOCK_ELEMENTS, decode_progress
 from windlass.core.plan import LoopPlan, NodeKind, NodePlan, Plan
 from windlass.core.sanitize import truncated
-from windlass.core.states import JOB_STATES, NODE_STATES
+from windlass.core.states import NODE_STATES
 from windlass.core.templates.json_values import merged
 from windlass.core.templates.template import Template
-from windlass.ports.store import StoredJob
 from windlass.views.loops import LoopPlace, iteration, loop_place
 from windlass.views.outputs import NULL, VALUE_BYTES_MAX, Outputs, whole
 from windlass.wire import Params
@@ -47,23 +47,25 @@ class Rendering:
         """The params that a request asks for; JobNotFound, NodeNotFound, NotFound for an unknown iteration."""
         query = query_of(request, ParamsQuery)
         job = await self._state.store.job(id_of(request, "job_id"))
-        plan = await self._state.control.plan(job.workflow_id, job.version)
+        plan = await self._state.control.plan(job.spec.workflow_id, job.spec.version)
         number = plan.index.get(id_of(request, "node_id"))
         if number is None:
-            message = f"workflow {job.workflow_id} version {job.version} has no node {id_of(request, 'node_id')!r}"
+            message = (
+                f"workflow {job.spec.workflow_id} version {job.spec.version} has no node {id_of(request, 'node_id')!r}"
+            )
             raise NodeNotFound(message)
         node = plan.nodes[number]
         index = None if query.index is UNSET else query.index
-        rows = await self._state.store.nodes(job.job_id, node.id)
+        rows = await self._state.store.nodes(job.spec.job_id, node.id)
         if node.kind is not NodeKind.TASK:
             return Params(NULL, rendered=False)
         return await self._of(job, plan, node, rows[0] if rows else None, index)
 
-    async def _of(self, job: StoredJob, plan: Plan, node: NodePlan, row: NodeRow | None, index: int | None) -> Params:
+    async def _of(self, job: JobRecord, plan: Plan, node: NodePlan, row: NodeRow | None, index: int | None) -> Params:
         template = node.params
         names = await self._names(plan, node, row, index)
         if template is None or template.static is not None:
-            return Params(_bounded(job.input if template is None else template.static or NULL), rendered=True)
+            return Params(_bounded(job.spec.input if template is None else template.static or NULL), rendered=True)
         written = Params(_bounded(Raw(msgspec.json.encode(template.source))), rendered=False)
         # A node that never got to its templates, because something before it failed, has none of the values.
         if row is None or names is None or (node.loop is None and row.dispatched_at is None):
@@ -102,12 +104,12 @@ class Rendering:
         start = index * size - first * BLOCK_ELEMENTS
         return elements[start] if loop.chunk_size is None else elements[start : start + size]
 
-    async def _rendered(self, stored: StoredJob, plan: Plan, template: Template, names: Mapping[str, object]) -> Raw:
+    async def _rendered(self, stored: JobRecord, plan: Plan, template: Template, names: Mapping[str, object]) -> Raw:
         """The template over what is recorded; large outputs are read only where it looks into them."""
-        job = Job(plan, _head(stored))
+        job = Job(plan, stored)
         needed = [name for name in template.names_looked_into(spares=False) if name in plan.index and name not in names]
         for name in needed[:NODES_READ_MAX]:
-            for row in await self._state.store.nodes(stored.job_id, name):
+            for row in await self._state.store.nodes(stored.spec.job_id, name):
                 _record(job, plan.index[name], row)
         looked_into = template.names_looked_into(spares=True)
         for name in needed:
@@ -153,13 +155,6 @@ class Rendering:
 def _bounded(params: Raw) -> Raw:
     size = len(memoryview(params))
     return params if size <= VALUE_BYTES_MAX else truncated(size)
-
-
-def _head(job: StoredJob) -> JobHead:
-    return JobHead(
-        job.job_id, job.shard, JOB_STATES[job.status], job.input, job.seq, job.round, job.created_at,
-        scheduled_at=job.scheduled_at,
-    )  # fmt: skip
 
 
 def _record(job: Job, node: int, row: NodeRow) -> None:

@@ -23,7 +23,6 @@ BODY_BYTES_MAX = 1 << 20
 # Workflow documents only: as much as their reader takes.
 DOCUMENT_BYTES_MAX = 32 << 20
 STREAMS_MAX = 1_000
-ARTIFACT_BYTES_MAX = 64 << 20
 
 
 class Slots:
@@ -58,13 +57,13 @@ class ApiState(Struct, frozen=True):
     handlers: Collection[str]
     chance: random.Random
     version: str
+    # The largest output that the artifact store takes.
+    artifact_bytes_max: int
     # What incoming webhooks are signed with.
     secrets: Secrets = field(default_factory=Secrets)
     # A host with any port matches by its name.
     allowed_hosts: Sequence[str] = LOOPBACK_HOSTS
     body_bytes_max: int = BODY_BYTES_MAX
-    # The largest output that the artifact store takes.
-    artifact_bytes_max: int = ARTIFACT_BYTES_MAX
     document_bytes_max: int = DOCUMENT_BYTES_MAX
     # Where the web UI was built.
     ui_folder: Path = FOLDER

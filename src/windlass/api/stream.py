@@ -17,8 +17,8 @@ from windlass.api.policy import Policy
 from windlass.api.problems import Refusal, invalid, logger, problem_of, problem_response
 from windlass.api.requests import Flag, Number, id_of, query_of, shown
 from windlass.api.state import ApiState
-from windlass.core.changes import Event as StoredEvent
-from windlass.ports.store import StoredJob
+from windlass.core.events import Event as StoredEvent
+from windlass.core.jobs import JobRecord
 from windlass.views.event_view import EventView
 from windlass.views.jobs import has_ended
 from windlass.wire import Event
@@ -162,17 +162,17 @@ def router(state: ApiState) -> APIRouter:
 
 
 async def job_events(
-    state: ApiState, job: StoredJob, after: int, *, with_context: bool = True
+    state: ApiState, job: JobRecord, after: int, *, with_context: bool = True
 ) -> AsyncGenerator[bytes]:
     """Every event of a job after a number, each once and in order; ends with the job's last."""
-    plan = await state.control.plan(job.workflow_id, job.version)
+    plan = await state.control.plan(job.spec.workflow_id, job.spec.version)
     teller = EventView(state.store, plan, job, with_context=with_context)
-    with state.control.news(job.job_id) as news:
+    with state.control.news(job.spec.job_id) as news:
         while True:
             news.clear()
             # In this order: what is stored after the look at the job's state is not missed.
-            ended = has_ended(await state.store.job(job.job_id))
-            while events := await state.store.events(job.job_id, after, EVENTS_PAGE):
+            ended = has_ended(await state.store.job(job.spec.job_id))
+            while events := await state.store.events(job.spec.job_id, after, EVENTS_PAGE):
                 after = events[-1].seq
                 yield await _told(teller, events)
             if ended:
@@ -182,19 +182,19 @@ async def job_events(
 
 
 async def node_events(
-    state: ApiState, job: StoredJob, after: int, *, with_context: bool = True
+    state: ApiState, job: JobRecord, after: int, *, with_context: bool = True
 ) -> AsyncGenerator[bytes]:
     """As `job_events`, without the events of single iterations; their numbers are told, so that a reader that comes
     again goes on behind them."""
-    plan = await state.control.plan(job.workflow_id, job.version)
+    plan = await state.control.plan(job.spec.workflow_id, job.spec.version)
     teller = EventView(state.store, plan, job, with_context=with_context)
-    with state.control.news(job.job_id) as news:
+    with state.control.news(job.spec.job_id) as news:
         while True:
             news.clear()
-            ended = has_ended(await state.store.job(job.job_id))
+            ended = has_ended(await state.store.job(job.spec.job_id))
             begun, told = after, after
             while True:
-                page = await state.store.overview.node_events(job.job_id, after, EVENTS_PAGE, LOOKED_AT_MAX)
+                page = await state.store.overview.node_events(job.spec.job_id, after, EVENTS_PAGE, LOOKED_AT_MAX)
                 if page.last_seq == after:
                     break
                 after = page.last_seq

@@ -13,7 +13,7 @@ from windlass.core.errors import ArtifactNotFound, StoreUnavailable
 from windlass.core.loop_state import Progress, decode_progress
 from windlass.core.messages import Failed, TaskError
 from windlass.core.plan import NodePlan, Plan
-from windlass.ports.broker import Delivery
+from windlass.ports.broker import TaskClaim
 from windlass.views.jobs import event_id
 from windlass.views.loops import iteration, loop_place
 from windlass.views.outputs import FETCHES_AT_ONCE_MAX
@@ -31,14 +31,14 @@ class Claimed(Struct, frozen=True):
     """What becomes of the tasks of one claim."""
 
     tasks: list[ClaimedTask]
-    deliveries: list[Delivery]
+    deliveries: list[TaskClaim]
     # Tasks whose params cannot be had, and why.
     failed: list[tuple[Task, Failed]]
     # Ids of those that wait for the next claim.
     left: list[str]
 
 
-async def prepared(state: ApiState, deliveries: Sequence[Delivery]) -> Claimed:
+async def prepared(state: ApiState, deliveries: Sequence[TaskClaim]) -> Claimed:
     """Tasks for a worker that has nothing but the answer."""
     claimed = Claimed([], [], [], [])
     family = _Family(state)
@@ -157,7 +157,7 @@ class _Family:
 
     async def _node(self, task: Task) -> _Node | None:
         job = await self._state.store.job(task.job_id)
-        plan = await self._state.control.plan(job.workflow_id, job.version)
+        plan = await self._state.control.plan(job.spec.workflow_id, job.spec.version)
         rows = await self._state.store.nodes(task.job_id, task.node_id)
         return _Node(plan, rows[0]) if rows else None
 

@@ -1,125 +1,163 @@
-"""The broker of one process: plain queues on one event loop. It dies with the process, and the rows know better."""
+"""The broker of a single process: queues in memory on one event loop. Its contents are lost with the process."""
 
 import asyncio
-import math
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from heapq import nsmallest
 
 from msgspec import Struct
 
+from windlass.brokers.signal import Signal
 from windlass.core.changes import Task
 from windlass.core.instants import MICROSECONDS
 from windlass.core.messages import Message, TaskLost
-from windlass.ports.broker import ALL_QUEUES, HELD_SHOWN_MAX, Delivery, HeldTask, QueueSeen, Report, WorkerSeen
+from windlass.ports.broker import ALL_QUEUES, HELD_SHOWN_MAX, HeldTask, QueueInfo, TaskClaim, TaskReport, WorkerInfo
 from windlass.ports.clock import Clock
 
-# What is gathered is complete when so many turns of the loop brought no more: a worker needs two from one report to the
-# next.
-LULL_TURNS = 3
-
-
-class Bell:
-    """Wakes those who wait on one loop. A ring that nobody hears is not kept: look first, then wait."""
-
-    __slots__ = ("_timer_at", "_waiting")
-
-    def __init__(self) -> None:
-        self._waiting: list[tuple[float, asyncio.Future[None]]] = []
-        # When the bell looks for those who waited long enough. It is not taken back when they were woken before: a
-        # worker waits once for every task of a chain, and setting a timer takes longer than running the task.
-        self._timer_at = math.inf
-
-    def ring(self) -> None:
-        """Wake everyone who waits now."""
-        waiting, self._waiting = self._waiting, []
-        for _, future in waiting:
-            if not future.done():
-                future.set_result(None)
-
-    async def wait(self, seconds: float) -> None:
-        """Wait for a ring, at most so long."""
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[None] = loop.create_future()
-        until = loop.time() + seconds
-        self._waiting.append((until, future))
-        self._look_at(until, loop)
-        await future
-
-    def _look_at(self, when: float, loop: asyncio.AbstractEventLoop) -> None:
-        if when < self._timer_at:
-            self._timer_at = when
-            loop.call_at(when, self._look, when, loop)
-
-    def _look(self, when: float, loop: asyncio.AbstractEventLoop) -> None:
-        if when != self._timer_at:
-            return
-        self._timer_at = math.inf
-        waiting, self._waiting = self._waiting, []
-        for until, future in waiting:
-            if future.done():
-                continue
-            if until <= when:
-                future.set_result(None)
-            else:
-                self._waiting.append((until, future))
-                self._look_at(until, loop)
-
-
-async def _lull(unread: "deque[Message]", limit: int) -> None:
-    """Let workers on the loop go on that report one task after the other: few large batches cost less than many."""
-    turns = 0
-    while turns < LULL_TURNS and len(unread) < limit:
-        before = len(unread)
-        await asyncio.sleep(0)
-        turns = turns + 1 if len(unread) == before else 0
+# A batch is complete after so many turns of the event loop without a new message. A worker needs two turns from one
+# report to the next.
+QUIET_TURNS = 3
 
 
 class _Entry(Struct, gc=False):
     """A task that is queued, or held by a worker."""
 
     task: Task
+    # False once it was claimed or removed; a queue skips such an entry when it meets it.
+    is_waiting: bool = True
     worker_id: str | None = None
-    # When the holder last said that it has the task. One that never heard of it does not: its claim's answer was lost.
+    # The last heartbeat of the holder for this task. A holder that never received its claim sends none.
     extended_at: int = 0
     deliveries: int = 0
     losses: int = 0
     published_at: int = 0
-    taken_at: int = 0
+    claimed_at: int = 0
+
+
+class _Queue:
+    """The waiting tasks of one queue, by priority and then by age."""
+
+    __slots__ = ("_by_priority", "depth")
+
+    def __init__(self) -> None:
+        # Sorted from the highest priority to the lowest.
+        self._by_priority: dict[int, deque[_Entry]] = {}
+        self.depth = 0
+
+    def _tasks(self, priority: int) -> deque[_Entry]:
+        tasks = self._by_priority.get(priority)
+        if tasks is None:
+            tasks = self._by_priority[priority] = deque()
+            self._by_priority = dict(sorted(self._by_priority.items(), reverse=True))
+        return tasks
+
+    def append(self, entry: _Entry) -> None:
+        """Add a task behind those of its priority."""
+        self._tasks(entry.task.priority).append(entry)
+        self.depth += 1
+
+    def put_back(self, entry: _Entry) -> None:
+        """Add a task in front of those of its priority."""
+        entry.is_waiting = True
+        self._tasks(entry.task.priority).appendleft(entry)
+        self.depth += 1
+
+    def remove(self, entry: _Entry) -> None:
+        """Remove a waiting task."""
+        entry.is_waiting = False
+        self.depth -= 1
+
+    def pop(self, limit: int) -> list[_Entry]:
+        """Remove and return up to `limit` tasks."""
+        popped: list[_Entry] = []
+        for tasks in self._by_priority.values():
+            while tasks and len(popped) < limit:
+                entry = tasks.popleft()
+                if entry.is_waiting:
+                    self.remove(entry)
+                    popped.append(entry)
+        return popped
+
+    def oldest_published_at(self) -> int:
+        """Return when the oldest waiting task was published: it is the first one of its priority."""
+        heads: list[int] = []
+        for tasks in self._by_priority.values():
+            while tasks and not tasks[0].is_waiting:
+                tasks.popleft()
+            if tasks:
+                heads.append(tasks[0].published_at)
+        return min(heads)
+
+
+class _Worker(Struct, gc=False):
+    """A worker, and the tasks it holds."""
+
+    seen_at: int
+    queues: tuple[str, ...] = ()
+    held: dict[str, _Entry] = {}
 
 
 class _Inbox:
-    """A shard's messages: those not yet gathered, and those gathered but not acknowledged."""
+    """The messages of a shard: unread ones, and received ones that are not acknowledged."""
 
-    __slots__ = ("bell", "gathered", "unread")
+    __slots__ = ("received", "signal", "unread")
 
     def __init__(self) -> None:
         self.unread: deque[Message] = deque()
-        self.gathered: deque[Message] = deque()
-        self.bell = Bell()
+        self.received: deque[Message] = deque()
+        self.signal = Signal()
+
+    def append(self, messages: Sequence[Message]) -> None:
+        self.unread.extend(messages)
+        self.signal.notify()
+
+    async def wait_until_quiet(self, limit: int) -> None:
+        """Let workers on this event loop report more tasks first: few large batches cost less than many small ones."""
+        turns = 0
+        while turns < QUIET_TURNS and len(self.unread) < limit:
+            before = len(self.unread)
+            await asyncio.sleep(0)
+            turns = turns + 1 if len(self.unread) == before else 0
+
+    def receive(self, limit: int) -> list[Message]:
+        if len(self.unread) <= limit:
+            batch = list(self.unread)
+            self.unread.clear()
+        else:
+            batch = [self.unread.popleft() for _ in range(limit)]
+        self.received.extend(batch)
+        return batch
+
+    def acknowledge(self, count: int) -> None:
+        if count >= len(self.received):
+            self.received.clear()
+        else:
+            for _ in range(count):
+                self.received.popleft()
+
+    def rewind(self) -> None:
+        self.unread.extendleft(reversed(self.received))
+        self.received.clear()
+        self.signal.notify()
 
 
 class MemoryBroker:
-    """The Broker contract inside one process."""
+    """The Broker contract in one process."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._entries: dict[str, _Entry] = {}
-        # queue -> priority -> task ids; ids of tasks that were cancelled meanwhile are passed over.
-        self._queues: dict[str, dict[int, deque[str]]] = {}
-        # How many tasks wait in each.
-        self._depths: Counter[str] = Counter()
-        self._held: dict[str, dict[str, None]] = {}
-        self._seen_at: dict[str, int] = {}
-        self._serves: dict[str, tuple[str, ...]] = {}
-        self._stops: dict[str, list[str]] = {}
+        self._queues: dict[str, _Queue] = {}
+        self._workers: dict[str, _Worker] = {}
+        # Held tasks that were cancelled, by worker, until the worker receives them.
+        self._cancellations: dict[str, list[str]] = {}
         self._inboxes: dict[int, _Inbox] = {}
-        self._hearing: list[Callable[[Sequence[str]], None]] = []
-        self._work = Bell()
-        self._stopping = Bell()
+        self._done_callbacks: list[Callable[[Sequence[str]], None]] = []
+        self._published = Signal()
+        self._cancelled = Signal()
 
     async def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing: there are no connections."""
 
     # Tasks
 
@@ -128,162 +166,162 @@ class MemoryBroker:
         now = self._clock.now()
         for task in tasks:
             if task.task_id not in entries:
-                entries[task.task_id] = _Entry(task, published_at=now)
-                self._line(task.queue, task.priority).append(task.task_id)
-                self._depths[task.queue] += 1
-        self._work.ring()
+                entry = entries[task.task_id] = _Entry(task, published_at=now)
+                self._queue(task.queue).append(entry)
+        self._published.notify()
 
-    def _line(self, queue: str, priority: int) -> deque[str]:
-        lines = self._queues.get(queue)
-        if lines is None:
-            lines = self._queues[queue] = {}
-        line = lines.get(priority)
-        if line is None:
-            line = lines[priority] = deque()
-            # Kept sorted, so that taking is a walk from the highest priority down.
-            self._queues[queue] = dict(sorted(lines.items(), reverse=True))
-        return line
+    def _queue(self, name: str) -> _Queue:
+        queue = self._queues.get(name)
+        if queue is None:
+            queue = self._queues[name] = _Queue()
+        return queue
 
-    async def consume(
+    async def claim(
         self, worker_id: str, queues: Sequence[str], limit: int, wait_seconds: float
-    ) -> Sequence[Delivery]:
-        taken = self._take(worker_id, queues, limit)
-        if not taken and wait_seconds > 0:
-            await self._work.wait(wait_seconds)
-            taken = self._take(worker_id, queues, limit)
-        return taken
+    ) -> Sequence[TaskClaim]:
+        claims = self._claim(worker_id, queues, limit)
+        if not claims and wait_seconds > 0:
+            await self._published.wait(wait_seconds)
+            claims = self._claim(worker_id, queues, limit)
+        return claims
 
-    def _take(self, worker_id: str, queues: Sequence[str], limit: int) -> list[Delivery]:
-        now = self._seen_at[worker_id] = self._clock.now()
-        self._serves[worker_id] = tuple(queues)
-        held = self._held.setdefault(worker_id, {})
-        taken: list[Delivery] = []
-        for queue in self._queues if ALL_QUEUES in queues else queues:
-            for line in self._queues.get(queue, {}).values():
-                while line and len(taken) < limit:
-                    entry = self._entries.get(line.popleft())
-                    if entry is None or entry.worker_id is not None:
-                        continue
-                    entry.worker_id = worker_id
-                    entry.extended_at = entry.taken_at = now
-                    self._depths[queue] -= 1
-                    entry.deliveries += 1
-                    held[entry.task.task_id] = None
-                    taken.append(Delivery(entry.task, entry.deliveries))
-        return taken
+    def _claim(self, worker_id: str, queues: Sequence[str], limit: int) -> list[TaskClaim]:
+        worker = self._seen(worker_id)
+        worker.queues = tuple(queues)
+        claims: list[TaskClaim] = []
+        for name in self._queues if ALL_QUEUES in queues else queues:
+            queue = self._queues.get(name)
+            if queue is None:
+                continue
+            for entry in queue.pop(limit - len(claims)):
+                entry.worker_id = worker_id
+                entry.extended_at = entry.claimed_at = worker.seen_at
+                entry.deliveries += 1
+                worker.held[entry.task.task_id] = entry
+                claims.append(TaskClaim(entry.task, entry.deliveries))
+        return claims
+
+    def _seen(self, worker_id: str) -> _Worker:
+        """Return the worker, and record that it called just now."""
+        worker = self._workers.get(worker_id)
+        if worker is None:
+            worker = self._workers[worker_id] = _Worker(0)
+        worker.seen_at = self._clock.now()
+        return worker
 
     async def extend(self, worker_id: str, task_ids: Sequence[str]) -> Sequence[str]:
-        now = self._seen_at[worker_id] = self._clock.now()
-        held = self._held.setdefault(worker_id, {})
+        worker = self._seen(worker_id)
+        to_stop: list[str] = []
         for task_id in task_ids:
-            if task_id in held:
-                self._entries[task_id].extended_at = now
-        return [task_id for task_id in task_ids if task_id not in held]
+            entry = worker.held.get(task_id)
+            if entry is None:
+                to_stop.append(task_id)
+            else:
+                entry.extended_at = worker.seen_at
+        return to_stop
 
-    async def finish(self, worker_id: str, reports: Sequence[Report]) -> None:
-        self._seen_at[worker_id] = self._clock.now()
-        held = self._held.setdefault(worker_id, {})
+    async def finish(self, worker_id: str, reports: Sequence[TaskReport]) -> None:
+        worker = self._seen(worker_id)
         shards: set[int] = set()
         for report in reports:
             task_id = report.task_id
-            if task_id in held:
-                del held[task_id]
+            if task_id in worker.held:
+                del worker.held[task_id]
                 del self._entries[task_id]
             elif task_id in self._entries:
-                # Reclaimed from this worker meanwhile: its result counts, and the other delivery is stopped.
-                self._withdraw(task_id)
+                # Reclaimed from this worker: its result counts, and the other delivery is cancelled.
+                self._remove(task_id)
             self._inbox(report.shard).unread.append(report.message)
             shards.add(report.shard)
         for shard in shards:
-            self._inbox(shard).bell.ring()
+            self._inbox(shard).signal.notify()
 
-    async def give_back(self, worker_id: str, task_ids: Sequence[str]) -> None:
-        held = self._held.setdefault(worker_id, {})
+    async def return_tasks(self, worker_id: str, task_ids: Sequence[str]) -> None:
+        worker = self._workers.get(worker_id)
+        if worker is None:
+            return
         for task_id in reversed(task_ids):
-            if task_id in held:
-                del held[task_id]
-                entry = self._entries[task_id]
+            entry = worker.held.pop(task_id, None)
+            if entry is not None:
                 entry.worker_id = None
                 entry.deliveries -= 1
-                self._depths[entry.task.queue] += 1
-                self._line(entry.task.queue, entry.task.priority).appendleft(task_id)
-        self._work.ring()
+                self._queue(entry.task.queue).put_back(entry)
+        self._published.notify()
 
     async def reclaim(self, silent_seconds: float) -> int:
         silent_since = self._clock.now() - round(silent_seconds * MICROSECONDS)
         count = 0
-        for worker_id, held in list(self._held.items()):
-            for task_id in [task_id for task_id in held if self._entries[task_id].extended_at < silent_since]:
-                del held[task_id]
-                await self._lose(worker_id, self._entries[task_id])
-                count += 1
-            if not held and self._seen_at.get(worker_id, 0) < silent_since:
-                del self._held[worker_id]
-                self._seen_at.pop(worker_id, None)
-                self._serves.pop(worker_id, None)
-                self._stops.pop(worker_id, None)
+        for worker_id, worker in list(self._workers.items()):
+            lost = [entry for entry in worker.held.values() if entry.extended_at < silent_since]
+            for entry in lost:
+                await self._lose(worker, entry)
+            count += len(lost)
+            if not worker.held and worker.seen_at < silent_since:
+                del self._workers[worker_id]
+                self._cancellations.pop(worker_id, None)
         return count
 
-    async def _lose(self, worker_id: str, entry: _Entry) -> None:
+    async def _lose(self, worker: _Worker, entry: _Entry) -> None:
         task = entry.task
+        message = TaskLost(
+            job_id=task.job_id,
+            node_id=task.node_id,
+            attempt=task.attempt,
+            worker_id=entry.worker_id or "",
+            losses=entry.losses + 1,
+            index=task.index,
+        )
+        del worker.held[task.task_id]
         entry.worker_id = None
         entry.losses += 1
-        self._depths[task.queue] += 1
-        self._line(task.queue, task.priority).appendleft(task.task_id)
-        lost = TaskLost(task.job_id, task.node_id, task.attempt, worker_id, entry.losses, task.index)
-        await self.send(task.shard, [lost])
-        self._work.ring()
+        self._queue(task.queue).put_back(entry)
+        await self.send(task.shard, [message])
+        self._published.notify()
 
     async def cancel(self, task_ids: Sequence[str]) -> None:
         for task_id in task_ids:
             if task_id in self._entries:
-                self._withdraw(task_id)
+                self._remove(task_id)
 
-    def _withdraw(self, task_id: str) -> None:
+    def _remove(self, task_id: str) -> None:
+        """Remove a task; its holder is asked to stop."""
         entry = self._entries.pop(task_id)
         if entry.worker_id is None:
-            self._depths[entry.task.queue] -= 1
+            self._queue(entry.task.queue).remove(entry)
         else:
-            del self._held[entry.worker_id][task_id]
-            self._stops.setdefault(entry.worker_id, []).append(task_id)
-            self._stopping.ring()
+            del self._workers[entry.worker_id].held[task_id]
+            self._cancellations.setdefault(entry.worker_id, []).append(task_id)
+            self._cancelled.notify()
 
-    async def cancelled(self, worker_id: str, wait_seconds: float) -> Sequence[str]:
-        if worker_id not in self._stops and wait_seconds > 0:
-            await self._stopping.wait(wait_seconds)
-        return self._stops.pop(worker_id, [])
-
-    async def workers(self) -> Sequence[WorkerSeen]:
-        return [self._seen(worker_id, seen_at) for worker_id, seen_at in sorted(self._seen_at.items())]
-
-    def _seen(self, worker_id: str, seen_at: int) -> WorkerSeen:
-        held = self._held.get(worker_id, {})
-        tasks = nsmallest(HELD_SHOWN_MAX, (HeldTask(self._entries[task_id].taken_at, task_id) for task_id in held))
-        return WorkerSeen(worker_id, self._serves.get(worker_id, ()), len(held), seen_at, tasks)
-
-    async def queues(self) -> Sequence[QueueSeen]:
-        running = Counter(self._entries[task_id].task.queue for held in self._held.values() for task_id in held)
-        now = self._clock.now()
-        found: list[QueueSeen] = []
-        for queue in sorted(self._depths.keys() | running.keys()):
-            depth = self._depths[queue]
-            if depth or running[queue]:
-                waits = (now - self._oldest(queue)) / MICROSECONDS if depth else None
-                found.append(QueueSeen(queue, depth, running[queue], waits))
-        return found
-
-    def _oldest(self, queue: str) -> int:
-        """When the task was published that waits for longest: one of those at the heads of the lines."""
-        heads: list[int] = []
-        for line in self._queues[queue].values():
-            while line and ((entry := self._entries.get(line[0])) is None or entry.worker_id is not None):
-                line.popleft()
-            if line:
-                heads.append(self._entries[line[0]].published_at)
-        return min(heads)
+    async def receive_cancellations(self, worker_id: str, wait_seconds: float) -> Sequence[str]:
+        if worker_id not in self._cancellations and wait_seconds > 0:
+            await self._cancelled.wait(wait_seconds)
+        return self._cancellations.pop(worker_id, [])
 
     async def missing(self, task_ids: Sequence[str]) -> Sequence[str]:
         return [task_id for task_id in task_ids if task_id not in self._entries]
+
+    # Overview
+
+    async def workers(self) -> Sequence[WorkerInfo]:
+        found: list[WorkerInfo] = []
+        for worker_id, worker in sorted(self._workers.items()):
+            held = [HeldTask(entry.claimed_at, task_id) for task_id, entry in worker.held.items()]
+            oldest = nsmallest(HELD_SHOWN_MAX, held)
+            found.append(WorkerInfo(worker_id, worker.queues, len(held), worker.seen_at, oldest))
+        return found
+
+    async def queues(self) -> Sequence[QueueInfo]:
+        running = Counter(entry.task.queue for worker in self._workers.values() for entry in worker.held.values())
+        now = self._clock.now()
+        found: list[QueueInfo] = []
+        for name, queue in sorted(self._queues.items()):
+            if queue.depth:
+                oldest_seconds = (now - queue.oldest_published_at()) / MICROSECONDS
+                found.append(QueueInfo(name, queue.depth, running[name], oldest_seconds))
+            elif running[name]:
+                found.append(QueueInfo(name, 0, running[name]))
+        return found
 
     # Inboxes
 
@@ -294,44 +332,27 @@ class MemoryBroker:
         return inbox
 
     async def send(self, shard: int, messages: Sequence[Message]) -> None:
-        inbox = self._inbox(shard)
-        inbox.unread.extend(messages)
-        inbox.bell.ring()
+        self._inbox(shard).append(messages)
 
-    async def gather(self, shard: int, limit: int, wait_seconds: float) -> Sequence[Message]:
+    async def receive(self, shard: int, limit: int, wait_seconds: float) -> Sequence[Message]:
         inbox = self._inbox(shard)
         if not inbox.unread and wait_seconds > 0:
-            await inbox.bell.wait(wait_seconds)
-        unread = inbox.unread
-        if unread and self._entries:
-            await _lull(unread, limit)
-        if len(unread) <= limit:
-            batch = list(unread)
-            unread.clear()
-        else:
-            batch = [unread.popleft() for _ in range(limit)]
-        inbox.gathered.extend(batch)
-        return batch
+            await inbox.signal.wait(wait_seconds)
+        if inbox.unread and self._entries:
+            await inbox.wait_until_quiet(limit)
+        return inbox.receive(limit)
 
     async def acknowledge(self, shard: int, count: int) -> None:
-        gathered = self._inbox(shard).gathered
-        if count >= len(gathered):
-            gathered.clear()
-        else:
-            for _ in range(count):
-                gathered.popleft()
+        self._inbox(shard).acknowledge(count)
 
     async def rewind(self, shard: int) -> None:
-        inbox = self._inbox(shard)
-        inbox.unread.extendleft(reversed(inbox.gathered))
-        inbox.gathered.clear()
-        inbox.bell.ring()
+        self._inbox(shard).rewind()
 
-    # What is done
+    # Notifications
 
-    def tell_done(self, ids: Sequence[str]) -> None:
-        for hear in self._hearing:
-            hear(ids)
+    def notify_done(self, ids: Sequence[str]) -> None:
+        for callback in self._done_callbacks:
+            callback(ids)
 
-    def hear_done(self, hear: Callable[[Sequence[str]], None]) -> None:
-        self._hearing.append(hear)
+    def subscribe_done(self, callback: Callable[[Sequence[str]], None]) -> None:
+        self._done_callbacks.append(callback)

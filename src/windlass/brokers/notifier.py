@@ -1,62 +1,66 @@
-"""Who in this process waits for what. A server's notifications ring here; nobody asks it again and again.
+"""Waiting for notifications of a broker's server inside one process.
 
-Look, then wait: an ear that was rung since the last look stays rung, so nothing is missed in between.
+A subscription keeps a notification until the next `clear`, so one that arrives between a fetch and the following wait
+is not missed.
 """
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-# How often those who wait look by themselves while notifications do not come.
-LOOK_SECONDS = 0.5
+# How often waiters poll while the connection that receives notifications is down.
+POLL_SECONDS = 0.5
+# Subscriptions that a process keeps between calls. Each worker id needs two.
+SUBSCRIPTIONS_MAX = 1_000
 
 Found = TypeVar("Found")
 
 
 class Subscription:
-    """Waits for rings of some channels. It is born rung: what was there before it must be looked for."""
+    """Waits for notifications of some channels. It starts notified, because items may exist already."""
 
-    __slots__ = ("_waiting", "channels", "is_nudged", "is_rung")
+    __slots__ = ("_waiters", "channels", "is_notified", "is_woken")
 
     def __init__(self, channels: Sequence[str]) -> None:
         self.channels = tuple(channels)
-        self.is_rung = True
-        # Whether somebody in this process wants the wait to end, whatever is found.
-        self.is_nudged = False
-        self._waiting: list[asyncio.Future[None]] = []
+        self.is_notified = True
+        # Whether this process wants the current wait to end even if there is nothing to fetch.
+        self.is_woken = False
+        self._waiters: list[asyncio.Future[None]] = []
 
-    def ring(self) -> None:
-        """Say that there may be something; whoever waits goes on."""
-        self.is_rung = True
-        waiting, self._waiting = self._waiting, []
-        for future in waiting:
+    def notify(self) -> None:
+        """Record that there may be something to fetch, and wake the waiters."""
+        self.is_notified = True
+        waiters, self._waiters = self._waiters, []
+        for future in waiters:
             _wake(future)
 
-    def nudge(self) -> None:
-        """End the wait, also for nothing."""
-        self.is_nudged = True
-        self.ring()
+    def wake(self) -> None:
+        """End the current wait even if there is nothing to fetch."""
+        self.is_woken = True
+        self.notify()
 
-    def hush(self) -> None:
-        """Forget the rings so far, just before a look."""
-        self.is_rung = False
-        self.is_nudged = False
+    def clear(self) -> None:
+        """Forget the notifications so far. Call it just before a fetch."""
+        self.is_notified = False
+        self.is_woken = False
 
     async def wait(self, seconds: float) -> None:
-        """Wait until it is rung, at most so long."""
-        if self.is_rung or seconds <= 0:
+        """Wait for a notification, at most `seconds`."""
+        if self.is_notified or seconds <= 0:
             return
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
-        self._waiting.append(future)
-        # Cheaper than asyncio.timeout, and a worker waits once for every task of a chain.
+        self._waiters.append(future)
+        # Cheaper than asyncio.timeout; a worker waits once for every task of a chain.
         timer = loop.call_later(seconds, _wake, future)
         try:
             await future
         finally:
             timer.cancel()
-            if future in self._waiting:
-                self._waiting.remove(future)
+            if future in self._waiters:
+                self._waiters.remove(future)
 
 
 def _wake(future: "asyncio.Future[None]") -> None:
@@ -65,71 +69,99 @@ def _wake(future: "asyncio.Future[None]") -> None:
 
 
 class Notifier:
-    """The ears of a process, by channel."""
+    """The subscriptions of a process, by channel."""
 
-    def __init__(self, look_seconds: float) -> None:
-        # How often to look although notifications come: for servers that may miss one.
-        self._look_seconds = look_seconds
-        self._ears: dict[str, set[Subscription]] = {}
-        # Whether notifications do not come at present: who waits must then look from time to time.
-        self.are_silent = True
+    def __init__(self, poll_seconds: float) -> None:
+        # How often waiters poll while notifications arrive, for servers that may lose one.
+        self._poll_seconds = poll_seconds
+        self._subscriptions: dict[str, set[Subscription]] = {}
+        # Whether notifications arrive at present. Waiters poll while they do not.
+        self.is_connected = False
 
     @property
     def channels(self) -> Sequence[str]:
-        """Every channel that somebody wants to hear of."""
-        return list(self._ears)
+        """The channels with at least one subscription."""
+        return list(self._subscriptions)
 
-    def add(self, ear: Subscription) -> Sequence[str]:
-        """Let an ear hear its channels; those that nobody heard before."""
-        new = [channel for channel in ear.channels if channel not in self._ears]
-        for channel in ear.channels:
-            self._ears.setdefault(channel, set()).add(ear)
+    def add(self, subscription: Subscription) -> Sequence[str]:
+        """Add a subscription; return those of its channels that had none."""
+        new = [channel for channel in subscription.channels if channel not in self._subscriptions]
+        for channel in subscription.channels:
+            self._subscriptions.setdefault(channel, set()).add(subscription)
         return new
 
-    def remove(self, ear: Subscription) -> Sequence[str]:
-        """Forget an ear; the channels that nobody hears any more."""
-        left: list[str] = []
-        for channel in ear.channels:
-            ears = self._ears.get(channel, set())
-            ears.discard(ear)
-            if not ears:
-                self._ears.pop(channel, None)
-                left.append(channel)
-        return left
+    def remove(self, subscription: Subscription) -> Sequence[str]:
+        """Remove a subscription; return those of its channels that have none left."""
+        unused: list[str] = []
+        for channel in subscription.channels:
+            others = self._subscriptions.get(channel, set())
+            others.discard(subscription)
+            if not others:
+                self._subscriptions.pop(channel, None)
+                unused.append(channel)
+        return unused
 
-    def ring(self, channel: str) -> None:
-        """Ring everyone who hears a channel."""
-        for ear in self._ears.get(channel, ()):
-            ear.ring()
+    def notify(self, channel: str) -> None:
+        """Notify the subscriptions of a channel."""
+        for subscription in self._subscriptions.get(channel, ()):
+            subscription.notify()
 
-    def ring_all(self) -> None:
-        """Ring everyone: notifications may have been missed."""
-        for ears in self._ears.values():
-            for ear in ears:
-                ear.ring()
+    def notify_all(self) -> None:
+        """Notify every subscription: notifications may have been missed."""
+        for subscriptions in self._subscriptions.values():
+            for subscription in subscriptions:
+                subscription.notify()
 
-    async def awaited(
-        self, ear: Subscription, look: Callable[[], Awaitable[Sequence[Found]]], limit: int, wait_seconds: float
+    async def fetch_when_notified(
+        self,
+        subscription: Subscription,
+        fetch: Callable[[], Awaitable[Sequence[Found]]],
+        limit: int,
+        wait_seconds: float,
     ) -> Sequence[Found]:
-        """Look, and again at each ring, until something is found, the ear is nudged or the time is over."""
+        """Fetch, and again at each notification, until something is found, the wait is woken or the time is over."""
         clock = asyncio.get_running_loop().time
         deadline = clock() + wait_seconds
         has_time = wait_seconds > 0
         while True:
-            if has_time and not ear.is_rung:
-                look_seconds = LOOK_SECONDS if self.are_silent else self._look_seconds
-                await ear.wait(min(deadline - clock(), look_seconds))
+            if has_time and not subscription.is_notified:
+                poll_seconds = self._poll_seconds if self.is_connected else POLL_SECONDS
+                await subscription.wait(min(deadline - clock(), poll_seconds))
                 has_time = clock() < deadline
-            is_nudged = ear.is_nudged
-            ear.hush()
+            is_woken = subscription.is_woken
+            subscription.clear()
             try:
-                # Once more also when the time is over: a look tells a server that somebody lives.
-                found = await look()
+                # Also when the time is over: a fetch is a heartbeat of the worker.
+                found = await fetch()
             except BaseException:
-                ear.ring()
+                subscription.notify()
                 raise
-            # Fewer than wanted: there is no more until it rings.
+            # Fewer than `limit` means that there is no more until the next notification.
             if len(found) >= limit:
-                ear.ring()
-            if found or is_nudged or not has_time:
+                subscription.notify()
+            if found or is_woken or not has_time:
                 return found
+
+
+class SubscriptionCache:
+    """Keeps the subscriptions of recent callers, so that a repeated call does not subscribe again."""
+
+    def __init__(
+        self, subscribe: Callable[[Sequence[str]], Subscription], unsubscribe: Callable[[Subscription], object]
+    ) -> None:
+        self._subscribe = subscribe
+        self._unsubscribe = unsubscribe
+        self._kept: OrderedDict[tuple[str, ...], Subscription] = OrderedDict()
+
+    def get(self, owner: str, channels: Sequence[str]) -> Subscription:
+        """Return the owner's subscription to these channels."""
+        key = (owner, *channels)
+        subscription = self._kept.get(key)
+        if subscription is not None:
+            self._kept.move_to_end(key)
+            return subscription
+        subscription = self._kept[key] = self._subscribe(channels)
+        if len(self._kept) > SUBSCRIPTIONS_MAX:
+            _, oldest = self._kept.popitem(last=False)
+            self._unsubscribe(oldest)
+        return subscription

@@ -1,58 +1,63 @@
-"""Reads workflow files and inputs for commands, and spells out what is wrong with them."""
+"""Reads workflow files and inputs, and reports their problems."""
 
 from collections.abc import Collection, Iterable
 from pathlib import Path
+from typing import Literal
 
 import click
 import msgspec
 
 from windlass.core.errors import DefinitionInvalid, InputInvalid, Problem
-from windlass.spec import read_definition
-from windlass.spec.findings import Findings
-from windlass.spec.model import Definition
-from windlass.spec.reader import read_document
+from windlass.spec import Definition, read_definition
+from windlass.spec.reading.document import read_document
+from windlass.spec.reading.findings import Findings
 
 
 def read_workflow(
     path: Path, handlers: Collection[str] | None = None, *, strict: bool = False
 ) -> tuple[Definition, list[Problem]]:
-    """A file's definition and warnings, to which unknown handlers belong unless `strict`; DefinitionInvalid."""
-    kind = "json" if path.suffix == ".json" else None
+    """Return a file's definition and its warnings. Unknown handlers are warnings unless `strict`. DefinitionInvalid."""
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise DefinitionInvalid([Problem(path="", message=f"cannot be read: {error.strerror}")]) from error
-    return read_definition(content, format=kind, handlers=handlers, strict=strict)
+        raise DefinitionInvalid([Problem(path="", message=f"cannot read file: {error.strerror}")]) from error
+    return read_definition(content, format=_format(path), handlers=handlers, strict=strict)
 
 
-def spell(path: Path, problem: Problem) -> str:
-    """One problem with its place, as compilers and editors have it: FILE:LINE:COLUMN: path: message (hint)."""
-    place = f"{path}:{problem.line}:{problem.column}: " if problem.line is not None else f"{path}: "
-    kind = "warning: " if problem.warning else ""
-    at = f"{problem.path}: " if problem.path else ""
-    hint = f" ({problem.hint})" if problem.hint else ""
-    return f"{place}{kind}{at}{problem.message}{hint}"
-
-
-def report(path: Path, problems: Iterable[Problem]) -> None:
-    """Print problems to standard error."""
+def report_problems(path: Path, problems: Iterable[Problem]) -> None:
+    """Print problems to standard error, one per line."""
     for problem in problems:
-        click.echo(spell(path, problem), err=True)
+        click.echo(format_problem(path, problem), err=True)
+
+
+def format_problem(path: Path, problem: Problem) -> str:
+    """Return a problem as compilers print it: FILE:LINE:COLUMN: path: message (hint)."""
+    text = problem.message
+    if problem.path:
+        text = f"{problem.path}: {text}"
+    if problem.warning:
+        text = f"warning: {text}"
+    if problem.hint:
+        text = f"{text} ({problem.hint})"
+    if problem.line is None:
+        return f"{path}: {text}"
+    return f"{path}:{problem.line}:{problem.column}: {text}"
 
 
 def read_input(file: Path | None, pairs: Iterable[str]) -> dict[str, object]:
-    """A job's input: the file's object, and the pairs over it; InputInvalid."""
-    given = _read_object(file) if file is not None else {}
+    """Return a job's input: the object in the file, overridden by the pairs. InputInvalid."""
+    values: dict[str, object] = {}
+    if file is not None:
+        values = _read_object(file)
     for pair in pairs:
         key, separator, value = pair.partition("=")
         if not separator or not key:
-            raise click.BadParameter(f"{pair!r} is not key=value", param_hint="-i")
-        given[key] = _read_value(value)
-    return given
+            raise click.BadParameter(f"expected KEY=VALUE: {pair!r}", param_hint="-i")
+        values[key] = _parse_value(value)
+    return values
 
 
-def _read_value(text: str) -> object:
-    """JSON where it is JSON, else the text itself."""
+def _parse_value(text: str) -> object:
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError:
@@ -60,13 +65,19 @@ def _read_value(text: str) -> object:
 
 
 def _read_object(file: Path) -> dict[str, object]:
-    found = Findings()
-    document = read_document(file.read_bytes(), "json" if file.suffix == ".json" else None, found)
+    findings = Findings()
+    document = read_document(file.read_bytes(), _format(file), findings)
     try:
-        found.settle(document.locate)
+        findings.report(document.find_positions)
         return msgspec.convert(document.tree, dict[str, object])
-    except DefinitionInvalid as refused:
-        raise InputInvalid(refused.problems) from refused
+    except DefinitionInvalid as error:
+        raise InputInvalid(error.problems) from error
     except msgspec.ValidationError as error:
-        problem = Problem(path="", message="a job's input is an object", hint="write key: value lines")
+        problem = Problem(path="", message="input is not an object", hint="write key: value lines")
         raise InputInvalid([problem]) from error
+
+
+def _format(path: Path) -> Literal["json"] | None:
+    if path.suffix == ".json":
+        return "json"
+    return None

@@ -1,35 +1,36 @@
-"""Follows a job of a server to its end, with the views that `windlass run` has."""
+"""Follows a job on a server until it finishes, with the displays of `windlass run`."""
 
 from collections.abc import AsyncIterator
 
-from windlass.cli.job_sources import with_outputs
-from windlass.cli.output.job_view import follow, print_outcome, viewing
+from windlass.cli.job_sources import fetch_outputs
+from windlass.cli.output.display import open_display, show_events
+from windlass.cli.output.event_data import from_wire
 from windlass.cli.output.progress import Progress
-from windlass.cli.output.shapes import told_event
+from windlass.cli.output.results import print_result
 from windlass.client import Client
-from windlass.core.changes import Event
+from windlass.core.events import Event
 from windlass.core.plan import Plan
 from windlass.core.runs.webhooks import WEBHOOK_WORKFLOW, webhook_plan
-from windlass.spec.compile import compile_plan, definition_from_json
+from windlass.spec import compile_plan, definition_from_json
 
 
-async def follow_to_end(client: Client, job_id: str, *, as_json: bool) -> int:
-    """Show the job until it has ended, then its result; the exit code."""
+async def follow_job(client: Client, job_id: str, *, as_json: bool) -> int:
+    """Display the job until it finishes, then print its result; return the exit code."""
     if not as_json:
         job = await client.job(job_id)
-        progress = Progress(await _plan(client, job.workflow_id, job.version), job_id)
-        with viewing(progress) as view:
-            await follow(_told(client, job_id), view)
-    return print_outcome(await with_outputs(client, await client.wait(job_id)), as_json=as_json)
+        plan = await _fetch_plan(client, job.workflow_id, job.version)
+        with open_display(Progress(plan, job_id)) as display:
+            await show_events(_events(client, job_id), display)
+    return print_result(await fetch_outputs(client, await client.wait(job_id)), as_json=as_json)
 
 
-async def _plan(client: Client, workflow_id: str, version: int) -> Plan:
+async def _fetch_plan(client: Client, workflow_id: str, version: int) -> Plan:
     if workflow_id == WEBHOOK_WORKFLOW:
         return webhook_plan(version)
     workflow = await client.workflow(workflow_id, version)
     return compile_plan(definition_from_json(workflow.definition), version)
 
 
-async def _told(client: Client, job_id: str) -> AsyncIterator[Event]:
+async def _events(client: Client, job_id: str) -> AsyncIterator[Event]:
     async for event in client.watch(job_id, context=False):
-        yield told_event(event)
+        yield from_wire(event)

@@ -1,73 +1,86 @@
-"""Where commands read schedules, runs and deliveries: the embedded database, or a server."""
+"""Schedules, runs and deliveries, from a server or a database. Both return the types of the API."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-import click
 from msgspec import Struct
 
 from windlass.cli.runner import run_async
-from windlass.cli.server_address import server_url
+from windlass.cli.sources import decode_cursor, encode_cursor, open_source, read_pages
 from windlass.client import Client
 from windlass.clock import SystemClock
 from windlass.core.errors import ScheduleNotFound
 from windlass.ports.runs import DeliveryFilter, RunFilter, ScheduleFilter
-from windlass.settings import load_settings
 from windlass.views.runs import delivery_shape, next_times, run_shape, schedule_shape, slots_of
 from windlass.wire import Delivery, NextTimes, Page, Run, Schedule
 
 if TYPE_CHECKING:
-    from windlass.process import Reader
+    from windlass.reader import Reader
 
 Result = TypeVar("Result")
-Item = TypeVar("Item")
-
-# The most that a server gives at once.
-SERVER_PAGE = 100
 
 
-class Wanted(Struct, frozen=True):
-    """Which runs or deliveries, and how many of them."""
+class RunSelection(Struct, frozen=True):
+    """Which runs to list."""
 
     limit: int
     workflow_id: str | None = None
-    # A state of runs, or an outcome of deliveries.
     state: str | None = None
+    cursor: str | None = None
+
+
+class DeliverySelection(Struct, frozen=True):
+    """Which deliveries to list."""
+
+    limit: int
+    workflow_id: str | None = None
     job_id: str | None = None
+    outcome: str | None = None
     cursor: str | None = None
 
 
 class RunSource(Protocol):
-    """A place to look schedules, runs and deliveries up."""
+    """A server or a database."""
 
     async def schedules(self, limit: int, cursor: str | None) -> Page[Schedule]:
-        """A page of schedules, by workflow id."""
+        """Return a page of schedules, by workflow id."""
         ...
 
     async def schedule(self, workflow_id: str) -> Schedule:
-        """A schedule; ScheduleNotFound."""
+        """Return a schedule. ScheduleNotFound."""
         ...
 
     async def next(self, workflow_id: str, count: int) -> NextTimes:
-        """The slots to come; ScheduleNotFound."""
+        """Return the next slots. ScheduleNotFound."""
         ...
 
-    async def runs(self, wanted: Wanted) -> Page[Run]:
-        """A page of runs, newest slot first."""
+    async def runs(self, selection: RunSelection) -> Page[Run]:
+        """Return a page of runs, newest slot first."""
         ...
 
     async def run(self, run_id: str) -> Run:
-        """A run; RunNotFound."""
+        """Return a run. RunNotFound."""
         ...
 
-    async def deliveries(self, wanted: Wanted) -> Page[Delivery]:
-        """A page of deliveries, newest first."""
+    async def deliveries(self, selection: DeliverySelection) -> Page[Delivery]:
+        """Return a page of deliveries, newest first."""
         ...
 
 
-class ReaderRuns:
-    """The embedded database."""
+def read_runs(server: str | None, database: str | None, read: Callable[[RunSource], Awaitable[Result]]) -> Result:
+    """Return what `read` finds on the server, or otherwise in the database."""
+
+    async def open_and_read() -> Result:
+        async with open_source(server, database) as source:
+            if isinstance(source, Client):
+                return await read(ServerRuns(source))
+            return await read(DatabaseRuns(source))
+
+    return run_async(open_and_read())
+
+
+class DatabaseRuns:
+    """Schedules, runs and deliveries of a database."""
 
     def __init__(self, reader: "Reader") -> None:
         self._plan = reader.plans.get
@@ -75,134 +88,112 @@ class ReaderRuns:
         self._clock = SystemClock()
 
     async def schedules(self, limit: int, cursor: str | None) -> Page[Schedule]:
-        """A page of schedules; a cursor is the id of the last one seen."""
+        """Return a page of schedules; its cursor is the id of the last one."""
         rows = await self._store.schedules(ScheduleFilter(cursor, limit))
-        found: list[Schedule] = []
+        schedules: list[Schedule] = []
         for row in rows:
             try:
-                found.append(schedule_shape(row, await slots_of(self._plan, row), self._clock.now()))
+                slots = await slots_of(self._plan, row)
             except ScheduleNotFound:
                 continue
-        return Page(found, rows[-1].workflow_id if len(rows) == limit else None)
+            schedules.append(schedule_shape(row, slots, self._clock.now()))
+        next_cursor: str | None = None
+        if len(rows) == limit:
+            next_cursor = rows[-1].workflow_id
+        return Page(schedules, next_cursor)
 
     async def schedule(self, workflow_id: str) -> Schedule:
-        """A schedule."""
+        """Return a schedule."""
         row = await self._store.schedule(workflow_id)
         return schedule_shape(row, await slots_of(self._plan, row), self._clock.now())
 
     async def next(self, workflow_id: str, count: int) -> NextTimes:
-        """The slots to come."""
+        """Return the next slots."""
         slots = await slots_of(self._plan, await self._store.schedule(workflow_id))
         return next_times(workflow_id, slots, self._clock.now(), count)
 
-    async def runs(self, wanted: Wanted) -> Page[Run]:
-        """A page of runs; a cursor is the slot and the id of the last one seen."""
-        before = _before(wanted.cursor)
-        rows = await self._store.runs(RunFilter(wanted.workflow_id, wanted.state, before, wanted.limit))
-        last = rows[-1] if len(rows) == wanted.limit else None
-        return Page([run_shape(row) for row in rows], last and f"{last.scheduled_at}/{last.run_id}")
+    async def runs(self, selection: RunSelection) -> Page[Run]:
+        """Return a page of runs."""
+        rows = await self._store.runs(
+            RunFilter(
+                workflow_id=selection.workflow_id,
+                state=selection.state,
+                before=decode_cursor(selection.cursor),
+                limit=selection.limit,
+            )
+        )
+        cursor: str | None = None
+        if len(rows) == selection.limit:
+            cursor = encode_cursor(rows[-1].scheduled_at, rows[-1].run_id)
+        return Page([run_shape(row) for row in rows], cursor)
 
     async def run(self, run_id: str) -> Run:
-        """A run."""
+        """Return a run."""
         return run_shape(await self._store.run(run_id))
 
-    async def deliveries(self, wanted: Wanted) -> Page[Delivery]:
-        """A page of deliveries; a cursor is the instant and the id of the last one seen."""
-        before = _before(wanted.cursor)
-        asked = DeliveryFilter(wanted.workflow_id, wanted.job_id, wanted.state, before, wanted.limit)
-        rows = await self._store.deliveries(asked)
-        last = rows[-1] if len(rows) == wanted.limit else None
-        return Page([delivery_shape(row) for row in rows], last and f"{last.sent_at}/{last.delivery_id}")
+    async def deliveries(self, selection: DeliverySelection) -> Page[Delivery]:
+        """Return a page of deliveries."""
+        rows = await self._store.deliveries(
+            DeliveryFilter(
+                workflow_id=selection.workflow_id,
+                job_id=selection.job_id,
+                outcome=selection.outcome,
+                before=decode_cursor(selection.cursor),
+                limit=selection.limit,
+            )
+        )
+        cursor: str | None = None
+        if len(rows) == selection.limit:
+            cursor = encode_cursor(rows[-1].sent_at, rows[-1].delivery_id)
+        return Page([delivery_shape(row) for row in rows], cursor)
 
 
 class ServerRuns:
-    """A server."""
+    """Schedules, runs and deliveries of a server."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
 
     async def schedules(self, limit: int, cursor: str | None) -> Page[Schedule]:
-        """A page of schedules."""
-        return await _some(lambda size, place: self._client.schedules.page(limit=size, cursor=place), limit, cursor)
+        """Return a page of schedules."""
+
+        async def read_page(limit: int, cursor: str | None) -> Page[Schedule]:
+            return await self._client.schedules.page(limit=limit, cursor=cursor)
+
+        return await read_pages(read_page, limit, cursor)
 
     async def schedule(self, workflow_id: str) -> Schedule:
-        """A schedule."""
+        """Return a schedule."""
         return await self._client.schedules.show(workflow_id)
 
     async def next(self, workflow_id: str, count: int) -> NextTimes:
-        """The slots to come."""
+        """Return the next slots."""
         return await self._client.schedules.next(workflow_id, count)
 
-    async def runs(self, wanted: Wanted) -> Page[Run]:
-        """A page of runs."""
-        return await _some(
-            lambda size, place: self._client.runs.page(
-                workflow_id=wanted.workflow_id, state=wanted.state, limit=size, cursor=place
-            ),
-            wanted.limit,
-            wanted.cursor,
-        )
+    async def runs(self, selection: RunSelection) -> Page[Run]:
+        """Return a page of runs."""
+
+        async def read_page(limit: int, cursor: str | None) -> Page[Run]:
+            return await self._client.runs.page(
+                workflow_id=selection.workflow_id, state=selection.state, limit=limit, cursor=cursor
+            )
+
+        return await read_pages(read_page, selection.limit, selection.cursor)
 
     async def run(self, run_id: str) -> Run:
-        """A run."""
+        """Return a run."""
         return await self._client.runs.show(run_id)
 
-    async def deliveries(self, wanted: Wanted) -> Page[Delivery]:
-        """A page of deliveries."""
-        return await _some(
-            lambda size, place: self._client.deliveries.page(
-                workflow_id=wanted.workflow_id, job_id=wanted.job_id, outcome=wanted.state, limit=size, cursor=place
-            ),
-            wanted.limit,
-            wanted.cursor,
-        )
+    async def deliveries(self, selection: DeliverySelection) -> Page[Delivery]:
+        """Return a page of deliveries."""
 
+        async def read_page(limit: int, cursor: str | None) -> Page[Delivery]:
+            return await self._client.deliveries.page(
+                workflow_id=selection.workflow_id,
+                job_id=selection.job_id,
+                outcome=selection.outcome,
+                limit=limit,
+                cursor=cursor,
+            )
 
-async def _some(
-    page_of: Callable[[int, str | None], Awaitable[Page[Item]]], limit: int, cursor: str | None
-) -> Page[Item]:
-    """As many items as are wanted, put together from as many pages of a server as it takes."""
-    found: list[Item] = []
-    while len(found) < limit:
-        page = await page_of(min(SERVER_PAGE, limit - len(found)), cursor)
-        found.extend(page.items)
-        cursor = page.next_cursor
-        if cursor is None:
-            break
-    return Page(found, cursor)
-
-
-def look(server: str | None, database: str | None, question: Callable[[RunSource], Awaitable[Result]]) -> Result:
-    """What the server that is named answers, or else the embedded database."""
-
-    async def looking() -> Result:
-        async with _opened(server, database) as source:
-            return await question(source)
-
-    return run_async(looking())
-
-
-@asynccontextmanager
-async def _opened(server: str | None, database: str | None) -> AsyncGenerator[RunSource]:
-    if server is not None and database is not None:
-        raise click.UsageError("--server and --database name two places to look: leave one out")
-    url = server_url(server) if database is None else None
-    if url is not None:
-        async with Client(url) as client:
-            yield ServerRuns(client)
-        return
-    settings = load_settings({} if database is None else {"database_url": database}).settings
-    # The parts of an engine take a fifth of a second to import; who asks a server needs none of them.
-    from windlass.process import open_reader
-
-    async with open_reader(settings) as reader:
-        yield ReaderRuns(reader)
-
-
-def _before(cursor: str | None) -> tuple[int, str] | None:
-    if cursor is None:
-        return None
-    at, _, name = cursor.partition("/")
-    if not at.isdigit() or not name:
-        raise click.BadParameter(f"{cursor!r} is not the next_cursor of a page", param_hint="--cursor")
-    return int(at), name
+        return await read_pages(read_page, selection.limit, selection.cursor)

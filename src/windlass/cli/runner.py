@@ -1,4 +1,4 @@
-"""Runs a command's coroutine, and lets Ctrl-C and SIGTERM stop it cleanly."""
+"""Runs the coroutine of a command; Ctrl-C and SIGTERM stop it cleanly."""
 
 import asyncio
 import signal
@@ -13,14 +13,14 @@ CANCEL_SECONDS_MAX = 1.0
 
 
 def run_async(work: Coroutine[object, object, Result]) -> Result:
-    """Run to the end, on uvloop where it is installed."""
+    """Run a coroutine until it returns, on uvloop if that is installed."""
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(work)
 
 
 @contextmanager
 def stop_signals() -> Generator[asyncio.Event]:
-    """An event that the first signal sets. A second signal ends the process at once."""
+    """Return an event that the first signal sets. A second signal ends the process immediately."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
 
@@ -28,37 +28,37 @@ def stop_signals() -> Generator[asyncio.Event]:
         for number in SIGNALS:
             loop.remove_signal_handler(number)
 
-    def heed() -> None:
+    def on_signal() -> None:
         stop.set()
         restore()
 
     for number in SIGNALS:
-        loop.add_signal_handler(number, heed)
+        loop.add_signal_handler(number, on_signal)
     try:
         yield stop
     finally:
         restore()
 
 
-async def unless(stop: asyncio.Event, work: Coroutine[object, object, None]) -> bool:
-    """Do the work, unless told to stop before its end; whether it came to its end."""
-    working = asyncio.ensure_future(work)
-    stopping = asyncio.ensure_future(stop.wait())
+async def run_until_stopped(stop: asyncio.Event, work: Coroutine[object, object, None]) -> bool:
+    """Run `work` until it returns or `stop` is set, which cancels it; return whether it returned."""
+    work_task = asyncio.ensure_future(work)
+    stop_task = asyncio.ensure_future(stop.wait())
     try:
-        await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({work_task, stop_task}, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        stopping.cancel()
-    if working.done():
-        working.result()
+        stop_task.cancel()
+    if work_task.done():
+        work_task.result()
         return True
-    working.cancel()
-    await asyncio.wait({working}, timeout=CANCEL_SECONDS_MAX)
+    work_task.cancel()
+    await asyncio.wait({work_task}, timeout=CANCEL_SECONDS_MAX)
     return False
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     try:
-        import uvloop  # optional: the extra `fast` brings it
+        import uvloop  # optional: part of the extra `fast`
     except ImportError:
         return None
     return uvloop.new_event_loop

@@ -1,61 +1,62 @@
-"""Where commands find a server."""
+"""Which server a command uses, and calls to it."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-import click
-
-from windlass.cli.runner import run_async, stop_signals, unless
+from windlass.cli.exit_codes import INTERRUPTED
+from windlass.cli.runner import run_async, run_until_stopped, stop_signals
 from windlass.client import Client
 from windlass.settings import load_settings
 
 Result = TypeVar("Result")
 
-INTERRUPTED = 130
-
-SERVER = click.option("--server", metavar="URL", help="The server to ask (default: WINDLASS_SERVER).")
-# Addresses to listen on that are none to connect to.
-ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
+# Wildcard listen addresses, and the addresses to connect to instead.
+WILDCARD_ADDRESSES = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
 
 
-def server_url(flag: str | None) -> str | None:
-    """The server that the flag, WINDLASS_SERVER or windlass.toml name; SettingsInvalid."""
-    return load_settings({} if flag is None else {"server.url": flag}).settings.server.url
+def configured_server(flag: str | None) -> str | None:
+    """Return the server of the flag, WINDLASS_SERVER or windlass.toml. SettingsInvalid."""
+    return load_settings({"server.url": flag}).settings.server.url
 
 
-def local_url(host: str, port: int) -> str:
-    """The URL of a server that listens on this machine."""
-    reached = ANY_ADDRESS.get(host, f"[{host}]" if ":" in host else host)
-    return f"http://{reached}:{port}"
-
-
-def needed_server(flag: str | None) -> str:
-    """The server that is named, or the one that `windlass dev` starts here."""
-    settings = load_settings({} if flag is None else {"server.url": flag}).settings.server
+def required_server(flag: str | None) -> str:
+    """Return the configured server, or the one that `windlass dev` starts on this machine."""
+    settings = load_settings({"server.url": flag}).settings.server
     return settings.url or local_url(settings.host, settings.port)
 
 
-def ask(flag: str | None, question: Callable[[Client], Awaitable[Result]]) -> Result:
-    """What a server answers; ServerUnreachable."""
+def local_url(host: str, port: int) -> str:
+    """Return the URL of a server that listens on this machine."""
+    if host in WILDCARD_ADDRESSES:
+        host = WILDCARD_ADDRESSES[host]
+    elif ":" in host:
+        host = f"[{host}]"
+    return f"http://{host}:{port}"
 
-    async def asking() -> Result:
-        async with Client(needed_server(flag)) as client:
-            return await question(client)
 
-    return run_async(asking())
+def call_server(flag: str | None, request: Callable[[Client], Awaitable[Result]]) -> Result:
+    """Return a server's response. ServerUnreachable."""
+
+    async def call() -> Result:
+        async with Client(required_server(flag)) as client:
+            return await request(client)
+
+    return run_async(call())
 
 
-def ask_until_stopped(flag: str | None, question: Callable[[Client], Awaitable[int]]) -> int:
-    """Do what takes long and gives an exit code, unless Ctrl-C or SIGTERM ends it."""
+def call_server_until_stopped(flag: str | None, request: Callable[[Client], Awaitable[int]]) -> int:
+    """Run a long request that returns an exit code; Ctrl-C and SIGTERM cancel it."""
     codes: list[int] = []
 
-    async def asking() -> None:
-        async with Client(needed_server(flag)) as client:
-            codes.append(await question(client))
+    async def call() -> None:
+        async with Client(required_server(flag)) as client:
+            codes.append(await request(client))
 
-    async def heeding() -> None:
+    async def call_until_stopped() -> None:
         with stop_signals() as stop:
-            await unless(stop, asking())
+            await run_until_stopped(stop, call())
 
-    run_async(heeding())
-    return codes[0] if codes else INTERRUPTED
+    run_async(call_until_stopped())
+    if codes:
+        return codes[0]
+    return INTERRUPTED

@@ -1,4 +1,4 @@
-"""The workflows of a folder: which files they are, deployed and deployed again when they change."""
+"""The workflow files of a directory, deployed when they change."""
 
 import asyncio
 import os
@@ -8,25 +8,26 @@ from pathlib import Path
 
 import click
 
-from windlass.cli.documents import read_workflow, report
+from windlass.cli.documents import read_workflow, report_problems
 from windlass.core.errors import DefinitionInvalid
-from windlass.process import Server
+from windlass.server import Server
 
 SUFFIXES = frozenset({".yaml", ".yml", ".json"})
-LEFT_OUT = frozenset({"node_modules", "__pycache__", "venv", "dist", "build", "target"})
+EXCLUDED_FOLDERS = frozenset({"node_modules", "__pycache__", "venv", "dist", "build", "target"})
 DOCUMENTS_MAX = 1_000
 ENTRIES_MAX = 20_000
 DEPTH_MAX = 4
-# Enough of a document to see what it is.
+# How much of a document is searched for the keys of a workflow.
 HEAD_BYTES = 65_536
-# Every workflow has an id; a document with nodes and without one is a mistake worth telling.
-WORKFLOW = re.compile(rb"""(?:^|[{,\s"'])workflow_id["']?\s*:|^nodes\s*:""", re.MULTILINE)
+# A document with nodes but without an id is a workflow too: reading it reports the missing id.
+WORKFLOW_KEY = re.compile(rb"""(?:^|[{,\s"'])workflow_id["']?\s*:|^nodes\s*:""", re.MULTILINE)
 
-Stamp = tuple[int, int]
+# Modification time and size.
+FileVersion = tuple[int, int]
 
 
-def stamp(file: Path) -> Stamp | None:
-    """What tells that a file changed; None when it is not there."""
+def file_version(file: Path) -> FileVersion | None:
+    """Return what changes when a file does; None if it does not exist."""
     try:
         status = file.stat()
     except OSError:
@@ -34,77 +35,91 @@ def stamp(file: Path) -> Stamp | None:
     return status.st_mtime_ns, status.st_size
 
 
-def documents(root: Path) -> dict[Path, Stamp]:
-    """The documents of a folder and of those in it, as far as the bounds go; hidden folders are left out."""
-    found = {path: changed for path in _files(root) if (changed := stamp(path)) is not None}
-    return dict(sorted(found.items())[:DOCUMENTS_MAX])
+def find_documents(root: Path) -> dict[Path, FileVersion]:
+    """Return the YAML and JSON files of a directory and its subdirectories, up to the limits."""
+    found: dict[Path, FileVersion] = {}
+    for path in sorted(_find_files(root)):
+        version = file_version(path)
+        if version is not None:
+            found[path] = version
+        if len(found) == DOCUMENTS_MAX:
+            break
+    return found
 
 
-def _files(root: Path) -> Iterator[Path]:
+def _find_files(root: Path) -> Iterator[Path]:
+    """Yield files by suffix, without hidden and excluded directories, until the limit of entries."""
     folders = [(str(root), 0)]
-    seen = 0
+    entries_read = 0
     while folders:
-        place, depth = folders.pop()
-        try:
-            entries = list(os.scandir(place))
-        except OSError:
-            continue
-        for entry in entries:
-            seen += 1
-            if seen > ENTRIES_MAX:
+        folder, depth = folders.pop()
+        for entry in _entries(folder):
+            entries_read += 1
+            if entries_read > ENTRIES_MAX:
                 return
             if entry.name.startswith("."):
                 continue
-            if entry.is_dir(follow_symlinks=False):
-                if depth < DEPTH_MAX and entry.name not in LEFT_OUT:
-                    folders.append((entry.path, depth + 1))
-            elif Path(entry.name).suffix in SUFFIXES:
-                yield Path(entry.path)
+            if not entry.is_dir(follow_symlinks=False):
+                if Path(entry.name).suffix in SUFFIXES:
+                    yield Path(entry.path)
+            elif depth < DEPTH_MAX and entry.name not in EXCLUDED_FOLDERS:
+                folders.append((entry.path, depth + 1))
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    try:
+        return list(os.scandir(folder))
+    except OSError:
+        return []
 
 
 def looks_like_workflow(file: Path) -> bool:
-    """Whether a document means to be a workflow: folders hold others, such as package.json."""
+    """Return whether a document is meant to be a workflow; directories contain others, such as package.json."""
     try:
         with file.open("rb") as content:
-            return WORKFLOW.search(content.read(HEAD_BYTES)) is not None
+            return WORKFLOW_KEY.search(content.read(HEAD_BYTES)) is not None
     except OSError:
         return False
 
 
 class Deployer:
-    """Deploys the documents of a folder to the engine in this process."""
+    """Deploys the workflow files of a directory to the engine of this process."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._stamps: Mapping[Path, Stamp] = {}
-        # Which file a workflow comes from: a second one would add a version at each start.
+        self._versions: Mapping[Path, FileVersion] = {}
+        # The file of each workflow: two files with one id would add a version at every start.
         self._files: dict[str, Path] = {}
 
-    async def renew(self, system: Server) -> None:
-        """Deploy what is new or changed since the last time."""
-        await self._deploy(system, await asyncio.to_thread(self._changed))
+    async def deploy_changes(self, server: Server) -> None:
+        """Deploy the files that are new or changed since the last call."""
+        changed = await asyncio.to_thread(self._find_changes)
+        await self._deploy(server, changed)
 
-    def _changed(self) -> list[Path]:
-        now = documents(self._root)
-        changed = [path for path, was in now.items() if self._stamps.get(path) != was and looks_like_workflow(path)]
-        self._stamps = now
+    def _find_changes(self) -> list[Path]:
+        versions = find_documents(self._root)
+        changed: list[Path] = []
+        for path, version in versions.items():
+            if self._versions.get(path) != version and looks_like_workflow(path):
+                changed.append(path)
+        self._versions = versions
         return changed
 
-    async def _deploy(self, system: Server, files: Iterable[Path]) -> None:
-        """Store each as a version of its workflow, and say so. One that cannot be used changes nothing."""
+    async def _deploy(self, server: Server, files: Iterable[Path]) -> None:
+        """Store each file as a version of its workflow. Invalid files are reported and change nothing."""
         for file in files:
             try:
-                definition, warnings = read_workflow(file, system.handlers)
-            except DefinitionInvalid as refused:
-                report(file, refused.problems)
+                definition, warnings = read_workflow(file, server.process.handlers)
+            except DefinitionInvalid as error:
+                report_problems(file, error.problems)
                 continue
-            report(file, warnings)
+            report_problems(file, warnings)
             workflow_id = definition.workflow_id
             first = self._files.setdefault(workflow_id, file)
-            if first != file and first in self._stamps:
-                click.echo(f"{file}: not deployed: workflow {workflow_id} is already in {first}", err=True)
+            if first != file and first in self._versions:
+                click.echo(f"{file}: not deployed: workflow {workflow_id} is already defined in {first}", err=True)
                 continue
             self._files[workflow_id] = file
-            stored = await system.embedded.deploy(definition)
-            kind = "deployed" if stored.is_new else "unchanged"
-            click.echo(f"{kind}: {workflow_id} version {stored.version} ({file})")
+            stored = await server.embedded.deploy(definition)
+            outcome = "deployed" if stored.is_new else "unchanged"
+            click.echo(f"{outcome}: {workflow_id} version {stored.version} ({file})")

@@ -27,10 +27,12 @@ from windlass.core.states import JobStatus, NodeStatus
 from windlass.core.turn import Turn
 
 
-def advance(job: Job, message: Message, now: int, changes: Changes | None = None, *, goes_on: bool = True) -> Changes:
+def advance(
+    job: Job, message: Message, now: int, changes: Changes | None = None, *, dispatches: bool = True
+) -> Changes:
     """What follows from `message`, added to `changes` (a batch's, or new ones).
 
-    Where another message for the job comes next, the job may go on after that one (`goes_on`).
+    Where another message for the job comes next, the job may go on after that one (`dispatches`).
     """
     turn = Turn(job, Changes() if changes is None else changes, now)
     match message:
@@ -57,15 +59,15 @@ def advance(job: Job, message: Message, now: int, changes: Changes | None = None
         case RunDue() | ScheduleChanged() | RunAsked():
             # About runs, and never for a job.
             pass
-    if goes_on:
-        dispatch.go_on(turn)
+    if dispatches:
+        dispatch.dispatch_ready(turn)
     changes = turn.changes
     if not turn.page:
         del changes.events[job.id]
-    elif job.departed:
-        changes.departed[job.id] = tuple(job.departed.values())
+    elif job.in_flight:
+        changes.in_flight[job.id] = tuple(job.in_flight.values())
     else:
-        changes.departed.pop(job.id, None)
+        changes.in_flight.pop(job.id, None)
     return changes
 
 
@@ -73,16 +75,16 @@ def _arrive(turn: Turn) -> None:
     """Begin, or leave it to the rules about runs to say when."""
     if turn.job.plan.runs is None:
         _begin(turn)
-    elif turn.job.status is JobStatus.PENDING and not turn.job.ready:
+    elif turn.job.state.status is JobStatus.PENDING and not turn.job.ready:
         turn.changes.arrivals.append((turn.job.id, None))
 
 
 def _begin(turn: Turn) -> None:
     job = turn.job
-    if job.status is not JobStatus.PENDING or job.ready:
+    if job.state.status is not JobStatus.PENDING or job.ready:
         return
-    if job.scheduled_at is not None and turn.now < job.scheduled_at:
-        turn.wake(job.scheduled_at, "begin")
+    if job.spec.scheduled_at is not None and turn.now < job.spec.scheduled_at:
+        turn.set_timer(job.spec.scheduled_at, "begin")
         return
     job.ready.extend(node for node in range(len(job.states)) if not job.states[node] and not job.remaining[node])
     turn.set_deadline()
@@ -94,47 +96,47 @@ def _wake(turn: Turn, message: TimerDue) -> None:
         _begin(turn)
         return
     if message.kind == "job_timeout":
-        if job.ended or message.round != job.round:
+        if job.ended or message.round != job.state.round:
             return
-        if job.deadline_at is not None and turn.now < job.deadline_at:
-            turn.wake(job.deadline_at, "job_timeout")
+        if job.state.deadline_at is not None and turn.now < job.state.deadline_at:
+            turn.set_timer(job.state.deadline_at, "job_timeout")
         else:
             completion.time_out_job(turn)
         return
     node = job.plan.index.get(message.node_id or "", -1)
     loop = job.loops.get(node)
     if message.kind == "loop_timeout":
-        if loop is None or loop.flight.attempt != message.attempt:
+        if loop is None or loop.node_attempt.number != message.attempt:
             return
         if loop.deadline_at is not None and turn.now < loop.deadline_at:
-            turn.wake(loop.deadline_at, "loop_timeout", message.node_id, message.attempt)
+            turn.set_timer(loop.deadline_at, "loop_timeout", message.node_id, message.attempt)
         else:
             loops.time_out(turn, node)
         return
-    flight = job.flights.get(node) if loop is None else loop.flights.get(message.index)
-    if flight is None or flight.attempt != message.attempt:
+    attempt = job.attempts.get(node) if loop is None else loop.attempts.get(message.index)
+    if attempt is None or attempt.number != message.attempt:
         return
     if message.kind == "retry":
-        _go_on_with(turn, flight)
-    elif message.kind == "node_timeout" and job.state_of(flight) in IN_FLIGHT:
-        attempts.give_up_on_worker(turn, flight)
+        _go_on_with(turn, attempt)
+    elif message.kind == "node_timeout" and job.state_of(attempt) in IN_FLIGHT:
+        attempts.give_up_on_worker(turn, attempt)
 
 
-def _go_on_with(turn: Turn, flight: Attempt) -> None:
+def _go_on_with(turn: Turn, attempt: Attempt) -> None:
     """The wait before a further attempt is over; an iteration then waits for room in its loop."""
     job = turn.job
-    if job.state_of(flight) != NodeStatus.WAITING or flight.is_gathering:
+    if job.state_of(attempt) != NodeStatus.WAITING or attempt.is_merging:
         return
-    if flight.due_at is not None and turn.now < flight.due_at:
+    if attempt.due_at is not None and turn.now < attempt.due_at:
         # Told of a wait that was never stored, or by a clock that went back: the wait that is recorded counts.
-        node_id = job.plan.nodes[flight.node].id
-        turn.wake(flight.due_at, "retry", node_id, flight.attempt, max(flight.index, 0))
+        node_id = job.plan.nodes[attempt.node].id
+        turn.set_timer(attempt.due_at, "retry", node_id, attempt.number, max(attempt.index, 0))
         return
-    if flight.index < 0:
-        dispatch.dispatch_again(turn, flight)
+    if not attempt.is_iteration:
+        dispatch.dispatch_again(turn, attempt)
     else:
-        job.loops[flight.node].queued[flight.index] = None
-        job.filling[flight.node] = None
+        job.loops[attempt.node].queued[attempt.index] = None
+        job.filling[attempt.node] = None
 
 
 def _take_gathered(turn: Turn, message: OutputsMerged) -> None:
@@ -144,9 +146,9 @@ def _take_gathered(turn: Turn, message: OutputsMerged) -> None:
     if message.generation != job.generations.get(node, 0):
         return
     if message.index is None:
-        if loop is not None and loop.is_over and loop.is_gathering and loop.flight.attempt == message.attempt:
+        if loop is not None and loop.is_over and loop.is_merging and loop.node_attempt.number == message.attempt:
             loops.take_outputs(turn, node, message)
         return
-    flight = job.flights.get(node) if loop is None else loop.flights.get(message.index)
-    if flight is not None and flight.is_gathering and flight.attempt == message.attempt:
-        pagination.take_parts(turn, flight, message)
+    attempt = job.attempts.get(node) if loop is None else loop.attempts.get(message.index)
+    if attempt is not None and attempt.is_merging and attempt.number == message.attempt:
+        pagination.take_parts(turn, attempt, message)

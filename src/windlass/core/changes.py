@@ -5,22 +5,10 @@ Instants are integers: microseconds since the epoch, UTC. JSON values travel enc
 
 from msgspec import Raw, Struct
 
+from windlass.core.events import Event
+from windlass.core.jobs import JobState
 from windlass.core.messages import RetryRequested
 from windlass.core.runs.changes import RunChanges
-
-
-class Event(Struct, frozen=True, array_like=True, gc=False):
-    """One transition, as a compact array inside its job's page of events."""
-
-    seq: int
-    type: str
-    node_id: str | None
-    index: int | None
-    at: int
-    data: Raw | None = None
-    meta: Raw | None = None
-    context: Raw | None = None
-    parent_seq: int | None = None
 
 
 class NodeRow(Struct, frozen=True, array_like=True, gc=False):
@@ -107,7 +95,7 @@ class CollectionChunkRow(Struct, frozen=True, array_like=True, gc=False):
     job_id: str
     number: int
     generation: int
-    block: int
+    chunk: int
     body: bytes
 
 
@@ -126,18 +114,6 @@ class MergeOutputs(Struct, frozen=True, gc=False):
     spliced: bool
     # The attempt that waits for it: what was asked for earlier, before a retry, is not what is wanted now.
     attempt: int = 0
-
-
-class JobRow(Struct, frozen=True, array_like=True, gc=False):
-    """The part of a job's row that changes."""
-
-    job_id: str
-    status: str
-    round: int
-    started_at: int | None
-    completed_at: int | None
-    deadline_at: int | None
-    error: Raw | None
 
 
 class SinkSpec(Struct, frozen=True, gc=False):
@@ -194,10 +170,10 @@ class Changes:
         "arrivals",
         "blocks",
         "cancels",
-        "departed",
         "events",
         "finished",
         "gathers",
+        "in_flight",
         "iterations",
         "jobs",
         "nodes",
@@ -211,7 +187,7 @@ class Changes:
     )
 
     def __init__(self) -> None:
-        self.jobs: dict[str, JobRow] = {}
+        self.jobs: dict[str, JobState] = {}
         self.nodes: dict[tuple[str, str], NodeRow] = {}
         # By job, node and index.
         self.iterations: dict[tuple[str, int, int], IterationRow] = {}
@@ -219,7 +195,7 @@ class Changes:
         self.blocks: list[CollectionChunkRow] = []
         self.events: dict[str, list[Event]] = {}
         # By job, for those with events: all its nodes that are out and have no row, not only those of this batch.
-        self.departed: dict[str, tuple[InFlightEntry, ...]] = {}
+        self.in_flight: dict[str, tuple[InFlightEntry, ...]] = {}
         self.tasks: list[Task] = []
         self.cancels: list[str] = []
         self.timers: list[Timer] = []

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Raw
 
+from windlass.core.events import EventType
 from windlass.core.job import NULL, Job
 from windlass.core.loop_state import IN_FLIGHT
 from windlass.core.loop_transitions import cancel_iterations, reset_iterations
@@ -20,12 +21,12 @@ def fail_node(turn: Turn, node: int, error: TaskError, meta: Raw | None = None) 
     plan = job.plan.nodes[node]
     _end_in_failure(turn, node, error, meta)
     if plan.allow_failure:
-        turn.release_children(node, skipped=False)
+        turn.meet_dependents(node, skipped=False)
         return
-    if job.error is None:
-        job.error = json_raw({"type": error.type, "message": error.message, "node_id": plan.id})
+    if job.state.error is None:
+        job.state.error = json_raw({"type": error.type, "message": error.message, "node_id": plan.id})
         # Stored at once: independent branches may go on for long, and a crash must not make the job forget.
-        turn.changes.jobs[job.id] = job.row()
+        turn.save_job()
     upstream = TaskError(type="upstream_failed", message=f"node {plan.id} failed", retryable=False)
     for descendant in _descendants(job, [node]):
         if not job.is_final(descendant):
@@ -37,15 +38,15 @@ def fail_node(turn: Turn, node: int, error: TaskError, meta: Raw | None = None) 
 def _end_in_failure(turn: Turn, node: int, error: TaskError, meta: Raw | None = None) -> None:
     job = turn.job
     turn.move(node, NodeMove.FAIL)
-    flight = turn.land(node)
-    if flight is None:
+    attempt = turn.finish(node)
+    if attempt is None:
         job.remember_attempt(node, job.attempts_before.get(node, 0))
     if job.plan.nodes[node].allow_failure:
         job.outputs[node] = NULL
     data = json_raw({"attempt_number": job.attempt_of(node), "error": error})
-    parent = flight.first_seq if flight is not None and flight.attempt - flight.attempts_before > 1 else None
-    turn.emit("node_failed", job.plan.nodes[node].id, data, meta=meta, parent_seq=parent)
-    turn.store(node, flight, turn.now, encoded(error))
+    parent = attempt.first_seq if attempt is not None and attempt.number - attempt.attempts_before > 1 else None
+    turn.emit(EventType.NODE_FAILED, job.plan.nodes[node].id, data, meta=meta, parent_seq=parent)
+    turn.save_node(node, attempt, turn.now, encoded(error))
 
 
 def _descendants(job: Job, nodes: Iterable[int]) -> list[int]:
@@ -70,28 +71,28 @@ def _cancel_nodes(turn: Turn, reason: str) -> None:
         if node in job.loops:
             cancel_iterations(turn, node, reason)
         elif job.states[node] in IN_FLIGHT:
-            flight = job.flights[node]
-            turn.changes.cancels.append(job.task_id(flight))
-            job.late.add((node, -1, flight.attempt))
+            attempt = job.attempts[node]
+            turn.changes.cancels.append(job.task_id(attempt))
+            job.late.add((node, -1, attempt.number))
         turn.move(node, NodeMove.CANCEL)
-        flight = turn.land(node)
-        turn.emit("node_cancelled", job.plan.nodes[node].id, data)
-        turn.store(node, flight, turn.now)
+        attempt = turn.finish(node)
+        turn.emit(EventType.NODE_CANCELLED, job.plan.nodes[node].id, data)
+        turn.save_node(node, attempt, turn.now)
     job.ready.clear()
 
 
 def end_job(turn: Turn) -> None:
     """All nodes have ended: so does the job, in the state that follows from theirs."""
     job = turn.job
-    if job.status is JobStatus.PENDING:
+    if job.state.status is JobStatus.PENDING:
         turn.start_job()
-    job.completed_at = turn.now
-    if job.error is None:
+    job.state.completed_at = turn.now
+    if job.state.error is None:
         turn.move_job(JobMove.COMPLETE)
-        turn.emit("job_completed")
+        turn.emit(EventType.JOB_COMPLETED)
     else:
         turn.move_job(JobMove.FAIL)
-        turn.emit("job_failed", data=json_raw({"error": job.error}))
+        turn.emit(EventType.JOB_FAILED, data=json_raw({"error": job.state.error}))
     turn.changes.finished.append(job.id)
 
 
@@ -99,7 +100,7 @@ def time_out_job(turn: Turn) -> None:
     """The job's own bound is reached: it fails."""
     job = turn.job
     limit = job.plan.timeout_seconds
-    job.error = json_raw({"type": "timeout", "message": f"the job took longer than its timeout of {limit:g} s"})
+    job.state.error = json_raw({"type": "timeout", "message": f"the job took longer than its timeout of {limit:g} s"})
     _cancel_nodes(turn, "the job timed out")
     end_job(turn)
 
@@ -111,11 +112,11 @@ def cancel_job(turn: Turn, message: CancelRequested) -> None:
     if job.ended:
         return
     reason = message.reason or "cancelled by request"
-    job.error = json_raw({"type": "cancelled", "message": reason})
+    job.state.error = json_raw({"type": "cancelled", "message": reason})
     _cancel_nodes(turn, reason)
-    job.completed_at = turn.now
+    job.state.completed_at = turn.now
     turn.move_job(JobMove.CANCEL)
-    turn.emit("job_cancelled", data=json_raw({"reason": reason}))
+    turn.emit(EventType.JOB_CANCELLED, data=json_raw({"reason": reason}))
     turn.changes.finished.append(job.id)
 
 
@@ -134,14 +135,15 @@ def retry_job(turn: Turn, message: RetryRequested) -> None:
     for node in nodes:
         _reset(turn, node, is_anew=node in anew)
     job.recount(nodes)
-    job.round += 1
-    job.completed_at = job.error = None
-    job.started_at = job.started_at or turn.now
+    job.state.round += 1
+    job.state.completed_at = job.state.error = None
+    job.state.started_at = job.state.started_at or turn.now
     turn.move_job(JobMove.RETRY)
     names = [job.plan.nodes[node].id for node in nodes]
-    turn.emit("job_retried", data=json_raw({"round": job.round, "nodes": names, "from_node": message.from_node}))
+    data = {"round": job.state.round, "nodes": names, "from_node": message.from_node}
+    turn.emit(EventType.JOB_RETRIED, data=json_raw(data))
     job.ready.extend(node for node in nodes if not job.remaining[node])
-    job.deadline_at = None
+    job.state.deadline_at = None
     turn.set_deadline()
 
 
@@ -184,4 +186,4 @@ def _reset(turn: Turn, node: int, *, is_anew: bool) -> None:
         job.attempts_before[node] = attempt
     if node in job.parked:
         reset_iterations(turn, node)
-    turn.store(node, None)
+    turn.save_node(node, None)

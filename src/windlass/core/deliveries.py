@@ -20,10 +20,10 @@ NOT_KEPT = Raw(b"null")
 ERROR_CHARS_MAX = 1_000
 
 
-def record_delivery(turn: Turn, flight: Attempt, message: TaskFinished) -> None:
+def record_delivery(turn: Turn, attempt: Attempt, message: TaskFinished) -> None:
     """Note how an attempt went, as the handler reported it, or as far as is known when it could not."""
     try:
-        task = turn.job.task(flight)
+        task = turn.job.task(attempt)
     except TemplateFailed:
         return
     outcome = message.outcome

@@ -2,6 +2,7 @@
 
 from windlass.core import completion, first_attempt, loops
 from windlass.core.errors import TemplateFailed
+from windlass.core.events import EventType
 from windlass.core.loop_state import Attempt
 from windlass.core.plan import NodeKind, NodePlan
 from windlass.core.retries import template_error
@@ -19,7 +20,7 @@ _READY, _DISPATCH = NodeMove.READY, NodeMove.DISPATCH
 _TASK, _START, _END = NodeKind.TASK, NodeKind.START, NodeKind.END
 
 
-def go_on(turn: Turn) -> None:
+def dispatch_ready(turn: Turn) -> None:
     """Let ready nodes enter and loops fill their windows, within a turn's bound; end the job when nothing is left."""
     job = turn.job
     budget = TURN_READY_MAX
@@ -42,17 +43,17 @@ def go_on(turn: Turn) -> None:
         completion.end_job(turn)
 
 
-def dispatch_again(turn: Turn, flight: Attempt) -> None:
+def dispatch_again(turn: Turn, attempt: Attempt) -> None:
     """The next attempt of a node or an iteration that waits, at once."""
     job = turn.job
-    turn.shift(flight, NodeMove.READY)
-    flight.attempt += 1
-    flight.started_at = flight.due_at = flight.worker_id = None
-    if flight.index >= 0:
-        loops.dispatch(turn, flight, is_first=False)
+    turn.transition(attempt, NodeMove.READY)
+    attempt.number += 1
+    attempt.started_at = attempt.due_at = attempt.worker_id = None
+    if attempt.is_iteration:
+        loops.dispatch(turn, attempt, is_first=False)
         return
-    turn.emit("node_ready", job.plan.nodes[flight.node].id, parent_seq=flight.first_seq)
-    _dispatch(turn, flight.node, flight)
+    turn.emit(EventType.NODE_READY, job.plan.nodes[attempt.node].id, parent_seq=attempt.first_seq)
+    _dispatch(turn, attempt.node, attempt)
 
 
 def _enter(turn: Turn, node: int) -> None:
@@ -75,19 +76,19 @@ def _enter(turn: Turn, node: int) -> None:
         if job.is_final(node):  # its condition could not be evaluated
             return
     turn.move(node, _READY)
-    turn.emit("node_ready", plan.id)
+    turn.emit(EventType.NODE_READY, plan.id)
     if kind is _END:
         _complete_here(turn, node)
         return
-    flight = Attempt(node, 1)
-    if job.attempts or job.attempts_before:
-        flight.attempt += job.attempts.pop(node, 0)
-        flight.attempts_before = job.attempts_before.get(node, 0)
+    attempt = Attempt(node, 1)
+    if job.last_attempts or job.attempts_before:
+        attempt.number += job.last_attempts.pop(node, 0)
+        attempt.attempts_before = job.attempts_before.get(node, 0)
     if plan.loop is not None:
-        loops.begin(turn, node, flight)
+        loops.begin(turn, node, attempt)
         return
-    job.flights[node] = flight
-    _dispatch(turn, node, flight)
+    job.attempts[node] = attempt
+    _dispatch(turn, node, attempt)
 
 
 def _lacks(turn: Turn, plan: NodePlan) -> bool:
@@ -113,36 +114,36 @@ def _skip_reason(turn: Turn, node: int, plan: NodePlan) -> str | None:
 
 def _skip(turn: Turn, node: int, plan: NodePlan, reason: str) -> None:
     turn.move(node, NodeMove.SKIP)
-    turn.land(node)
-    turn.emit("node_skipped", plan.id, json_raw({"reason": reason}))
-    turn.store(node, None, turn.now)
-    turn.release_children(node, skipped=True)
+    turn.finish(node)
+    turn.emit(EventType.NODE_SKIPPED, plan.id, json_raw({"reason": reason}))
+    turn.save_node(node, None, turn.now)
+    turn.meet_dependents(node, skipped=True)
 
 
 def _complete_here(turn: Turn, node: int) -> None:
     """START and END never reach a worker; a job's first and last events tell of them."""
     turn.move(node, NodeMove.COMPLETE)
-    turn.land(node)
+    turn.finish(node)
     turn.job.remember_attempt(node, 0)
-    turn.store(node, None, turn.now)
-    turn.release_children(node, skipped=False)
+    turn.save_node(node, None, turn.now)
+    turn.meet_dependents(node, skipped=False)
 
 
-def _dispatch(turn: Turn, node: int, flight: Attempt) -> None:
+def _dispatch(turn: Turn, node: int, attempt: Attempt) -> None:
     job = turn.job
     plan = job.plan.nodes[node]
     try:
-        task = job.task(flight)
+        task = job.task(attempt)
     except TemplateFailed as failure:
         completion.fail_node(turn, node, template_error("params", failure))
         return
     turn.move(node, _DISPATCH)
-    flight.dispatched_at = turn.now
-    data = dispatch_data(flight.attempt, plan.queue)
-    seq = turn.emit("node_dispatched", plan.id, data, None, None, flight.first_seq)
-    if flight.first_seq is None:
-        flight.first_seq = seq
-    turn.depart(node, flight)
+    attempt.dispatched_at = turn.now
+    data = dispatch_data(attempt.number, plan.queue)
+    seq = turn.emit(EventType.NODE_DISPATCHED, plan.id, data, None, None, attempt.first_seq)
+    if attempt.first_seq is None:
+        attempt.first_seq = seq
+    turn.mark_dispatched(node, attempt)
     turn.changes.tasks.append(task)
-    if job.status is JobStatus.PENDING:
+    if job.state.status is JobStatus.PENDING:
         turn.start_job()

@@ -5,8 +5,9 @@ Whatever is not plain is left to those rules, untouched. A test holds the two wa
 """
 
 from windlass.core.artifacts import is_reference
-from windlass.core.changes import Event, InFlightEntry, NodeRow
+from windlass.core.changes import InFlightEntry, NodeRow
 from windlass.core.errors import TemplateFailed
+from windlass.core.events import Event, EventType
 from windlass.core.loop_state import Attempt
 from windlass.core.messages import Succeeded, TaskFinished
 from windlass.core.plan import NodePlan
@@ -27,27 +28,27 @@ def dispatch(turn: Turn, node: int, plan: NodePlan) -> bool:
     if not job.live[node] and job.plan.parents[node]:
         return False
     seq = job.seq + 2
-    flight = Attempt(node, 1, 0, 0, seq, now)
+    attempt = Attempt(node, 1, 0, 0, seq, now)
     try:
-        task = job.task(flight)
+        task = job.task(attempt)
     except TemplateFailed:
         return False
     node_id = plan.id
     job.seq = seq
     turn.page += (
-        Event(seq - 1, "node_ready", node_id, None, now),
-        Event(seq, "node_dispatched", node_id, None, now, dispatch_data(1, plan.queue)),
+        Event(seq - 1, EventType.NODE_READY, node_id, None, now),
+        Event(seq, EventType.NODE_DISPATCHED, node_id, None, now, dispatch_data(1, plan.queue)),
     )
     job.states[node] = _DISPATCHED
-    job.flights[node] = flight
-    if job.round or len(job.departed) >= DEPARTED_MAX:
+    job.attempts[node] = attempt
+    if job.state.round or len(job.in_flight) >= DEPARTED_MAX:
         turn.changes.nodes[job.id, node_id] = NodeRow(
             job.id, node_id, _IS_DISPATCHED, 1, 0, 0, seq, now, None, None, None, None, None, None, None, node
         )  # fmt: skip
     else:
-        job.departed[node] = InFlightEntry(node, node_id, seq, now)
+        job.in_flight[node] = InFlightEntry(node, node_id, seq, now)
     turn.changes.tasks.append(task)
-    if job.status is JobStatus.PENDING:
+    if job.state.status is JobStatus.PENDING:
         turn.start_job()
     return True
 
@@ -55,13 +56,13 @@ def dispatch(turn: Turn, node: int, plan: NodePlan) -> bool:
 def complete(turn: Turn, node: int, plan: NodePlan, message: TaskFinished) -> bool:
     """Take the result of a first attempt; false, and nothing has happened, where that is not plain."""
     job, now = turn.job, turn.now
-    outcome, flight = message.outcome, job.flights.get(node)
+    outcome, attempt = message.outcome, job.attempts.get(node)
     if not plan.is_plain or type(outcome) is not Succeeded or job.states[node] != _DISPATCHED:
         return False
-    if flight is None or flight.attempt != 1 or message.attempt != 1:
+    if attempt is None or attempt.number != 1 or message.attempt != 1:
         return False
     # The worker's clock may be off: its instant is kept within what is known here.
-    started_at, dispatched_at = message.started_at, flight.dispatched_at
+    started_at, dispatched_at = message.started_at, attempt.dispatched_at
     microseconds = message.finished_at - started_at
     if dispatched_at is not None and started_at < dispatched_at:
         started_at = dispatched_at
@@ -71,12 +72,12 @@ def complete(turn: Turn, node: int, plan: NodePlan, message: TaskFinished) -> bo
     execution = execution_meta(microseconds if microseconds > 0 else 0)
     job.seq = seq = job.seq + 2
     turn.page += (
-        Event(seq - 1, "node_started", node_id, None, started_at, start_data(1, worker_id)),
-        Event(seq, "node_completed", node_id, None, now, attempt_data(1), execution, message.context),
+        Event(seq - 1, EventType.NODE_STARTED, node_id, None, started_at, start_data(1, worker_id)),
+        Event(seq, EventType.NODE_COMPLETED, node_id, None, now, attempt_data(1), execution, message.context),
     )
     job.states[node] = _COMPLETED
-    del job.flights[node]
-    job.departed.pop(node, None)
+    del job.attempts[node]
+    job.in_flight.pop(node, None)
     job.unfinished -= 1
     job.outputs[node] = output
     if is_reference(output):
@@ -84,7 +85,7 @@ def complete(turn: Turn, node: int, plan: NodePlan, message: TaskFinished) -> bo
     if meta is not None:
         job.metas[node] = meta
     turn.changes.nodes[job.id, node_id] = NodeRow(
-        job.id, node_id, _IS_COMPLETED, 1, 0, flight.losses, flight.first_seq, dispatched_at, started_at, now, None,
+        job.id, node_id, _IS_COMPLETED, 1, 0, attempt.losses, attempt.first_seq, dispatched_at, started_at, now, None,
         worker_id, output, None, meta, node,
     )  # fmt: skip
     remaining, live = job.remaining, job.live

@@ -2,16 +2,18 @@
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw
 
 from windlass.core.artifacts import GONE, MARKER, is_reference, read_reference
-from windlass.core.changes import InFlightEntry, JobRow, NodeRow, SinkSpec, Task
+from windlass.core.changes import InFlightEntry, NodeRow, SinkSpec, Task
 from windlass.core.errors import TemplateFailed
 from windlass.core.instants import MICROSECONDS
+from windlass.core.jobs import JobRecord
 from windlass.core.loop_state import (
     IN_FLIGHT,
     Attempt,
@@ -22,7 +24,7 @@ from windlass.core.loop_state import (
     decode_progress,
 )
 from windlass.core.plan import NodePlan, Plan
-from windlass.core.states import JOB_FINAL, JOB_LABELS, NODE_FINAL, NODE_LABELS, NODE_STATES, JobStatus, NodeStatus
+from windlass.core.states import JOB_FINAL, NODE_FINAL, NODE_LABELS, NODE_STATES, JobStatus, NodeStatus
 from windlass.core.templates.json_values import merged
 from windlass.core.templates.template import Template
 
@@ -33,42 +35,19 @@ _FINAL_BYTES = frozenset(int(state) for state in NODE_FINAL)
 _COMPLETED, _SKIPPED, _FAILED = int(NodeStatus.COMPLETED), int(NodeStatus.SKIPPED), int(NodeStatus.FAILED)
 
 
-class JobHead(Struct, frozen=True):
-    """The facts about a job that its row keeps."""
-
-    job_id: str
-    shard: int
-    status: JobStatus
-    input: Raw
-    seq: int
-    round: int
-    created_at: int
-    started_at: int | None = None
-    completed_at: int | None = None
-    deadline_at: int | None = None
-    error: Raw | None = None
-    priority: int = 0
-    scheduled_at: int | None = None
-
-
 class Job:
-    """The state of one job. Nodes are numbers into the plan; only nodes in flight cost more than a few bytes."""
+    """The state of one job. Nodes are numbers into the plan; only nodes in attempt cost more than a few bytes."""
 
     __slots__ = (
         "attempts",
         "attempts_before",
         "attempts_start",
-        "completed_at",
-        "created_at",
-        "deadline_at",
-        "departed",
-        "error",
         "filling",
-        "flights",
         "generations",
         "has_large",
         "id",
-        "input",
+        "in_flight",
+        "last_attempts",
         "late",
         "live",
         "loops",
@@ -76,47 +55,35 @@ class Job:
         "outputs",
         "parked",
         "plan",
-        "priority",
         "ready",
         "remaining",
-        "round",
-        "scheduled_at",
         "seq",
-        "shard",
+        "spec",
         "stalled",
-        "started_at",
+        "state",
         "states",
-        "status",
         "unfinished",
         "values",
         "wanted",
     )
 
-    def __init__(self, plan: Plan, head: JobHead) -> None:
+    def __init__(self, plan: Plan, record: JobRecord) -> None:
         count = len(plan.nodes)
-        self.id = head.job_id
+        self.id = record.spec.job_id
         self.plan = plan
-        self.shard = head.shard
-        self.status = head.status
-        self.input = head.input
-        self.seq = head.seq
-        self.round = head.round
-        self.priority = head.priority
-        self.scheduled_at = head.scheduled_at
-        self.created_at = head.created_at
-        self.started_at = head.started_at
-        self.completed_at = head.completed_at
-        self.deadline_at = head.deadline_at
-        self.error = head.error
+        self.spec = record.spec
+        # The job's own: what is saved of it is a copy.
+        self.state = copy(record.state)
+        self.seq = record.seq
         self.states = bytearray(count)
         self.remaining = plan.dependency_counts[:]
         # 1 where some dependency was met by more than a skip.
         self.live = bytearray(count)
         self.outputs: list[Raw | None] = [None] * count
         self.metas: dict[int, Raw] = {}
-        self.flights: dict[int, Attempt] = {}
+        self.attempts: dict[int, Attempt] = {}
         # Those of them that have no row yet.
-        self.departed: dict[int, InFlightEntry] = {}
+        self.in_flight: dict[int, InFlightEntry] = {}
         # Loops under way, and those that ended without completing, which a retry takes up again.
         self.loops: dict[int, Loop] = {}
         self.parked: dict[int, Loop] = {}
@@ -125,7 +92,7 @@ class Job:
         # Sparse: how often a node was run anew after it had completed. Its work is then other work than before.
         self.generations: dict[int, int] = {}
         # Sparse: the last attempt of a node that is not in flight, where it is not 1, and those before the last retry.
-        self.attempts: dict[int, int] = {}
+        self.last_attempts: dict[int, int] = {}
         self.attempts_before: dict[int, int] = {}
         # Sparse: attempts that the iterations of a loop had in earlier generations, at most.
         self.attempts_start: dict[int, int] = {}
@@ -142,23 +109,23 @@ class Job:
         self.stalled: list[int] = []
 
     @classmethod
-    def restored(cls, plan: Plan, head: JobHead, rows: Sequence[NodeRow], loops: Iterable[LoopRows] = (),
-                 departed: Iterable[InFlightEntry] = ()) -> "Job":  # fmt: skip
+    def restored(cls, plan: Plan, record: JobRecord, rows: Sequence[NodeRow], loops: Iterable[LoopRows] = (),
+                 in_flight: Iterable[InFlightEntry] = ()) -> "Job":  # fmt: skip
         """The job as its rows tell it: equal to the memory that wrote them."""
-        job = cls(plan, head)
-        if head.status is JobStatus.PENDING and not rows:
+        job = cls(plan, record)
+        if record.state.status is JobStatus.PENDING and not rows:
             return job
         known = [(plan.index[row.node_id], row) for row in rows]
         recorded = {(loop.number, loop.generation): loop for loop in loops}
         for node, row in known:
             job._restore_node(node, row, recorded)
-        for one in departed:
+        for one in in_flight:
             node = plan.index[one.node_id]
-            job.departed[node] = one
+            job.in_flight[node] = one
             job.states[node] = NodeStatus.DISPATCHED
-            job.flights[node] = Attempt(node, 1, first_seq=one.first_seq, dispatched_at=one.dispatched_at)
+            job.attempts[node] = Attempt(node, 1, first_seq=one.first_seq, dispatched_at=one.dispatched_at)
         job.recount({child for node, _ in known for child in plan.children[node]})
-        if head.status is not JobStatus.PENDING and head.status not in JOB_FINAL:
+        if record.state.status is not JobStatus.PENDING and record.state.status not in JOB_FINAL:
             job.ready.extend(n for n in range(len(plan.nodes)) if not job.states[n] and not job.remaining[n])
         return job
 
@@ -177,7 +144,7 @@ class Job:
         if progress.total >= 0 and state is not NodeStatus.COMPLETED:
             self._restore_loop(node, row, progress, recorded[node, progress.generation])
         elif state in IN_FLIGHT or state is NodeStatus.WAITING:
-            self.flights[node] = _flight(node, row, progress)
+            self.attempts[node] = _restored_attempt(node, row, progress)
             return
         if state in IN_FLIGHT:
             return
@@ -193,8 +160,8 @@ class Job:
         plan = self.plan.nodes[node].loop
         if plan is None:
             raise ValueError(f"node {row.node_id} has the rows of a loop, but no loop")
-        flight = _flight(node, row, Progress())
-        loop = Loop(plan, Collection(recorded.blocks), progress.generation, flight, progress.attempts)
+        attempt = _restored_attempt(node, row, Progress())
+        loop = Loop(plan, Collection(recorded.blocks), progress.generation, attempt, progress.attempts)
         loop.deadline_at = progress.deadline_at
         loop.restore(recorded, progress.begun)
         if self.states[node] not in IN_FLIGHT:
@@ -226,110 +193,122 @@ class Job:
     @property
     def ended(self) -> bool:
         """Whether the job has ended."""
-        return self.status in JOB_FINAL
+        return self.state.is_final
 
     def attempt_of(self, node: int) -> int:
         """The last attempt made of a node; 0 when there was none."""
-        flight = self.flights.get(node)
-        if flight is None and self.loops and node in self.loops:
-            flight = self.loops[node].flight
-        if flight is not None:
-            return flight.attempt
+        attempt = self.attempts.get(node)
+        if attempt is None and self.loops and node in self.loops:
+            attempt = self.loops[node].node_attempt
+        if attempt is not None:
+            return attempt.number
         state = self.states[node]
-        return self.attempts.get(node, 1 if state in (_COMPLETED, _FAILED) else 0)
+        return self.last_attempts.get(node, 1 if state in (_COMPLETED, _FAILED) else 0)
 
     def remember_attempt(self, node: int, attempt: int) -> None:
         """Keep the attempt of a node that is not in flight, where it cannot be told from its state."""
-        self.attempts.pop(node, None)
+        self.last_attempts.pop(node, None)
         if attempt != self.attempt_of(node):
-            self.attempts[node] = attempt
+            self.last_attempts[node] = attempt
 
-    def flight_of(self, node: int, index: int, attempt: int) -> Attempt | None:
+    def find_attempt(self, node: int, index: int, number: int) -> Attempt | None:
         """What is in flight under this attempt; None when nobody waits for a result of it."""
         loop = self.loops.get(node)
         if loop is None:
-            flight = self.flights.get(node)
+            attempt = self.attempts.get(node)
             is_out = self.states[node] in IN_FLIGHT
         else:
-            flight = loop.flights.get(index)
-            is_out = flight is not None and loop.states[index] in IN_FLIGHT
-        return flight if is_out and flight is not None and flight.attempt == attempt else None
+            attempt = loop.attempts.get(index)
+            is_out = attempt is not None and loop.states[index] in IN_FLIGHT
+        if attempt is None or not is_out or attempt.number != number:
+            return None
+        return attempt
 
     def out(self) -> Iterator[Attempt]:
         """Everything that is with workers, or on its way there."""
-        for node, flight in self.flights.items():
+        for node, attempt in self.attempts.items():
             if self.states[node] in IN_FLIGHT:
-                yield flight
+                yield attempt
         for loop in self.loops.values():
-            for index, flight in loop.flights.items():
+            for index, attempt in loop.attempts.items():
                 if loop.states[index] in IN_FLIGHT:
-                    yield flight
+                    yield attempt
 
-    def state_of(self, flight: Attempt) -> int:
+    def state_of(self, attempt: Attempt) -> int:
         """Where a node or an iteration stands."""
-        return self.states[flight.node] if flight.index < 0 else self.loops[flight.node].states[flight.index]
+        return self.states[attempt.node] if not attempt.is_iteration else self.loops[attempt.node].states[attempt.index]
 
-    def task(self, flight: Attempt) -> Task:
+    def task(self, attempt: Attempt) -> Task:
         """The task of a present attempt; TemplateFailed. The same each time: outputs never change once recorded."""
-        plan = self.plan.nodes[flight.node]
+        plan = self.plan.nodes[attempt.node]
         scope = None
         params = plan.params
         if params is None:
-            rendered = self.input
+            rendered = self.spec.input
         elif params.static is not None:
             rendered = params.static
         else:
-            scope = Scope(self, params, self._names(flight))
+            scope = Scope(self, params, self._names(attempt))
             scope.spares = True
             rendered = params.render(scope)
-        if flight.calls:
-            patched = merged(msgspec.json.decode(rendered), msgspec.json.decode(flight.patch) or {})
+        if attempt.calls:
+            patched = merged(msgspec.json.decode(rendered), msgspec.json.decode(attempt.patch) or {})
             rendered = Raw(msgspec.json.encode(patched))
-        # In the order of the fields: naming them all takes as long again as making the task.
         return Task(
-            self.task_id(flight), self.id, plan.id, flight.attempt, plan.handler, bytes(rendered), plan.queue,
-            plan.timeout_seconds, plan.priority + self.priority, self.shard, flight.index if flight.index >= 0 else 0,
-            flight.attempt - flight.attempts_before - 1, self._identity(flight),
-            None if plan.sink is None else self._order(flight, plan), () if scope is None else tuple(scope.spared),
-        )  # fmt: skip
+            task_id=self.task_id(attempt),
+            job_id=self.id,
+            node_id=plan.id,
+            attempt=attempt.number,
+            handler=plan.handler,
+            params=bytes(rendered),
+            queue=plan.queue,
+            timeout_seconds=plan.timeout_seconds,
+            priority=plan.priority + self.spec.priority,
+            shard=self.spec.shard,
+            index=attempt.index if attempt.is_iteration else 0,
+            retry_count=attempt.attempts_made - 1,
+            idempotency_key=self._identity(attempt),
+            sink=None if plan.sink is None else self._order(attempt, plan),
+            artifacts=() if scope is None else tuple(scope.spared),
+        )
 
-    def task_id(self, flight: Attempt) -> str:
+    def task_id(self, attempt: Attempt) -> str:
         """The id of a present attempt."""
-        node_id = self.plan.nodes[flight.node].id
-        if flight.index < 0:
-            return f"{self.id}_{node_id}_{flight.attempt}"
-        return f"{self.id}_{node_id}[{flight.index}]_{flight.attempt}"
+        node_id = self.plan.nodes[attempt.node].id
+        if not attempt.is_iteration:
+            return f"{self.id}_{node_id}_{attempt.number}"
+        return f"{self.id}_{node_id}[{attempt.index}]_{attempt.number}"
 
-    def _identity(self, flight: Attempt) -> str:
+    def _identity(self, attempt: Attempt) -> str:
         """Names a piece of work over all its attempts: a node, an iteration, one call of a series."""
-        key = f"{self.id}_{self.plan.nodes[flight.node].id}"
-        if flight.index >= 0:
-            key += f"[{flight.index}]"
-        if flight.calls:
-            key += f"#{flight.calls + 1}"
-        generation = self.generations.get(flight.node) if self.generations else 0
+        key = f"{self.id}_{self.plan.nodes[attempt.node].id}"
+        if attempt.is_iteration:
+            key += f"[{attempt.index}]"
+        if attempt.calls:
+            key += f"#{attempt.calls + 1}"
+        generation = self.generations.get(attempt.node) if self.generations else 0
         return f"{key}~{generation}" if generation else key
 
-    def _order(self, flight: Attempt, plan: NodePlan) -> SinkSpec:
+    def _order(self, attempt: Attempt, plan: NodePlan) -> SinkSpec:
         assert plan.sink is not None
         options = plan.sink.options
         rendered = options.static
         if rendered is None:
-            rendered = options.render(Scope(self, options, self._names(flight)))
+            rendered = options.render(Scope(self, options, self._names(attempt)))
         path = plan.on_success.merge_path if plan.on_success is not None else ()
-        run_key = f"{self.id}_{plan.id}~{self.generations.get(flight.node, 0)}"
+        run_key = f"{self.id}_{plan.id}~{self.generations.get(attempt.node, 0)}"
         return SinkSpec(plan.sink.tool, bytes(rendered), path, run_key)
 
-    def _names(self, flight: Attempt) -> dict[str, object]:
+    def _names(self, attempt: Attempt) -> dict[str, object]:
         """The names that templates of an iteration know besides those of the job."""
-        if flight.index < 0:
+        if not attempt.is_iteration:
             return {}
-        loop = self.loops[flight.node]
-        return {loop.plan.element: loop.element(flight.index), "index": flight.index}
+        loop = self.loops[attempt.node]
+        return {loop.plan.element: loop.element(attempt.index), "index": attempt.index}
 
-    def scope_of(self, template: Template, flight: Attempt, **extra: object) -> "Scope":
+    def scope_of(self, template: Template, attempt: Attempt, extra: Mapping[str, object]) -> "Scope":
         """The names that a rule about an attempt may read."""
-        return Scope(self, template, {**self._names(flight), **extra} if flight.index >= 0 else extra)
+        return Scope(self, template, {**self._names(attempt), **extra})
 
     def scope(self, template: Template, **extra: object) -> "Scope":
         """The names that a template of this job may read."""
@@ -368,19 +347,7 @@ class Job:
                 found = True
         return found
 
-    def row(self) -> JobRow:
-        """The job's row as it is now."""
-        return JobRow(
-            self.id,
-            JOB_LABELS[self.status],
-            self.round,
-            self.started_at,
-            self.completed_at,
-            self.deadline_at,
-            self.error,
-        )
-
-    def progress_of(self, node: int, flight: Attempt | None) -> Raw | None:
+    def progress_of(self, node: int, attempt: Attempt | None) -> Raw | None:
         """What the node's row says of its loop or its series of calls."""
         loop = self.loops.get(node) or self.parked.get(node)
         generation, attempts = self.generations.get(node, 0), self.attempts_start.get(node, 0)
@@ -388,9 +355,9 @@ class Job:
             return encoded_progress(
                 Progress(loop.generation, loop.total, loop.begun, loop.attempts_start, loop.deadline_at)
             )
-        if flight is not None and (flight.calls or flight.is_gathering):
+        if attempt is not None and (attempt.calls or attempt.is_merging):
             return encoded_progress(
-                Progress(generation, calls=flight.calls, is_gathering=flight.is_gathering, patch=flight.patch)
+                Progress(generation, calls=attempt.calls, is_merging=attempt.is_merging, patch=attempt.patch)
             )
         return encoded_progress(Progress(generation, attempts=attempts)) if generation or attempts else None
 
@@ -420,7 +387,7 @@ class Scope:
         if name in ("input", "workload"):
             return self._input()
         if name == "job":
-            at = {"created_at": job.created_at, "scheduled_at": job.scheduled_at or job.created_at}
+            at = {"created_at": job.spec.created_at, "scheduled_at": job.spec.scheduled_at or job.spec.created_at}
             told = {key: datetime.fromtimestamp(value / MICROSECONDS, UTC).isoformat() for key, value in at.items()}
             return {"id": job.id, "workflow_id": job.plan.workflow_id, **told}
         if name == "nodes":
@@ -450,7 +417,7 @@ class Scope:
         # A node may be called `input`; the space keeps this entry apart from those of nodes.
         values = self.job.values
         if " input" not in values:
-            values[" input"] = msgspec.json.decode(self.job.input)
+            values[" input"] = msgspec.json.decode(self.job.spec.input)
         return values[" input"]
 
     def _node(self, node_id: str) -> dict[str, Any]:
@@ -483,10 +450,10 @@ def encoded_progress(progress: Progress) -> Raw:
     return Raw(msgspec.json.encode(progress))
 
 
-def _flight(node: int, row: NodeRow, progress: Progress) -> Attempt:
+def _restored_attempt(node: int, row: NodeRow, progress: Progress) -> Attempt:
     return Attempt(
         node=node,
-        attempt=row.attempt,
+        number=row.attempt,
         attempts_before=row.attempts_before,
         losses=row.losses,
         first_seq=row.first_seq,
@@ -496,5 +463,5 @@ def _flight(node: int, row: NodeRow, progress: Progress) -> Attempt:
         worker_id=row.worker_id,
         calls=progress.calls,
         patch=progress.patch,
-        is_gathering=progress.is_gathering,
+        is_merging=progress.is_merging,
     )

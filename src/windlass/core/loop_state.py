@@ -24,10 +24,11 @@ NOTHING = Raw(b"null")
 
 
 class Attempt(Struct, gc=False):
-    """What is known of a node, or of one iteration of it, between its first dispatch and its end."""
+    """The present attempt of a node, or of one iteration of it, from the first dispatch to the end."""
 
     node: int
-    attempt: int
+    number: int
+    # Attempts made before an operator's retry or in earlier calls: they do not count against the author's limit.
     attempts_before: int = 0
     losses: int = 0
     first_seq: int | None = None
@@ -40,8 +41,28 @@ class Attempt(Struct, gc=False):
     # Calls of a series that succeeded so far, and what they added to the params of the next.
     calls: int = 0
     patch: Raw = NOTHING
-    # All calls are made, and what they brought is being put together.
-    is_gathering: bool = False
+    # All calls are made, and their outputs are being merged.
+    is_merging: bool = False
+
+    @property
+    def is_iteration(self) -> bool:
+        """Whether it is an attempt of an iteration, not of the node itself."""
+        return self.index >= 0
+
+    @property
+    def attempts_made(self) -> int:
+        """How many attempts count against the author's limit, this one included."""
+        return self.number - self.attempts_before
+
+    @property
+    def is_repeat(self) -> bool:
+        """Whether it follows an earlier attempt or call of the same work."""
+        return self.calls > 0 or self.number - self.attempts_before > 1
+
+    @property
+    def parent_seq(self) -> int | None:
+        """The event that a repeat links to: the start of the first attempt."""
+        return self.first_seq if self.is_repeat else None
 
 
 class Progress(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -56,7 +77,7 @@ class Progress(Struct, frozen=True, omit_defaults=True, gc=False):
     attempts: int = 0
     deadline_at: int | None = None
     calls: int = 0
-    is_gathering: bool = False
+    is_merging: bool = False
     patch: Raw = NOTHING
 
 
@@ -123,10 +144,10 @@ class Loop:
         "completed",
         "deadline_at",
         "failed",
-        "flight",
-        "flights",
         "generation",
-        "is_gathering",
+        "is_merging",
+        "last_attempts",
+        "node_attempt",
         "plan",
         "queued",
         "skipped",
@@ -135,13 +156,13 @@ class Loop:
     )
 
     def __init__(
-        self, plan: LoopPlan, collection: Collection, generation: int, flight: Attempt, attempts_start: int = 0
+        self, plan: LoopPlan, collection: Collection, generation: int, attempt: Attempt, attempts_start: int = 0
     ) -> None:
         self.plan = plan
         self.collection = collection
         self.generation = generation
         # The node's own.
-        self.flight = flight
+        self.node_attempt = attempt
         size = plan.chunk_size
         self.total = collection.count if size is None else -(-collection.count // size)
         self.states = bytearray(self.total)
@@ -149,17 +170,17 @@ class Loop:
         self.begun = 0
         # Begun earlier, and to be dispatched (again) as soon as there is room; in this order.
         self.queued: dict[int, None] = {}
-        self.flights: dict[int, Attempt] = {}
+        self.attempts: dict[int, Attempt] = {}
         self.busy = 0
         self.completed = self.failed = self.skipped = 0
         # Attempts go on from here: no two of one iteration, in whatever generation, have the same number.
         self.attempts_start = attempts_start
         # Sparse: the last attempt of an iteration that is not in flight, where it is not the first, and those before
         # a retry.
-        self.attempts: dict[int, int] = {}
+        self.last_attempts: dict[int, int] = {}
         self.attempts_before: dict[int, int] = {}
         self.deadline_at: int | None = None
-        self.is_gathering = False
+        self.is_merging = False
 
     @property
     def is_over(self) -> bool:
@@ -179,45 +200,45 @@ class Loop:
             return None
         if self.queued:
             # In order, the one iteration that has begun comes before those that wait for their turn.
-            index = next(iter(self.flights if self.flights and self.plan.mode == "sequential" else self.queued))
+            index = next(iter(self.attempts if self.attempts and self.plan.mode == "sequential" else self.queued))
             del self.queued[index]
             return index
-        if self.begun < self.total and len(self.flights) < self.plan.window + WAITING_MAX:
+        if self.begun < self.total and len(self.attempts) < self.plan.window + WAITING_MAX:
             self.begun += 1
             return self.begun - 1
         return None
 
     def _is_one_waiting(self) -> bool:
         """In order means that an iteration between two attempts holds up those after it."""
-        return any(index not in self.queued for index in self.flights)
+        return any(index not in self.queued for index in self.attempts)
 
     @property
     def wants_more(self) -> bool:
         """Whether something could be dispatched, or the loop ended, without anything else happening first."""
         if self.is_over:
-            return not self.is_gathering
+            return not self.is_merging
         room = self.busy < self.plan.window
         return room and (bool(self.queued) or self.begun < self.total)
 
     def attempt_of(self, index: int) -> int:
         """The last attempt made of an iteration; 0 when there was none."""
-        flight = self.flights.get(index)
-        if flight is not None:
-            return flight.attempt
+        attempt = self.attempts.get(index)
+        if attempt is not None:
+            return attempt.number
         is_first = self.states[index] in (_COMPLETED, _FAILED)
-        return self.attempts.get(index, self.attempts_start + is_first)
+        return self.last_attempts.get(index, self.attempts_start + is_first)
 
     @property
     def attempts_made(self) -> int:
         """The highest number that an attempt of any iteration had so far."""
-        flying = [flight.attempt for flight in self.flights.values()]
-        return max([self.attempts_start + (self.begun > 0), *self.attempts.values(), *flying])
+        flying = [attempt.number for attempt in self.attempts.values()]
+        return max([self.attempts_start + (self.begun > 0), *self.last_attempts.values(), *flying])
 
     def remember_attempt(self, index: int, attempt: int, before: int) -> None:
         """Keep the attempts of an iteration that is not in flight, where they cannot be told from its state."""
-        self.attempts.pop(index, None)
+        self.last_attempts.pop(index, None)
         if attempt != self.attempt_of(index):
-            self.attempts[index] = attempt
+            self.last_attempts[index] = attempt
         if before != self.attempts_start:
             self.attempts_before[index] = before
 
@@ -244,9 +265,9 @@ class Loop:
         for index in range(begun):
             if not self.states[index] and index not in self.queued:
                 self.states[index] = NodeStatus.DISPATCHED
-                start, at = self.attempts_start, self.flight.dispatched_at
-                self.flights[index] = Attempt(self.flight.node, start + 1, start, dispatched_at=at, index=index)
-        self.busy = sum(self.states[index] in IN_FLIGHT for index in self.flights)
+                start, at = self.attempts_start, self.node_attempt.dispatched_at
+                self.attempts[index] = Attempt(self.node_attempt.node, start + 1, start, dispatched_at=at, index=index)
+        self.busy = sum(self.states[index] in IN_FLIGHT for index in self.attempts)
 
     def _restore_row(self, row: IterationRow) -> None:
         state = NODE_STATES[row.status]
@@ -254,9 +275,9 @@ class Loop:
         self.states[index] = state
         if state in IN_FLIGHT or state is NodeStatus.WAITING:
             progress = Progress() if row.progress is None else decode_progress(row.progress)
-            self.flights[index] = Attempt(
-                node=self.flight.node,
-                attempt=row.attempt,
+            self.attempts[index] = Attempt(
+                node=self.node_attempt.node,
+                number=row.attempt,
                 attempts_before=row.attempts_before,
                 losses=row.losses,
                 first_seq=row.first_seq,
@@ -267,7 +288,7 @@ class Loop:
                 index=index,
                 calls=progress.calls,
                 patch=progress.patch,
-                is_gathering=progress.is_gathering,
+                is_merging=progress.is_merging,
             )
             return
         self.remember_attempt(index, row.attempt, row.attempts_before)

@@ -1,5 +1,6 @@
 """How iterations leave the air: at their end, when their loop is cancelled, and for a retry that runs them again."""
 
+from windlass.core.events import EventType
 from windlass.core.loop_state import IN_FLIGHT, Attempt
 from windlass.core.states import NodeMove, NodeStatus
 from windlass.core.turn import Turn, json_raw
@@ -7,18 +8,18 @@ from windlass.core.turn import Turn, json_raw
 _COMPLETED = int(NodeStatus.COMPLETED)
 
 
-def end_iteration(turn: Turn, flight: Attempt) -> None:
+def end_iteration(turn: Turn, attempt: Attempt) -> None:
     """Take an iteration that ends out of the air."""
-    loop = turn.job.loops[flight.node]
-    index = flight.index
-    del loop.flights[index]
+    loop = turn.job.loops[attempt.node]
+    index = attempt.index
+    del loop.attempts[index]
     if loop.queued:
         loop.queued.pop(index, None)
-    flight.due_at = None
+    attempt.due_at = None
     # The first attempt of an iteration that completes is what its state tells anyway.
-    if flight.attempt != 1 or loop.attempts or loop.attempts_start or loop.states[index] != _COMPLETED:
-        loop.remember_attempt(index, flight.attempt, flight.attempts_before)
-    turn.job.filling[flight.node] = None
+    if attempt.number != 1 or loop.last_attempts or loop.attempts_start or loop.states[index] != _COMPLETED:
+        loop.remember_attempt(index, attempt.number, attempt.attempts_before)
+    turn.job.filling[attempt.node] = None
 
 
 def cancel_iterations(turn: Turn, node: int, reason: str) -> None:
@@ -26,21 +27,21 @@ def cancel_iterations(turn: Turn, node: int, reason: str) -> None:
     job = turn.job
     loop = job.loops[node]
     data = json_raw({"reason": reason})
-    for index in list(loop.flights):
-        flight = loop.flights[index]
+    for index in list(loop.attempts):
+        attempt = loop.attempts[index]
         if loop.states[index] in IN_FLIGHT:
-            turn.changes.cancels.append(job.task_id(flight))
-            job.late.add((node, index, flight.attempt))
-        turn.shift(flight, NodeMove.CANCEL)
-        end_iteration(turn, flight)
-        turn.emit("iteration_cancelled", job.plan.nodes[node].id, data, index=index)
-        turn.keep(flight, turn.now)
+            turn.changes.cancels.append(job.task_id(attempt))
+            job.late.add((node, index, attempt.number))
+        turn.transition(attempt, NodeMove.CANCEL)
+        end_iteration(turn, attempt)
+        turn.emit(EventType.ITERATION_CANCELLED, job.plan.nodes[node].id, data, index=index)
+        turn.save(attempt, turn.now)
 
 
 def reset_iterations(turn: Turn, node: int) -> None:
     """A retry takes the loop up again: what failed or was cancelled runs once more, what completed stays."""
     loop = turn.job.parked[node]
-    loop.is_gathering = False
+    loop.is_merging = False
     for index in range(loop.begun):
         if loop.states[index] not in (NodeStatus.FAILED, NodeStatus.CANCELLED):
             continue
@@ -50,6 +51,6 @@ def reset_iterations(turn: Turn, node: int) -> None:
         loop.remember_attempt(index, attempt, attempt)
         loop.queued[index] = None
         row = Attempt(node, attempt, attempt, index=index)
-        turn.keep_parked(loop, row)
+        turn.save_parked(loop, row)
     # Some may have been queued before and never begun.
     loop.queued = dict.fromkeys(sorted(loop.queued))

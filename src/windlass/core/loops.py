@@ -11,6 +11,7 @@ from windlass.core import completion
 from windlass.core.artifacts import is_reference
 from windlass.core.changes import CollectionChunkRow, MergeOutputs
 from windlass.core.errors import TemplateFailed
+from windlass.core.events import EventType
 from windlass.core.instants import MICROSECONDS
 from windlass.core.loop_state import COLLECTION_BYTES_MAX, Attempt, Collection, Loop
 from windlass.core.loop_transitions import cancel_iterations, end_iteration
@@ -30,7 +31,7 @@ EMPTY = Raw(b"[]")
 _READY, _DISPATCH, _COMPLETE, _RUNNING = NodeMove.READY, NodeMove.DISPATCH, NodeMove.COMPLETE, int(NodeStatus.RUNNING)
 
 
-def begin(turn: Turn, node: int, flight: Attempt) -> None:
+def begin(turn: Turn, node: int, attempt: Attempt) -> None:
     """A looping node is ready: record its collection, or take up what a retry left of an earlier run."""
     job = turn.job
     plan = job.plan.nodes[node]
@@ -41,13 +42,13 @@ def begin(turn: Turn, node: int, flight: Attempt) -> None:
         elements = _elements(turn, node, plan.loop)
         if elements is None:
             return
-        loop = Loop(plan.loop, elements, job.generations.get(node, 0), flight, job.attempts_start.get(node, 0))
-    loop.flight = flight
+        loop = Loop(plan.loop, elements, job.generations.get(node, 0), attempt, job.attempts_start.get(node, 0))
+    loop.node_attempt = attempt
     job.loops[node] = loop
     turn.move(node, NodeMove.DISPATCH)
-    flight.dispatched_at = turn.now
-    flight.first_seq = turn.emit("node_dispatched", plan.id, dispatch_data(flight.attempt, plan.queue))
-    if job.status is JobStatus.PENDING:
+    attempt.dispatched_at = turn.now
+    attempt.first_seq = turn.emit(EventType.NODE_DISPATCHED, plan.id, dispatch_data(attempt.number, plan.queue))
+    if job.state.status is JobStatus.PENDING:
         turn.start_job()
     _record(turn, node, loop, plan, is_new=is_new)
     job.filling[node] = None
@@ -80,9 +81,9 @@ def _record(turn: Turn, node: int, loop: Loop, plan: NodePlan, *, is_new: bool) 
             turn.changes.blocks.append(CollectionChunkRow(job.id, node, loop.generation, number, body))
     if loop.plan.timeout_seconds is not None:
         loop.deadline_at = turn.now + round(loop.plan.timeout_seconds * MICROSECONDS)
-        turn.wake(loop.deadline_at, "loop_timeout", plan.id, loop.flight.attempt)
+        turn.set_timer(loop.deadline_at, "loop_timeout", plan.id, loop.node_attempt.number)
     data = {
-        "attempt_number": loop.flight.attempt,
+        "attempt_number": loop.node_attempt.number,
         "iterator_name": loop.plan.element,
         "collection_size": loop.collection.count,
         "total_iterations": loop.total,
@@ -91,8 +92,8 @@ def _record(turn: Turn, node: int, loop: Loop, plan: NodePlan, *, is_new: bool) 
         "chunk_size": loop.plan.chunk_size,
     }
     left = loop.total - loop.completed - loop.skipped
-    turn.emit("iterator_started", plan.id, json_raw(data if is_new else {**data, "left": left}))
-    turn.store(node, loop.flight)
+    turn.emit(EventType.LOOP_STARTED, plan.id, json_raw(data if is_new else {**data, "left": left}))
+    turn.save_node(node, loop.node_attempt)
 
 
 def fill(turn: Turn, node: int, budget: int, tasks_max: int) -> int:
@@ -114,8 +115,8 @@ def fill(turn: Turn, node: int, budget: int, tasks_max: int) -> int:
     if node not in job.loops:
         return budget
     if loop.begun != begun:
-        turn.store(node, loop.flight)
-    if loop.is_over and not loop.is_gathering:
+        turn.save_node(node, loop.node_attempt)
+    if loop.is_over and not loop.is_merging:
         _ask_for_outputs(turn, node, loop)
     return budget
 
@@ -123,13 +124,13 @@ def fill(turn: Turn, node: int, budget: int, tasks_max: int) -> int:
 def _ask_for_outputs(turn: Turn, node: int, loop: Loop) -> None:
     job = turn.job
     job.filling.pop(node, None)
-    loop.is_gathering = True
+    loop.is_merging = True
     node_id = job.plan.nodes[node].id
     if not loop.total:
         take_outputs(turn, node, OutputsMerged(job.id, node_id, loop.generation, None, EMPTY))
         return
     spliced = loop.plan.chunk_size is not None
-    attempt = loop.flight.attempt
+    attempt = loop.node_attempt.number
     turn.changes.gathers.append(
         MergeOutputs(job.id, node_id, node, loop.generation, None, loop.total, spliced, attempt)
     )
@@ -154,106 +155,104 @@ def condition_of(plan: NodePlan) -> Template | None:
 
 
 def _dispatch(turn: Turn, plan: NodePlan, loop: Loop, index: int) -> None:
-    flight = loop.flights.get(index)
-    if flight is None:
-        flight = Attempt(loop.flight.node, loop.attempts_start + 1, loop.attempts_start, index=index)
-        if loop.attempts or loop.attempts_before:
-            flight.attempt = loop.attempts.pop(index, loop.attempts_start) + 1
-            flight.attempts_before = loop.attempts_before.get(index, loop.attempts_start)
-        loop.flights[index] = flight
+    attempt = loop.attempts.get(index)
+    if attempt is None:
+        attempt = Attempt(loop.node_attempt.node, loop.attempts_start + 1, loop.attempts_start, index=index)
+        if loop.last_attempts or loop.attempts_before:
+            attempt.number = loop.last_attempts.pop(index, loop.attempts_start) + 1
+            attempt.attempts_before = loop.attempts_before.get(index, loop.attempts_start)
+        loop.attempts[index] = attempt
         condition = None if plan.when is None else condition_of(plan)
-        if condition is not None and not _holds(turn, flight, condition):
+        if condition is not None and not _holds(turn, attempt, condition):
             return
-        turn.shift(flight, _READY)
+        turn.transition(attempt, _READY)
     else:
-        turn.shift(flight, _READY)
-        flight.attempt += 1
-        flight.started_at = flight.due_at = flight.worker_id = None
-    dispatch(turn, flight, is_first=flight.attempt == loop.attempts_start + 1)
+        turn.transition(attempt, _READY)
+        attempt.number += 1
+        attempt.started_at = attempt.due_at = attempt.worker_id = None
+    dispatch(turn, attempt, is_first=attempt.number == loop.attempts_start + 1)
 
 
-def dispatch(turn: Turn, flight: Attempt, *, is_first: bool) -> None:
+def dispatch(turn: Turn, attempt: Attempt, *, is_first: bool) -> None:
     """Send an iteration's attempt out. The first of all leaves no row: the loop's own mark tells of it."""
     job = turn.job
-    plan = job.plan.nodes[flight.node]
-    loop = job.loops[flight.node]
+    plan = job.plan.nodes[attempt.node]
+    loop = job.loops[attempt.node]
     try:
-        task = job.task(flight)
+        task = job.task(attempt)
     except TemplateFailed as failure:
-        fail_iteration(turn, flight, template_error("params", failure))
+        fail_iteration(turn, attempt, template_error("params", failure))
         return
-    turn.shift(flight, _DISPATCH)
-    flight.dispatched_at = loop.flight.dispatched_at if is_first else turn.now
-    data = dispatch_data(flight.attempt, plan.queue)
-    turn.emit("iteration_dispatched", plan.id, data, None, None, flight.first_seq, flight.index)
+    turn.transition(attempt, _DISPATCH)
+    attempt.dispatched_at = loop.node_attempt.dispatched_at if is_first else turn.now
+    data = dispatch_data(attempt.number, plan.queue)
+    turn.emit(EventType.ITERATION_DISPATCHED, plan.id, data, None, None, attempt.first_seq, attempt.index)
     if not is_first:
-        turn.keep(flight)
+        turn.save(attempt)
     turn.changes.tasks.append(task)
 
 
-def _holds(turn: Turn, flight: Attempt, condition: Template) -> bool:
+def _holds(turn: Turn, attempt: Attempt, condition: Template) -> bool:
     try:
-        if is_true(condition.value(turn.job.scope_of(condition, flight))):
+        if is_true(condition.value(turn.job.scope_of(condition, attempt, {}))):
             return True
     except TemplateFailed as failure:
-        fail_iteration(turn, flight, template_error("when", failure))
+        fail_iteration(turn, attempt, template_error("when", failure))
         return False
-    turn.shift(flight, NodeMove.SKIP)
-    turn.emit("iteration_skipped", turn.job.plan.nodes[flight.node].id, index=flight.index)
-    flight.attempt -= 1
-    end_iteration(turn, flight)
-    turn.job.loops[flight.node].skipped += 1
-    turn.keep(flight, turn.now)
+    turn.transition(attempt, NodeMove.SKIP)
+    turn.emit(EventType.ITERATION_SKIPPED, turn.job.plan.nodes[attempt.node].id, index=attempt.index)
+    attempt.number -= 1
+    end_iteration(turn, attempt)
+    turn.job.loops[attempt.node].skipped += 1
+    turn.save(attempt, turn.now)
     return False
 
 
-def start_loop(turn: Turn, flight: Attempt) -> None:
+def start_loop(turn: Turn, attempt: Attempt) -> None:
     """The first start of an iteration is the node's own."""
     job = turn.job
-    loop = job.loops[flight.node]
-    if job.states[flight.node] == _RUNNING:
+    loop = job.loops[attempt.node]
+    if job.states[attempt.node] == _RUNNING:
         return
-    turn.move(flight.node, NodeMove.START)
-    loop.flight.started_at = flight.started_at
-    data = attempt_data(loop.flight.attempt)
-    turn.emit("node_started", job.plan.nodes[flight.node].id, data, at=flight.started_at)
-    turn.store(flight.node, loop.flight)
+    turn.move(attempt.node, NodeMove.START)
+    loop.node_attempt.started_at = attempt.started_at
+    data = attempt_data(loop.node_attempt.number)
+    turn.emit(EventType.NODE_STARTED, job.plan.nodes[attempt.node].id, data, at=attempt.started_at)
+    turn.save_node(attempt.node, loop.node_attempt)
 
 
-def complete_iteration(turn: Turn, flight: Attempt, output: Raw, meta: Raw | None, execution: Raw | None) -> None:
+def complete_iteration(turn: Turn, attempt: Attempt, output: Raw, meta: Raw | None, execution: Raw | None) -> None:
     """An iteration's output is stored as a row; the loop may go on."""
     job = turn.job
-    loop = job.loops[flight.node]
+    loop = job.loops[attempt.node]
     if loop.plan.chunk_size is not None and not is_reference(output) and bytes(memoryview(output)[:1]) != b"[":
         text = "a task over a chunk gets a list and returns a list, and this one returned something else"
-        fail_iteration(turn, flight, classified(TaskError(CHUNK_INVALID, text, retryable=False)))
+        fail_iteration(turn, attempt, classified(TaskError(CHUNK_INVALID, text, retryable=False)))
         return
-    turn.shift(flight, _COMPLETE)
-    end_iteration(turn, flight)
+    turn.transition(attempt, _COMPLETE)
+    end_iteration(turn, attempt)
     loop.completed += 1
-    again = flight.first_seq if flight.calls or flight.attempt - flight.attempts_before > 1 else None
-    turn.tell(flight, COMPLETED, attempt_data(flight.attempt), None, execution, again)
-    turn.keep(flight, turn.now, None, output, meta)
+    turn.emit_attempt(attempt, COMPLETED, attempt_data(attempt.number), None, execution, attempt.parent_seq)
+    turn.save(attempt, turn.now, None, output, meta)
 
 
-def fail_iteration(turn: Turn, flight: Attempt, error: TaskError, meta: Raw | None = None) -> None:
+def fail_iteration(turn: Turn, attempt: Attempt, error: TaskError, meta: Raw | None = None) -> None:
     """An iteration's final failure: the loop goes on if it tolerates that, else the node fails with it."""
     job = turn.job
-    plan = job.plan.nodes[flight.node]
-    loop = job.loops[flight.node]
-    turn.shift(flight, NodeMove.FAIL)
-    end_iteration(turn, flight)
+    plan = job.plan.nodes[attempt.node]
+    loop = job.loops[attempt.node]
+    turn.transition(attempt, NodeMove.FAIL)
+    end_iteration(turn, attempt)
     loop.failed += 1
-    data = json_raw({"attempt_number": flight.attempt, "error": error})
-    again = flight.first_seq if flight.calls or flight.attempt - flight.attempts_before > 1 else None
-    turn.emit("iteration_failed", plan.id, data, meta=meta, parent_seq=again, index=flight.index)
-    turn.keep(flight, turn.now, encoded(error))
+    data = json_raw({"attempt_number": attempt.number, "error": error})
+    turn.emit(EventType.ITERATION_FAILED, plan.id, data, meta=meta, parent_seq=attempt.parent_seq, index=attempt.index)
+    turn.save(attempt, turn.now, encoded(error))
     if loop.plan.tolerant:
         return
-    cancel_iterations(turn, flight.node, f"iteration {flight.index} failed")
-    text = f"iteration {flight.index} of {loop.total}: {error.message}"
+    cancel_iterations(turn, attempt.node, f"iteration {attempt.index} failed")
+    text = f"iteration {attempt.index} of {loop.total}: {error.message}"
     failure = TaskError(error.type, text, error.retryable, error.status, failure_class=error.failure_class)
-    completion.fail_node(turn, flight.node, failure)
+    completion.fail_node(turn, attempt.node, failure)
 
 
 def time_out(turn: Turn, node: int) -> None:
@@ -277,12 +276,12 @@ def take_outputs(turn: Turn, node: int, message: OutputsMerged) -> None:
     meta = json_raw(loop.meta())
     counts = {"total_iterations": loop.total, "successful": loop.completed, "failed": loop.failed}
     rate = cast("float", loop.meta()["success_rate"])
-    turn.emit("iterator_completed", plan.id, json_raw({**counts, "skipped": loop.skipped, "success_rate": rate}))
+    turn.emit(EventType.LOOP_COMPLETED, plan.id, json_raw({**counts, "skipped": loop.skipped, "success_rate": rate}))
     turn.move(node, NodeMove.COMPLETE)
-    flight = turn.land(node)
-    assert flight is not None
+    attempt = turn.finish(node)
+    assert attempt is not None
     job.put_output(node, message.output)
     job.metas[node] = meta
-    turn.emit("node_completed", plan.id, attempt_data(flight.attempt))
-    turn.store(node, flight, turn.now)
-    turn.release_children(node, skipped=False)
+    turn.emit(EventType.NODE_COMPLETED, plan.id, attempt_data(attempt.number))
+    turn.save_node(node, attempt, turn.now)
+    turn.meet_dependents(node, skipped=False)

@@ -4,6 +4,7 @@ from typing import ClassVar
 
 from msgspec import Raw, Struct
 
+from windlass.core.jobs import JobSpec
 from windlass.core.runs.messages import RunAsked, RunDue, ScheduleChanged
 
 
@@ -38,15 +39,10 @@ class Failed(Struct, frozen=True, tag="failed", omit_defaults=True, gc=False):
 
 
 class Submitted(Struct, frozen=True, tag="submitted", omit_defaults=True, gc=False):
-    """A job's row was written; it may begin. The rest tells how it was written, where that is told at all."""
+    """A job was stored and may start. `spec` saves the owner of its shard a look at the database."""
 
     job_id: str
-    workflow_id: str | None = None
-    version: int = 0
-    input: Raw | None = None
-    created_at: int = 0
-    priority: int = 0
-    scheduled_at: int | None = None
+    spec: JobSpec | None = None
 
 
 class RunAdmitted(Struct, frozen=True, tag="released", gc=False):

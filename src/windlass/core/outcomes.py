@@ -11,34 +11,33 @@ from windlass.core.turn import COMPLETED, Turn, attempt_data
 _COMPLETE = NodeMove.COMPLETE
 
 
-def complete(turn: Turn, flight: Attempt, output: Raw, meta: Raw | None, execution: Raw | None) -> None:
+def complete(turn: Turn, attempt: Attempt, output: Raw, meta: Raw | None, execution: Raw | None) -> None:
     """The end of a node, or of an iteration, with an output."""
-    if flight.index >= 0:
-        loops.complete_iteration(turn, flight, output, meta, execution)
+    if attempt.is_iteration:
+        loops.complete_iteration(turn, attempt, output, meta, execution)
         return
     job = turn.job
-    node = flight.node
+    node = attempt.node
     turn.move(node, _COMPLETE)
-    turn.land(node)
+    turn.finish(node)
     job.put_output(node, output)
     if meta is not None:
         job.metas[node] = meta
-    again = flight.first_seq if flight.calls or flight.attempt - flight.attempts_before > 1 else None
-    turn.tell(flight, COMPLETED, attempt_data(flight.attempt), None, execution, again)
-    turn.store(node, flight, turn.now)
-    turn.release_children(node, skipped=False)
+    turn.emit_attempt(attempt, COMPLETED, attempt_data(attempt.number), None, execution, attempt.parent_seq)
+    turn.save_node(node, attempt, turn.now)
+    turn.meet_dependents(node, skipped=False)
 
 
-def fail(turn: Turn, flight: Attempt, error: TaskError, meta: Raw | None = None) -> None:
+def fail(turn: Turn, attempt: Attempt, error: TaskError, meta: Raw | None = None) -> None:
     """The final failure of a node or of an iteration."""
-    if flight.index >= 0:
-        loops.fail_iteration(turn, flight, error, meta)
+    if attempt.is_iteration:
+        loops.fail_iteration(turn, attempt, error, meta)
     else:
-        completion.fail_node(turn, flight.node, error, meta)
+        completion.fail_node(turn, attempt.node, error, meta)
 
 
-def wait(turn: Turn, flight: Attempt) -> None:
+def wait(turn: Turn, attempt: Attempt) -> None:
     """Have the next attempt made when the wait is over."""
-    assert flight.due_at is not None
-    node_id = turn.job.plan.nodes[flight.node].id
-    turn.wake(flight.due_at, "retry", node_id, flight.attempt, max(flight.index, 0))
+    assert attempt.due_at is not None
+    node_id = turn.job.plan.nodes[attempt.node].id
+    turn.set_timer(attempt.due_at, "retry", node_id, attempt.number, max(attempt.index, 0))

@@ -24,30 +24,31 @@ from windlass.core.turn import RETRYING, SEQUENCE_COMPLETED, Turn, json_raw
 MERGE_FAILED = "merge_failed"
 
 
-def take_answer(turn: Turn, flight: Attempt, outcome: Succeeded, message: TaskFinished) -> None:
+def take_answer(turn: Turn, attempt: Attempt, outcome: Succeeded, message: TaskFinished) -> None:
     """What follows from one call's success: another call, or the end of the series."""
     job = turn.job
-    rule = job.plan.nodes[flight.node].on_success
+    rule = job.plan.nodes[attempt.node].on_success
     assert rule is not None
-    made = flight.calls + 1
+    made = attempt.calls + 1
     try:
         response = job.value_of(outcome.output)
         part = _part(rule, response, outcome.output)
-        asked = is_true(rule.condition.value(job.scope_of(rule.condition, flight, response=response, attempt=made)))
+        names = {"response": response, "attempt": made}
+        asked = is_true(rule.condition.value(job.scope_of(rule.condition, attempt, names)))
         goes_on = asked and made < rule.calls_max
-        patch = _patch(turn, flight, rule, response, made) if goes_on else NOTHING
+        patch = _patch(turn, attempt, rule, response, made) if goes_on else NOTHING
     except TemplateFailed as failure:
         text = f"retry.on_success: {failure}"
-        fail(turn, flight, classified(TaskError("template_failed", text, retryable=False)))
+        fail(turn, attempt, classified(TaskError("template_failed", text, retryable=False)))
         return
     if isinstance(part, TaskError):
-        fail(turn, flight, classified(part))
+        fail(turn, attempt, classified(part))
         return
     if goes_on:
-        _store_part(turn, flight, rule, made, part)
-        _call_again(turn, flight, rule, made, patch)
+        _store_part(turn, attempt, rule, made, part)
+        _call_again(turn, attempt, rule, made, patch)
     else:
-        _end_series(turn, flight, rule, made, part, outcome, message, is_exhausted=asked)
+        _end_series(turn, attempt, rule, made, part, outcome, message, is_exhausted=asked)
 
 
 def _part(rule: RetryOnSuccess, response: object, output: Raw) -> Raw | TaskError:
@@ -67,96 +68,98 @@ def _part(rule: RetryOnSuccess, response: object, output: Raw) -> Raw | TaskErro
     return json_raw(value)
 
 
-def _patch(turn: Turn, flight: Attempt, rule: RetryOnSuccess, response: Any, made: int) -> Raw:
+def _patch(turn: Turn, attempt: Attempt, rule: RetryOnSuccess, response: Any, made: int) -> Raw:
     """All that was laid over the params so far, and what this call's response adds to it."""
     if rule.next_call is None:
-        return flight.patch
-    scope = turn.job.scope_of(rule.next_call, flight, response=response, attempt=made)
+        return attempt.patch
+    scope = turn.job.scope_of(rule.next_call, attempt, {"response": response, "attempt": made})
     rendered = rule.next_call.render(scope)
-    if not flight.calls:
+    if not attempt.calls:
         return rendered
-    return json_raw(merged(msgspec.json.decode(flight.patch), msgspec.json.decode(rendered)))
+    return json_raw(merged(msgspec.json.decode(attempt.patch), msgspec.json.decode(rendered)))
 
 
-def _store_part(turn: Turn, flight: Attempt, rule: RetryOnSuccess, made: int, part: Raw) -> None:
+def _store_part(turn: Turn, attempt: Attempt, rule: RetryOnSuccess, made: int, part: Raw) -> None:
     if rule.collect is not Collect.REPLACE:
         job = turn.job
-        generation = job.generations.get(flight.node, 0)
-        turn.changes.pages.append(CallOutputRow(job.id, flight.node, generation, flight.index, made, part))
+        generation = job.generations.get(attempt.node, 0)
+        turn.changes.pages.append(CallOutputRow(job.id, attempt.node, generation, attempt.index, made, part))
 
 
-def _call_again(turn: Turn, flight: Attempt, rule: RetryOnSuccess, made: int, patch: Raw) -> None:
-    flight.calls = made
-    flight.patch = patch
+def _call_again(turn: Turn, attempt: Attempt, rule: RetryOnSuccess, made: int, patch: Raw) -> None:
+    attempt.calls = made
+    attempt.patch = patch
     # Each call has the whole budget of attempts and of losses.
-    flight.attempts_before = flight.attempt
-    flight.losses = 0
-    flight.due_at = turn.now + round(rule.delay_seconds * MICROSECONDS)
-    turn.shift(flight, NodeMove.BACK_OFF)
+    attempt.attempts_before = attempt.number
+    attempt.losses = 0
+    attempt.due_at = turn.now + round(rule.delay_seconds * MICROSECONDS)
+    turn.transition(attempt, NodeMove.BACK_OFF)
     data = {
-        "attempt_number": flight.attempt,
-        "next_attempt": flight.attempt + 1,
+        "attempt_number": attempt.number,
+        "next_attempt": attempt.number + 1,
         "delay_seconds": rule.delay_seconds,
         "calls": made,
     }
     kind = "pagination" if rule.next_call is not None else "polling"
     retry = {"type": "on_success", "attempt_number": made + 1, "max_attempts": rule.calls_max, "continuation": kind}
-    turn.tell(flight, RETRYING, json_raw(data), meta=json_raw({"retry": retry}), parent_seq=flight.first_seq)
+    turn.emit_attempt(attempt, RETRYING, json_raw(data), meta=json_raw({"retry": retry}), parent_seq=attempt.first_seq)
     if rule.delay_seconds:
-        turn.keep(flight)
-        wait(turn, flight)
+        turn.save(attempt)
+        wait(turn, attempt)
     else:
-        dispatch.dispatch_again(turn, flight)
+        dispatch.dispatch_again(turn, attempt)
 
 
-def _end_series(turn: Turn, flight: Attempt, rule: RetryOnSuccess, made: int, part: Raw, outcome: Succeeded,
+def _end_series(turn: Turn, attempt: Attempt, rule: RetryOnSuccess, made: int, part: Raw, outcome: Succeeded,
                 message: TaskFinished, *, is_exhausted: bool) -> None:  # fmt: skip
     data = {"total_attempts": made, "collect": rule.collect.name.lower(), "is_exhausted": is_exhausted}
     execution = json_raw({"execution": {"duration_seconds": _seconds(message)}})
     if rule.collect is Collect.REPLACE or (made == 1 and _is_small(part)):
-        turn.tell(flight, SEQUENCE_COMPLETED, json_raw(data), parent_seq=flight.first_seq)
+        turn.emit_attempt(attempt, SEQUENCE_COMPLETED, json_raw(data), parent_seq=attempt.first_seq)
         output = part if rule.collect is not Collect.COLLECT else Raw(b"[" + bytes(part) + b"]")
-        complete(turn, flight, output, outcome.meta, execution)
+        complete(turn, attempt, output, outcome.meta, execution)
         return
-    _store_part(turn, flight, rule, made, part)
-    flight.calls = made
-    flight.is_gathering = True
-    turn.shift(flight, NodeMove.BACK_OFF)
-    turn.tell(flight, SEQUENCE_COMPLETED, json_raw(data), meta=execution, parent_seq=flight.first_seq)
-    turn.keep(flight)
-    _ask_for_parts(turn, flight)
+    _store_part(turn, attempt, rule, made, part)
+    attempt.calls = made
+    attempt.is_merging = True
+    turn.transition(attempt, NodeMove.BACK_OFF)
+    turn.emit_attempt(attempt, SEQUENCE_COMPLETED, json_raw(data), meta=execution, parent_seq=attempt.first_seq)
+    turn.save(attempt)
+    _ask_for_parts(turn, attempt)
 
 
 def _is_small(part: Raw) -> bool:
     return not is_reference(part) and len(memoryview(part)) < INLINE_BYTES_MAX
 
 
-def _ask_for_parts(turn: Turn, flight: Attempt) -> None:
+def _ask_for_parts(turn: Turn, attempt: Attempt) -> None:
     """Have what the calls brought put together."""
-    turn.changes.gathers.append(_gather(turn.job, flight))
+    turn.changes.gathers.append(_gather(turn.job, attempt))
 
 
 def asked_for(job: Job) -> list[MergeOutputs]:
     """What a job waits to have put together: to be asked for again when the answer was lost."""
-    loops = [flight for loop in job.loops.values() for flight in loop.flights.values()]
-    return [_gather(job, flight) for flight in (*job.flights.values(), *loops) if flight.is_gathering]
+    loops = [attempt for loop in job.loops.values() for attempt in loop.attempts.values()]
+    return [_gather(job, attempt) for attempt in (*job.attempts.values(), *loops) if attempt.is_merging]
 
 
-def _gather(job: Job, flight: Attempt) -> MergeOutputs:
-    plan = job.plan.nodes[flight.node]
+def _gather(job: Job, attempt: Attempt) -> MergeOutputs:
+    plan = job.plan.nodes[attempt.node]
     assert plan.on_success is not None
     spliced = plan.on_success.collect is Collect.APPEND
-    generation = job.generations.get(flight.node, 0)
-    return MergeOutputs(job.id, plan.id, flight.node, generation, flight.index, flight.calls, spliced, flight.attempt)
+    generation = job.generations.get(attempt.node, 0)
+    return MergeOutputs(
+        job.id, plan.id, attempt.node, generation, attempt.index, attempt.calls, spliced, attempt.number
+    )
 
 
-def take_parts(turn: Turn, flight: Attempt, message: OutputsMerged) -> None:
+def take_parts(turn: Turn, attempt: Attempt, message: OutputsMerged) -> None:
     """The whole of a series of calls: the node, or the iteration, ends with it."""
-    flight.is_gathering = False
+    attempt.is_merging = False
     if message.error is not None:
-        fail(turn, flight, classified(message.error))
+        fail(turn, attempt, classified(message.error))
     else:
-        complete(turn, flight, message.output, None, None)
+        complete(turn, attempt, message.output, None, None)
 
 
 def _seconds(message: TaskFinished) -> float:

@@ -1,7 +1,7 @@
 """A workflow compiled for execution: integers, adjacency, counts and templates, shared by all jobs of a version."""
 
 from array import array
-from enum import IntEnum, unique
+from enum import Enum, unique
 
 from msgspec import Raw, Struct
 from msgspec.structs import force_setattr
@@ -14,34 +14,48 @@ from windlass.core.webhooks import HANDLER as WEBHOOK
 # Handlers whose results say more than an output: the core keeps records of them.
 WITH_RECORDS = frozenset({CONTAINER, WEBHOOK})
 
+DEFAULT_ELEMENT = "item"
+DEFAULT_QUEUE = "default"
+DEFAULT_TIMEOUT_SECONDS = 300.0
+DEFAULT_REDELIVERIES = 5
+
 
 @unique
-class NodeKind(IntEnum):
+class NodeKind(Enum):
     """What a node is. START and END never reach a worker."""
 
-    TASK = 0
-    START = 1
-    END = 2
+    TASK = "task"
+    START = "start"
+    END = "end"
 
 
 @unique
-class Backoff(IntEnum):
-    """How the wait between attempts grows."""
+class Backoff(Enum):
+    """How the delay between attempts grows."""
 
-    FIXED = 0
-    LINEAR = 1
-    EXPONENTIAL = 2
+    FIXED = "fixed"
+    LINEAR = "linear"
+    EXPONENTIAL = "exponential"
 
 
-class RetryOnError(Struct, frozen=True, gc=False):
-    """The author's rule for attempts that fail. `attempts_max` counts all attempts, the first one too."""
+class RetryOnError(
+    Struct,
+    frozen=True,
+    gc=False,
+    rename={
+        "attempts_max": "max_attempts",
+        "initial_delay_seconds": "initial_delay",
+        "max_delay_seconds": "max_delay",
+    },
+):
+    """Retries of failed attempts. `attempts_max` includes the first attempt."""
 
     attempts_max: int = 1
     backoff: Backoff = Backoff.EXPONENTIAL
     initial_delay_seconds: float = 1.0
     multiplier: float = 2.0
     max_delay_seconds: float = 300.0
-    # The share of the wait that chance may add to it.
+    # The largest random addition, as a fraction of the delay.
     jitter: float = 0.1
     when: Template | None = None
 
@@ -50,19 +64,24 @@ NO_RETRY = RetryOnError()
 
 
 @unique
-class Collect(IntEnum):
-    """What becomes of the outputs of several calls."""
+class Collect(Enum):
+    """How the outputs of several calls become one output."""
 
-    # The arrays at the rule's path, one after the other.
-    APPEND = 0
-    # The last call's output.
-    REPLACE = 1
-    # A list of all outputs.
-    COLLECT = 2
+    # Concatenate the arrays at `merge_path`.
+    APPEND = "append"
+    # Keep the output of the last call.
+    REPLACE = "replace"
+    # Make a list of all outputs.
+    COLLECT = "collect"
 
 
-class RetryOnSuccess(Struct, frozen=True, gc=False):
-    """The author's rule for another call after one that succeeded: pages and polling."""
+class RetryOnSuccess(
+    Struct,
+    frozen=True,
+    gc=False,
+    rename={"condition": "while", "calls_max": "max_attempts", "delay_seconds": "delay"},
+):
+    """Further calls after a successful one: pagination and polling."""
 
     # Over `response`, the output of the last call.
     condition: Template
@@ -70,17 +89,17 @@ class RetryOnSuccess(Struct, frozen=True, gc=False):
     next_call: Template | None = None
     collect: Collect = Collect.REPLACE
     merge_path: tuple[str, ...] = ()
-    # All calls, the first one too.
+    # Includes the first call.
     calls_max: int = 100
     delay_seconds: float = 0.0
 
 
-class LoopPlan(Struct, frozen=True, gc=False):
+class LoopPlan(Struct, frozen=True, gc=False, rename={"window": "concurrency"}):
     """One task for each element of a collection, or for each chunk of elements."""
 
     collection: Template
-    element: str = "item"
-    # Tasks in flight at most; 1 keeps the order of the collection.
+    element: str = DEFAULT_ELEMENT
+    # Tasks in attempt at most; 1 keeps the order of the collection.
     window: int = 1
     # None: a task gets one element. Else it gets a list of up to so many, and returns a list.
     chunk_size: int | None = None
@@ -107,8 +126,8 @@ class NodePlan(Struct, frozen=True, gc=False):
     # None: the node gets the job's input as its params.
     params: Template | None = None
     when: Template | None = None
-    queue: str = "default"
-    timeout_seconds: float = 300.0
+    queue: str = DEFAULT_QUEUE
+    timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
     priority: int = 0
     allow_failure: bool = False
     run_if_skipped: bool = False
@@ -117,7 +136,7 @@ class NodePlan(Struct, frozen=True, gc=False):
     loop: LoopPlan | None = None
     sink: SinkPlan | None = None
     # Losses of infrastructure have a budget of their own and never use up the author's attempts.
-    redeliveries_max: int = 5
+    redeliveries_max: int = DEFAULT_REDELIVERIES
     # Follows from the others: whether no rule is about the node, so that `core.plain` can see to it.
     is_plain: bool = False
 

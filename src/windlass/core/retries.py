@@ -60,7 +60,7 @@ def retry_meta(plan: NodePlan, attempts_made: int, will_retry: bool | None) -> d
     return meta if will_retry is None else {**meta, "will_retry": will_retry}
 
 
-def wants_retry(job: Job, flight: Attempt, rule: RetryOnError, error: TaskError, attempts_made: int) -> bool:
+def wants_retry(job: Job, attempt: Attempt, rule: RetryOnError, error: TaskError, attempts_made: int) -> bool:
     """Whether the author's rule asks for another attempt; a `when` decides alone, else the error's own nature does."""
     if attempts_made >= rule.attempts_max:
         return False
@@ -73,8 +73,9 @@ def wants_retry(job: Job, flight: Attempt, rule: RetryOnError, error: TaskError,
         "retryable": error.retryable,
         "failure_class": error.failure_class,
     }
+    names = {"error": described, "attempt": attempts_made}
     try:
-        return is_true(rule.when.value(job.scope_of(rule.when, flight, error=described, attempt=attempts_made)))
+        return is_true(rule.when.value(job.scope_of(rule.when, attempt, names)))
     except TemplateFailed:
         # A broken rule cannot ask for anything: the attempt's own error is what the author must see.
         return False

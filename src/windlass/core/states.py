@@ -3,7 +3,7 @@
 What a table does not list cannot happen. Final states are those that no ordinary move leaves.
 """
 
-from enum import Enum, IntEnum, unique
+from enum import Enum, IntEnum, StrEnum, unique
 
 from windlass.core.errors import IllegalMove
 
@@ -29,19 +29,14 @@ class NodeStatus(IntEnum):
 
 
 @unique
-class JobStatus(IntEnum):
-    """Where a job stands."""
+class JobStatus(StrEnum):
+    """Where a job stands; the values are those of rows, events and the API."""
 
-    PENDING = 0
-    RUNNING = 1
-    COMPLETED = 2
-    FAILED = 3
-    CANCELLED = 4
-
-    @property
-    def label(self) -> str:
-        """The name in rows, events and the API."""
-        return self.name.lower()
+    PENDING = "pending"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
 
 
 N = NodeStatus
@@ -97,9 +92,7 @@ NODE_FINAL = frozenset(N) - frozenset().union(*(m.sources for m in NodeMove if m
 JOB_FINAL = frozenset(J) - frozenset().union(*(m.sources for m in JobMove if m not in OPERATOR_MOVES))
 
 NODE_LABELS = [state.label for state in NodeStatus]
-JOB_LABELS = [state.label for state in JobStatus]
 NODE_STATES = {state.label: state for state in NodeStatus}
-JOB_STATES = {state.label: state for state in JobStatus}
 
 
 def node_after(state: int, move: NodeMove) -> int:
@@ -113,5 +106,5 @@ def node_after(state: int, move: NodeMove) -> int:
 def job_after(state: JobStatus, move: JobMove) -> JobStatus:
     """The state that `move` leads to from `state`; IllegalMove when the table does not list it."""
     if state not in move.sources:
-        raise IllegalMove(f"a job that is {state.label} cannot {move.name.lower()}")
+        raise IllegalMove(f"a job that is {state} cannot {move.name.lower()}")
     return move.target

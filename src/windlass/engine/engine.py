@@ -11,15 +11,16 @@ from msgspec import Struct
 from windlass.core.changes import Changes
 from windlass.core.errors import BrokerUnavailable, IdempotencyConflict, NodeNotFound, RequestRefused, StaleLease
 from windlass.core.instants import MICROSECONDS
+from windlass.core.jobs import JobRecord, JobSpec
 from windlass.core.messages import CancelRequested, Message, RetryRequested, Submitted
 from windlass.core.plan import Plan
 from windlass.core.shards import run_key, shard_of
-from windlass.core.states import JOB_FINAL, JOB_STATES, JobStatus
+from windlass.core.states import JOB_FINAL, JobStatus
 from windlass.engine.background import every, kept
 from windlass.engine.counters import Counters
 from windlass.engine.duties.pruner import PRUNE_EVERY_SECONDS, Pruner
 from windlass.engine.duties.scheduler import LOOK_SECONDS, Scheduler
-from windlass.engine.duties.sweeper import FLIGHT_SECONDS, Sweeper
+from windlass.engine.duties.sweeper import Sweeper
 from windlass.engine.ids import Ids
 from windlass.engine.job_waiters import JobWaiters
 from windlass.engine.leases import Leases
@@ -35,14 +36,8 @@ from windlass.ports.artifacts import Artifacts
 from windlass.ports.broker import Broker
 from windlass.ports.clock import Clock
 from windlass.ports.control import CountersSnapshot, Submit
-from windlass.ports.store import JobPosition, NewJob, Request, Store, StoredJob, Submission
+from windlass.ports.store import JobPosition, Request, Store, SubmitResult
 
-# A worker that was silent for so long is dead: its tasks go to another.
-SILENT_SECONDS = 15.0
-REAP_SECONDS = 5.0
-RUN_HEARTBEAT_SECONDS = 10.0
-RUN_HEARTBEATS_MISSED_MAX = 360
-ARTIFACT_BYTES_MAX = 64 * 1024 * 1024
 # A request is durable before it is applied. When the shard is busy recovering, its caller need not wait for all of it.
 APPLIED_SECONDS_MAX = 5.0
 log = logging.getLogger("windlass.engine")
@@ -57,17 +52,17 @@ class Sharing(Struct, frozen=True):
     owns: bool = True
 
 
-class Duties(Struct, frozen=True):
-    """How often the safety nets look."""
+class Duties(Struct, frozen=True, kw_only=True):
+    """Intervals and limits of the background duties; the settings of the same names describe them."""
 
-    sweep_seconds: float = 1.0
-    retention_days: float = 7.0
-    silent_seconds: float = SILENT_SECONDS
-    reap_seconds: float = REAP_SECONDS
-    flight_seconds: float = FLIGHT_SECONDS
-    # How often it is said that runs are served, and for how many times it may be left out before they are given up.
-    run_heartbeat_seconds: float = RUN_HEARTBEAT_SECONDS
-    run_heartbeats_missed_max: int | None = RUN_HEARTBEATS_MISSED_MAX
+    sweep_seconds: float
+    retention_days: float
+    worker_timeout_seconds: float
+    worker_check_seconds: float
+    in_flight_check_seconds: float
+    run_heartbeat_seconds: float
+    # None: runs are never orphaned.
+    run_heartbeats_missed_max: int | None
 
 
 class _Holding(Struct, frozen=True):
@@ -91,8 +86,8 @@ class Engine:
         chance: Random,
         *,
         owner: str,
-        artifact_bytes_max: int = ARTIFACT_BYTES_MAX,
-        duties: Duties | None = None,
+        artifact_bytes_max: int,
+        duties: Duties,
         only_new_jobs: bool = False,
         sharing: Sharing | None = None,
         prepare: Prepare | None = None,
@@ -102,7 +97,7 @@ class Engine:
         self._clock = clock
         self._plans = plans
         self._owner = owner
-        self._settings = duties or Duties()
+        self._settings = duties
         self._sharing = sharing
         self._total = 1 if sharing is None else sharing.shards
         self._only_new_jobs = only_new_jobs
@@ -140,7 +135,7 @@ class Engine:
             await leases.look()
             self._keep("the leases", leases.look_seconds, leases.look)
         if sharing is None or sharing.owns:
-            self._keep("the reaper", self._settings.reap_seconds, self._reap)
+            self._keep("the reaper", self._settings.worker_check_seconds, self._reap)
             self._keep("the pruner", PRUNE_EVERY_SECONDS, self._prune)
             if not self._only_new_jobs:
                 self._keep("the scheduler", LOOK_SECONDS, self._scheduler.look)
@@ -164,7 +159,7 @@ class Engine:
         shard = Shard(number, self._owner, *parts, self._listen, ttl_seconds=ttl, desk=self._desk(number))
         if self._only_new_jobs:
             shard.admitted = set()
-        sweeper = Sweeper(shard, self._store, self._broker, self._clock, self._settings.flight_seconds)
+        sweeper = Sweeper(shard, self._store, self._broker, self._clock, self._settings.in_flight_check_seconds)
         sweeping = kept(f"the sweeper of shard {number}", lambda: self._sweep(sweeper), self._clock)
         running = asyncio.create_task(shard.run())
         self._held[number] = _Holding(shard, running, asyncio.create_task(sweeping))
@@ -235,10 +230,10 @@ class Engine:
     async def _reap(self) -> None:
         """Take back what silent workers hold, unless it is this process that was stopped for a while."""
         now = self._clock.now()
-        stalled = now - self._reaped_at > 2 * self._settings.reap_seconds * MICROSECONDS
+        stalled = now - self._reaped_at > 2 * self._settings.worker_check_seconds * MICROSECONDS
         self._reaped_at = now
         if not stalled:
-            await self._broker.reclaim(self._settings.silent_seconds)
+            await self._broker.reclaim(self._settings.worker_timeout_seconds)
 
     async def _prune(self) -> None:
         # One engine is enough, and whoever has the first shard is one.
@@ -283,28 +278,29 @@ class Engine:
         """The compiled plan of a version; WorkflowNotFound."""
         return await self._plans.get(workflow_id, version)
 
-    async def submit(self, wanted: Submit) -> StoredJob:
+    async def submit(self, wanted: Submit) -> JobRecord:
         """Store a job and let it begin; once this returns, the job is never lost. IdempotencyConflict."""
         answer = await self._intake.submit(await self._new_job(wanted))
         if answer.conflict:
+            job_id = answer.job.spec.job_id
             raise IdempotencyConflict(
-                f"the idempotency key {wanted.idempotency_key!r} was used for job {answer.job.job_id} with another "
-                "input or version; send the same request again, or use a new key"
+                f"idempotency key {wanted.idempotency_key!r} was used for job {job_id} with another request; "
+                "send the same request again, or use a new key"
             )
         return answer.job
 
-    async def submit_all(self, wanted: Sequence[Submit]) -> Sequence[Submission]:
+    async def submit_all(self, wanted: Sequence[Submit]) -> Sequence[SubmitResult]:
         """Store many jobs in one transaction; an answer for each, conflicts among them."""
         return await self._stored([await self._new_job(one) for one in wanted])
 
-    async def _stored(self, jobs: Sequence[NewJob]) -> Sequence[Submission]:
+    async def _stored(self, jobs: Sequence[JobSpec]) -> Sequence[SubmitResult]:
         with self._expecting(jobs):
             answers = await self._store.submit(jobs)
             self._admit(answers)
         await self._begin(answers)
         return answers
 
-    async def _new_job(self, wanted: Submit) -> NewJob:
+    async def _new_job(self, wanted: Submit) -> JobSpec:
         plan = self._plans.peek(wanted.workflow_id, wanted.version)
         if plan is None:
             plan = await self._plans.get(wanted.workflow_id, wanted.version)
@@ -312,16 +308,23 @@ class Engine:
         job_id = self._ids.new(now)
         if plan.runs is not None:
             job_id = f"{job_id}-{run_key(wanted.workflow_id)}"
-        # In the order of the fields: naming them all takes several times as long.
-        return NewJob(
-            job_id, wanted.workflow_id, wanted.version, wanted.input, now, shard_of(job_id, self._total),
-            wanted.priority, wanted.idempotency_key, wanted.body_digest, wanted.scheduled_at,
-        )  # fmt: skip
+        return JobSpec(
+            job_id=job_id,
+            workflow_id=wanted.workflow_id,
+            version=wanted.version,
+            input=wanted.input,
+            created_at=now,
+            shard=shard_of(job_id, self._total),
+            priority=wanted.priority,
+            idempotency_key=wanted.idempotency_key,
+            request_digest=wanted.request_digest,
+            scheduled_at=wanted.scheduled_at,
+        )
 
     @contextmanager
-    def _expecting(self, jobs: Sequence[NewJob]) -> Generator[None]:
+    def _expecting(self, jobs: Sequence[JobSpec]) -> Generator[None]:
         """Inside the block this process stores jobs; the shards that it owns itself may begin with them at once."""
-        by_shard: dict[int, list[NewJob]] = {}
+        by_shard: dict[int, list[JobSpec]] = {}
         for job in jobs:
             if job.shard in self._held:
                 by_shard.setdefault(job.shard, []).append(job)
@@ -330,20 +333,20 @@ class Engine:
                 stack.enter_context(self._held[number].shard.fresh.expecting(own))
             yield
 
-    def _admit(self, answers: Sequence[Submission]) -> None:
+    def _admit(self, answers: Sequence[SubmitResult]) -> None:
         for answer in answers:
-            holding = self._held.get(answer.job.shard)
+            holding = self._held.get(answer.job.spec.shard)
             if answer.created and holding is not None:
-                holding.shard.admit(answer.job)
+                holding.shard.admit(answer.job.spec)
 
-    async def _begin(self, answers: Sequence[Submission]) -> None:
+    async def _begin(self, answers: Sequence[SubmitResult]) -> None:
         hints: dict[int, list[Message]] = {}
         for answer in answers:
             if answer.created:
                 job = answer.job
                 # A shard of this process knows it already.
-                told = Submitted(job.job_id) if job.shard in self._held else hint(job)
-                hints.setdefault(job.shard, []).append(told)
+                told = Submitted(job.spec.job_id) if job.spec.shard in self._held else hint(job.spec)
+                hints.setdefault(job.spec.shard, []).append(told)
         # At once: a broker sends what is said to many shards together.
         await asyncio.gather(*(self._hint(number, messages) for number, messages in hints.items()))
 
@@ -354,11 +357,11 @@ class Engine:
         except BrokerUnavailable as error:
             log.warning("shard %d was not told of %d messages: %s", shard, len(messages), error)
 
-    async def resume(self, job_id: str) -> StoredJob:
+    async def resume(self, job_id: str) -> JobRecord:
         """Take up one unfinished job, in an engine that otherwise leaves old jobs alone."""
         job = await self._store.job(job_id)
-        if JOB_STATES[job.status] in JOB_FINAL:
-            raise RequestRefused(f"job {job_id} is {job.status}: there is nothing left to resume")
+        if job.state.is_final:
+            raise RequestRefused(f"job {job_id} is {job.state.status}: there is nothing left to resume")
         await self.shard.take_up(job_id)
         return job
 
@@ -371,13 +374,13 @@ class Engine:
     async def retry(self, job_id: str, from_node: str | None = None) -> None:
         """Run what failed or was cancelled again, or a node and all after it. RequestRefused, JobNotFound."""
         job = await self._store.job(job_id)
-        state = JOB_STATES[job.status]
+        state = job.state.status
         if state not in JOB_FINAL:
-            raise RequestRefused(f"job {job_id} is {job.status}: only a finished job can be retried")
+            raise RequestRefused(f"job {job_id} is {job.state.status}: only a finished job can be retried")
         if state is JobStatus.COMPLETED and from_node is None:
             raise RequestRefused(f"job {job_id} completed: name the node to start again from")
-        if from_node is not None and from_node not in (await self.plan(job.workflow_id, job.version)).index:
-            raise NodeNotFound(f"workflow {job.workflow_id} has no node {from_node!r}")
+        if from_node is not None and from_node not in (await self.plan(job.spec.workflow_id, job.spec.version)).index:
+            raise NodeNotFound(f"workflow {job.spec.workflow_id} has no node {from_node!r}")
         now = self._clock.now()
         request = Request(self._ids.new(now), job_id, "retry", now, from_node=from_node)
         await self._ask(request, RetryRequested(job_id, request.request_id, from_node))
@@ -406,7 +409,7 @@ class Engine:
         with self._waiting.end(job_id) as end:
             if not self._is_here(job_id):
                 self._watcher.listen()
-                if JOB_STATES[(await self._watcher.standing(job_id)).status] in JOB_FINAL:
+                if JobStatus((await self._watcher.standing(job_id)).status) in JOB_FINAL:
                     return
             await end
 
@@ -425,7 +428,7 @@ class Engine:
         if request_id is not None:
             self._settle(request_id)
         if standing is not None:
-            self._waiting.tell(standing.job_id, has_ended=JOB_STATES[standing.status] in JOB_FINAL)
+            self._waiting.tell(standing.job_id, has_ended=JobStatus(standing.status) in JOB_FINAL)
 
     def _hear_done(self, ids: Sequence[str]) -> None:
         """Jobs that some process says have ended, and requests that were applied; what runs here is known here."""
@@ -458,4 +461,4 @@ class Engine:
             self._settle(request_id)
         self._waiting.tell_all(changes)
         if self._sharing is not None and (changes.finished or requests):
-            self._broker.tell_done([*changes.finished, *requests])
+            self._broker.notify_done([*changes.finished, *requests])

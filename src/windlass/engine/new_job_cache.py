@@ -4,30 +4,29 @@ import math
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 
+from windlass.core.jobs import JobSpec
 from windlass.core.messages import Message, Submitted
 from windlass.core.shards import is_of_run
-from windlass.ports.store import NewJob, StoredJob, pending_job
 
 # A hint says how its job was stored if the input is no longer than this: it is copied several times on its way.
-TOLD_INPUT_BYTES_MAX = 1_000
+HINT_INPUT_BYTES_MAX = 1_000
 # Jobs that are remembered to have ended here, at least; at most twice as many.
 ENDED_MAX = 1_000
 
 
-def hint(job: StoredJob) -> Submitted:
-    """Tell another process of a job that was just stored, and how, so that it need not look."""
-    # Whether a run begins does not depend on its own row alone.
-    if is_of_run(job.job_id) or len(job.input) > TOLD_INPUT_BYTES_MAX:
-        return Submitted(job.job_id)
-    stored = (job.workflow_id, job.version, job.input, job.created_at, job.priority, job.scheduled_at)
-    return Submitted(job.job_id, *stored)
+def hint(spec: JobSpec) -> Submitted:
+    """Notify another process of a job that was just stored, with its spec unless it is large."""
+    # Whether a run starts does not depend on its own row alone.
+    if is_of_run(spec.job_id) or len(spec.input) > HINT_INPUT_BYTES_MAX:
+        return Submitted(spec.job_id)
+    return Submitted(spec.job_id, spec)
 
 
 class NewJobCache:
     """The rows of such jobs, until the shard begins with them."""
 
     def __init__(self) -> None:
-        self._jobs: dict[str, StoredJob] = {}
+        self._jobs: dict[str, JobSpec] = {}
         self._expected: set[str] = set()
         # Hints about jobs that were made after this are believed: nobody but this owner can have begun with them. Where
         # that is wrong, because one came again much later or from a clock that is ahead, the commit is refused.
@@ -39,11 +38,11 @@ class NewJobCache:
     def __contains__(self, job_id: str) -> bool:
         return job_id in self._jobs
 
-    def add(self, job: StoredJob) -> None:
+    def add(self, job: JobSpec) -> None:
         """Know the row of a job that nobody else can have touched."""
         self._jobs[job.job_id] = job
 
-    def pop(self, job_id: str) -> StoredJob | None:
+    def pop(self, job_id: str) -> JobSpec | None:
         """The row of a job, for whoever begins with it."""
         return self._jobs.pop(job_id, None)
 
@@ -58,7 +57,7 @@ class NewJobCache:
         self._believed_after = began_at
 
     @contextmanager
-    def expecting(self, jobs: Sequence[NewJob]) -> Generator[None]:
+    def expecting(self, jobs: Sequence[JobSpec]) -> Generator[None]:
         """Inside the block this process stores jobs, which it may then admit."""
         job_ids = [job.job_id for job in jobs]
         self._expected.update(job_ids)
@@ -67,7 +66,7 @@ class NewJobCache:
         finally:
             self._expected.difference_update(job_ids)
 
-    def admit(self, job: StoredJob) -> None:
+    def admit(self, job: JobSpec) -> None:
         """Know the row of a job that this process stored itself."""
         # One that was already found in the rows, because the store answered late, may have moved on since.
         if job.job_id in self._expected:
@@ -86,16 +85,11 @@ class NewJobCache:
 
     def hear(self, message: Message, shard: int) -> bool:
         """Whether the message says how its job was stored, and is believed."""
-        if type(message) is not Submitted or message.workflow_id is None or message.input is None:
+        if type(message) is not Submitted or message.spec is None:
             return False
-        if message.created_at <= self._believed_after:
+        if message.spec.created_at <= self._believed_after:
             return False
         if message.job_id in self._ended or message.job_id in self._ended_before:
             return False
-        self._jobs[message.job_id] = pending_job(
-            NewJob(
-                message.job_id, message.workflow_id, message.version, message.input, message.created_at, shard,
-                message.priority, scheduled_at=message.scheduled_at,
-            )
-        )  # fmt: skip
+        self._jobs[message.job_id] = message.spec
         return True

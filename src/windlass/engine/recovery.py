@@ -10,16 +10,16 @@ from windlass.core.attempts import NODE_TIMEOUT_GRACE_SECONDS
 from windlass.core.changes import Task, Timer
 from windlass.core.errors import JobNotFound, StoreUnavailable, TemplateFailed
 from windlass.core.instants import MICROSECONDS
-from windlass.core.job import Job, JobHead
+from windlass.core.job import Job
 from windlass.core.loop_state import Attempt
 from windlass.core.messages import Continue, Message, Submitted, TaskLost
 from windlass.core.plan import Plan
 from windlass.core.prefetch import want_node
-from windlass.core.states import JOB_STATES, JobStatus, NodeStatus
+from windlass.core.states import JobStatus, NodeStatus
 from windlass.engine.output_store import OutputStore
 from windlass.engine.plan_cache import Plans
 from windlass.ports.broker import Broker
-from windlass.ports.store import Restored, Store
+from windlass.ports.store import JobSnapshot, Store
 
 # Task ids that one question to the broker names at most.
 ASK_MAX = 1_000
@@ -31,15 +31,9 @@ RESTORE_MAX = 200
 log = logging.getLogger("windlass.engine")
 
 
-def rebuild(plan: Plan, restored: Restored) -> Job:
-    """A job in memory from its rows."""
-    stored = restored.job
-    head = JobHead(
-        stored.job_id, stored.shard, JOB_STATES[stored.status], stored.input, stored.seq, stored.round,
-        stored.created_at, stored.started_at, stored.completed_at, stored.deadline_at, stored.error, stored.priority,
-        stored.scheduled_at,
-    )  # fmt: skip
-    return Job.restored(plan, head, restored.nodes, restored.loops, restored.departed)
+def rebuild(plan: Plan, snapshot: JobSnapshot) -> Job:
+    """Build a job in memory from its rows."""
+    return Job.restored(plan, snapshot.job, snapshot.nodes, snapshot.loops, snapshot.in_flight)
 
 
 # A job's id, the number of a node, the iteration (or -1), and the attempt that is meant: by the time it matters it may
@@ -77,7 +71,7 @@ class Recovery:
             for job_id in part:
                 try:
                     restored = found.get(job_id) or await self._store.restore(job_id)
-                    plan = await self._plans.get(restored.job.workflow_id, restored.job.version)
+                    plan = await self._plans.get(restored.job.spec.workflow_id, restored.job.spec.version)
                     jobs[job_id] = rebuild(plan, restored)
                 except StoreUnavailable:
                     raise
@@ -88,13 +82,13 @@ class Recovery:
                     log.exception("job %s cannot be loaded and is set aside", job_id)
         return jobs
 
-    async def restored(self, job_ids: Sequence[str]) -> dict[str, Restored]:
+    async def restored(self, job_ids: Sequence[str]) -> dict[str, JobSnapshot]:
         """Several jobs in few questions; nothing where one of them cannot be read: each is then asked for alone."""
-        found: dict[str, Restored] = {}
+        found: dict[str, JobSnapshot] = {}
         try:
             for start in range(0, len(job_ids), RESTORE_MAX):
                 for restored in await self._store.restore_all(job_ids[start : start + RESTORE_MAX]):
-                    found[restored.job.job_id] = restored
+                    found[restored.job.spec.job_id] = restored
         except StoreUnavailable:
             raise
         except Exception:
@@ -106,14 +100,14 @@ class Recovery:
         """The waits that the rows tell of."""
         found: list[Timer] = []
         for job in jobs:
-            if job.deadline_at is not None:
-                found.append(Timer(job.deadline_at, job.id, "job_timeout", round=job.round))
-            found.extend(timer for flight in job.flights.values() if (timer := _timer_of(job, flight)) is not None)
+            if job.state.deadline_at is not None:
+                found.append(Timer(job.state.deadline_at, job.id, "job_timeout", round=job.state.round))
+            found.extend(timer for attempt in job.attempts.values() if (timer := _timer_of(job, attempt)) is not None)
             for node, loop in job.loops.items():
                 if loop.deadline_at is not None:
                     node_id = job.plan.nodes[node].id
-                    found.append(Timer(loop.deadline_at, job.id, "loop_timeout", node_id, loop.flight.attempt))
-                timers = (_timer_of(job, flight) for flight in loop.flights.values())
+                    found.append(Timer(loop.deadline_at, job.id, "loop_timeout", node_id, loop.node_attempt.number))
+                timers = (_timer_of(job, attempt) for attempt in loop.attempts.values())
                 found.extend(timer for timer in timers if timer is not None)
         return found
 
@@ -121,7 +115,7 @@ class Recovery:
         """Messages for jobs that have something to do at once."""
         found: list[Message] = []
         for job in jobs:
-            if job.status is JobStatus.PENDING:
+            if job.state.status is JobStatus.PENDING:
                 found.append(Submitted(job.id))
             elif job.ready or job.filling or not job.unfinished:
                 found.append(Continue(job.id))
@@ -136,33 +130,33 @@ class Recovery:
         """What is in flight by the rows and unknown to the broker; what ran there counts as lost with its worker."""
         places: dict[str, tuple[Job, Attempt]] = {}
         for job in jobs:
-            for flight in job.out():
-                places[job.task_id(flight)] = (job, flight)
+            for attempt in job.out():
+                places[job.task_id(attempt)] = (job, attempt)
         lost = Lost([], [])
         for task_id in await missing(broker, list(places)):
-            job, flight = places[task_id]
-            lost.places.append((job.id, flight.node, flight.index, flight.attempt))
-            if job.state_of(flight) == NodeStatus.RUNNING:
-                node_id, index = job.plan.nodes[flight.node].id, max(flight.index, 0)
-                losses, worker_id = flight.losses + 1, flight.worker_id or ""
-                lost.messages.append(TaskLost(job.id, node_id, flight.attempt, worker_id, losses, index))
+            job, attempt = places[task_id]
+            lost.places.append((job.id, attempt.node, attempt.index, attempt.number))
+            if job.state_of(attempt) == NodeStatus.RUNNING:
+                node_id, index = job.plan.nodes[attempt.node].id, max(attempt.index, 0)
+                losses, worker_id = attempt.losses + 1, attempt.worker_id or ""
+                lost.messages.append(TaskLost(job.id, node_id, attempt.number, worker_id, losses, index))
         return lost
 
     async def tasks(self, jobs: Mapping[str, Job], places: Sequence[Place]) -> list[Task]:
         """The tasks of attempts that are still in flight, rendered again: the same as the first time."""
         found: list[Task] = []
-        for job_id, node, index, attempt in places:
+        for job_id, node, index, number in places:
             job = jobs.get(job_id)
             if job is None:
                 continue
             # Fetched beside the job: its shard may be deciding about it, on values of its own.
             values = {key: await self._values.value(key) for key in _lacking(job, node)}
-            flight = job.flight_of(node, max(index, 0), attempt)
-            if flight is None or jobs.get(job_id) is not job:
+            attempt = job.find_attempt(node, max(index, 0), number)
+            if attempt is None or jobs.get(job_id) is not job:
                 continue
             held, job.values = job.values, {**job.values, **values}
             try:
-                found.append(job.task(flight))
+                found.append(job.task(attempt))
             except TemplateFailed:
                 # It rendered once, from the same values: only a changed Windlass can get here.
                 self._quarantined.add(job_id)
@@ -182,16 +176,16 @@ def _lacking(job: Job, node: int) -> list[str]:
     return list(lacking)
 
 
-def _timer_of(job: Job, flight: Attempt) -> Timer | None:
+def _timer_of(job: Job, attempt: Attempt) -> Timer | None:
     """The wait that an attempt's row tells of."""
-    plan = job.plan.nodes[flight.node]
-    index = max(flight.index, 0)
-    if flight.due_at is not None:
-        return Timer(flight.due_at, job.id, "retry", plan.id, flight.attempt, index)
-    if flight.started_at is None or flight.is_gathering:
+    plan = job.plan.nodes[attempt.node]
+    index = max(attempt.index, 0)
+    if attempt.due_at is not None:
+        return Timer(attempt.due_at, job.id, "retry", plan.id, attempt.number, index)
+    if attempt.started_at is None or attempt.is_merging:
         return None
     limit = round((plan.timeout_seconds + NODE_TIMEOUT_GRACE_SECONDS) * MICROSECONDS)
-    return Timer(flight.started_at + limit, job.id, "node_timeout", plan.id, flight.attempt, index)
+    return Timer(attempt.started_at + limit, job.id, "node_timeout", plan.id, attempt.number, index)
 
 
 async def missing(broker: Broker, task_ids: Sequence[str]) -> list[str]:

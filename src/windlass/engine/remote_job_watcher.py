@@ -35,7 +35,7 @@ class RemoteJobWatcher:
         """Begin to hear what other processes tell is done: somebody waits for it."""
         if not self._is_listening and self._broker is not None:
             self._is_listening = True
-            self._broker.hear_done(self._hear)
+            self._broker.subscribe_done(self._hear)
 
     async def look(self, job_ids: Sequence[str], request_ids: Sequence[str]) -> None:
         """One look at jobs, and at requests that were made and not yet applied."""

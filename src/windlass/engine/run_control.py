@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from windlass.core.deliveries import NOT_KEPT
 from windlass.core.errors import RequestRefused, ScheduleNotFound
 from windlass.core.instants import MICROSECONDS
+from windlass.core.jobs import JobSpec
 from windlass.core.messages import Message
 from windlass.core.runs.cron import Schedule, slots_between
 from windlass.core.runs.ids import derived_job_id, slot_run_id
@@ -13,7 +14,6 @@ from windlass.core.runs.rows import ScheduleRow
 from windlass.core.runs.scheduling import BACKFILL_MAX
 from windlass.core.runs.webhooks import WEBHOOK_WORKFLOW
 from windlass.core.shards import shard_of, shard_of_workflow
-from windlass.core.submits import NewJob
 from windlass.engine.duties.scheduler import asked
 from windlass.engine.ids import Ids
 from windlass.engine.plan_cache import Plans
@@ -26,7 +26,7 @@ REDELIVERY_ATTEMPTS = 4
 # Stores something and waits until the shard that is told of it has applied it.
 Ask = Callable[[str, Callable[[], Awaitable[int]], Message], Awaitable[None]]
 Hint = Callable[[int, Sequence[Message]], Awaitable[None]]
-Submitting = Callable[[Sequence[NewJob]], Awaitable[object]]
+Submitting = Callable[[Sequence[JobSpec]], Awaitable[object]]
 
 
 class EngineRuns:
@@ -108,5 +108,5 @@ class EngineRuns:
         now = self._clock.now()
         job_id = derived_job_id(now, self._ids.new(now), delivery.workflow_id)
         shard = shard_of(job_id, self._total)
-        await self._submit([NewJob(job_id, WEBHOOK_WORKFLOW, REDELIVERY_ATTEMPTS, delivery.params, now, shard)])
+        await self._submit([JobSpec(job_id, WEBHOOK_WORKFLOW, REDELIVERY_ATTEMPTS, delivery.params, now, shard)])
         return job_id

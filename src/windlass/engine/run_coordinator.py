@@ -15,6 +15,7 @@ from windlass.core.changes import Changes, Timer
 from windlass.core.errors import InputInvalid, NotFound, ScheduleNotFound, StoreUnavailable
 from windlass.core.instants import MICROSECONDS
 from windlass.core.job import Job
+from windlass.core.jobs import JobSpec
 from windlass.core.messages import CancelRequested, Message, RetryRequested, RunAdmitted, Submitted
 from windlass.core.runs.commands import CancelJob, MakeCall, MakeJob, Order, ReleaseJob, RetryJob, TriggerJob
 from windlass.core.runs.cron import slots_between
@@ -39,13 +40,11 @@ from windlass.core.runs.scheduling import BACKFILL_MAX
 from windlass.core.runs.states import RunState
 from windlass.core.runs.webhooks import WEBHOOK_WORKFLOW, call_input, refusal_of
 from windlass.core.shards import shard_of, shard_of_workflow
-from windlass.core.states import JOB_LABELS
-from windlass.core.submits import NewJob
 from windlass.core.turn import STARTED
 from windlass.engine.new_job_cache import NewJobCache
 from windlass.engine.plan_cache import Plans
 from windlass.engine.version_selection import version_of
-from windlass.ports.store import Store, pending_job
+from windlass.ports.store import Store
 
 SCHEDULES_PAGE = 1_000
 # Orders of one batch; each ends or starts a job, so that many mean that the rules go round in circles.
@@ -85,7 +84,7 @@ class RunCoordinator:
         *,
         prepare: Prepare | None = None,
         silent_seconds_max: float | None = None,
-        heartbeat_seconds: float = 10.0,
+        heartbeat_seconds: float,
     ) -> None:
         self.book = RunRegistry(number)
         # Workflows whose rows or rules cannot be followed. They wait for a person; the others go on.
@@ -298,7 +297,7 @@ class RunCoordinator:
         if plan.runs is not None:
             self.book.rules[plan.workflow_id, plan.version] = plan.runs
         return JobArrived(
-            job.id, plan.workflow_id, plan.version, job.created_at, job.scheduled_at,
+            job.id, plan.workflow_id, plan.version, job.spec.created_at, job.spec.scheduled_at,
             None if request is None else request.request_id, None if request is None else request.from_node,
         )  # fmt: skip
 
@@ -398,13 +397,13 @@ class RunCoordinator:
         return JobTriggered(order.run_id, order.purpose, order.job_id)
 
     def _new_job(self, job_id: str, workflow_id: str, version: int, given: Raw, now: int,
-                 scheduled_at: int | None = None) -> NewJob:  # fmt: skip
+                 scheduled_at: int | None = None) -> JobSpec:  # fmt: skip
         shard = shard_of(job_id, self._total)
-        return NewJob(job_id, workflow_id, version, given, now, shard, scheduled_at=scheduled_at)
+        return JobSpec(job_id, workflow_id, version, given, now, shard, scheduled_at=scheduled_at)
 
-    def _add(self, floor: Floor, job: NewJob, changes: Changes, first: Message) -> None:
+    def _add(self, floor: Floor, job: JobSpec, changes: Changes, first: Message) -> None:
         changes.of_runs().jobs.append(job)
-        floor.fresh.add(pending_job(job))
+        floor.fresh.add(job)
         if floor.admitted is not None:
             floor.admitted.add(job.job_id)
         floor.carry(first)
@@ -419,7 +418,7 @@ class _Error(Struct, frozen=True):
 
 
 def _ended(job: Job) -> JobEnded:
-    text = None if job.error is None else msgspec.json.decode(job.error, type=_Error).message
+    text = None if job.state.error is None else msgspec.json.decode(job.state.error, type=_Error).message
     is_call = job.plan.workflow_id == WEBHOOK_WORKFLOW
     refusal = refusal_of(job.outputs[0]) if is_call else None
-    return JobEnded(job.id, JOB_LABELS[job.status], text, refusal)
+    return JobEnded(job.id, job.state.status, text, refusal)

@@ -17,6 +17,7 @@ from windlass.core.advance import advance
 from windlass.core.changes import Changes, MergeOutputs, Task
 from windlass.core.errors import JobNotFound, RequestRefused, StaleLease, StoreUnavailable
 from windlass.core.job import Job
+from windlass.core.jobs import JobRecord, JobSpec
 from windlass.core.messages import Continue, Message, Submitted, TaskFinished
 from windlass.core.pagination import asked_for
 from windlass.engine.background import kept, settled
@@ -28,7 +29,7 @@ from windlass.engine.run_coordinator import RunCoordinator
 from windlass.engine.timers import Timers
 from windlass.ports.broker import Broker
 from windlass.ports.clock import Clock
-from windlass.ports.store import Lease, Restored, Store, StoredJob
+from windlass.ports.store import JobSnapshot, Lease, Store
 
 # Messages that one commit covers at most. Batches grow with load by themselves; this bounds their memory.
 BATCH_MAX = 500
@@ -67,7 +68,7 @@ class Shard:
         listener: Listener,
         *,
         ttl_seconds: float | None = None,
-        desk: RunCoordinator | None = None,
+        desk: RunCoordinator,
     ) -> None:
         self.number = number
         self.owner = owner
@@ -103,7 +104,7 @@ class Shard:
         self._gathering: set[asyncio.Future[None]] = set()
         self._gather_failure: Exception | None = None
         self.recovery = Recovery(store, plans, values, self.quarantined)
-        self.runs = desk or RunCoordinator(number, 1, store, plans)
+        self.runs = desk
 
     async def run(self) -> None:
         """Own the shard until `stop` or until the lease is lost (StaleLease)."""
@@ -181,7 +182,7 @@ class Shard:
                 if self._gather_failure is not None:
                     raise self._gather_failure
                 carried, self._carried = self._carried, []
-                gathered = await self._broker.gather(self.number, BATCH_MAX, 0.0 if carried else GATHER_SECONDS)
+                gathered = await self._broker.receive(self.number, BATCH_MAX, 0.0 if carried else GATHER_SECONDS)
                 if not gathered and not carried:
                     continue
                 changes = await self.decide([*carried, *gathered])
@@ -229,8 +230,8 @@ class Shard:
                 await self._values.provide_for(job, message)
             try:
                 # Results of one job come in crowds: it counts them all before it goes on.
-                goes_on = type(message) is not TaskFinished or not _is_result_of(job.id, following)
-                advance(job, message, now, changes, goes_on=goes_on)
+                dispatches = type(message) is not TaskFinished or not _is_result_of(job.id, following)
+                advance(job, message, now, changes, dispatches=dispatches)
                 if job.wanted:
                     await self._proceed(job, changes, now)
             except StoreUnavailable:
@@ -274,7 +275,7 @@ class Shard:
         if isinstance(message, TaskFinished) and message.result_id and message.job_id not in self.quarantined:
             changes.results.append(message.result_id)
 
-    async def _restored(self, batch: Sequence[Message]) -> dict[str, Restored]:
+    async def _restored(self, batch: Sequence[Message]) -> dict[str, JobSnapshot]:
         """The jobs of a batch that are not in memory, where there are several: one by one is a round trip for each."""
         jobs, fresh, quarantined = self.jobs, self.fresh, self.quarantined
         unknown: dict[str, None] = {}
@@ -289,17 +290,17 @@ class Shard:
         fresh.looked_up(unknown)
         return await self.recovery.restored(list(unknown))
 
-    async def _load(self, job_id: str, restored: Restored | None = None) -> Job | None:
+    async def _load(self, job_id: str, restored: JobSnapshot | None = None) -> Job | None:
         if job_id in self.quarantined:
             return None
         fresh = self.fresh.pop(job_id)
         if restored is None and fresh is not None:
-            restored = Restored(fresh)
+            restored = JobSnapshot(JobRecord(fresh))
         try:
             if restored is None:
                 self.fresh.looked_up([job_id])
                 restored = await self._store.restore(job_id)
-            plan = await self._plans.get(restored.job.workflow_id, restored.job.version)
+            plan = await self._plans.get(restored.job.spec.workflow_id, restored.job.spec.version)
             job = self.jobs[job_id] = rebuild(plan, restored)
         except JobNotFound:
             return None
@@ -444,11 +445,11 @@ class Shard:
         """The epoch of the lease under which the shard writes."""
         return self._lease.epoch
 
-    def admit(self, job: StoredJob) -> None:
-        """Begin with a job that this process stored itself."""
-        self.fresh.admit(job)
+    def admit(self, spec: JobSpec) -> None:
+        """Start a job that this process stored itself."""
+        self.fresh.admit(spec)
         if self.admitted is not None:
-            self.admitted.add(job.job_id)
+            self.admitted.add(spec.job_id)
 
     async def take_up(self, job_id: str) -> None:
         """Go on with one unfinished job that was left alone so far."""
@@ -470,7 +471,7 @@ class Shard:
     async def _drain(self) -> None:
         while True:
             carried, self._carried = self._carried, []
-            gathered = await self._broker.gather(self.number, BATCH_MAX, 0.0)
+            gathered = await self._broker.receive(self.number, BATCH_MAX, 0.0)
             if not gathered and not carried:
                 return
             changes = await self.decide([*carried, *gathered])

@@ -3,14 +3,15 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from windlass.ports.store import NewJob, Submission
+from windlass.core.jobs import JobSpec
+from windlass.ports.store import SubmitResult
 
 INTAKE_MAX = 1_000
 # Groups that are being stored at once. While one is written the next are already in line: a store that writes what
 # waits in one transaction lets none go by without them.
 UNDERWAY_MAX = 4
 
-Storing = Callable[[Sequence[NewJob]], Awaitable[Sequence[Submission]]]
+Storing = Callable[[Sequence[JobSpec]], Awaitable[Sequence[SubmitResult]]]
 
 
 class SubmitBatcher:
@@ -18,14 +19,14 @@ class SubmitBatcher:
 
     def __init__(self, store: Storing) -> None:
         self._store = store
-        self._waiting: list[tuple[NewJob, asyncio.Future[Submission]]] = []
+        self._waiting: list[tuple[JobSpec, asyncio.Future[SubmitResult]]] = []
         self._underway: set[asyncio.Task[None]] = set()
         # Whether one of those underway is still to take its first group: whoever comes now is in it.
         self._is_one_starting = False
 
-    async def submit(self, job: NewJob) -> Submission:
+    async def submit(self, job: JobSpec) -> SubmitResult:
         """Store a job, together with those that others submit at the same time."""
-        future: asyncio.Future[Submission] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[SubmitResult] = asyncio.get_running_loop().create_future()
         self._waiting.append((job, future))
         if not self._is_one_starting and len(self._underway) < UNDERWAY_MAX:
             self._is_one_starting = True

@@ -1,7 +1,7 @@
-"""The broker's contract: tasks to workers, messages to shards.
+"""The broker port: queues of tasks for workers and one inbox of messages for each shard.
 
-A broker carries work in flight and hints; rows carry the truth. It may lose everything at any moment:
-the engine publishes again what its rows say is in flight.
+A broker may lose its contents at any time: the database records which tasks are in flight, and the engine publishes
+the lost ones again.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,21 +12,21 @@ from msgspec import Struct
 from windlass.core.changes import Task
 from windlass.core.messages import Message, TaskFinished
 
-# A worker that serves every queue there is, as the embedded one does.
+# The queue name of a worker that serves every queue.
 ALL_QUEUES = "*"
-# Tasks of each worker that `workers` names.
+# Held tasks that `workers` lists for each worker.
 HELD_SHOWN_MAX = 100
 
 
-class Delivery(Struct, frozen=True, gc=False):
-    """A task in a worker's hands. `number` counts how often this attempt was handed out, from 1."""
+class TaskClaim(Struct, frozen=True, gc=False):
+    """A task claimed by a worker. `delivery_count` counts the claims of this attempt, starting at 1."""
 
     task: Task
-    number: int = 1
+    delivery_count: int = 1
 
 
-class Report(Struct, frozen=True, gc=False):
-    """What a worker says at the end of a delivery."""
+class TaskReport(Struct, frozen=True, gc=False):
+    """The result of a claimed task, addressed to the shard of its job."""
 
     task_id: str
     shard: int
@@ -34,108 +34,112 @@ class Report(Struct, frozen=True, gc=False):
 
 
 class HeldTask(Struct, frozen=True, order=True):
-    """A task in a worker's hands, and since when."""
+    """A task that a worker holds."""
 
-    since: int
+    claimed_at: int
     task_id: str
 
 
-class WorkerSeen(Struct, frozen=True):
-    """A worker as the broker knows it: when it last said anything, and how much it holds."""
+class WorkerInfo(Struct, frozen=True):
+    """A worker as the broker knows it: its queues, its last sign of life and the tasks it holds."""
 
     worker_id: str
     queues: tuple[str, ...]
     held: int
     seen_at: int
-    # What it has held for longest, no more than are shown.
+    # The tasks held for the longest time, at most HELD_SHOWN_MAX.
     tasks: Sequence[HeldTask] = ()
 
 
-class QueueSeen(Struct, frozen=True):
-    """A queue with something in it: how much waits, for how long at most, and how much workers have of it."""
+class QueueInfo(Struct, frozen=True):
+    """A queue that is not empty: its waiting tasks, its held tasks and the age of the oldest waiting task."""
 
     queue: str
     depth: int
     running: int
-    # None when nothing waits.
+    # None when no task is waiting.
     oldest_seconds: float | None = None
 
 
 class Broker(Protocol):
-    """Queues of tasks and one inbox a shard."""
+    """Queues of tasks, and one inbox per shard."""
 
     async def close(self) -> None:
-        """Let go of connections; what is queued and held stays where it is."""
+        """Close the connections. Queued and held tasks stay in the broker."""
         ...
 
     async def publish(self, tasks: Sequence[Task]) -> None:
-        """Queue tasks. One that is already queued or held, by its task id, is dropped."""
+        """Queue tasks. A task id that is already queued or held is ignored."""
         ...
 
-    async def consume(
+    async def claim(
         self, worker_id: str, queues: Sequence[str], limit: int, wait_seconds: float
-    ) -> Sequence[Delivery]:
-        """Take up to `limit` tasks, higher priority first, then oldest; wait at most so long for the first one."""
+    ) -> Sequence[TaskClaim]:
+        """Claim up to `limit` tasks, by priority and then by age; wait for the first one if there is none."""
         ...
 
     async def extend(self, worker_id: str, task_ids: Sequence[str]) -> Sequence[str]:
-        """Say that the worker lives and holds these. Returns those it should stop: cancelled, or no longer its own."""
+        """Record a heartbeat of the worker for the tasks it holds.
+
+        Returns the tasks it must stop because they were cancelled or are held by another worker."""
         ...
 
-    async def finish(self, worker_id: str, reports: Sequence[Report]) -> None:
-        """Deliver results to their shards and let go of the tasks, in one step each. The core drops a second report."""
+    async def finish(self, worker_id: str, reports: Sequence[TaskReport]) -> None:
+        """Send each result to its shard and remove the task, atomically. A repeated report is ignored by the core."""
         ...
 
-    async def give_back(self, worker_id: str, task_ids: Sequence[str]) -> None:
-        """Return held tasks to the head of their queues, as if never taken: a worker that stops does this."""
+    async def return_tasks(self, worker_id: str, task_ids: Sequence[str]) -> None:
+        """Put held tasks back at the head of their queues without counting a delivery."""
         ...
 
     async def reclaim(self, silent_seconds: float) -> int:
-        """Queue again what was not extended by its holder for so long, telling the shards (TaskLost). How many."""
+        """Queue again the tasks whose holders sent no heartbeat for `silent_seconds`; return their number.
+
+        Each one sends TaskLost to its shard."""
         ...
 
     async def cancel(self, task_ids: Sequence[str]) -> None:
-        """Drop queued tasks; ask the holders of the others to stop, through `cancelled` and `extend`."""
+        """Remove tasks. The holders of claimed ones learn it from `receive_cancellations` and `extend`."""
         ...
 
-    async def cancelled(self, worker_id: str, wait_seconds: float) -> Sequence[str]:
-        """Tasks held by the worker that it was asked to stop since the last call; waits for the first."""
+    async def receive_cancellations(self, worker_id: str, wait_seconds: float) -> Sequence[str]:
+        """Return the held tasks that were cancelled since the last call; wait for the first one if there is none."""
         ...
 
-    async def workers(self) -> Sequence[WorkerSeen]:
-        """Every worker that was not found dead, by id."""
+    async def workers(self) -> Sequence[WorkerInfo]:
+        """Return the workers that are not known to be lost, sorted by id."""
         ...
 
-    async def queues(self) -> Sequence[QueueSeen]:
-        """Every queue that has tasks waiting or held, by name. It takes no time that grows with what waits."""
+    async def queues(self) -> Sequence[QueueInfo]:
+        """Return the queues with waiting or held tasks, sorted by name. The time taken does not depend on the depth."""
         ...
 
     async def missing(self, task_ids: Sequence[str]) -> Sequence[str]:
-        """Those of the tasks that are neither queued nor held here."""
+        """Return those of the tasks that are neither queued nor held."""
         ...
 
     async def send(self, shard: int, messages: Sequence[Message]) -> None:
-        """Put messages into a shard's inbox."""
+        """Append messages to the inbox of a shard. Without messages, end a wait of this process for the inbox."""
         ...
 
-    async def gather(self, shard: int, limit: int, wait_seconds: float) -> Sequence[Message]:
-        """Messages of a shard in order, up to `limit`, waiting for the first. They stay until acknowledged.
+    async def receive(self, shard: int, limit: int, wait_seconds: float) -> Sequence[Message]:
+        """Return the next messages of a shard, in order; wait for the first one. They stay until acknowledged.
 
-        One process gathers for tens of shards at a time: they share one connection that waits."""
+        A process waits for many shards at a time, so waiting must not occupy a connection each."""
         ...
 
     async def acknowledge(self, shard: int, count: int) -> None:
-        """Forget the `count` oldest messages that were gathered."""
+        """Remove the `count` oldest messages that were received."""
         ...
 
     async def rewind(self, shard: int) -> None:
-        """Receive again from the oldest message not acknowledged: a new owner, or one that lost its memory."""
+        """Receive again from the oldest unacknowledged message: for a new owner, or after discarding state."""
         ...
 
-    def tell_done(self, ids: Sequence[str]) -> None:
-        """Tell every process that jobs have ended or requests were applied: a hint, sent soon, which may get lost."""
+    def notify_done(self, ids: Sequence[str]) -> None:
+        """Notify every process that jobs finished or requests were applied. Sent soon; may be lost."""
         ...
 
-    def hear_done(self, hear: Callable[[Sequence[str]], None]) -> None:
-        """From now on call `hear` with the ids that any process tells of; some are missed, some come twice."""
+    def subscribe_done(self, callback: Callable[[Sequence[str]], None]) -> None:
+        """Call `callback` with the ids of every such notification. Some are missed, some are repeated."""
         ...

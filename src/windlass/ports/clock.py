@@ -1,15 +1,15 @@
-"""Time as a port, so that tests and the simulator can hold it."""
+"""The clock port, which lets tests and the simulator control time."""
 
 from typing import Protocol
 
 
 class Clock(Protocol):
-    """The only source of instants outside the core."""
+    """The source of the current time outside the core."""
 
     def now(self) -> int:
-        """Microseconds since the epoch, UTC."""
+        """Return the current time in microseconds since the epoch, UTC."""
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Wait, in this clock's time."""
+        """Wait in this clock's time."""
         ...

@@ -8,9 +8,10 @@ from typing import Protocol
 
 from msgspec import Raw, Struct, field
 
+from windlass.core.jobs import JobRecord
 from windlass.core.plan import Plan
 from windlass.ports.runs import RunControl
-from windlass.ports.store import StoredJob, Submission
+from windlass.ports.store import SubmitResult
 
 
 class Submit(Struct, frozen=True):
@@ -21,7 +22,7 @@ class Submit(Struct, frozen=True):
     input: Raw
     priority: int = 0
     idempotency_key: str | None = None
-    body_digest: str | None = None
+    request_digest: str | None = None
     scheduled_at: int | None = None
 
 
@@ -62,11 +63,11 @@ class Control(Protocol):
         """The compiled plan of a version; WorkflowNotFound."""
         ...
 
-    async def submit(self, wanted: Submit) -> StoredJob:
+    async def submit(self, wanted: Submit) -> JobRecord:
         """Store a job and let it begin; once this returns, the job is never lost. IdempotencyConflict."""
         ...
 
-    async def submit_all(self, wanted: Sequence[Submit]) -> Sequence[Submission]:
+    async def submit_all(self, wanted: Sequence[Submit]) -> Sequence[SubmitResult]:
         """Store many jobs in one transaction; an answer for each, conflicts among them."""
         ...
 

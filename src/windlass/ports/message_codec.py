@@ -1,4 +1,4 @@
-"""Messages as JSON, for rows and brokers that keep them outside the process."""
+"""Encode messages as JSON, for stores and brokers outside the process."""
 
 from typing import cast
 
@@ -29,11 +29,11 @@ _NULL = Raw(b"null")
 
 
 class _Succeeded(Struct, frozen=True, tag="succeeded"):
-    """As Succeeded; a raw value cannot be told from null while it is decoded, so it is always there."""
+    """Succeeded on the wire. msgspec decodes an optional Raw of null as a value, so null stands for None."""
 
     output: Raw
     meta: Raw = _NULL
-    # Where the output lies: a reference itself is no JSON.
+    # The artifact that contains the output: a reference is not valid JSON.
     large: Reference | None = None
 
 
@@ -56,19 +56,9 @@ class _TaskFinished(Struct, frozen=True, tag="task_finished"):
     context: Raw = _NULL
 
 
-class _Submitted(Struct, frozen=True, tag="submitted"):
-    job_id: str
-    workflow_id: str | None = None
-    version: int = 0
-    input: Raw = _NULL
-    created_at: int = 0
-    priority: int = 0
-    scheduled_at: int | None = None
-
-
 _Known = (
     _TaskFinished
-    | _Submitted
+    | Submitted
     | RunAdmitted
     | Continue
     | TaskStarted
@@ -85,7 +75,7 @@ _decoder = msgspec.json.Decoder(_Known)
 
 
 def encode_message(message: Message) -> bytes:
-    """A message as JSON."""
+    """Encode a message as JSON."""
     if isinstance(message, TaskFinished) and isinstance(message.outcome, Succeeded):
         outcome = message.outcome
         if is_reference(outcome.output):
@@ -95,43 +85,50 @@ def encode_message(message: Message) -> bytes:
 
 
 def decode_message(encoded: bytes | str) -> Message:
-    """The message that `encode_message` was given; msgspec.DecodeError for anything else."""
-    found = _decoder.decode(encoded)
-    if isinstance(found, _TaskFinished):
-        return _finished(found)
-    return _submitted(found) if isinstance(found, _Submitted) else found
+    """Decode what `encode_message` returned. Raises msgspec.DecodeError for anything else."""
+    decoded = _decoder.decode(encoded)
+    if isinstance(decoded, _TaskFinished):
+        return _task_finished(decoded)
+    if isinstance(decoded, Submitted):
+        return _submitted(decoded)
+    return decoded
 
 
-def _submitted(found: _Submitted) -> Submitted:
-    return Submitted(
-        found.job_id, found.workflow_id, found.version, _copied(found.input), found.created_at, found.priority,
-        found.scheduled_at,
-    )  # fmt: skip
+def _submitted(decoded: Submitted) -> Submitted:
+    if decoded.spec is None:
+        return decoded
+    # A view of a small input would keep the whole decoded buffer alive.
+    spec = structs.replace(decoded.spec, input=decoded.spec.input.copy())
+    return Submitted(decoded.job_id, spec)
 
 
-def _finished(found: _TaskFinished) -> TaskFinished:
-    outcome = found.outcome
+def _task_finished(decoded: _TaskFinished) -> TaskFinished:
     return TaskFinished(
-        found.job_id,
-        found.node_id,
-        found.attempt,
-        found.worker_id,
-        found.started_at,
-        found.finished_at,
-        _succeeded(outcome) if isinstance(outcome, _Succeeded) else Failed(outcome.error, _copied(outcome.meta)),
-        found.index,
-        found.seed,
-        found.result_id,
-        _copied(found.context),
+        job_id=decoded.job_id,
+        node_id=decoded.node_id,
+        attempt=decoded.attempt,
+        worker_id=decoded.worker_id,
+        started_at=decoded.started_at,
+        finished_at=decoded.finished_at,
+        outcome=_outcome(decoded.outcome),
+        index=decoded.index,
+        seed=decoded.seed,
+        result_id=decoded.result_id,
+        context=_copied(decoded.context),
     )
 
 
-def _succeeded(found: _Succeeded) -> Succeeded:
-    large = found.large
-    output = found.output.copy() if large is None else reference(large.key, large.size)
-    return Succeeded(output, _copied(found.meta))
+def _outcome(decoded: _Succeeded | _Failed) -> Succeeded | Failed:
+    meta = _copied(decoded.meta)
+    if isinstance(decoded, _Failed):
+        return Failed(decoded.error, meta)
+    if decoded.large is not None:
+        return Succeeded(reference(decoded.large.key, decoded.large.size), meta)
+    return Succeeded(decoded.output.copy(), meta)
 
 
 def _copied(value: Raw) -> Raw | None:
-    # Copied, or a small value would keep the whole buffer it was decoded from.
-    return None if value is _NULL or bytes(value) == b"null" else value.copy()
+    if value is _NULL or bytes(value) == b"null":
+        return None
+    # A view of a small value would keep the whole decoded buffer alive.
+    return value.copy()

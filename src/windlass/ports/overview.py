@@ -8,7 +8,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from windlass.core.changes import Event
+from windlass.core.events import Event
 
 
 class JobBrief(Struct, frozen=True):

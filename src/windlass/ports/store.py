@@ -5,11 +5,12 @@ from typing import Protocol
 
 from msgspec import Raw, Struct
 
-from windlass.core.changes import Changes, Event, InFlightEntry, IterationRow, MergeOutputs, NodeRow
+from windlass.core.changes import Changes, InFlightEntry, IterationRow, MergeOutputs, NodeRow
 from windlass.core.errors import JobNotFound
+from windlass.core.events import Event
+from windlass.core.jobs import JobRecord, JobSpec
 from windlass.core.loop_state import LoopRows
 from windlass.core.messages import TaskFinished
-from windlass.core.submits import NewJob
 from windlass.ports.handler import LogLine
 from windlass.ports.overview import Overview
 from windlass.ports.runs import RunStore
@@ -57,50 +58,18 @@ class StoredResult(Struct, frozen=True):
     created_at: int
 
 
-class StoredJob(Struct, frozen=True):
-    """A job's whole row. `seq` is the number of its last event."""
-
-    job_id: str
-    workflow_id: str
-    version: int
-    shard: int
-    status: str
-    input: Raw
-    seq: int
-    round: int
-    priority: int
-    created_at: int
-    started_at: int | None
-    completed_at: int | None
-    deadline_at: int | None
-    error: Raw | None
-    idempotency_key: str | None = None
-    body_digest: str | None = None
-    scheduled_at: int | None = None
-
-
-def pending_job(job: NewJob) -> StoredJob:
-    """The row of a job that was just stored."""
-    # In the order of the fields: naming them all takes ten times as long.
-    seq = 1
-    return StoredJob(
-        job.job_id, job.workflow_id, job.version, job.shard, "pending", job.input, seq, 0, job.priority,
-        job.created_at, None, None, None, None, job.idempotency_key, job.body_digest, job.scheduled_at,
-    )  # fmt: skip
-
-
-class Restored(Struct, frozen=True):
+class JobSnapshot(Struct, frozen=True):
     """A job as its rows have it, at one moment. Of the loops only those that did not complete."""
 
-    job: StoredJob
+    job: JobRecord
     nodes: Sequence[NodeRow] = ()
     loops: Sequence[LoopRows] = ()
     # Nodes that are out and have no row.
-    departed: Sequence[InFlightEntry] = ()
+    in_flight: Sequence[InFlightEntry] = ()
 
     def all_nodes(self) -> list[NodeRow]:
         """The nodes that left PENDING, whether they have a row or not."""
-        return [*self.nodes, *(one.row(self.job.job_id) for one in self.departed)]
+        return [*self.nodes, *(one.row(self.job.spec.job_id) for one in self.in_flight)]
 
 
 class IterationFilter(Struct, frozen=True):
@@ -126,10 +95,10 @@ class NodeBrief(Struct, frozen=True):
     progress: Raw | None = None
 
 
-class Submission(Struct, frozen=True):
+class SubmitResult(Struct, frozen=True):
     """What became of a submit. A known idempotency key gives its job back, with `conflict` if the body differs."""
 
-    job: StoredJob
+    job: JobRecord
     created: bool = True
     conflict: bool = False
 
@@ -242,7 +211,7 @@ class Store(Protocol):
         """Point an alias at versions, or remove it when none are given; WorkflowNotFound for one that is not there."""
         ...
 
-    async def submit(self, jobs: Sequence[NewJob]) -> Sequence[Submission]:
+    async def submit(self, jobs: Sequence[JobSpec]) -> Sequence[SubmitResult]:
         """Store jobs as pending, which is their first event (job_created); an answer for each, in order."""
         ...
 
@@ -296,11 +265,11 @@ class Store(Protocol):
         """Ids of the shard's unfinished jobs, oldest first."""
         ...
 
-    async def restore(self, job_id: str) -> Restored:
+    async def restore(self, job_id: str) -> JobSnapshot:
         """One job, finished or not, with the rows of its nodes and loops; JobNotFound."""
         ...
 
-    async def restore_all(self, job_ids: Sequence[str]) -> Sequence[Restored]:
+    async def restore_all(self, job_ids: Sequence[str]) -> Sequence[JobSnapshot]:
         """Those of the jobs that exist, each as `restore` has it, in few questions."""
         ...
 
@@ -356,11 +325,11 @@ class Store(Protocol):
         """Lines of a job in order, after a number."""
         ...
 
-    async def job(self, job_id: str) -> StoredJob:
+    async def job(self, job_id: str) -> JobRecord:
         """One job; JobNotFound."""
         ...
 
-    async def jobs(self, wanted: JobFilter) -> Sequence[StoredJob]:
+    async def jobs(self, wanted: JobFilter) -> Sequence[JobRecord]:
         """A page of jobs, newest first."""
         ...
 
@@ -368,7 +337,7 @@ class Store(Protocol):
         """The nodes of a job that left PENDING (or the one named)."""
         ...
 
-    async def snapshot(self, job_id: str) -> Restored:
+    async def snapshot(self, job_id: str) -> JobSnapshot:
         """As `restore`, without the loops: what is shown of a job."""
         ...
 

@@ -1,16 +1,17 @@
-"""Workflow documents: texts to checked definitions, definitions to plans."""
+"""Workflow documents: from texts to checked definitions, and from definitions to plans."""
 
 from collections.abc import Collection
 
 from windlass.core.errors import Problem
-from windlass.spec.check import check_tree
-from windlass.spec.collector import collections_paused
-from windlass.spec.compile import compile_plan, definition_from_json, definition_json, digest
-from windlass.spec.document import definition_text
-from windlass.spec.findings import Findings
-from windlass.spec.inputs import check_input
-from windlass.spec.model import Definition
-from windlass.spec.reader import Format, read_document, read_value
+from windlass.spec.checks.inputs import check_input
+from windlass.spec.compile import compile_plan
+from windlass.spec.definition import Definition
+from windlass.spec.reading.document import Format, read_document, read_value
+from windlass.spec.reading.findings import Findings
+from windlass.spec.reading.gc_pause import gc_paused
+from windlass.spec.stored_form import definition_from_json, definition_json, digest
+from windlass.spec.workflow import build_definition
+from windlass.spec.yaml_writer import definition_text
 
 __all__ = [
     "Definition",
@@ -31,16 +32,18 @@ def read_definition(
     handlers: Collection[str] | None = None,
     strict: bool = False,
 ) -> tuple[Definition, list[Problem]]:
-    """A checked definition and the warnings about it; DefinitionInvalid has everything that is wrong.
+    """Return the checked definition and the warnings about it. Raise DefinitionInvalid with all errors.
 
-    An unknown handler is a warning, since a worker may register it later, unless `strict`.
+    An unknown handler is a warning, because a worker may register it later; with `strict` it is an error.
     """
-    found = Findings()
-    with collections_paused():
-        document = read_value(text, found) if isinstance(text, dict) else read_document(text, format, found)
-        definition = None if found.refused else check_tree(document.tree, found, handlers, strict)
-        # Nothing to look through for the collector, which starts again with all that is there.
+    findings = Findings()
+    definition = None
+    with gc_paused():
+        document = read_value(text, findings) if isinstance(text, dict) else read_document(text, format, findings)
+        if not findings.has_errors:
+            definition = build_definition(document.tree, findings, handlers, strict)
+        # Free the tree before the collector runs again and scans it.
         document.tree = None
-    problems = found.settle(document.locate)
-    assert definition is not None, "a definition without problems exists"
-    return definition, problems
+    warnings = findings.report(document.find_positions)
+    assert definition is not None, "there are no errors, so there is a definition"
+    return definition, warnings

@@ -33,19 +33,19 @@ TABLES = {
     "aliases": ("workflow_id", "alias", "targets", "updated_at"),
     "jobs": (
         "job_id", "workflow_id", "version", "shard", "status", "input", "round", "priority", "created_at", "started_at",
-        "completed_at", "deadline_at", "error", "idempotency_key", "body_digest", "scheduled_at",
+        "completed_at", "deadline_at", "error", "idempotency_key", "request_digest", "scheduled_at",
     ),
     "nodes": (
         "job_id", "node_id", "status", "attempt", "attempts_before", "losses", "first_seq", "dispatched_at",
         "started_at", "completed_at", "due_at", "worker_id", "output", "error", "meta", "number", "progress",
     ),
-    "tasks": (
+    "iterations": (
         "job_id", "number", "generation", "index", "status", "attempt", "attempts_before", "losses", "first_seq",
         "dispatched_at", "started_at", "completed_at", "due_at", "worker_id", "output", "error", "meta", "progress",
     ),
-    "pages": ("job_id", "number", "generation", "index", "call", "output"),
-    "collections": ("job_id", "number", "generation", "block", "body"),
-    "events": ("job_id", "first_seq", "last_seq", "body", "departed"),
+    "call_outputs": ("job_id", "number", "generation", "index", "call", "output"),
+    "collection_chunks": ("job_id", "number", "generation", "chunk", "body"),
+    "events": ("job_id", "first_seq", "last_seq", "body", "in_flight"),
     "requests": ("request_id", "job_id", "shard", "kind", "created_at", "reason", "from_node", "applied"),
     "results": ("task_id", "job_id", "shard", "message", "created_at", "applied"),
     "logs": ("log_id", "job_id", "node_id", "index", "attempt", "at", "level", "message"),

@@ -1,4 +1,8 @@
-"""Numbered migrations, applied in order inside one transaction and remembered with a checksum."""
+"""Numbered migrations, applied in order inside one transaction, and definitions that are applied when they change.
+
+A dialect's `migrations` folder creates and alters tables; a file there never changes once it is released. Its
+`definitions.sql` holds what can be dropped and created again at any time, views and functions.
+"""
 
 import asyncio
 import hashlib
@@ -12,17 +16,22 @@ from msgspec import Struct
 from windlass.core.errors import StoreUnavailable
 from windlass.stores.sqlite.connection import Connection, connect
 
-# For the types only: the driver of PostgreSQL is an optional extra.
+# Only for annotations: the PostgreSQL driver is an optional extra.
 if TYPE_CHECKING:
     from windlass.stores.postgres.pool import Session
+
+# The number under which the checksum of the definitions is recorded.
+DEFINITIONS = 0
 
 _TABLE = """create table if not exists schema_version (
     number integer not null primary key, name text not null, checksum text not null, applied_at {instant} not null
 )"""
+_RECORD = """insert into schema_version (number, name, checksum, applied_at) values ($1, $2, $3, $4)
+    on conflict (number) do update set checksum = excluded.checksum, applied_at = excluded.applied_at"""
 
 
 class Migration(Struct, frozen=True):
-    """One step of the schema."""
+    """One step towards the current schema."""
 
     number: int
     name: str
@@ -31,26 +40,29 @@ class Migration(Struct, frozen=True):
 
 
 def migrations(dialect: str) -> list[Migration]:
-    """All steps of a dialect, in order."""
-    folder = files("windlass.stores") / dialect / "migrations"
+    """Return all steps of a dialect in order, the definitions last."""
+    folder = files("windlass.stores") / dialect
     found: list[Migration] = []
-    for path in sorted(folder.iterdir(), key=lambda item: item.name):
+    for path in sorted((folder / "migrations").iterdir(), key=lambda item: item.name):
         number, _, name = path.name.removesuffix(".sql").partition("_")
-        text = path.read_text("utf-8")
-        found.append(Migration(int(number), name, text, hashlib.sha256(text.encode()).hexdigest()))
+        found.append(_migration(int(number), name, path.read_text("utf-8")))
+    found.append(_migration(DEFINITIONS, "definitions", (folder / "definitions.sql").read_text("utf-8")))
     return found
 
 
+def _migration(number: int, name: str, sql: str) -> Migration:
+    return Migration(number=number, name=name, sql=sql, checksum=hashlib.sha256(sql.encode()).hexdigest())
+
+
 def migrate_sqlite(connection: Connection, now: int) -> int:
-    """Bring the schema up to date under the write lock; how many steps it took. StoreUnavailable."""
+    """Bring the schema up to date under the write lock and return the number of steps. StoreUnavailable."""
     connection.execute("begin immediate")
     try:
         connection.execute(_TABLE.format(instant="integer") + " strict")
         missing = _missing("sqlite", dict(connection.execute("select number, checksum from schema_version")))
         for step in missing:
             connection.execute(step.sql)
-            row = (step.number, step.name, step.checksum, now)
-            connection.execute("insert into schema_version values (?, ?, ?, ?)", row)
+            connection.execute(_RECORD, (step.number, step.name, step.checksum, now))
     except BaseException:
         connection.execute("rollback")
         raise
@@ -59,7 +71,7 @@ def migrate_sqlite(connection: Connection, now: int) -> int:
 
 
 async def migrate_file(path: str, now: int) -> int:
-    """As migrate_sqlite, for the file at a path, which is made where there is none."""
+    """Migrate the SQLite file at a path, which is created if it does not exist. StoreUnavailable."""
     try:
         connection = await asyncio.to_thread(connect, path)
         try:
@@ -71,9 +83,12 @@ async def migrate_file(path: str, now: int) -> int:
 
 
 async def migrate_postgres(session: "Session", now: int) -> int:
-    """Bring the schema up to date under a lock that all processes share; how many steps it took. StoreUnavailable."""
+    """Bring the schema up to date under a lock shared by all processes and return the number of steps.
+
+    StoreUnavailable.
+    """
     if not _missing("postgres", await _applied(session)):
-        # Whoever may only read and write rows need not be allowed to make tables.
+        # A role without the right to create tables can use a database that is up to date.
         return 0
     async with session.transaction():
         await session.execute("select pg_advisory_xact_lock(22349, 0)")
@@ -81,8 +96,7 @@ async def migrate_postgres(session: "Session", now: int) -> int:
         missing = _missing("postgres", await _applied(session))
         for step in missing:
             await session.execute(step.sql)
-            row = (step.number, step.name, step.checksum, now)
-            await session.execute("insert into schema_version values ($1, $2, $3, $4)", *row)
+            await session.execute(_RECORD, step.number, step.name, step.checksum, now)
     return len(missing)
 
 
@@ -94,17 +108,26 @@ async def _applied(session: "Session") -> dict[int, str]:
 
 
 def _missing(dialect: str, applied: Mapping[int, str]) -> list[Migration]:
-    """The steps that were not taken yet; StoreUnavailable when the database is not one that they fit."""
+    """Return the steps to apply; StoreUnavailable when the database has a schema that they do not fit."""
     steps = migrations(dialect)
-    if unknown := sorted(applied.keys() - {step.number for step in steps}):
+    newest = max(step.number for step in steps)
+    if applied and max(applied) > newest:
         raise StoreUnavailable(
-            f"the database has schema {unknown[-1]}, newer than the {steps[-1].number} this version knows; "
+            f"the database has schema {max(applied)}, newer than the {newest} this version knows; "
             "use the version of Windlass that wrote it, or a newer one"
         )
+    missing: list[Migration] = []
     for step in steps:
-        if step.number in applied and step.checksum != applied[step.number]:
+        checksum = applied.get(step.number)
+        if checksum == step.checksum:
+            continue
+        if checksum is not None and step.number != DEFINITIONS:
             raise StoreUnavailable(
-                f"migration {step.number} ({step.name}) was changed after this database was made with it; "
-                "use the version of Windlass that made the database"
+                f"migration {step.number} ({step.name}) was changed after it was applied to this database; "
+                "use the version of Windlass that created the database"
             )
-    return [step for step in steps if step.number not in applied]
+        missing.append(step)
+    # Views depend on tables: a migration may need them dropped and created again.
+    if missing and missing[-1].number != DEFINITIONS:
+        missing.append(steps[-1])
+    return missing

@@ -7,20 +7,14 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct, structs
 
-from windlass.core.changes import (
-    CallOutputRow,
-    Changes,
-    CollectionChunkRow,
-    Event,
-    InFlightEntry,
-    IterationRow,
-    JobRow,
-    NodeRow,
-)
+from windlass.core.changes import CallOutputRow, Changes, CollectionChunkRow, InFlightEntry, IterationRow, NodeRow
 from windlass.core.errors import WorkflowNotFound
+from windlass.core.events import Event
+from windlass.core.jobs import JobRecord, JobSpec, JobState
 from windlass.core.loop_state import LoopRows, decode_progress
+from windlass.core.states import JobStatus
 from windlass.ports.overview import NodeEvents
-from windlass.ports.store import JobFilter, NewJob, NodeBrief, StoredJob, StoredWorkflow
+from windlass.ports.store import JobFilter, NodeBrief, StoredWorkflow
 
 # Events of one page at most: what a reader decodes to see one of them.
 PAGE_EVENTS_MAX = 500
@@ -50,7 +44,7 @@ class _PageEvent(Struct, array_like=True):
 _NULL = Raw(b"null")
 
 decode_page = msgspec.json.Decoder(list[_PageEvent]).decode
-_decode_departed = msgspec.json.Decoder(tuple[InFlightEntry, ...]).decode
+_decode_in_flight = msgspec.json.Decoder(tuple[InFlightEntry, ...]).decode
 
 
 def encoded_text(value: Any) -> str:
@@ -59,28 +53,28 @@ def encoded_text(value: Any) -> str:
 
 def event_pages(changes: Changes) -> list[Any]:
     values: list[Any] = []
-    departed = changes.departed
+    in_flight = changes.in_flight
     for job_id, events in changes.events.items():
         for start in range(0, len(events), PAGE_EVENTS_MAX):
             page = events if len(events) <= PAGE_EVENTS_MAX else events[start : start + PAGE_EVENTS_MAX]
             values += (job_id, page[0].seq, page[-1].seq, encoded_text(page), None)
         # The newest page is the one that counts.
-        if job_id in departed:
-            values[-1] = encoded_text(departed[job_id])
+        if job_id in in_flight:
+            values[-1] = encoded_text(in_flight[job_id])
     return values
 
 
-def job_values(job: NewJob) -> tuple[Any, ...]:
+def job_values(job: JobSpec) -> tuple[Any, ...]:
     return (
         job.job_id, job.workflow_id, job.version, str(job.input, "utf-8"), job.created_at, job.shard, job.priority,
-        job.idempotency_key, job.body_digest, job.scheduled_at,
+        job.idempotency_key, job.request_digest, job.scheduled_at,
     )  # fmt: skip
 
 
-def job_row_values(row: JobRow) -> tuple[Any, ...]:
+def job_row_values(job_id: str, state: JobState) -> tuple[Any, ...]:
     """What changes in a job's row, in the order of the update."""
-    *plain, error = structs.astuple(row)
-    return (*plain, None if error is None else str(error, "utf-8"))
+    *plain, error = structs.astuple(state)
+    return (job_id, *plain, text_of(error))
 
 
 def node_values(row: NodeRow) -> tuple[Any, ...]:
@@ -101,7 +95,7 @@ def page_values(row: CallOutputRow) -> tuple[Any, ...]:
 
 
 def block_values(row: CollectionChunkRow) -> tuple[Any, ...]:
-    return (row.job_id, row.number, row.generation, row.block, row.body.decode())
+    return (row.job_id, row.number, row.generation, row.chunk, row.body.decode())
 
 
 def task_of(row: tuple[Any, ...]) -> IterationRow:
@@ -122,13 +116,17 @@ def loop_of(
     return LoopRows(number, generation, [body.encode() for (body,) in blocks], completed, others)
 
 
-def job_of(row: dict[str, Any]) -> StoredJob:
-    row = {"seq": 1, **row, "input": raw_of(row["input"]), "error": raw_of(row["error"])}
-    return StoredJob(**row)
+def job_of(row: dict[str, Any]) -> JobRecord:
+    """Build a job from a row with the columns of its spec and its state, and `seq` where events are stored."""
+    values = {**row, "input": raw_of(row["input"]), "error": raw_of(row["error"])}
+    spec = JobSpec(**{name: values[name] for name in JobSpec.__struct_fields__})
+    state = JobState(**{name: values[name] for name in JobState.__struct_fields__})
+    state.status = JobStatus(state.status)
+    return JobRecord(spec, state, values.get("seq", 1))
 
 
-def departed_of(text: str | None) -> tuple[InFlightEntry, ...]:
-    return () if text is None else _decode_departed(text)
+def in_flight_of(text: str | None) -> tuple[InFlightEntry, ...]:
+    return () if text is None else _decode_in_flight(text)
 
 
 def job_query(wanted: JobFilter) -> tuple[str, dict[str, Any]]:

@@ -1,7 +1,8 @@
-"""Virtual time: an asyncio event loop whose clock jumps to the next timer as soon as nothing is left to do.
+"""Virtual time for tests: an asyncio event loop whose clock jumps to the next timer when nothing is left to do.
 
-A run takes as long as its computing takes, sees the same instants every time, and ends with an error instead of
-hanging when nothing can ever happen again.
+`run(main())` runs a coroutine on such a loop, so `asyncio.sleep`, `asyncio.timeout` and `VirtualClock` take no real
+time. Every run sees the same times. Waiting for something that can never happen raises Deadlock instead of hanging.
+Only timers and callbacks work: there is no network, and threads cannot wake the loop.
 """
 
 import asyncio
@@ -13,29 +14,29 @@ from typing import Any, TypeVar, cast
 
 from windlass.core.instants import MICROSECONDS
 
-# 2025-01-01T00:00:00Z: where virtual clocks begin unless told otherwise.
+# 2025-01-01T00:00:00Z, the default start of virtual clocks.
 START_AT = 1_735_689_600_000_000
-# Rounds of the loop without any time passing. A duty that spins reaches this; honest work does not.
+# Iterations of the event loop without any time passing. Only a coroutine that never waits reaches this.
 ROUNDS_MAX = 200_000
 
 T = TypeVar("T")
 
 
 class Deadlock(Exception):
-    """Nothing is ready and no timer is set: what the program waits for can never come."""
+    """Nothing is ready and no timer is set, so the program can never continue."""
 
 
 class Livelock(Exception):
-    """The loop went round and round in one instant: something spins without waiting."""
+    """The event loop ran too many iterations without any time passing: a coroutine never waits."""
 
 
 class _Selector:
-    """Where a loop would wait for the outside world; here it only lets time pass."""
+    """The selector of the event loop. Where a real one waits for IO, it advances the time."""
 
-    def __init__(self, chance: Random | None, on_idle: Callable[[], None] | None) -> None:
+    def __init__(self, random: Random | None, on_idle: Callable[[], None] | None) -> None:
         self.loop: asyncio.AbstractEventLoop | None = None
         self.now = 0.0
-        self._chance = chance
+        self._random = random
         self._on_idle = on_idle
         self._rounds = 0
         self._keys: dict[int, SelectorKey] = {}
@@ -43,32 +44,33 @@ class _Selector:
     def select(self, timeout: float | None = None) -> list[tuple[SelectorKey, int]]:
         self._rounds += 1
         if self._rounds > ROUNDS_MAX:
-            raise Livelock(f"{ROUNDS_MAX} rounds at {self.now:.6f} s without a wait: a loop somewhere never sleeps")
+            raise Livelock(f"{ROUNDS_MAX} iterations of the event loop at {self.now:.6f} s without a wait")
         if timeout is not None and timeout <= 0:
             self._shuffle()
             return []
-        if self._on_idle is not None and self._woke():
+        if self._on_idle is not None and self._woken_by(self._on_idle):
             return []
         if timeout is None:
-            raise Deadlock(f"at {self.now:.6f} s nothing is ready and no timer is set")
+            raise Deadlock(f"nothing is ready and no timer is set at {self.now:.6f} s")
         self.now += timeout
         self._rounds = 0
         return []
 
-    def _woke(self) -> bool:
-        """Whether the look at an idle moment made something ready."""
-        assert self._on_idle is not None
-        self._on_idle()
+    def _woken_by(self, on_idle: Callable[[], None]) -> bool:
+        """Call `on_idle`; return whether it made something ready."""
+        on_idle()
         return bool(_ready(self.loop))
 
     def _shuffle(self) -> None:
-        if self._chance is not None:
-            ready = _ready(self.loop)
-            if len(ready) > 1:
-                handles = list(ready)
-                self._chance.shuffle(handles)
-                ready.clear()
-                ready.extend(handles)
+        """Bring the callbacks that are ready into a random order."""
+        if self._random is None:
+            return
+        ready = _ready(self.loop)
+        if len(ready) > 1:
+            handles = list(ready)
+            self._random.shuffle(handles)
+            ready.clear()
+            ready.extend(handles)
 
     # The loop registers its self-pipe; nothing is ever read from it.
 
@@ -94,28 +96,28 @@ class _Selector:
 
 
 def _ready(loop: Any) -> "deque[asyncio.Handle]":
-    # Part of every CPython loop, and the only way to vary an order that asyncio keeps first-in first-out.
+    # A private attribute of all CPython loops, and the only way to change their first-in first-out order.
     return loop._ready
 
 
-def virtual_loop(chance: Random | None = None, on_idle: Callable[[], None] | None = None) -> asyncio.AbstractEventLoop:
-    """A loop on virtual time that starts at 0.
+def virtual_loop(random: Random | None = None, on_idle: Callable[[], None] | None = None) -> asyncio.AbstractEventLoop:
+    """Return an event loop on virtual time that starts at 0.
 
-    With `chance`, callbacks that are ready together run in a random order. `on_idle` is called at each moment when
-    nothing is left to do before time passes.
+    With `random`, callbacks that are ready together run in a random order. `on_idle` is called whenever nothing is left
+    to do, before the time advances.
     """
-    selector = _Selector(chance, on_idle)
+    selector = _Selector(random, on_idle)
     loop = asyncio.SelectorEventLoop(cast("Any", selector))
     selector.loop = loop
     vars(loop)["time"] = lambda: selector.now
-    # Timers closer together than this count as one instant; the real loop's is that of the machine's clock.
+    # Timers closer together than this fire together; a real loop uses the resolution of its clock.
     vars(loop)["_clock_resolution"] = 1e-9
     return loop
 
 
-def run(main: Coroutine[Any, Any, T], *, chance: Random | None = None) -> T:
-    """Run a coroutine to its end on virtual time; Deadlock when it cannot end."""
-    loop = virtual_loop(chance)
+def run(main: Coroutine[Any, Any, T], *, random: Random | None = None) -> T:
+    """Run a coroutine on virtual time and return its result. Raises Deadlock when it can never end."""
+    loop = virtual_loop(random)
     try:
         return loop.run_until_complete(main)
     finally:
@@ -123,7 +125,7 @@ def run(main: Coroutine[Any, Any, T], *, chance: Random | None = None) -> T:
 
 
 def close(loop: asyncio.AbstractEventLoop) -> None:
-    """Cancel what is left on a loop and close it."""
+    """Cancel the remaining tasks of a loop and close it."""
     left = asyncio.all_tasks(loop)
     for task in left:
         task.cancel()
@@ -136,14 +138,14 @@ def close(loop: asyncio.AbstractEventLoop) -> None:
 
 
 class VirtualClock:
-    """The Clock contract on a loop's own time. Its wall time can be set; waits are not touched by that."""
+    """The Clock contract on the time of an event loop. Setting its wall time does not affect waits."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None, start_at: int = START_AT) -> None:
         self._loop = loop
         self._offset = start_at
 
     def now(self) -> int:
-        """Microseconds since the epoch, UTC."""
+        """Return the current time in microseconds since the epoch, UTC."""
         loop = self._loop or asyncio.get_running_loop()
         return self._offset + round(loop.time() * MICROSECONDS)
 
@@ -152,5 +154,5 @@ class VirtualClock:
         await asyncio.sleep(seconds)
 
     def jump(self, seconds: float) -> None:
-        """Set the wall clock forward or back, as an operator or a time server does."""
+        """Set the wall time forward or back, as an operator or a time server does."""
         self._offset += round(seconds * MICROSECONDS)

@@ -10,12 +10,13 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from windlass.core.changes import Event
+from windlass.core.events import Event
 from windlass.core.instants import MICROSECONDS
+from windlass.core.jobs import JobRecord
 from windlass.core.plan import NodeKind, NodePlan, Plan
 from windlass.core.retries import retry_meta
 from windlass.core.sanitize import sanitized_json, truncated
-from windlass.ports.store import NodeBrief, Store, StoredJob
+from windlass.ports.store import NodeBrief, Store
 from windlass.views.jobs import event_shape
 from windlass.views.loops import total_of
 from windlass.wire import Event as EventShape
@@ -61,7 +62,7 @@ _meta = msgspec.json.Decoder(dict[str, Raw])
 class EventView:
     """Tells the events of one job, a page at a time. Whatever is common to many of them is made once a page."""
 
-    def __init__(self, store: Store, plan: Plan, job: StoredJob, *, with_context: bool = True) -> None:
+    def __init__(self, store: Store, plan: Plan, job: JobRecord, *, with_context: bool = True) -> None:
         self._store = store
         self._plan = plan
         self._job = job
@@ -75,12 +76,12 @@ class EventView:
         wanted = {number for number in numbers if self._plan.nodes[number].loop is not None}
         steps = {number: steps_before(self._plan, number) for number in numbers} if self._with_context else {}
         wanted.update(*steps.values())
-        found = await self._store.node_briefs(self._job.job_id, sorted(wanted)) if wanted else ()
+        found = await self._store.node_briefs(self._job.spec.job_id, sorted(wanted)) if wanted else ()
         page = _Page(self._plan, {brief.number: brief for brief in found}, steps, self._head)
         return [self._one(event, page) for event in events]
 
     def _one(self, event: Event, page: "_Page") -> EventShape:
-        job_id = self._job.job_id
+        job_id = self._job.spec.job_id
         number = None if event.node_id is None else self._plan.index.get(event.node_id)
         if number is None:
             return event_shape(job_id, event, event.meta, event.context if self._with_context else None)
@@ -152,11 +153,16 @@ def steps_before(plan: Plan, number: int) -> list[int]:
     return found
 
 
-def _head(job: StoredJob) -> bytes:
+def _head(job: JobRecord) -> bytes:
     """What the contexts of all events of a job begin with."""
-    size = len(memoryview(job.input))
-    workload = sanitized_json(job.input) if size <= INPUT_BYTES_MAX else truncated(size)
-    known = {"job_id": job.job_id, "workflow_id": job.workflow_id, "version": job.version, "workload": workload}
+    size = len(memoryview(job.spec.input))
+    workload = sanitized_json(job.spec.input) if size <= INPUT_BYTES_MAX else truncated(size)
+    known = {
+        "job_id": job.spec.job_id,
+        "workflow_id": job.spec.workflow_id,
+        "version": job.spec.version,
+        "workload": workload,
+    }
     return _encode(known)[:-1] + b',"_step_results":'
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from windlass.core.changes import Task
 from windlass.core.messages import TaskFinished, TaskStarted
-from windlass.ports.broker import Report
+from windlass.ports.broker import TaskReport
 from windlass.worker.running_attempt import ExecutorContext, Outcome, RunningAttempt
 
 
@@ -14,8 +14,8 @@ class AttemptReports:
     def __init__(self, context: ExecutorContext) -> None:
         self._context = context
 
-    def finished(self, task: Task, started_at: int, outcome: Outcome) -> Report:
-        """Report the end of an attempt; return the report."""
+    def finished(self, task: Task, started_at: int, outcome: Outcome) -> TaskReport:
+        """TaskReport the end of an attempt; return the report."""
         context = self._context
         message = TaskFinished(
             job_id=task.job_id,
@@ -28,12 +28,12 @@ class AttemptReports:
             index=task.index,
             seed=context.random.getrandbits(32),
         )
-        report = Report(task.task_id, task.shard, message)
+        report = TaskReport(task.task_id, task.shard, message)
         context.on_finished(report)
         return report
 
     def started(self, attempts: Iterable[RunningAttempt]) -> None:
-        """Report that attempts have been running for a while, or that their work begins."""
+        """TaskReport that attempts have been running for a while, or that their work begins."""
         messages: list[tuple[int, TaskStarted]] = []
         for attempt in attempts:
             task = attempt.task

@@ -25,7 +25,6 @@ from windlass.worker.child_protocol import (
     frame,
 )
 from windlass.worker.context import AttemptLog
-from windlass.worker.outcomes import OUTPUT_BYTES_MAX
 from windlass.worker.process_reaper import ProcessReaper
 from windlass.worker.running_attempt import RunningAttempt
 
@@ -260,7 +259,7 @@ class ChildProcesses:
         grace_seconds: float,
         worker_id: str,
         environment: Mapping[str, str],
-        output_bytes_max: int = OUTPUT_BYTES_MAX,
+        output_bytes_max: int,
     ) -> None:
         self._slots = asyncio.Semaphore(limit)
         self._grace_seconds = grace_seconds

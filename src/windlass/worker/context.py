@@ -141,7 +141,7 @@ class AttemptContext:
         self._handed_back = handed_back
 
     def started(self) -> None:
-        """Report that the work begins now."""
+        """TaskReport that the work begins now."""
         self._started()
 
     def log(self, message: str, level: str = "info") -> None:

@@ -78,7 +78,7 @@ class Executor:
         return task_id in self.running
 
     def reject(self, task: Task) -> None:
-        """Report a task as cancelled that was never started."""
+        """TaskReport a task as cancelled that was never started."""
         now = self._context.clock.now()
         self._reports.finished(task, now, Failed(cancelled()))
 
@@ -264,7 +264,7 @@ class Executor:
             self._finish(attempt, Failed(error))
 
     def _finish(self, attempt: RunningAttempt, outcome: Outcome) -> None:
-        """Report the end of an attempt. Later outcomes of the same attempt change nothing."""
+        """TaskReport the end of an attempt. Later outcomes of the same attempt change nothing."""
         task = attempt.task
         if self.running.get(task.task_id) is not attempt:
             return
@@ -282,7 +282,7 @@ class Executor:
             self._idle.set()
 
     def _started(self, attempt: RunningAttempt) -> None:
-        """Report a start that the handler itself announces."""
+        """TaskReport a start that the handler itself announces."""
         attempt.started_at = self._context.clock.now()
         self._reports.started([attempt])
 

@@ -14,8 +14,6 @@ from windlass.core.errors import FatalError, ParamsInvalid, RetryableError
 from windlass.core.messages import Failed, Succeeded, TaskError
 from windlass.ports.handler import Handler
 
-# The default of the setting artifacts.bytes_max.
-OUTPUT_BYTES_MAX = 16 * 1024 * 1024
 META_BYTES_MAX = 64 * 1024
 MESSAGE_CHARS_MAX = 4096
 TRACEBACK_CHARS_MAX = 8192
@@ -42,9 +40,7 @@ class OutputInvalid(Exception):
     """The output of a handler cannot be stored as JSON."""
 
 
-def succeeded(
-    output: object, meta: Mapping[str, Any] | None = None, bytes_max: int = OUTPUT_BYTES_MAX
-) -> Succeeded | Failed:
+def succeeded(output: object, meta: Mapping[str, Any] | None, bytes_max: int) -> Succeeded | Failed:
     """Return the outcome of a handler that returned; Failed if its output or meta cannot be stored."""
     try:
         encoded = encode_json(output, "the handler returned", bytes_max, _ADVICE)

@@ -1,7 +1,7 @@
 """A cache of recent reports, to answer a second delivery of the same task without running it again."""
 
 from windlass.core.messages import Succeeded
-from windlass.ports.broker import Report
+from windlass.ports.broker import TaskReport
 
 REPORTS_CACHED_MAX = 4096
 REPORTS_CACHED_BYTES_MAX = 32 * 1024 * 1024
@@ -15,11 +15,11 @@ class ReportCache:
     """
 
     def __init__(self) -> None:
-        self._newer: dict[str, Report] = {}
-        self._older: dict[str, Report] = {}
+        self._newer: dict[str, TaskReport] = {}
+        self._older: dict[str, TaskReport] = {}
         self._newer_bytes = 0
 
-    def add(self, report: Report) -> None:
+    def add(self, report: TaskReport) -> None:
         """Add a report; drop old ones beyond the limits."""
         newer = self._newer
         newer[report.task_id] = report
@@ -29,6 +29,6 @@ class ReportCache:
         if len(newer) >= REPORTS_CACHED_MAX or self._newer_bytes >= REPORTS_CACHED_BYTES_MAX:
             self._older, self._newer, self._newer_bytes = newer, {}, 0
 
-    def get(self, task_id: str) -> Report | None:
+    def get(self, task_id: str) -> TaskReport | None:
         """Return the report of a task that finished here recently."""
         return self._newer.get(task_id) or self._older.get(task_id)

@@ -11,13 +11,12 @@ from msgspec import Struct
 
 from windlass.core.changes import Task
 from windlass.core.messages import Failed, Succeeded, TaskError, TaskStarted
-from windlass.ports.broker import Report
+from windlass.ports.broker import TaskReport
 from windlass.ports.clock import Clock
 from windlass.ports.handler import Handler, Registry
 from windlass.ports.sink import Sinks
 from windlass.worker.context import AttemptContext, AttemptLog, LogSink, SharedResources
 from windlass.worker.large_values import LargeValues
-from windlass.worker.outcomes import OUTPUT_BYTES_MAX
 
 Outcome = Succeeded | Failed
 
@@ -106,13 +105,13 @@ class ExecutorContext(Struct, frozen=True, kw_only=True):
     random: Random
     resources: SharedResources
     isolation: Isolation
-    on_finished: Callable[[Report], None]
+    on_finished: Callable[[TaskReport], None]
     on_started: Callable[[list[tuple[int, TaskStarted]]], None]
     on_handed_back: Callable[[str], None]
     large_values: LargeValues
     sinks: Sinks
-    output_bytes_max: int = OUTPUT_BYTES_MAX
+    output_bytes_max: int
+    threads_max: int
     log_sink: LogSink | None = None
-    threads_max: int = 64
     started_after_seconds: float = 0.25
     grace_seconds: float = 5.0

@@ -10,7 +10,7 @@ from random import Random
 
 from windlass.core.messages import Message, TaskStarted
 from windlass.ports.artifacts import Artifacts
-from windlass.ports.broker import Broker, Delivery, Report
+from windlass.ports.broker import Broker, TaskClaim, TaskReport
 from windlass.ports.clock import Clock
 from windlass.ports.handler import Registry
 from windlass.ports.sink import Sinks
@@ -19,7 +19,6 @@ from windlass.worker.context import LogSink, SharedResources
 from windlass.worker.executor import KILL_SECONDS_MAX, Executor
 from windlass.worker.heartbeat import Heartbeat
 from windlass.worker.large_values import LargeValues
-from windlass.worker.outcomes import OUTPUT_BYTES_MAX
 from windlass.worker.report_cache import ReportCache
 from windlass.worker.running_attempt import ExecutorContext
 
@@ -49,18 +48,18 @@ class Worker:
         clock: Clock,
         *,
         worker_id: str,
-        queues: Sequence[str] = ("default",),
-        concurrency: int = 64,
-        threads: int = 64,
-        processes: int = 4,
-        heartbeat_seconds: float = 5.0,
+        queues: Sequence[str],
+        concurrency: int,
+        threads: int,
+        processes: int,
+        heartbeat_seconds: float,
+        output_bytes_max: int,
         started_after_seconds: float = 0.25,
         grace_seconds: float = 5.0,
         log_sink: LogSink | None = None,
         random: Random | None = None,
         environment: Mapping[str, str] | None = None,
         artifacts: Artifacts | None = None,
-        output_bytes_max: int = OUTPUT_BYTES_MAX,
         sinks: Sinks | None = None,
         heartbeat: Heartbeat | None = None,
     ) -> None:
@@ -102,8 +101,8 @@ class Worker:
         self._executor: Executor | None = None
         self._duties: list[asyncio.Task[None]] = []
         self._report_cache = ReportCache()
-        self._reports: list[Report] = []
-        self._reporting: list[Report] = []
+        self._reports: list[TaskReport] = []
+        self._reporting: list[TaskReport] = []
         self._started_messages: list[tuple[int, TaskStarted]] = []
         self._handed_back_ids: list[str] = []
         # Delivered to this worker and not started yet.
@@ -136,7 +135,7 @@ class Worker:
         finally:
             await self.stop(0.0)
 
-    async def stop(self, drain_seconds: float = 30.0) -> None:
+    async def stop(self, drain_seconds: float) -> None:
         """Stop receiving tasks, wait up to `drain_seconds` for running ones, and hand back the others."""
         first, self._stopping = not self._stopping, True
         if self._executor is None:
@@ -199,7 +198,7 @@ class Worker:
             return
         taken, wait_seconds = 0, CONSUME_WAIT_SECONDS
         while free > 0 and taken < TAKE_MAX:
-            deliveries = await self._broker.consume(self._worker_id, self._queues, free, wait_seconds)
+            deliveries = await self._broker.claim(self._worker_id, self._queues, free, wait_seconds)
             self._delivered = [delivery.task.task_id for delivery in deliveries]
             for delivery in deliveries:
                 self._start(delivery)
@@ -216,7 +215,7 @@ class Worker:
             free = self._concurrency - self.running
         await asyncio.sleep(0)
 
-    def _start(self, delivery: Delivery) -> None:
+    def _start(self, delivery: TaskClaim) -> None:
         task = delivery.task
         earlier = self._report_cache.get(task.task_id)
         if earlier is not None:
@@ -236,7 +235,7 @@ class Worker:
         if self._started_messages:
             await self._send_started()
         if self._handed_back_ids:
-            await self._broker.give_back(self._worker_id, self._handed_back_ids)
+            await self._broker.return_tasks(self._worker_id, self._handed_back_ids)
             self._handed_back_ids = []
         if not self._reporting:
             self._reporting, self._reports = self._reports, []
@@ -270,7 +269,7 @@ class Worker:
                 self._executor.hand_back(task_id)
 
     async def _listen(self) -> None:
-        for task_id in await self._broker.cancelled(self._worker_id, CANCELLED_WAIT_SECONDS):
+        for task_id in await self._broker.receive_cancellations(self._worker_id, CANCELLED_WAIT_SECONDS):
             if self._executor is not None and not self._executor.cancel(task_id):
                 self._cancelled_early[task_id] = None
                 if len(self._cancelled_early) > CANCELLED_EARLY_MAX:
@@ -291,11 +290,11 @@ class Worker:
     def _held(self) -> list[str]:
         return list(self._executor.running) if self._executor is not None else []
 
-    def _finished(self, report: Report) -> None:
+    def _finished(self, report: TaskReport) -> None:
         self._report_cache.add(report)
         self._queue_report(report)
 
-    def _queue_report(self, report: Report) -> None:
+    def _queue_report(self, report: TaskReport) -> None:
         self._reports.append(report)
         self._has_reports.set()
         self._has_slot.set()

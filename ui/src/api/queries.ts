@@ -1,19 +1,19 @@
-// What the pages read, under one name each, so that every change can say what is out of date.
+// Queries shared by several pages, with the query keys that mutations invalidate.
 
 import { keepPreviousData, QueryClient, queryOptions } from "@tanstack/react-query";
-import { at, get, Problem, type Query, text } from "./client";
-import type { Health, Job, Node, Page, Workflow } from "./shapes";
+import { ApiError, apiPath, get, getText, type Query } from "./client";
+import type { Health, Job, Node, Page, Workflow } from "./types";
 
-/** Pages that show what goes on ask again so often while somebody looks; never in a tab that is hidden. */
-export const LIVE_MS = 2_000;
+/** Polling interval of pages that show running work. Hidden tabs do not poll. */
+export const LIVE_INTERVAL_MS = 2_000;
 
-export const queries = new QueryClient({
+export const queryClient = new QueryClient({
   defaultOptions: {
     queries: {
       staleTime: 1_000,
-      // A server that restarts is waited for; what it refuses is not asked again.
+      // Retry while the server restarts, but not after a client error.
       retry: (count, error) =>
-        error instanceof Problem && error.status > 0 && error.status < 500 ? false : count < 60,
+        error instanceof ApiError && error.status > 0 && error.status < 500 ? false : count < 60,
       retryDelay: (count) => Math.min(500 * 2 ** count, 4_000),
     },
   },
@@ -22,41 +22,41 @@ export const queries = new QueryClient({
 export const jobsQuery = (query: Query) =>
   queryOptions({
     queryKey: ["jobs", query],
-    queryFn: ({ signal }) => get<Page<Job>>(at("jobs"), query, signal),
+    queryFn: ({ signal }) => get<Page<Job>>(apiPath("jobs"), query, signal),
     placeholderData: keepPreviousData,
   });
 
 export const jobQuery = (jobId: string) =>
   queryOptions({
     queryKey: ["job", jobId],
-    queryFn: ({ signal }) => get<Job>(at("jobs", jobId), {}, signal),
+    queryFn: ({ signal }) => get<Job>(apiPath("jobs", jobId), {}, signal),
   });
 
 export const nodeQuery = (jobId: string, nodeId: string) =>
   queryOptions({
     queryKey: ["job", jobId, "node", nodeId],
-    queryFn: ({ signal }) => get<Node>(at("jobs", jobId, "nodes", nodeId), {}, signal),
+    queryFn: ({ signal }) => get<Node>(apiPath("jobs", jobId, "nodes", nodeId), {}, signal),
   });
 
 export const workflowsQuery = (query: Query = {}) =>
   queryOptions({
     queryKey: ["workflows", query],
-    queryFn: ({ signal }) => get<Page<Workflow>>(at("workflows"), query, signal),
+    queryFn: ({ signal }) => get<Page<Workflow>>(apiPath("workflows"), query, signal),
     placeholderData: keepPreviousData,
   });
 
-/** One version of a workflow; versions never change. */
+/** One version of a workflow. Versions are immutable. */
 export const versionQuery = (workflowId: string, version: number) =>
   queryOptions({
     queryKey: ["workflow", workflowId, "version", version],
-    queryFn: ({ signal }) => get<Workflow>(at("workflows", workflowId, "versions", version), {}, signal),
+    queryFn: ({ signal }) => get<Workflow>(apiPath("workflows", workflowId, "versions", version), {}, signal),
     staleTime: Number.POSITIVE_INFINITY,
   });
 
 export const documentQuery = (workflowId: string, version: number) =>
   queryOptions({
     queryKey: ["workflow", workflowId, "document", version],
-    queryFn: ({ signal }) => text(at("workflows", workflowId, "versions", version, "document"), signal),
+    queryFn: ({ signal }) => getText(apiPath("workflows", workflowId, "versions", version, "document"), signal),
     staleTime: Number.POSITIVE_INFINITY,
   });
 

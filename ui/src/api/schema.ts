@@ -395,19 +395,19 @@ export interface components {
             next_cursor: string | null;
         };
         /**
-         * Page[Task]
+         * Page[Iteration]
          * @description A part of a list, and where the next one begins.
          */
-        Page_Task_: {
-            items: components["schemas"]["Task"][];
+        Page_Iteration_: {
+            items: components["schemas"]["Iteration"][];
             /** @default null */
             next_cursor: string | null;
         };
         /**
-         * Task
+         * Iteration
          * @description An iteration of a loop.
          */
-        Task: {
+        Iteration: {
             index: number;
             status: string;
             attempt: number;

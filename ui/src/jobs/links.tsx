@@ -1,9 +1,9 @@
-// Jobs, workflows and nodes by name, and the way to their pages.
+// Links to jobs and workflows.
 
 import { Link } from "@tanstack/react-router";
-import { CopyButton } from "../parts/copy";
+import { CopyButton } from "../components/copy_button";
 
-// Ids begin with their time; so much of one tells jobs apart and finds them again.
+// Ids start with a timestamp; this prefix is unique in practice and can be searched.
 const SHORT_ID_LENGTH = 12;
 
 export function shortId(jobId: string): string {
@@ -24,7 +24,7 @@ export function JobLink({ jobId, copy = false }: { jobId: string; copy?: boolean
       {copy && (
         <CopyButton
           text={jobId}
-          label={`Copy the id ${jobId}`}
+          label={`Copy job id ${jobId}`}
           className="opacity-0 focus-visible:opacity-100 group-hover:opacity-100"
         />
       )}

@@ -1,26 +1,26 @@
 import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
-import { rootRoute } from "../root";
-import { filtersOf } from "./list/filters";
-import { compareSearchOf, jobSearchOf } from "./search";
+import { rootRoute } from "../app_frame";
+import { parseFilters } from "./list/filters";
+import { parseCompareSearch, parseJobSearch } from "./search";
 
 const listRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/",
-  validateSearch: filtersOf,
+  validateSearch: parseFilters,
   component: lazyRouteComponent(() => import("./list/list_page"), "ListPage"),
 });
 
 const jobRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/jobs/$jobId",
-  validateSearch: jobSearchOf,
+  validateSearch: parseJobSearch,
   component: lazyRouteComponent(() => import("./job/job_page"), "JobPage"),
 });
 
 const compareRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/compare",
-  validateSearch: compareSearchOf,
+  validateSearch: parseCompareSearch,
   component: lazyRouteComponent(() => import("./compare/compare_page"), "ComparePage"),
 });
 

@@ -1,15 +1,15 @@
-// What the addresses of the pages about one job and about two of them say.
+// Search parameters of the job and compare pages.
 
-import { wordOf } from "../parts/address";
+import { textParam } from "../lib/search_params";
 
 export const JOB_TABS = ["graph", "timeline", "events", "logs", "result"] as const;
 export type JobTab = (typeof JOB_TABS)[number];
 
 export interface JobSearch {
-  /** Without one, the graph. */
+  /** The graph by default. */
   tab?: JobTab;
   node?: string;
-  /** The event whose moment is shown; without one, now. */
+  /** The event after which the job is shown; the present by default. */
   at?: number;
 }
 
@@ -18,31 +18,31 @@ export interface CompareSearch {
   right?: string;
 }
 
-export function jobSearchOf(search: Record<string, unknown>): JobSearch {
-  const found: JobSearch = {};
-  const tab = JOB_TABS.find((one) => one === search.tab);
+export function parseJobSearch(search: Record<string, unknown>): JobSearch {
+  const result: JobSearch = {};
+  const tab = JOB_TABS.find((known) => known === search.tab);
   if (tab && tab !== "graph") {
-    found.tab = tab;
+    result.tab = tab;
   }
-  const node = wordOf(search.node);
+  const node = textParam(search.node);
   if (node) {
-    found.node = node;
+    result.node = node;
   }
   const at = Number(search.at);
   if (search.at !== undefined && Number.isSafeInteger(at) && at >= 0) {
-    found.at = at;
+    result.at = at;
   }
-  return found;
+  return result;
 }
 
-export function compareSearchOf(search: Record<string, unknown>): CompareSearch {
-  const found: CompareSearch = {};
-  const [left, right] = [wordOf(search.left), wordOf(search.right)];
+export function parseCompareSearch(search: Record<string, unknown>): CompareSearch {
+  const result: CompareSearch = {};
+  const [left, right] = [textParam(search.left), textParam(search.right)];
   if (left) {
-    found.left = left;
+    result.left = left;
   }
   if (right) {
-    found.right = right;
+    result.right = right;
   }
-  return found;
+  return result;
 }

@@ -1,23 +1,23 @@
-// Throughput and latency over time, as charts, and as tables for those who do not see charts.
+// Throughput and durations over time, as charts and as tables.
 
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { lazy, Suspense, useMemo } from "react";
-import { Choice, Panel } from "../parts/controls";
-import { count, duration, moment } from "../parts/format";
-import { Loaded, ProblemBox } from "../parts/problem";
-import { Cell, RowHead, Table } from "../parts/table";
-import { type Columns, latencyOf, throughputOf, totalsOf } from "./columns";
+import { Panel, Select } from "../components/controls";
+import { ErrorAlert, QueryResult } from "../components/query_result";
+import { Cell, RowHeader, Table } from "../components/table";
+import { formatCount, formatDuration, formatTimestamp } from "../lib/format";
+import { type ChartData, durationData, sumBuckets, throughputData } from "./chart_data";
 import { activityQuery } from "./queries";
-import { operationsSearchOf, SPAN_USUAL, SPANS, spanInWords } from "./search";
-import type { Activity } from "./shapes";
+import { parseOperationsSearch, TIME_RANGE_DEFAULT, TIME_RANGES, timeRangeText } from "./search";
+import type { Activity } from "./types";
 
 const Chart = lazy(() => import("./chart"));
 
 const route = getRouteApi("/operations");
 
 export function ActivityCharts() {
-  const { minutes = SPAN_USUAL } = route.useSearch();
+  const { minutes = TIME_RANGE_DEFAULT } = route.useSearch();
   const navigate = route.useNavigate();
   const activity = useQuery(activityQuery(minutes));
   return (
@@ -26,104 +26,102 @@ export function ActivityCharts() {
         <h2 id="activity-title" className="text-base font-semibold">
           Activity
         </h2>
-        <Choice
-          label="How far back"
-          hidden
+        <Select
+          label="Time range"
+          hideLabel
           value={String(minutes)}
-          options={SPANS.map((span) => [String(span), `Last ${spanInWords(span)}`] as const)}
+          options={TIME_RANGES.map((range) => [String(range), `Last ${timeRangeText(range)}`] as const)}
           onChange={(event) =>
             void navigate({
-              search: operationsSearchOf({ minutes: event.target.value }),
+              search: parseOperationsSearch({ minutes: event.target.value }),
               replace: true,
               resetScroll: false,
             })
           }
         />
       </header>
-      {activity.isRefetchError && <ProblemBox error={activity.error} title="The charts may be out of date" />}
-      <Loaded query={activity}>{(found) => <Charts activity={found} />}</Loaded>
+      {activity.isRefetchError && <ErrorAlert error={activity.error} title="Refresh failed" />}
+      <QueryResult query={activity}>{(loaded) => <Charts activity={loaded} />}</QueryResult>
     </section>
   );
 }
 
 function Charts({ activity }: { activity: Activity }) {
-  const throughput = useMemo(() => throughputOf(activity), [activity]);
-  const latency = useMemo(() => latencyOf(activity), [activity]);
-  const totals = totalsOf(activity);
+  const throughput = useMemo(() => throughputData(activity), [activity]);
+  const durations = useMemo(() => durationData(activity), [activity]);
+  const totals = sumBuckets(activity);
   return (
     <>
       <p className="text-muted">
-        {count(totals.submitted)} submitted, {count(totals.completed)} completed, {count(totals.failed)} failed,{" "}
-        {count(totals.cancelled)} cancelled; {count(activity.unfinished)} under way.
-        {activity.truncated && " There were more jobs than are counted here."}
+        {formatCount(totals.submitted)} submitted, {formatCount(totals.completed)} completed,{" "}
+        {formatCount(totals.failed)} failed, {formatCount(totals.cancelled)} cancelled;{" "}
+        {formatCount(activity.unfinished)} active
+        {activity.truncated && " (limit reached, some jobs are not counted)"}
       </p>
       <div className="grid grid-cols-1 gap-4 lg:grid-cols-2">
-        <ChartPanel title="Jobs a minute" columns={throughput} unit={rate} />
-        <ChartPanel title="Time that jobs took" columns={latency} unit={seconds} />
+        <ChartPanel title="Jobs per minute" data={throughput} format={formatRate} />
+        <ChartPanel title="Job duration" data={durations} format={formatSeconds} />
       </div>
     </>
   );
 }
 
-function seconds(value: number): string {
-  return value === 0 ? "0" : duration(value);
+function formatSeconds(value: number): string {
+  return value === 0 ? "0" : formatDuration(value);
 }
 
-function rate(value: number): string {
-  return value >= 10 || Number.isInteger(value) ? count(Math.round(value)) : value.toFixed(1);
+function formatRate(value: number): string {
+  return value >= 10 || Number.isInteger(value) ? formatCount(Math.round(value)) : value.toFixed(1);
 }
 
-function ChartPanel({ title, columns, unit }: { title: string; columns: Columns; unit(value: number): string }) {
+function ChartPanel({ title, data, format }: { title: string; data: ChartData; format(value: number): string }) {
   return (
-    <Panel title={title} actions={<Legend columns={columns} />}>
+    <Panel title={title} actions={<Legend data={data} />}>
       <div className="px-2 pb-1 pt-2">
         <Suspense fallback={<div className="h-[190px]" />}>
-          <Chart columns={columns} unit={unit} />
+          <Chart data={data} format={format} />
         </Suspense>
       </div>
       <details className="border-t border-line">
-        <summary className="px-4 py-1.5 text-xs text-muted">{title} as a table</summary>
-        <NumbersTable title={title} columns={columns} unit={unit} />
+        <summary className="px-4 py-1.5 text-xs text-muted">Table</summary>
+        <NumbersTable title={title} data={data} format={format} />
       </details>
     </Panel>
   );
 }
 
-function Legend({ columns }: { columns: Columns }) {
+function Legend({ data }: { data: ChartData }) {
   return (
     <span className="flex flex-wrap gap-x-3 text-xs text-muted">
-      {columns.lines.map((line) => (
-        <span key={line.name} className="inline-flex items-center gap-1.5">
+      {data.series.map((series) => (
+        <span key={series.name} className="inline-flex items-center gap-1.5">
           <svg width="20" height="6" aria-hidden="true">
             <path
               d="M0 3h20"
               strokeWidth="2"
-              style={{ stroke: `var(${line.tone})`, strokeDasharray: line.dash.join(" ") }}
+              style={{ stroke: `var(${series.color})`, strokeDasharray: series.dash.join(" ") }}
             />
           </svg>
-          {line.name}
+          {series.name}
         </span>
       ))}
     </span>
   );
 }
 
-function NumbersTable({ title, columns, unit }: { title: string; columns: Columns; unit(value: number): string }) {
+function NumbersTable({ title, data, format }: { title: string; data: ChartData; format(value: number): string }) {
   return (
     <div className="max-h-64 overflow-y-auto">
-      <Table
-        label={`${title}, by time`}
-        columns={[{ name: "From" }, ...columns.lines.map((line) => ({ name: line.name, right: true }))]}
-      >
-        {columns.at
-          .map((seconds, place) => (
+      <Table label={title} columns={[{ name: "Time" }, ...data.series.map(({ name }) => ({ name, right: true }))]}>
+        {data.times
+          .map((seconds, index) => (
             <tr key={seconds}>
-              <RowHead className="tabular-nums">{moment(new Date(seconds * 1000).toISOString())}</RowHead>
-              {columns.lines.map((line) => {
-                const value = line.values[place] ?? null;
+              <RowHeader className="tabular-nums">{formatTimestamp(new Date(seconds * 1000).toISOString())}</RowHeader>
+              {data.series.map((series) => {
+                const value = series.values[index] ?? null;
                 return (
-                  <Cell key={line.name} right>
-                    {value === null ? "–" : unit(value)}
+                  <Cell key={series.name} right>
+                    {value === null ? "–" : format(value)}
                   </Cell>
                 );
               })}

@@ -1,57 +1,63 @@
-// Lines over time, drawn by uPlot in the colours of the theme; it is loaded with the first chart.
+// A line chart over time by uPlot, in the colors of the theme.
 
 import { useEffect, useRef } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import type { Columns } from "./columns";
+import type { ChartData } from "./chart_data";
 
 const HEIGHT = 190;
 const FONT = "11px ui-sans-serif, system-ui, sans-serif";
 
-export default function Chart({ columns, unit }: { columns: Columns; unit(value: number): string }) {
-  const place = useRef<HTMLDivElement>(null);
+export default function Chart({ data, format }: { data: ChartData; format(value: number): string }) {
+  const container = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
-  const latest = useRef(columns);
-  latest.current = columns;
-  // Names and tones decide how it is drawn; new values are only told.
-  const kind = columns.lines.map((line) => line.name).join();
-  // biome-ignore lint/correctness/useExhaustiveDependencies: it is made anew when there are other lines
+  const latest = useRef(data);
+  latest.current = data;
+  // A chart is created again only for other series; new values are set on the existing one.
+  const seriesNames = data.series.map(({ name }) => name).join();
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the chart is created again for other series
   useEffect(() => {
-    const box = place.current;
-    if (!box) {
+    const element = container.current;
+    if (!element) {
       return;
     }
-    const make = () => {
+    const create = () => {
       plot.current?.destroy();
-      plot.current = new uPlot(optionsOf(latest.current, box.clientWidth, unit), dataOf(latest.current), box);
+      plot.current = new uPlot(
+        createOptions(latest.current, element.clientWidth, format),
+        toUplotData(latest.current),
+        element,
+      );
     };
-    make();
-    const themes = new MutationObserver(make);
-    themes.observe(document.documentElement, { attributeFilter: ["data-theme"] });
-    const sizes = new ResizeObserver(() => plot.current?.setSize({ width: box.clientWidth, height: HEIGHT }));
-    sizes.observe(box);
+    create();
+    const themeObserver = new MutationObserver(create);
+    themeObserver.observe(document.documentElement, { attributeFilter: ["data-theme"] });
+    const sizeObserver = new ResizeObserver(() =>
+      plot.current?.setSize({ width: element.clientWidth, height: HEIGHT }),
+    );
+    sizeObserver.observe(element);
     return () => {
-      themes.disconnect();
-      sizes.disconnect();
+      themeObserver.disconnect();
+      sizeObserver.disconnect();
       plot.current?.destroy();
       plot.current = null;
     };
-  }, [kind]);
-  useEffect(() => plot.current?.setData(dataOf(columns)), [columns]);
-  return <div ref={place} aria-hidden="true" className="w-full overflow-hidden" style={{ height: HEIGHT }} />;
+  }, [seriesNames]);
+  useEffect(() => plot.current?.setData(toUplotData(data)), [data]);
+  return <div ref={container} aria-hidden="true" className="w-full overflow-hidden" style={{ height: HEIGHT }} />;
 }
 
-function dataOf(columns: Columns): uPlot.AlignedData {
-  return [columns.at, ...columns.lines.map((line) => line.values)];
+function toUplotData(data: ChartData): uPlot.AlignedData {
+  return [data.times, ...data.series.map(({ values }) => values)];
 }
 
-function optionsOf(columns: Columns, width: number, unit: (value: number) => string): uPlot.Options {
+function createOptions(data: ChartData, width: number, format: (value: number) => string): uPlot.Options {
   const styles = getComputedStyle(document.documentElement);
-  const colour = (token: string) => styles.getPropertyValue(token).trim();
+  const color = (token: string) => styles.getPropertyValue(token).trim();
   const axis = {
-    stroke: colour("--muted"),
+    stroke: color("--muted"),
     font: FONT,
-    grid: { stroke: colour("--line"), width: 1 },
+    grid: { stroke: color("--line"), width: 1 },
     ticks: { show: false },
   };
   return {
@@ -60,17 +66,17 @@ function optionsOf(columns: Columns, width: number, unit: (value: number) => str
     legend: { show: false },
     cursor: { show: false },
     padding: [8, 8, 0, 0],
-    scales: { y: { range: (_, __, most) => [0, Math.max(most, Number.EPSILON) * 1.1] } },
+    scales: { y: { range: (_, __, max) => [0, Math.max(max, Number.EPSILON) * 1.1] } },
     axes: [
-      { ...axis, size: 28, values: (_, instants) => instants.map(timeOf) },
-      { ...axis, size: 64, values: (_, values) => values.map(unit) },
+      { ...axis, size: 28, values: (_, times) => times.map(formatTime) },
+      { ...axis, size: 64, values: (_, values) => values.map(format) },
     ],
     series: [
       {},
-      ...columns.lines.map((line) => ({
-        label: line.name,
-        stroke: colour(line.tone),
-        dash: line.dash,
+      ...data.series.map((series) => ({
+        label: series.name,
+        stroke: color(series.color),
+        dash: series.dash,
         width: 1.5,
         spanGaps: true,
         points: { show: false },
@@ -79,6 +85,6 @@ function optionsOf(columns: Columns, width: number, unit: (value: number) => str
   };
 }
 
-function timeOf(seconds: number): string {
+function formatTime(seconds: number): string {
   return new Date(seconds * 1000).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
 }

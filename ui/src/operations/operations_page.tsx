@@ -1,72 +1,75 @@
-// How the server is: its health, workers, queues and shards, and how much goes through it.
+// Health, activity, workers, queues and shards of the server.
 
 import { useQuery } from "@tanstack/react-query";
 import { API } from "../api/client";
 import { healthQuery } from "../api/queries";
-import type { Health } from "../api/shapes";
-import { PageHead, textLink } from "../parts/controls";
-import { Figure } from "../parts/facts";
-import { count } from "../parts/format";
-import { Loaded, ProblemBox } from "../parts/problem";
-import { Status } from "../parts/status";
+import type { Health } from "../api/types";
+import { linkClass, PageHeader } from "../components/controls";
+import { Stat } from "../components/details";
+import { ErrorAlert, QueryResult } from "../components/query_result";
+import { Status } from "../components/status";
+import { formatCount } from "../lib/format";
 import { ActivityCharts } from "./activity_charts";
-import { Queues, Shards, Workers } from "./machinery";
-import { AGAIN_MS } from "./queries";
+import { REFRESH_MS } from "./queries";
+import { QueuesPanel } from "./queues_panel";
+import { ShardsPanel } from "./shards_panel";
+import { WorkersPanel } from "./workers_panel";
 
 export function OperationsPage() {
-  const health = useQuery({ ...healthQuery(), refetchInterval: AGAIN_MS });
+  const health = useQuery({ ...healthQuery(), refetchInterval: REFRESH_MS });
   return (
     <>
-      <PageHead
+      <PageHeader
         title="Operations"
         actions={
           <>
-            <a href="/metrics" className={textLink}>
+            <a href="/metrics" className={linkClass}>
               Metrics
             </a>
-            <a href={`${API}/openapi.json`} className={textLink}>
-              API description
+            <a href={`${API}/openapi.json`} className={linkClass}>
+              OpenAPI
             </a>
           </>
         }
       />
       {health.isRefetchError && (
         <div className="mb-4">
-          <ProblemBox error={health.error} title="What you see may be out of date" />
+          <ErrorAlert error={health.error} title="Refresh failed" />
         </div>
       )}
       <div className="space-y-5">
-        <Loaded query={health}>{(told) => <Summary told={told} />}</Loaded>
+        <QueryResult query={health}>{(loaded) => <Summary health={loaded} />}</QueryResult>
         <ActivityCharts />
-        <Loaded query={health}>
-          {(told) => (
+        <QueryResult query={health}>
+          {(loaded) => (
             <>
-              <Workers workers={told.workers} />
+              <WorkersPanel workers={loaded.workers} />
               <div className="grid grid-cols-1 items-start gap-4 lg:grid-cols-2">
-                <Queues />
-                <Shards shards={told.shards} />
+                <QueuesPanel />
+                <ShardsPanel shards={loaded.shards} />
               </div>
             </>
           )}
-        </Loaded>
+        </QueryResult>
       </div>
     </>
   );
 }
 
-function Summary({ told }: { told: Health }) {
-  const alive = told.workers.filter((worker) => worker.alive).length;
-  const running = told.workers.reduce((sum, worker) => sum + worker.running, 0);
+function Summary({ health }: { health: Health }) {
+  const healthyCount = health.workers.filter((worker) => worker.alive).length;
+  const running = health.workers.reduce((sum, worker) => sum + worker.running, 0);
   return (
     <dl className="grid grid-cols-2 gap-3 sm:grid-cols-4">
-      <Figure name="Health">
-        <Status status={told.status} />
-      </Figure>
-      <Figure name="Version">{told.version}</Figure>
-      <Figure name="Workers alive">
-        {count(alive)} <span className="text-sm font-normal text-muted">of {count(told.workers.length)}</span>
-      </Figure>
-      <Figure name="Tasks running">{count(running)}</Figure>
+      <Stat name="Status">
+        <Status status={health.status} />
+      </Stat>
+      <Stat name="Version">{health.version}</Stat>
+      <Stat name="Healthy workers">
+        {formatCount(healthyCount)}{" "}
+        <span className="text-sm font-normal text-muted">of {formatCount(health.workers.length)}</span>
+      </Stat>
+      <Stat name="Running tasks">{formatCount(running)}</Stat>
     </dl>
   );
 }

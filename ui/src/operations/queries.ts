@@ -1,22 +1,22 @@
-// What the page about operations reads.
+// Queries of the operations page.
 
 import { keepPreviousData, queryOptions } from "@tanstack/react-query";
-import { at, get } from "../api/client";
-import type { Activity, Queue } from "./shapes";
+import { apiPath, get } from "../api/client";
+import type { Activity, Queue } from "./types";
 
-export const AGAIN_MS = 5_000;
+export const REFRESH_MS = 5_000;
 
 export const queuesQuery = () =>
   queryOptions({
     queryKey: ["queues"],
-    queryFn: async ({ signal }) => (await get<{ items: Queue[] }>(at("queues"), {}, signal)).items,
-    refetchInterval: AGAIN_MS,
+    queryFn: async ({ signal }) => (await get<{ items: Queue[] }>(apiPath("queues"), {}, signal)).items,
+    refetchInterval: REFRESH_MS,
   });
 
 export const activityQuery = (minutes: number) =>
   queryOptions({
     queryKey: ["activity", minutes],
-    queryFn: ({ signal }) => get<Activity>(at("activity"), { minutes }, signal),
-    refetchInterval: AGAIN_MS,
+    queryFn: ({ signal }) => get<Activity>(apiPath("activity"), { minutes }, signal),
+    refetchInterval: REFRESH_MS,
     placeholderData: keepPreviousData,
   });

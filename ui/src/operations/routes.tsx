@@ -1,11 +1,11 @@
 import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
-import { rootRoute } from "../root";
-import { operationsSearchOf } from "./search";
+import { rootRoute } from "../app_frame";
+import { parseOperationsSearch } from "./search";
 
 const pageRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/operations",
-  validateSearch: operationsSearchOf,
+  validateSearch: parseOperationsSearch,
   component: lazyRouteComponent(() => import("./operations_page"), "OperationsPage"),
 });
 

@@ -1,18 +1,22 @@
-// What the address of the page about operations says.
+// Search parameters of the operations page.
 
-export const SPANS = [5, 15, 60, 360, 1_440] as const;
-export const SPAN_USUAL = 60;
+/** In minutes. */
+export const TIME_RANGES = [5, 15, 60, 360, 1_440] as const;
+export const TIME_RANGE_DEFAULT = 60;
 
 export interface OperationsSearch {
-  /** How far back the charts go. */
+  /** The time range of the charts. */
   minutes?: number;
 }
 
-export function operationsSearchOf(search: Record<string, unknown>): OperationsSearch {
-  const minutes = SPANS.find((span) => span === Number(search.minutes));
-  return minutes === undefined || minutes === SPAN_USUAL ? {} : { minutes };
+export function parseOperationsSearch(search: Record<string, unknown>): OperationsSearch {
+  const minutes = TIME_RANGES.find((range) => range === Number(search.minutes));
+  return minutes === undefined || minutes === TIME_RANGE_DEFAULT ? {} : { minutes };
 }
 
-export function spanInWords(minutes: number): string {
-  return minutes < 60 ? `${minutes} minutes` : minutes === 60 ? "hour" : `${minutes / 60} hours`;
+export function timeRangeText(minutes: number): string {
+  if (minutes < 60) {
+    return `${minutes} minutes`;
+  }
+  return minutes === 60 ? "hour" : `${minutes / 60} hours`;
 }

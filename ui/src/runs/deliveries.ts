@@ -1,20 +1,20 @@
-// Which deliveries belong to a run.
+// Finds the deliveries of a run.
 
-import type { Delivery, Run } from "../api/shapes";
+import type { Delivery, Run } from "../api/types";
 
-// Attempts of a last webhook may go on for so long after the run.
-const AFTER_MS = 60_000;
+// The last webhook may be retried for this time after the run.
+const RETRY_MS = 60_000;
 
-/** Those of its job, and those of its workflow while it was under way: hooks and actions have jobs of their own. */
+/** Deliveries of the job of a run, and of hooks and actions during the run, which have their own jobs. */
 export function deliveriesOf(run: Run, deliveries: readonly Delivery[]): Delivery[] {
-  const begun = run.transitions.find((transition) => transition.state !== "pre_run");
-  const from = Date.parse(begun?.at ?? run.scheduled_at);
-  const until = run.completed_at === null ? Number.POSITIVE_INFINITY : Date.parse(run.completed_at) + AFTER_MS;
+  const start = run.transitions.find((transition) => transition.state !== "pre_run");
+  const from = Date.parse(start?.at ?? run.scheduled_at);
+  const until = run.completed_at === null ? Number.POSITIVE_INFINITY : Date.parse(run.completed_at) + RETRY_MS;
   return deliveries.filter((delivery) => {
     const sent = Date.parse(delivery.sent_at);
-    return delivery.job_id === run.job_id || (delivery.node_id === CALL_NODE && sent >= from && sent <= until);
+    return delivery.job_id === run.job_id || (delivery.node_id === HOOK_NODE && sent >= from && sent <= until);
   });
 }
 
-// The node of the workflow that is built in for calls of runs.
-const CALL_NODE = "deliver";
+// The node of the built-in workflow for hooks and actions.
+const HOOK_NODE = "deliver";

@@ -1,15 +1,16 @@
-// Every attempt to deliver a webhook, newest first.
+// The list of webhook deliveries, newest first.
 
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
-import { at, get } from "../api/client";
-import type { Delivery } from "../api/shapes";
-import { Button, Choice, Code, Empty, More, PageHead, Panel, textLink } from "../parts/controls";
-import { usePaged } from "../parts/paged";
-import { Loaded, ProblemBox } from "../parts/problem";
+import { apiPath, get } from "../api/client";
+import type { Delivery } from "../api/types";
+import { Button, Code, EmptyState, LoadMore, linkClass, PageHeader, Panel, Select } from "../components/controls";
+import { ErrorAlert, QueryResult } from "../components/query_result";
+import { statusText } from "../components/status";
+import { usePagedQuery } from "../lib/use_paged_query";
 import { DeliveryDialog, DeliveryTable } from "./delivery_table";
-import { Places } from "./places";
-import { DELIVERY_OUTCOMES, deliveriesSearchOf } from "./search";
+import { RunsTabs } from "./runs_tabs";
+import { DELIVERY_OUTCOMES, parseDeliveriesSearch } from "./search";
 import { WorkflowFilter } from "./workflow_filter";
 
 const PAGE_SIZE = 50;
@@ -19,42 +20,49 @@ const route = getRouteApi("/deliveries");
 export function DeliveriesPage() {
   const { workflow, outcome, delivery: openId } = route.useSearch();
   const navigate = route.useNavigate();
-  const list = usePaged<Delivery>(["deliveries"], { workflow_id: workflow, outcome, limit: PAGE_SIZE }, () => false);
+  const list = usePagedQuery<Delivery>(
+    ["deliveries"],
+    { workflow_id: workflow, outcome, limit: PAGE_SIZE },
+    () => false,
+  );
   const set = (change: Record<string, string | undefined>, replace = true) =>
-    void navigate({ search: (before) => deliveriesSearchOf({ ...before, ...change }), replace });
+    void navigate({ search: (before) => parseDeliveriesSearch({ ...before, ...change }), replace });
   const isFiltered = workflow !== undefined || outcome !== undefined;
   return (
     <>
-      <PageHead title="Deliveries" about="Webhooks that were sent, every attempt." />
-      <Places current="deliveries" />
+      <PageHeader title="Deliveries" subtitle="Attempts to deliver webhooks" />
+      <RunsTabs current="deliveries" />
       <search className="mb-3 flex flex-wrap items-center gap-2">
-        <WorkflowFilter value={workflow} onPick={(id) => set({ workflow: id })} />
-        <Choice
-          label="Outcome"
-          hidden
+        <WorkflowFilter value={workflow} onChange={(id) => set({ workflow: id })} />
+        <Select
+          label="Status"
+          hideLabel
           value={outcome ?? ""}
-          options={[["", "Any outcome"], ...DELIVERY_OUTCOMES.map((one) => [one, one] as const)]}
+          options={[["", "Any status"], ...DELIVERY_OUTCOMES.map((known) => [known, statusText(known)] as const)]}
           onChange={(event) => set({ outcome: event.target.value })}
         />
         {isFiltered && (
-          <Button look="quiet" onClick={() => void navigate({ search: {} })}>
-            Clear
+          <Button variant="ghost" onClick={() => void navigate({ search: {} })}>
+            Clear filters
           </Button>
         )}
       </search>
-      {list.isRefetchError && <ProblemBox error={list.error} title="The list may be out of date" />}
+      {list.isRefetchError && <ErrorAlert error={list.error} title="Refresh failed" />}
       <Panel>
-        <Loaded query={list}>
+        <QueryResult query={list}>
           {(deliveries) =>
             deliveries.length > 0 ? (
-              <DeliveryTable deliveries={deliveries} onOpen={(one) => set({ delivery: one.delivery_id }, false)} />
+              <DeliveryTable
+                deliveries={deliveries}
+                onOpen={({ delivery_id }) => set({ delivery: delivery_id }, false)}
+              />
             ) : (
               <NoDeliveries isFiltered={isFiltered} />
             )
           }
-        </Loaded>
+        </QueryResult>
       </Panel>
-      {list.hasNextPage && <More onClick={() => void list.fetchNextPage()} busy={list.isFetchingNextPage} />}
+      {list.hasNextPage && <LoadMore onClick={() => void list.fetchNextPage()} isBusy={list.isFetchingNextPage} />}
       {openId !== undefined && <OpenDelivery deliveryId={openId} onClose={() => set({ delivery: undefined })} />}
     </>
   );
@@ -63,10 +71,10 @@ export function DeliveriesPage() {
 function OpenDelivery({ deliveryId, onClose }: { deliveryId: string; onClose(): void }) {
   const delivery = useQuery({
     queryKey: ["deliveries", deliveryId],
-    queryFn: ({ signal }) => get<Delivery>(at("deliveries", deliveryId), {}, signal),
+    queryFn: ({ signal }) => get<Delivery>(apiPath("deliveries", deliveryId), {}, signal),
   });
   if (delivery.error) {
-    return <ProblemBox error={delivery.error} title="This delivery can not be shown" />;
+    return <ErrorAlert error={delivery.error} title="Loading failed" />;
   }
   return delivery.data ? <DeliveryDialog delivery={delivery.data} onClose={onClose} /> : null;
 }
@@ -74,18 +82,18 @@ function OpenDelivery({ deliveryId, onClose }: { deliveryId: string; onClose(): 
 function NoDeliveries({ isFiltered }: { isFiltered: boolean }) {
   if (isFiltered) {
     return (
-      <Empty title="No delivery fits these filters">
-        <Link to="/deliveries" className={textLink}>
+      <EmptyState title="No matching deliveries">
+        <Link to="/deliveries" className={linkClass}>
           Show all deliveries
         </Link>
-      </Empty>
+      </EmptyState>
     );
   }
   return (
-    <Empty title="No webhook was sent yet">
+    <EmptyState title="No deliveries yet">
       <p>
-        Nodes with <Code>handler: webhook</Code>, and hooks and actions of runs, send them.
+        Nodes with <Code>handler: webhook</Code>, hooks and actions of runs send webhooks.
       </p>
-    </Empty>
+    </EmptyState>
   );
 }

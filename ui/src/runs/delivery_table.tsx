@@ -1,25 +1,25 @@
-// Deliveries of webhooks, every attempt a row; one of them whole in a dialog.
+// A table of webhook deliveries, and a dialog for one of them.
 
 import type { ReactNode } from "react";
-import type { Delivery } from "../api/shapes";
+import type { Delivery } from "../api/types";
+import { Button } from "../components/controls";
+import { Detail, DetailList } from "../components/details";
+import { Dialog } from "../components/dialog";
+import { Status } from "../components/status";
+import { Cell, type Column, Table } from "../components/table";
+import { Timestamp } from "../components/time";
 import { JobLink, WorkflowLink } from "../jobs/links";
-import { Button } from "../parts/controls";
-import { Dialog } from "../parts/dialog";
-import { Fact, Facts } from "../parts/facts";
-import { duration } from "../parts/format";
-import { Status } from "../parts/status";
-import { Cell, type Column, Table } from "../parts/table";
-import { Moment } from "../parts/time";
-import { Redeliver } from "./redeliver";
+import { formatDuration } from "../lib/format";
+import { RedeliverButton } from "./redeliver_button";
 
 const COLUMNS: Column[] = [
-  { name: "Outcome" },
+  { name: "Status" },
   { name: "Sent" },
-  { name: "To" },
-  { name: "Answer" },
+  { name: "URL" },
+  { name: "Response" },
   { name: "Attempt", right: true },
-  { name: "Took", right: true },
-  { name: "Actions", hidden: true },
+  { name: "Duration", right: true },
+  { name: "Actions", isHidden: true },
 ];
 
 export function DeliveryTable({ deliveries, onOpen }: { deliveries: Delivery[]; onOpen(delivery: Delivery): void }) {
@@ -31,7 +31,7 @@ export function DeliveryTable({ deliveries, onOpen }: { deliveries: Delivery[]; 
             <Status status={delivery.outcome} />
           </Cell>
           <Cell>
-            <Moment at={delivery.sent_at} />
+            <Timestamp at={delivery.sent_at} />
           </Cell>
           <Cell className="min-w-48 max-w-80">
             <span className="block break-all">{delivery.url}</span>
@@ -44,14 +44,14 @@ export function DeliveryTable({ deliveries, onOpen }: { deliveries: Delivery[]; 
           </Cell>
           <Cell right>{delivery.attempt}</Cell>
           <Cell right className="whitespace-nowrap">
-            {duration(delivery.duration_seconds)}
+            {formatDuration(delivery.duration_seconds)}
           </Cell>
           <Cell right>
             <span className="inline-flex items-center gap-1.5">
-              <Button aria-label={`Show ${delivery.delivery_id}`} onClick={() => onOpen(delivery)}>
+              <Button aria-label={`Show delivery ${delivery.delivery_id}`} onClick={() => onOpen(delivery)}>
                 Show
               </Button>
-              <Redeliver deliveryId={delivery.delivery_id} />
+              <RedeliverButton deliveryId={delivery.delivery_id} />
             </span>
           </Cell>
         </tr>
@@ -64,31 +64,32 @@ export function DeliveryDialog({ delivery, onClose }: { delivery: Delivery; onCl
   return (
     <Dialog title="Delivery" onClose={onClose}>
       <div className="-mx-4 -mt-3">
-        <Facts>
-          <Fact name="Outcome">
+        <DetailList>
+          <Detail name="Status">
             <Status status={delivery.outcome} />
-          </Fact>
-          <Fact name="To">
+          </Detail>
+          <Detail name="URL">
             <span className="break-all">{delivery.url}</span>
-          </Fact>
-          <Fact name="Status">{delivery.status ?? "no answer"}</Fact>
-          <Fact name="Sent">
-            <Moment at={delivery.sent_at} />, took {duration(delivery.duration_seconds)}
-          </Fact>
-          <Fact name="Attempt">{delivery.attempt}</Fact>
-          <Fact name="Workflow">
+          </Detail>
+          <Detail name="HTTP status">{delivery.status ?? "None"}</Detail>
+          <Detail name="Sent">
+            <Timestamp at={delivery.sent_at} />
+          </Detail>
+          <Detail name="Duration">{formatDuration(delivery.duration_seconds)}</Detail>
+          <Detail name="Attempt">{delivery.attempt}</Detail>
+          <Detail name="Workflow">
             <WorkflowLink workflowId={delivery.workflow_id} />
-          </Fact>
-          <Fact name="Job">
+          </Detail>
+          <Detail name="Job">
             <JobLink jobId={delivery.job_id} copy /> <span className="text-muted">node {delivery.node_id}</span>
-          </Fact>
-          {delivery.error && <Fact name="Error">{delivery.error}</Fact>}
-        </Facts>
+          </Detail>
+          {delivery.error && <Detail name="Error">{delivery.error}</Detail>}
+        </DetailList>
       </div>
       <h3 className="mb-1 font-medium">Response</h3>
       <Response>{delivery.response}</Response>
       <div className="mt-4">
-        <Redeliver deliveryId={delivery.delivery_id} />
+        <RedeliverButton deliveryId={delivery.delivery_id} />
       </div>
     </Dialog>
   );
@@ -100,6 +101,6 @@ function Response({ children }: { children: ReactNode }) {
       {children}
     </pre>
   ) : (
-    <p className="text-muted">Nothing was answered.</p>
+    <p className="text-muted">No response</p>
   );
 }

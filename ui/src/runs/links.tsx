@@ -1,10 +1,10 @@
-// Runs by name, and the way to their pages.
+// Links to runs.
 
 import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
-import type { Run } from "../api/shapes";
+import type { Run } from "../api/types";
 
-/** A run that was skipped is completed, but not as the others are. */
+/** The status to display: a skipped run has the state completed. */
 export function runStatus(run: Pick<Run, "state" | "skipped">): string {
   return run.skipped ? "skipped" : run.state;
 }

@@ -1,31 +1,31 @@
-// All runs, newest slot first.
+// The list of runs, newest slot first.
 
 import { getRouteApi, Link } from "@tanstack/react-router";
-import type { Run } from "../api/shapes";
+import type { Run } from "../api/types";
+import { Button, Code, EmptyState, LoadMore, linkClass, PageHeader, Panel, Select } from "../components/controls";
+import { ErrorAlert, QueryResult } from "../components/query_result";
+import { Status, statusText } from "../components/status";
+import { Cell, type Column, Table } from "../components/table";
+import { Duration, Timestamp } from "../components/time";
 import { JobLink, WorkflowLink } from "../jobs/links";
-import { Button, Choice, Code, Empty, More, PageHead, Panel, textLink } from "../parts/controls";
-import { plural } from "../parts/format";
-import { usePaged } from "../parts/paged";
-import { Loaded, ProblemBox } from "../parts/problem";
-import { Status } from "../parts/status";
-import { Cell, type Column, Table } from "../parts/table";
-import { Moment, Took } from "../parts/time";
-import { isFinal } from "./lifecycle";
+import { pluralize } from "../lib/format";
+import { usePagedQuery } from "../lib/use_paged_query";
+import { isFinished } from "./lifecycle";
 import { RunLink, runStatus } from "./links";
-import { Places } from "./places";
-import { RUN_STATES, type RunsSearch, runsSearchOf } from "./search";
+import { RunsTabs } from "./runs_tabs";
+import { parseRunsSearch, RUN_STATES, type RunsSearch } from "./search";
 import { WorkflowFilter } from "./workflow_filter";
 
 const PAGE_SIZE = 50;
 
 const COLUMNS: Column[] = [
-  { name: "State" },
+  { name: "Status" },
   { name: "Slot" },
   { name: "Workflow" },
   { name: "Origin" },
   { name: "Job" },
-  { name: "Took", right: true },
-  { name: "Told" },
+  { name: "Duration", right: true },
+  { name: "Details" },
 ];
 
 const route = getRouteApi("/runs");
@@ -33,45 +33,45 @@ const route = getRouteApi("/runs");
 export function ListPage() {
   const filters = route.useSearch();
   const navigate = route.useNavigate();
-  const list = usePaged<Run>(
+  const list = usePagedQuery<Run>(
     ["runs"],
     { workflow_id: filters.workflow, state: filters.state, limit: PAGE_SIZE },
-    (runs) => runs.some((run) => !isFinal(run.state) && run.state !== "pre_run"),
+    (runs) => runs.some((run) => !isFinished(run.state) && run.state !== "pre_run"),
   );
   const set = (change: Record<string, string>) =>
-    void navigate({ search: (before) => runsSearchOf({ ...before, ...change }), replace: true });
+    void navigate({ search: (before) => parseRunsSearch({ ...before, ...change }), replace: true });
   const isFiltered = Object.keys(filters).length > 0;
   return (
     <>
-      <PageHead title="Runs" about="The life around a job of a workflow with a schedule, constraints or actions." />
-      <Places current="runs" />
+      <PageHeader title="Runs" subtitle="Executions of workflows with a schedule, constraints or actions" />
+      <RunsTabs current="runs" />
       <search className="mb-3 flex flex-wrap items-center gap-2">
-        <WorkflowFilter value={filters.workflow} onPick={(workflow) => set({ workflow })} />
-        <Choice
-          label="State"
-          hidden
+        <WorkflowFilter value={filters.workflow} onChange={(workflow) => set({ workflow })} />
+        <Select
+          label="Status"
+          hideLabel
           value={filters.state ?? ""}
-          options={[["", "Any state"], ...RUN_STATES.map((state) => [state, state.replaceAll("_", " ")] as const)]}
+          options={[["", "Any status"], ...RUN_STATES.map((state) => [state, statusText(state)] as const)]}
           onChange={(event) => set({ state: event.target.value })}
         />
         {isFiltered && (
-          <Button look="quiet" onClick={() => void navigate({ search: {} })}>
-            Clear
+          <Button variant="ghost" onClick={() => void navigate({ search: {} })}>
+            Clear filters
           </Button>
         )}
       </search>
-      {list.isRefetchError && <ProblemBox error={list.error} title="The list may be out of date" />}
+      {list.isRefetchError && <ErrorAlert error={list.error} title="Refresh failed" />}
       <Panel>
-        <Loaded query={list}>
-          {(runs) => (runs.length > 0 ? <Runs runs={runs} /> : <NoRuns filters={filters} />)}
-        </Loaded>
+        <QueryResult query={list}>
+          {(runs) => (runs.length > 0 ? <RunTable runs={runs} /> : <NoRuns filters={filters} />)}
+        </QueryResult>
       </Panel>
-      {list.hasNextPage && <More onClick={() => void list.fetchNextPage()} busy={list.isFetchingNextPage} />}
+      {list.hasNextPage && <LoadMore onClick={() => void list.fetchNextPage()} isBusy={list.isFetchingNextPage} />}
     </>
   );
 }
 
-function Runs({ runs }: { runs: Run[] }) {
+function RunTable({ runs }: { runs: Run[] }) {
   return (
     <Table label="Runs" columns={COLUMNS}>
       {runs.map((run) => (
@@ -80,54 +80,56 @@ function Runs({ runs }: { runs: Run[] }) {
             <Status status={runStatus(run)} />
           </Cell>
           <Cell>
-            <RunLink run={run} className={textLink}>
-              <Moment at={run.scheduled_at} />
+            <RunLink run={run} className={linkClass}>
+              <Timestamp at={run.scheduled_at} />
             </RunLink>
           </Cell>
           <Cell>
             <WorkflowLink workflowId={run.workflow_id} version={run.version} />
           </Cell>
-          <Cell className="text-muted">{run.origin}</Cell>
+          <Cell className="text-muted">{statusText(run.origin)}</Cell>
           <Cell>{run.job_id ? <JobLink jobId={run.job_id} /> : <span className="text-muted">–</span>}</Cell>
-          <Cell right>{run.state === "pre_run" ? <span className="text-muted">–</span> : <RunTook run={run} />}</Cell>
-          <Cell className="max-w-96 truncate text-muted">{toldOf(run)}</Cell>
+          <Cell right>
+            {run.state === "pre_run" ? <span className="text-muted">–</span> : <RunDuration run={run} />}
+          </Cell>
+          <Cell className="max-w-96 truncate text-muted">{detailsOf(run)}</Cell>
         </tr>
       ))}
     </Table>
   );
 }
 
-/** From the moment it was due, not from when it was planned. */
-function RunTook({ run }: { run: Run }) {
-  const begun = run.transitions.find((transition) => transition.state !== "pre_run");
-  return <Took start={begun?.at ?? null} end={run.completed_at} />;
+/** The time since the run was due, not since it was created. */
+function RunDuration({ run }: { run: Run }) {
+  const start = run.transitions.find((transition) => transition.state !== "pre_run");
+  return <Duration start={start?.at ?? null} end={run.completed_at} />;
 }
 
-function toldOf(run: Run): string {
-  const told = [
-    run.attempt > 0 ? plural(run.attempt + 1, "attempt") : null,
-    run.violations.length > 0 ? plural(run.violations.length, "violation") : null,
+function detailsOf(run: Run): string {
+  const parts = [
+    run.attempt > 0 ? pluralize(run.attempt + 1, "attempt") : null,
+    run.violations.length > 0 ? pluralize(run.violations.length, "violation") : null,
     run.reason,
   ];
-  return told.filter((one) => one !== null).join(", ");
+  return parts.filter((part) => part !== null).join(", ");
 }
 
 function NoRuns({ filters }: { filters: RunsSearch }) {
   if (Object.keys(filters).length > 0) {
     return (
-      <Empty title="No run fits these filters">
-        <Link to="/runs" className={textLink}>
+      <EmptyState title="No matching runs">
+        <Link to="/runs" className={linkClass}>
           Show all runs
         </Link>
-      </Empty>
+      </EmptyState>
     );
   }
   return (
-    <Empty title="There are no runs yet">
+    <EmptyState title="No runs yet">
       <p>
-        A workflow with <Code>schedule</Code>, <Code>constraints</Code>, <Code>actions</Code> or <Code>run_retry</Code>{" "}
-        has runs. Deploy one, then <Code>windlass schedules trigger WORKFLOW</Code> or its schedule starts them.
+        Workflows with <Code>schedule</Code>, <Code>constraints</Code>, <Code>actions</Code> or <Code>run_retry</Code>{" "}
+        have runs. Start one with <Code>windlass schedules trigger WORKFLOW</Code>.
       </p>
-    </Empty>
+    </EmptyState>
   );
 }

@@ -1,11 +1,11 @@
 import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
-import { rootRoute } from "../root";
-import { deliveriesSearchOf, runsSearchOf } from "./search";
+import { rootRoute } from "../app_frame";
+import { parseDeliveriesSearch, parseRunsSearch } from "./search";
 
 const listRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/runs",
-  validateSearch: runsSearchOf,
+  validateSearch: parseRunsSearch,
   component: lazyRouteComponent(() => import("./list_page"), "ListPage"),
 });
 
@@ -18,7 +18,7 @@ const runRoute = createRoute({
 const deliveriesRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/deliveries",
-  validateSearch: deliveriesSearchOf,
+  validateSearch: parseDeliveriesSearch,
   component: lazyRouteComponent(() => import("./deliveries_page"), "DeliveriesPage"),
 });
 

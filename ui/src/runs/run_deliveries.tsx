@@ -1,45 +1,51 @@
-// The webhooks of a run: those of its job's nodes, and those of its hooks and actions.
+// The webhook deliveries of a run.
 
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
-import { at, get } from "../api/client";
-import type { Delivery, Page, Run } from "../api/shapes";
-import { Panel, textLink } from "../parts/controls";
-import { Loaded } from "../parts/problem";
+import { apiPath, get } from "../api/client";
+import type { Delivery, Page, Run } from "../api/types";
+import { linkClass, Panel } from "../components/controls";
+import { QueryResult } from "../components/query_result";
 import { deliveriesOf } from "./deliveries";
 import { DeliveryDialog, DeliveryTable } from "./delivery_table";
 
-const READ = 100;
-const SEEN_AGAIN_MS = 10_000;
+const DELIVERIES_MAX = 100;
+const REFRESH_MS = 10_000;
 
 export function RunDeliveries({ run }: { run: Run }) {
   const [open, setOpen] = useState<Delivery | null>(null);
   const deliveries = useQuery({
     queryKey: ["deliveries", "run", run.workflow_id],
     queryFn: async ({ signal }) =>
-      (await get<Page<Delivery>>(at("deliveries"), { workflow_id: run.workflow_id, limit: READ }, signal)).items,
-    refetchInterval: SEEN_AGAIN_MS,
+      (
+        await get<Page<Delivery>>(
+          apiPath("deliveries"),
+          { workflow_id: run.workflow_id, limit: DELIVERIES_MAX },
+          signal,
+        )
+      ).items,
+    refetchInterval: REFRESH_MS,
   });
   return (
     <Panel
       title="Deliveries"
       actions={
-        <Link to="/deliveries" search={{ workflow: run.workflow_id }} className={textLink}>
-          All of this workflow
+        <Link to="/deliveries" search={{ workflow: run.workflow_id }} className={linkClass}>
+          All deliveries
         </Link>
       }
     >
-      <Loaded query={deliveries}>
+      <QueryResult query={deliveries}>
         {(all) => {
           const own = deliveriesOf(run, all);
           return own.length > 0 ? (
             <DeliveryTable deliveries={own} onOpen={setOpen} />
           ) : (
-            <p className="px-4 py-3 text-muted">No webhook was sent while this run was under way.</p>
+            <p className="px-4 py-3 text-muted">No deliveries</p>
           );
         }}
-      </Loaded>
+      </QueryResult>
       {open && <DeliveryDialog delivery={open} onClose={() => setOpen(null)} />}
     </Panel>
   );

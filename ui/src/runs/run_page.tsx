@@ -1,24 +1,24 @@
-// One run: its way through its states, what did not hold, what was done, its figures, job and deliveries.
+// One run: lifecycle, details, metrics, violations and deliveries.
 
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useState } from "react";
-import { at, get, send } from "../api/client";
-import { LIVE_MS } from "../api/queries";
-import type { Run } from "../api/shapes";
+import { apiPath, get, send } from "../api/client";
+import { LIVE_INTERVAL_MS } from "../api/queries";
+import type { Run } from "../api/types";
+import { Button, Field, linkClass, PageHeader, Panel } from "../components/controls";
+import { Detail, DetailList } from "../components/details";
+import { Dialog } from "../components/dialog";
+import { ErrorAlert, QueryResult } from "../components/query_result";
+import { Status, statusText } from "../components/status";
+import { Cell, RowHeader, Table } from "../components/table";
+import { Timestamp } from "../components/time";
 import { JobLink, WorkflowLink } from "../jobs/links";
-import { Button, Field, PageHead, Panel, textLink } from "../parts/controls";
-import { Dialog } from "../parts/dialog";
-import { Fact, Facts } from "../parts/facts";
-import { Loaded, ProblemBox } from "../parts/problem";
-import { Status } from "../parts/status";
-import { Cell, RowHead, Table } from "../parts/table";
-import { Moment } from "../parts/time";
-import { figuresOf } from "./figures";
-import { isFinal } from "./lifecycle";
-import { LifecyclePath } from "./lifecycle_path";
+import { isFinished } from "./lifecycle";
+import { LifecycleSteps } from "./lifecycle_steps";
 import { runStatus } from "./links";
 import { RunDeliveries } from "./run_deliveries";
+import { runMetrics } from "./run_metrics";
 
 const route = getRouteApi("/runs/$runId");
 
@@ -26,36 +26,36 @@ export function RunPage() {
   const { runId } = route.useParams();
   const run = useQuery({
     queryKey: ["run", runId],
-    queryFn: ({ signal }) => get<Run>(at("runs", runId), {}, signal),
-    refetchInterval: ({ state }) => (state.data && isFinal(state.data.state) ? false : LIVE_MS),
+    queryFn: ({ signal }) => get<Run>(apiPath("runs", runId), {}, signal),
+    refetchInterval: ({ state }) => (state.data && isFinished(state.data.state) ? false : LIVE_INTERVAL_MS),
   });
   return (
     <>
-      <PageHead
+      <PageHeader
         title={<span className="break-all">{runId}</span>}
-        about={run.data && <Status status={runStatus(run.data)} />}
-        actions={run.data && !isFinal(run.data.state) && <CancelButton runId={runId} />}
+        subtitle={run.data && <Status status={runStatus(run.data)} />}
+        actions={run.data && !isFinished(run.data.state) && <CancelButton runId={runId} />}
       />
-      <Loaded query={run}>{(found) => <Page run={found} />}</Loaded>
+      <QueryResult query={run}>{(loaded) => <Content run={loaded} />}</QueryResult>
     </>
   );
 }
 
-function Page({ run }: { run: Run }) {
+function Content({ run }: { run: Run }) {
   return (
     <div className="space-y-4">
       {run.reason && (
         <p className="rounded-md border border-line bg-surface px-4 py-3">
-          <span className="font-medium">{run.skipped ? "Skipped: " : "Why: "}</span>
+          <span className="font-medium">{run.skipped ? "Skipped: " : "Reason: "}</span>
           {run.reason}
         </p>
       )}
       <Panel title="Lifecycle">
-        <LifecyclePath run={run} />
+        <LifecycleSteps run={run} />
       </Panel>
       <div className="grid grid-cols-1 gap-4 lg:grid-cols-2">
-        <RunFacts run={run} />
-        <Figures run={run} />
+        <RunDetails run={run} />
+        <MetricsPanel run={run} />
       </div>
       {run.violations.length > 0 && <Violations run={run} />}
       <RunDeliveries run={run} />
@@ -63,62 +63,60 @@ function Page({ run }: { run: Run }) {
   );
 }
 
-function RunFacts({ run }: { run: Run }) {
+function RunDetails({ run }: { run: Run }) {
   const { workflow_id: workflowId } = run;
   return (
-    <Panel title="Facts">
-      <Facts>
-        <Fact name="Workflow">
+    <Panel title="Details">
+      <DetailList>
+        <Detail name="Workflow">
           <WorkflowLink workflowId={workflowId} version={run.version} />
-        </Fact>
-        <Fact name="Job">
-          {run.job_id ? <JobLink jobId={run.job_id} copy /> : <span className="text-muted">none</span>}
-        </Fact>
-        <Fact name="Slot">
-          <Moment at={run.scheduled_at} />
-        </Fact>
-        <Fact name="Started by">
-          {run.origin}
-          {run.origin === "schedule" && (
-            <>
-              {" · "}
-              <Link to="/schedules/$workflowId" params={{ workflowId }} className={textLink}>
-                its schedule
-              </Link>
-            </>
+        </Detail>
+        <Detail name="Job">
+          {run.job_id ? <JobLink jobId={run.job_id} copy /> : <span className="text-muted">None</span>}
+        </Detail>
+        <Detail name="Slot">
+          <Timestamp at={run.scheduled_at} />
+        </Detail>
+        <Detail name="Started by">
+          {run.origin === "schedule" ? (
+            <Link to="/schedules/$workflowId" params={{ workflowId }} className={linkClass}>
+              Schedule
+            </Link>
+          ) : (
+            statusText(run.origin)
           )}
-        </Fact>
-        <Fact name="Attempt">{run.attempt + 1}</Fact>
-        <Fact name="Planned">
-          <Moment at={run.created_at} />
-        </Fact>
-        <Fact name="Ended">
-          <Moment at={run.completed_at} />
-        </Fact>
-        <Fact name="More">
-          <Link to="/runs" search={{ workflow: workflowId }} className={textLink}>
-            All runs of this workflow
+        </Detail>
+        <Detail name="Attempt">{run.attempt + 1}</Detail>
+        <Detail name="Created">
+          <Timestamp at={run.created_at} />
+        </Detail>
+        <Detail name="Ended">
+          <Timestamp at={run.completed_at} />
+        </Detail>
+        <Detail name="Runs">
+          <Link to="/runs" search={{ workflow: workflowId }} className={linkClass}>
+            All runs
           </Link>
-        </Fact>
-      </Facts>
+        </Detail>
+      </DetailList>
     </Panel>
   );
 }
 
-function Figures({ run }: { run: Run }) {
-  const figures = figuresOf(run.metrics);
+function MetricsPanel({ run }: { run: Run }) {
+  const metrics = runMetrics(run.metrics);
   return (
-    <Panel title="Figures">
-      {figures.length === 0 ? (
-        <p className="px-4 py-3 text-muted">They come when the run ends.</p>
+    <Panel title="Metrics">
+      {metrics.length === 0 ? (
+        <p className="px-4 py-3 text-muted">Available when the run ends</p>
       ) : (
-        <Facts>
-          {figures.map(([name, told]) => (
-            <Fact key={name} name={name}>
-              <span className="tabular-nums">{told}</span>
-            </Fact>
+        <DetailList>
+          {metrics.map(([name, value]) => (
+            <Detail key={name} name={name}>
+              <span className="tabular-nums">{value}</span>
+            </Detail>
           ))}
-        </Facts>
+        </DetailList>
       )}
     </Panel>
   );
@@ -126,14 +124,14 @@ function Figures({ run }: { run: Run }) {
 
 function Violations({ run }: { run: Run }) {
   return (
-    <Panel title="Constraints that did not hold">
-      <Table label="Violations" columns={[{ name: "Constraint" }, { name: "Message" }, { name: "When" }]}>
+    <Panel title="Violations">
+      <Table label="Violations" columns={[{ name: "Constraint" }, { name: "Message" }, { name: "Time" }]}>
         {run.violations.map((violation) => (
           <tr key={`${violation.constraint} ${violation.at}`}>
-            <RowHead className="font-mono text-xs">{violation.constraint}</RowHead>
+            <RowHeader className="font-mono text-xs">{violation.constraint}</RowHeader>
             <Cell>{violation.message}</Cell>
             <Cell>
-              <Moment at={violation.at} />
+              <Timestamp at={violation.at} />
             </Cell>
           </tr>
         ))}
@@ -145,23 +143,24 @@ function Violations({ run }: { run: Run }) {
 function CancelButton({ runId }: { runId: string }) {
   const [isOpen, setOpen] = useState(false);
   const [reason, setReason] = useState("");
-  const queries = useQueryClient();
+  const queryClient = useQueryClient();
   const cancel = useMutation({
-    mutationFn: () => send<Run>("POST", at("runs", runId, "cancel"), reason.trim() ? { reason: reason.trim() } : {}),
+    mutationFn: () =>
+      send<Run>("POST", apiPath("runs", runId, "cancel"), reason.trim() ? { reason: reason.trim() } : {}),
     onSuccess: async () => {
-      await queries.invalidateQueries({ queryKey: ["run", runId] });
+      await queryClient.invalidateQueries({ queryKey: ["run", runId] });
       setOpen(false);
     },
   });
   return (
     <>
-      <Button look="danger" onClick={() => setOpen(true)}>
+      <Button variant="danger" onClick={() => setOpen(true)}>
         Cancel
       </Button>
       {isOpen && (
-        <Dialog title="Cancel this run" onClose={() => setOpen(false)}>
+        <Dialog title="Cancel run?" onClose={() => setOpen(false)}>
           <div className="space-y-4">
-            <p className="text-muted">The run and its job stop. The schedule goes on with the next slot.</p>
+            <p className="text-muted">The run and its job stop. The schedule continues with the next slot.</p>
             <Field
               label="Reason (optional)"
               maxLength={1_000}
@@ -169,9 +168,9 @@ function CancelButton({ runId }: { runId: string }) {
               value={reason}
               onChange={(event) => setReason(event.target.value)}
             />
-            {cancel.error && <ProblemBox error={cancel.error} />}
-            <Button look="danger" disabled={cancel.isPending} onClick={() => cancel.mutate()}>
-              Cancel the run
+            {cancel.error && <ErrorAlert error={cancel.error} />}
+            <Button variant="danger" disabled={cancel.isPending} onClick={() => cancel.mutate()}>
+              Cancel run
             </Button>
           </div>
         </Dialog>

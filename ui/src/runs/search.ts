@@ -1,6 +1,6 @@
-// What the addresses of the lists of runs and deliveries say.
+// Search parameters of the run and delivery lists.
 
-import { isId, wordOf } from "../parts/address";
+import { isId, textParam } from "../lib/search_params";
 
 export const RUN_STATES = [
   "pre_run",
@@ -31,36 +31,36 @@ export interface RunsSearch {
 export interface DeliveriesSearch {
   workflow?: string;
   outcome?: DeliveryOutcome;
-  /** The delivery that is shown whole. */
+  /** The delivery shown in a dialog. */
   delivery?: string;
 }
 
-export function runsSearchOf(search: Record<string, unknown>): RunsSearch {
-  const found: RunsSearch = {};
-  const workflow = wordOf(search.workflow);
+export function parseRunsSearch(search: Record<string, unknown>): RunsSearch {
+  const result: RunsSearch = {};
+  const workflow = textParam(search.workflow);
   if (isId(workflow)) {
-    found.workflow = workflow;
+    result.workflow = workflow;
   }
-  const state = RUN_STATES.find((one) => one === search.state);
+  const state = RUN_STATES.find((known) => known === search.state);
   if (state) {
-    found.state = state;
+    result.state = state;
   }
-  return found;
+  return result;
 }
 
-export function deliveriesSearchOf(search: Record<string, unknown>): DeliveriesSearch {
-  const found: DeliveriesSearch = {};
-  const workflow = wordOf(search.workflow);
+export function parseDeliveriesSearch(search: Record<string, unknown>): DeliveriesSearch {
+  const result: DeliveriesSearch = {};
+  const workflow = textParam(search.workflow);
   if (isId(workflow)) {
-    found.workflow = workflow;
+    result.workflow = workflow;
   }
-  const outcome = DELIVERY_OUTCOMES.find((one) => one === search.outcome);
+  const outcome = DELIVERY_OUTCOMES.find((known) => known === search.outcome);
   if (outcome) {
-    found.outcome = outcome;
+    result.outcome = outcome;
   }
-  const delivery = wordOf(search.delivery);
+  const delivery = textParam(search.delivery);
   if (delivery) {
-    found.delivery = delivery;
+    result.delivery = delivery;
   }
-  return found;
+  return result;
 }

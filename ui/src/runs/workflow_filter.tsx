@@ -1,23 +1,23 @@
-// A choice among the workflows there are.
+// A select of all workflows.
 
 import { useQuery } from "@tanstack/react-query";
 import { workflowsQuery } from "../api/queries";
-import { Choice } from "../parts/controls";
+import { Select } from "../components/controls";
 
-const LISTED_MAX = 1_000;
+const WORKFLOWS_MAX = 1_000;
 
-export function WorkflowFilter({ value, onPick }: { value: string | undefined; onPick(workflow: string): void }) {
-  const workflows = useQuery({ ...workflowsQuery({ limit: LISTED_MAX }), staleTime: 30_000 });
+export function WorkflowFilter({ value, onChange }: { value: string | undefined; onChange(workflow: string): void }) {
+  const workflows = useQuery({ ...workflowsQuery({ limit: WORKFLOWS_MAX }), staleTime: 30_000 });
   const ids = workflows.data?.items.map((workflow) => workflow.workflow_id) ?? [];
-  const choices = value && !ids.includes(value) ? [value, ...ids] : ids;
+  const options = value && !ids.includes(value) ? [value, ...ids] : ids;
   return (
-    <Choice
+    <Select
       label="Workflow"
-      hidden
+      hideLabel
       className="max-w-56"
       value={value ?? ""}
-      options={[["", "Any workflow"], ...choices.map((id) => [id, id] as const)]}
-      onChange={(event) => onPick(event.target.value)}
+      options={[["", "Any workflow"], ...options.map((id) => [id, id] as const)]}
+      onChange={(event) => onChange(event.target.value)}
     />
   );
 }

@@ -1,20 +1,20 @@
-// Runs slots of the past that have no run: first they are shown, then they are started.
+// Starts runs for past slots without a run, after a preview.
 
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { type FormEvent, useState } from "react";
-import { at, send } from "../api/client";
-import type { Schedule, Schemas } from "../api/shapes";
-import { Button, Field, textLink } from "../parts/controls";
-import { Dialog } from "../parts/dialog";
-import { count, plural } from "../parts/format";
-import { ProblemBox } from "../parts/problem";
+import { apiPath, send } from "../api/client";
+import type { Schedule, Schemas } from "../api/types";
+import { Button, Field, linkClass } from "../components/controls";
+import { Dialog } from "../components/dialog";
+import { ErrorAlert } from "../components/query_result";
+import { formatCount, pluralize } from "../lib/format";
 import { dayOf, timeOf } from "./calendar";
 
-const SLOTS_SHOWN_MAX = 200;
+const SLOTS_MAX = 200;
 const DAY_MS = 86_400_000;
 
-type Backfilled = Schemas["Backfilled"];
+type Backfill = Schemas["Backfilled"];
 
 interface Range {
   since: string;
@@ -23,18 +23,21 @@ interface Range {
 
 export function BackfillDialog({ schedule, onClose }: { schedule: Schedule; onClose(): void }) {
   const { workflow_id: workflowId } = schedule;
-  const [range, setRange] = useState<Range>(() => ({ since: local(Date.now() - DAY_MS), until: local(Date.now()) }));
-  const queries = useQueryClient();
-  const ask = (isDry: boolean) =>
-    send<Backfilled>("POST", at("schedules", workflowId, "backfill"), {
+  const [range, setRange] = useState<Range>(() => ({
+    since: toLocalInput(Date.now() - DAY_MS),
+    until: toLocalInput(Date.now()),
+  }));
+  const queryClient = useQueryClient();
+  const request = (isDryRun: boolean) =>
+    send<Backfill>("POST", apiPath("schedules", workflowId, "backfill"), {
       since: new Date(range.since).toISOString(),
       until: new Date(range.until).toISOString(),
-      ...(isDry ? { dry_run: true } : {}),
+      ...(isDryRun ? { dry_run: true } : {}),
     });
-  const preview = useMutation({ mutationFn: () => ask(true) });
+  const preview = useMutation({ mutationFn: () => request(true) });
   const start = useMutation({
-    mutationFn: () => ask(false),
-    onSuccess: () => queries.invalidateQueries({ queryKey: ["runs"] }),
+    mutationFn: () => request(false),
+    onSuccess: () => queryClient.invalidateQueries({ queryKey: ["runs"] }),
   });
   const change = (part: Partial<Range>) => {
     setRange({ ...range, ...part });
@@ -49,29 +52,31 @@ export function BackfillDialog({ schedule, onClose }: { schedule: Schedule; onCl
   return (
     <Dialog title={`Backfill ${workflowId}`} onClose={onClose}>
       <form className="space-y-4 text-left" onSubmit={submit}>
-        <p className="text-muted">Slots of this range that have no run get one, oldest first. Both ends count.</p>
+        <p className="text-muted">
+          Starts a run for each slot in the range without a run, oldest first. Both ends are inclusive.
+        </p>
         <div className="flex flex-wrap items-end gap-3">
-          <Instant label="From" value={range.since} onChange={(since) => change({ since })} />
-          <Instant label="Until" value={range.until} onChange={(until) => change({ until })} />
+          <TimeField label="From" value={range.since} onChange={(since) => change({ since })} />
+          <TimeField label="Until" value={range.until} onChange={(until) => change({ until })} />
           <Button type="submit" disabled={preview.isPending}>
             Preview
           </Button>
         </div>
-        {preview.error && <ProblemBox error={preview.error} title="There is no preview" />}
+        {preview.error && <ErrorAlert error={preview.error} title="Preview failed" />}
         {preview.data && !start.data && (
           <Preview
             slots={preview.data.slots}
             zone={schedule.timezone}
-            busy={start.isPending}
+            isBusy={start.isPending}
             onStart={() => start.mutate()}
           />
         )}
-        {start.error && <ProblemBox error={start.error} title="Nothing was started" />}
+        {start.error && <ErrorAlert error={start.error} title="Start failed" />}
         {start.data && (
           <p role="status">
-            {plural(start.data.slots.length, "slot")} of the range are taken up.{" "}
-            <Link to="/runs" search={{ workflow: workflowId }} className={textLink}>
-              See the runs
+            Backfill of {pluralize(start.data.slots.length, "slot")} started.{" "}
+            <Link to="/runs" search={{ workflow: workflowId }} className={linkClass}>
+              Show runs
             </Link>
           </p>
         )}
@@ -80,10 +85,10 @@ export function BackfillDialog({ schedule, onClose }: { schedule: Schedule; onCl
   );
 }
 
-function Instant({ label, value, onChange }: { label: string; value: string; onChange(value: string): void }) {
+function TimeField({ label, value, onChange }: { label: string; value: string; onChange(value: string): void }) {
   return (
     <Field
-      label={`${label} (your clock)`}
+      label={`${label} (local time)`}
       type="datetime-local"
       required
       step={1}
@@ -96,38 +101,38 @@ function Instant({ label, value, onChange }: { label: string; value: string; onC
 interface PreviewProps {
   slots: string[];
   zone: string;
-  busy: boolean;
+  isBusy: boolean;
   onStart(): void;
 }
 
-function Preview({ slots, zone, busy, onStart }: PreviewProps) {
+function Preview({ slots, zone, isBusy, onStart }: PreviewProps) {
   if (slots.length === 0) {
-    return <p role="status">No slot of this range is without a run.</p>;
+    return <p role="status">No slots without a run</p>;
   }
   return (
     <div className="space-y-3">
       <p role="status" className="font-medium">
-        {plural(slots.length, "run")} would start:
+        {pluralize(slots.length, "run")} to start
       </p>
       <ul className="max-h-56 columns-2 overflow-y-auto rounded-md border border-line p-3 text-sm tabular-nums sm:columns-3">
-        {slots.slice(0, SLOTS_SHOWN_MAX).map((slot) => (
+        {slots.slice(0, SLOTS_MAX).map((slot) => (
           <li key={slot}>
             <time dateTime={slot}>
               {dayOf(slot, zone)} {timeOf(slot, zone)}
             </time>
           </li>
         ))}
-        {slots.length > SLOTS_SHOWN_MAX && <li>and {count(slots.length - SLOTS_SHOWN_MAX)} more</li>}
+        {slots.length > SLOTS_MAX && <li>{formatCount(slots.length - SLOTS_MAX)} more</li>}
       </ul>
-      <Button look="main" disabled={busy} onClick={onStart}>
-        {busy ? "Starting…" : `Start ${plural(slots.length, "run")}`}
+      <Button variant="primary" disabled={isBusy} onClick={onStart}>
+        {isBusy ? "Starting…" : `Start ${pluralize(slots.length, "run")}`}
       </Button>
     </div>
   );
 }
 
-/** An instant as the field of the browser wants it, on the reader's clock. */
-function local(instant: number): string {
-  const minutes = new Date(instant).getTimezoneOffset();
-  return new Date(instant - minutes * 60_000).toISOString().slice(0, 16);
+/** Format a time for a datetime-local input. */
+function toLocalInput(time: number): string {
+  const minutes = new Date(time).getTimezoneOffset();
+  return new Date(time - minutes * 60_000).toISOString().slice(0, 16);
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { countdown, countdownEveryMs } from "./countdown";
+import { countdownIntervalMs, formatCountdown } from "./countdown";
 
 const NOW = Date.parse("2026-05-01T00:00:00Z");
 
@@ -17,11 +17,11 @@ test.each([
   [3_600, "1 h 00 m"],
   [11_100, "3 h 05 m"],
   [86_400 * 12 + 3_600 * 4, "12 d 4 h"],
-])("%d seconds before it is told as %s", (seconds, told) => {
-  expect(countdown(after(seconds), NOW)).toBe(told);
+])("%d seconds are formatted as %s", (seconds, text) => {
+  expect(formatCountdown(after(seconds), NOW)).toBe(text);
 });
 
-test("seconds are counted in the last hour only", () => {
-  expect(countdownEveryMs(after(60), NOW)).toBe(1_000);
-  expect(countdownEveryMs(after(7_200), NOW)).toBe(30_000);
+test("seconds are shown in the last hour only", () => {
+  expect(countdownIntervalMs(after(60), NOW)).toBe(1_000);
+  expect(countdownIntervalMs(after(7_200), NOW)).toBe(30_000);
 });

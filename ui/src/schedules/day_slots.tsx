@@ -1,36 +1,36 @@
-// The slots of one day, each with its run and job.
+// The slots of one day with their runs and jobs.
 
 import { useState } from "react";
+import { Button, linkClass } from "../components/controls";
+import { Status, StatusIcon } from "../components/status";
+import { Cell, RowHeader, Table } from "../components/table";
 import { JobLink } from "../jobs/links";
-import { Button, textLink } from "../parts/controls";
-import { count, plural } from "../parts/format";
-import { Status, StatusIcon } from "../parts/status";
-import { Cell, RowHead, Table } from "../parts/table";
+import { formatCount, pluralize } from "../lib/format";
 import { RunLink, runStatus } from "../runs/links";
-import { asLookedFor, type Slot, timeOf } from "./calendar";
+import { type Slot, sortForDisplay, timeOf } from "./calendar";
 
-const SHOWN_FIRST = 50;
+const PAGE_SIZE = 50;
 
 export function DaySlots({ day, slots, zone }: { day: string; slots: Slot[]; zone: string }) {
-  const [shown, setShown] = useState(SHOWN_FIRST);
-  const listed = asLookedFor(slots);
+  const [visibleCount, setVisibleCount] = useState(PAGE_SIZE);
+  const sorted = sortForDisplay(slots);
   return (
     <div className="border-t border-line">
       <h3 className="px-4 py-2 font-semibold">
-        {day}: {plural(slots.length, "slot")}
+        {day}: {pluralize(slots.length, "slot")}
       </h3>
       <Table
         label={`Slots of ${day}`}
-        columns={[{ name: `Time (${zone})` }, { name: "State" }, { name: "Job" }, { name: "Reason" }]}
+        columns={[{ name: `Time (${zone})` }, { name: "Status" }, { name: "Job" }, { name: "Reason" }]}
       >
-        {listed.slice(0, shown).map((slot) => (
+        {sorted.slice(0, visibleCount).map((slot) => (
           <Row key={slot.run?.run_id ?? slot.at} slot={slot} zone={zone} />
         ))}
       </Table>
-      {slots.length > shown && (
+      {slots.length > visibleCount && (
         <div className="p-2 text-center">
-          <Button look="quiet" onClick={() => setShown(shown + 10 * SHOWN_FIRST)}>
-            {count(slots.length - shown)} more
+          <Button variant="ghost" onClick={() => setVisibleCount(visibleCount + 10 * PAGE_SIZE)}>
+            {formatCount(slots.length - visibleCount)} more
           </Button>
         </div>
       )}
@@ -42,21 +42,21 @@ function Row({ slot, zone }: { slot: Slot; zone: string }) {
   const { run } = slot;
   return (
     <tr>
-      <RowHead className="tabular-nums">
+      <RowHeader className="tabular-nums">
         {run ? (
-          <RunLink run={run} className={textLink}>
+          <RunLink run={run} className={linkClass}>
             {timeOf(slot.at, zone)}
           </RunLink>
         ) : (
           timeOf(slot.at, zone)
         )}
-      </RowHead>
+      </RowHeader>
       <Cell>
         {run && run.state !== "pre_run" ? (
           <Status status={runStatus(run)} />
         ) : (
           <span className="inline-flex items-center gap-1.5 text-muted">
-            <StatusIcon status="pending" /> to come
+            <StatusIcon status="pending" /> Upcoming
           </span>
         )}
       </Cell>

@@ -1,50 +1,52 @@
-// All schedules: when each fires, how it went last, and what can be done with it.
+// The list of schedules with next slot, last run and actions.
 
 import { useQueries, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import type { Run, Schedule } from "../api/shapes";
-import { Code, Empty, More, PageHead, Panel } from "../parts/controls";
-import { usePaged } from "../parts/paged";
-import { Loaded, ProblemBox } from "../parts/problem";
-import { Status, StatusIcon } from "../parts/status";
-import { Cell, type Column, RowHead, Table } from "../parts/table";
-import { Moment } from "../parts/time";
+import type { Run, Schedule } from "../api/types";
+import { Code, EmptyState, LoadMore, PageHeader, Panel } from "../components/controls";
+import { ErrorAlert, QueryResult } from "../components/query_result";
+import { Status, StatusIcon } from "../components/status";
+import { Cell, type Column, RowHeader, Table } from "../components/table";
+import { Timestamp } from "../components/time";
+import { usePagedQuery } from "../lib/use_paged_query";
 import { RunLink, runStatus } from "../runs/links";
-import { CountdownClock } from "./countdown_clock";
-import { rhythmInWords } from "./cron_words";
+import { Countdown } from "./countdown_timer";
+import { describeSchedule } from "./describe_schedule";
 import { runsOf } from "./queries";
-import { Steering } from "./steering";
+import { ScheduleActions } from "./schedule_actions";
 
-const RUNS_READ = 100;
-// Schedules whose last run is further back are asked for one by one, so many and so seldom.
-const SELDOM_MAX = 15;
-const SELDOM_MS = 60_000;
+const LATEST_RUNS = 100;
+// The last runs of other schedules are loaded one by one, at a longer interval.
+const OLDER_SCHEDULES_MAX = 15;
+const OLDER_REFRESH_MS = 60_000;
 
 const COLUMNS: Column[] = [
   { name: "Workflow" },
-  { name: "Fires" },
-  { name: "Next" },
+  { name: "Schedule" },
+  { name: "Next slot" },
   { name: "Last run" },
-  { name: "Actions", hidden: true },
+  { name: "Actions", isHidden: true },
 ];
 
 export function ListPage() {
-  const list = usePaged<Schedule>(["schedules"], {}, (schedules) => schedules.some(({ next_at }) => next_at !== null));
+  const list = usePagedQuery<Schedule>(["schedules"], {}, (schedules) =>
+    schedules.some(({ next_at }) => next_at !== null),
+  );
   return (
     <>
-      <PageHead title="Schedules" about="Workflows that start by themselves." />
-      {list.isRefetchError && <ProblemBox error={list.error} title="The list may be out of date" />}
+      <PageHeader title="Schedules" />
+      {list.isRefetchError && <ErrorAlert error={list.error} title="Refresh failed" />}
       <Panel>
-        <Loaded query={list}>
-          {(schedules) => (schedules.length > 0 ? <Schedules schedules={schedules} /> : <NoSchedules />)}
-        </Loaded>
+        <QueryResult query={list}>
+          {(schedules) => (schedules.length > 0 ? <ScheduleTable schedules={schedules} /> : <NoSchedules />)}
+        </QueryResult>
       </Panel>
-      {list.hasNextPage && <More onClick={() => void list.fetchNextPage()} busy={list.isFetchingNextPage} />}
+      {list.hasNextPage && <LoadMore onClick={() => void list.fetchNextPage()} isBusy={list.isFetchingNextPage} />}
     </>
   );
 }
 
-function Schedules({ schedules }: { schedules: Schedule[] }) {
+function ScheduleTable({ schedules }: { schedules: Schedule[] }) {
   const last = useLastRuns(schedules.map((schedule) => schedule.workflow_id));
   return (
     <Table label="Schedules" columns={COLUMNS}>
@@ -55,39 +57,43 @@ function Schedules({ schedules }: { schedules: Schedule[] }) {
   );
 }
 
-/** The newest run of each workflow that has begun. */
+/** The latest started run of each workflow. */
 function useLastRuns(workflowIds: string[]): Map<string, Run> {
-  const newest = useQuery({ ...runsOf(undefined, RUNS_READ), refetchInterval: 5_000 });
-  const found = new Map<string, Run>();
+  const newest = useQuery({ ...runsOf(undefined, LATEST_RUNS), refetchInterval: 5_000 });
+  const lastRuns = new Map<string, Run>();
   const add = (runs: Run[] | undefined) => {
     for (const run of runs ?? []) {
-      if (run.state !== "pre_run" && !found.has(run.workflow_id)) {
-        found.set(run.workflow_id, run);
+      if (run.state !== "pre_run" && !lastRuns.has(run.workflow_id)) {
+        lastRuns.set(run.workflow_id, run);
       }
     }
   };
   add(newest.data);
-  const missing = newest.data ? workflowIds.filter((id) => !found.has(id)).slice(0, SELDOM_MAX) : [];
-  const seldom = useQueries({
-    queries: missing.map((id) => ({ ...runsOf(id, 2), staleTime: SELDOM_MS, refetchInterval: SELDOM_MS })),
+  const missing = newest.data ? workflowIds.filter((id) => !lastRuns.has(id)).slice(0, OLDER_SCHEDULES_MAX) : [];
+  const older = useQueries({
+    queries: missing.map((id) => ({
+      ...runsOf(id, 2),
+      staleTime: OLDER_REFRESH_MS,
+      refetchInterval: OLDER_REFRESH_MS,
+    })),
   });
-  for (const query of seldom) {
+  for (const query of older) {
     add(query.data);
   }
-  return found;
+  return lastRuns;
 }
 
 function Row({ schedule, last }: { schedule: Schedule; last: Run | undefined }) {
   const { workflow_id: workflowId } = schedule;
   return (
     <tr className="hover:bg-sunken/50">
-      <RowHead className="min-w-40">
+      <RowHeader className="min-w-40">
         <Link to="/schedules/$workflowId" params={{ workflowId }} className="break-words hover:underline">
           {workflowId}
         </Link>
-      </RowHead>
+      </RowHeader>
       <Cell className="min-w-48">
-        <span title={schedule.cron ?? undefined}>{rhythmInWords(schedule)}</span>
+        <span title={schedule.cron ?? undefined}>{describeSchedule(schedule)}</span>
       </Cell>
       <Cell className="whitespace-nowrap">
         <NextSlot schedule={schedule} />
@@ -98,11 +104,11 @@ function Row({ schedule, last }: { schedule: Schedule; last: Run | undefined }) 
             <Status status={runStatus(last)} />
           </RunLink>
         ) : (
-          <span className="text-muted">none yet</span>
+          <span className="text-muted">None</span>
         )}
       </Cell>
       <Cell right>
-        <Steering schedule={schedule} />
+        <ScheduleActions schedule={schedule} />
       </Cell>
     </tr>
   );
@@ -112,18 +118,18 @@ export function NextSlot({ schedule }: { schedule: Schedule }) {
   if (schedule.paused) {
     return (
       <span className="inline-flex items-center gap-1.5 font-medium text-waiting">
-        <StatusIcon status="waiting" /> paused
+        <StatusIcon status="waiting" /> Paused
       </span>
     );
   }
   if (schedule.next_at === null) {
-    return <span className="text-muted">{schedule.enabled ? "nothing is due any more" : "not enabled"}</span>;
+    return <span className="text-muted">{schedule.enabled ? "None" : "Disabled"}</span>;
   }
   return (
     <span className="inline-flex flex-wrap items-baseline gap-x-2">
-      <CountdownClock at={schedule.next_at} />
+      <Countdown at={schedule.next_at} />
       <span className="text-muted">
-        <Moment at={schedule.next_at} />
+        <Timestamp at={schedule.next_at} />
       </span>
     </span>
   );
@@ -131,15 +137,15 @@ export function NextSlot({ schedule }: { schedule: Schedule }) {
 
 function NoSchedules() {
   return (
-    <Empty title="No workflow has a schedule">
+    <EmptyState title="No schedules">
       <p>
-        Give one a <Code>{'schedule: {cron: "30 2 * * *"}'}</Code> and deploy it, with <Code>windlass deploy FILE</Code>{" "}
-        or in the{" "}
+        Add <Code>{'schedule: {cron: "30 2 * * *"}'}</Code> to a workflow and deploy it with{" "}
+        <Code>windlass deploy FILE</Code> or in the{" "}
         <Link to="/editor" className="text-accent hover:underline">
           editor
         </Link>
         .
       </p>
-    </Empty>
+    </EmptyState>
   );
 }

@@ -1,32 +1,32 @@
-// A month of slots: each day with its slots, or with how many there were of each outcome when they are many.
+// A month of slots: icons for a few slots per day, counts and a bar for many.
 
-import { count } from "../parts/format";
-import { StatusIcon, TEXT, toneOf } from "../parts/status";
-import { type Day, type Outcome, outcomeCounts, type Slot, weeksOf } from "./calendar";
+import { StatusIcon, TEXT_CLASSES, toneOf } from "../components/status";
+import { formatCount } from "../lib/format";
+import { countOutcomes, type Day, type Outcome, type Slot, weeksOf } from "./calendar";
 
-// More slots than this are told by a bar and numbers.
-const SLOTS_DRAWN_MAX = 8;
+// Days with more slots show counts and a bar.
+const ICONS_MAX = 8;
 const WEEKDAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 
-/** The state whose colour and shape an outcome has. */
-export const SHAPES: Record<Outcome, string> = {
+/** The status whose icon an outcome has. */
+export const OUTCOME_STATUS: Record<Outcome, string> = {
   completed: "completed",
   skipped: "skipped",
   failed: "failed",
   cancelled: "cancelled",
   running: "running",
-  coming: "pending",
+  upcoming: "pending",
 };
 
 interface MonthGridProps {
   month: string;
   today: string;
-  picked: string | undefined;
+  selected: string | undefined;
   days: ReadonlyMap<string, Slot[]>;
-  onPick(date: string): void;
+  onSelect(date: string): void;
 }
 
-export function MonthGrid({ month, today, picked, days, onPick }: MonthGridProps) {
+export function MonthGrid({ month, today, selected, days, onSelect }: MonthGridProps) {
   return (
     <table className="w-full table-fixed border-collapse">
       <thead>
@@ -49,8 +49,8 @@ export function MonthGrid({ month, today, picked, days, onPick }: MonthGridProps
                   day={day}
                   slots={days.get(day.date) ?? []}
                   isToday={day.date === today}
-                  isPicked={day.date === picked}
-                  onPick={() => onPick(day.date)}
+                  isSelected={day.date === selected}
+                  onSelect={() => onSelect(day.date)}
                 />
               </td>
             ))}
@@ -65,35 +65,37 @@ interface DayCellProps {
   day: Day;
   slots: Slot[];
   isToday: boolean;
-  isPicked: boolean;
-  onPick(): void;
+  isSelected: boolean;
+  onSelect(): void;
 }
 
-function DayCell({ day, slots, isToday, isPicked, onPick }: DayCellProps) {
+function DayCell({ day, slots, isToday, isSelected, onSelect }: DayCellProps) {
+  let numberClass = day.isInMonth ? "" : "text-muted";
+  if (isToday) {
+    numberClass = "bg-accent font-semibold text-on-accent";
+  }
+  let cellClass = day.isInMonth ? "" : "bg-sunken/40";
+  if (isSelected) {
+    cellClass = "bg-sunken ring-2 ring-inset ring-accent";
+  }
   const number = (
-    <span
-      className={`inline-flex size-6 items-center justify-center rounded-full text-xs tabular-nums ${
-        isToday ? "bg-accent font-semibold text-on-accent" : day.inMonth ? "" : "text-muted"
-      }`}
-    >
+    <span className={`inline-flex size-6 items-center justify-center rounded-full text-xs tabular-nums ${numberClass}`}>
       {day.number}
     </span>
   );
   if (slots.length === 0) {
-    return <div className={`h-full p-1 ${day.inMonth ? "" : "bg-sunken/40"}`}>{number}</div>;
+    return <div className={`h-full p-1 ${day.isInMonth ? "" : "bg-sunken/40"}`}>{number}</div>;
   }
   return (
     <button
       type="button"
-      aria-pressed={isPicked}
-      aria-label={`${day.date}: ${toldOf(slots)}`}
-      onClick={onPick}
-      className={`flex size-full flex-col p-1 text-left align-top hover:bg-sunken focus-visible:-outline-offset-2 ${
-        isPicked ? "bg-sunken ring-2 ring-inset ring-accent" : day.inMonth ? "" : "bg-sunken/40"
-      }`}
+      aria-pressed={isSelected}
+      aria-label={`${day.date}: ${describeSlots(slots)}`}
+      onClick={onSelect}
+      className={`flex size-full flex-col p-1 text-left align-top hover:bg-sunken focus-visible:-outline-offset-2 ${cellClass}`}
     >
       {number}
-      {slots.length <= SLOTS_DRAWN_MAX ? <Icons slots={slots} /> : <Bar slots={slots} />}
+      {slots.length <= ICONS_MAX ? <Icons slots={slots} /> : <Bar slots={slots} />}
     </button>
   );
 }
@@ -102,30 +104,33 @@ function Icons({ slots }: { slots: Slot[] }) {
   return (
     <span className="mt-1 flex flex-wrap gap-0.5 px-0.5">
       {slots.map((slot) => (
-        <StatusIcon key={slot.run?.run_id ?? slot.at} status={SHAPES[slot.outcome]} size={14} />
+        <StatusIcon key={slot.run?.run_id ?? slot.at} status={OUTCOME_STATUS[slot.outcome]} size={14} />
       ))}
     </span>
   );
 }
 
 function Bar({ slots }: { slots: Slot[] }) {
-  const counts = outcomeCounts(slots);
+  const counts = countOutcomes(slots);
   return (
     <span className="mt-auto block w-full">
       <span className="hidden flex-wrap gap-x-2 px-0.5 pb-1 text-xs tabular-nums sm:flex">
         {counts.map(([outcome, number]) => (
-          <span key={outcome} className={`inline-flex items-center gap-0.5 ${TEXT[toneOf(SHAPES[outcome])]}`}>
-            <StatusIcon status={SHAPES[outcome]} size={11} />
-            {count(number)}
+          <span
+            key={outcome}
+            className={`inline-flex items-center gap-0.5 ${TEXT_CLASSES[toneOf(OUTCOME_STATUS[outcome])]}`}
+          >
+            <StatusIcon status={OUTCOME_STATUS[outcome]} size={11} />
+            {formatCount(number)}
           </span>
         ))}
       </span>
-      <span className="block px-0.5 text-[11px] tabular-nums text-muted sm:hidden">{count(slots.length)}</span>
+      <span className="block px-0.5 text-[11px] tabular-nums text-muted sm:hidden">{formatCount(slots.length)}</span>
       <span className="flex h-1.5 w-full gap-px overflow-hidden rounded-full">
         {counts.map(([outcome, number]) => (
           <span
             key={outcome}
-            className={`bg-current ${TEXT[toneOf(SHAPES[outcome])]} ${outcome === "coming" ? "opacity-40" : ""}`}
+            className={`bg-current ${TEXT_CLASSES[toneOf(OUTCOME_STATUS[outcome])]} ${outcome === "upcoming" ? "opacity-40" : ""}`}
             style={{ flexGrow: number, minWidth: 2 }}
           />
         ))}
@@ -134,8 +139,8 @@ function Bar({ slots }: { slots: Slot[] }) {
   );
 }
 
-function toldOf(slots: Slot[]): string {
-  return outcomeCounts(slots)
-    .map(([outcome, number]) => `${count(number)} ${outcome === "coming" ? "to come" : outcome}`)
+function describeSlots(slots: Slot[]): string {
+  return countOutcomes(slots)
+    .map(([outcome, number]) => `${formatCount(number)} ${outcome}`)
     .join(", ");
 }

@@ -1,6 +1,6 @@
 import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
-import { rootRoute } from "../root";
-import { scheduleSearchOf } from "./search";
+import { rootRoute } from "../app_frame";
+import { parseScheduleSearch } from "./search";
 
 const listRoute = createRoute({
   getParentRoute: () => rootRoute,
@@ -11,7 +11,7 @@ const listRoute = createRoute({
 const scheduleRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/schedules/$workflowId",
-  validateSearch: scheduleSearchOf,
+  validateSearch: parseScheduleSearch,
   component: lazyRouteComponent(() => import("./schedule_page"), "SchedulePage"),
 });
 

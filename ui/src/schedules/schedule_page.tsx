@@ -1,130 +1,130 @@
-// One schedule: when it fires next, a calendar of what was and what comes, and what can be done with it.
+// One schedule: its details, next slots and calendar.
 
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
-import type { Schedule } from "../api/shapes";
-import { Code, PageHead, Panel, textLink } from "../parts/controls";
-import { Fact, Facts } from "../parts/facts";
-import { duration } from "../parts/format";
-import { JsonTree } from "../parts/json_tree";
-import { Loaded } from "../parts/problem";
-import { Cell, Table } from "../parts/table";
-import { Ago } from "../parts/time";
-import { besideClock, clockInWords, localClock } from "./calendar";
+import type { Schedule } from "../api/types";
+import { Code, linkClass, PageHeader, Panel } from "../components/controls";
+import { Detail, DetailList } from "../components/details";
+import { JsonTree } from "../components/json_tree";
+import { QueryResult } from "../components/query_result";
+import { Cell, Table } from "../components/table";
+import { RelativeTime } from "../components/time";
+import { formatDuration } from "../lib/format";
+import { formatLocalTime, formatLocalTimeBeside, toLocalTime } from "./calendar";
 import { CalendarPanel } from "./calendar_panel";
-import { CountdownClock } from "./countdown_clock";
-import { rhythmInWords } from "./cron_words";
+import { Countdown } from "./countdown_timer";
+import { describeSchedule } from "./describe_schedule";
 import { NextSlot } from "./list_page";
 import { type NextTimes, nextTimesQuery, scheduleQuery } from "./queries";
-import { Steering } from "./steering";
+import { ScheduleActions } from "./schedule_actions";
 
-const SEEN_AGAIN_MS = 5_000;
-const NEXT_AGAIN_MS = 10_000;
-const NEXT_SHOWN = 8;
+const REFRESH_MS = 5_000;
+const NEXT_SLOTS_REFRESH_MS = 10_000;
+const NEXT_SLOTS_MAX = 8;
 
 const route = getRouteApi("/schedules/$workflowId");
 
 export function SchedulePage() {
   const { workflowId } = route.useParams();
-  const schedule = useQuery({ ...scheduleQuery(workflowId), refetchInterval: SEEN_AGAIN_MS });
+  const schedule = useQuery({ ...scheduleQuery(workflowId), refetchInterval: REFRESH_MS });
   return (
     <>
-      <PageHead
+      <PageHeader
         title={workflowId}
-        about={schedule.data && rhythmInWords(schedule.data)}
-        actions={schedule.data && <Steering schedule={schedule.data} whole />}
+        subtitle={schedule.data && describeSchedule(schedule.data)}
+        actions={schedule.data && <ScheduleActions schedule={schedule.data} showBackfill />}
       />
-      <Loaded query={schedule}>{(found) => <Page key={workflowId} schedule={found} />}</Loaded>
+      <QueryResult query={schedule}>{(loaded) => <Content key={workflowId} schedule={loaded} />}</QueryResult>
     </>
   );
 }
 
-function Page({ schedule }: { schedule: Schedule }) {
-  const next = useQuery({ ...nextTimesQuery(schedule.workflow_id), refetchInterval: NEXT_AGAIN_MS });
-  const isDue = schedule.enabled && !schedule.paused;
+function Content({ schedule }: { schedule: Schedule }) {
+  const next = useQuery({ ...nextTimesQuery(schedule.workflow_id), refetchInterval: NEXT_SLOTS_REFRESH_MS });
+  const isActive = schedule.enabled && !schedule.paused;
   return (
     <div className="grid grid-cols-1 items-start gap-4 lg:grid-cols-[minmax(0,1fr)_26rem]">
-      <CalendarPanel schedule={schedule} coming={isDue ? (next.data?.times ?? []) : []} />
+      <CalendarPanel schedule={schedule} upcoming={isActive ? (next.data?.times ?? []) : []} />
       <div className="space-y-4">
-        <ScheduleFacts schedule={schedule} />
+        <ScheduleDetails schedule={schedule} />
         <Panel title="Next slots">
-          <Loaded query={next}>{(times) => <NextTable times={times} isDue={isDue} />}</Loaded>
+          <QueryResult query={next}>{(times) => <NextTable times={times} isActive={isActive} />}</QueryResult>
         </Panel>
       </div>
     </div>
   );
 }
 
-function ScheduleFacts({ schedule }: { schedule: Schedule }) {
+function ScheduleDetails({ schedule }: { schedule: Schedule }) {
   const { workflow_id: workflowId } = schedule;
   return (
-    <Panel title="Facts">
-      <Facts>
-        <Fact name="Next">
+    <Panel title="Details">
+      <DetailList>
+        <Detail name="Next slot">
           <NextSlot schedule={schedule} />
-        </Fact>
+        </Detail>
         {schedule.cron !== null && (
-          <Fact name="Expression">
+          <Detail name="Cron">
             <Code>{schedule.cron}</Code>
-          </Fact>
+          </Detail>
         )}
-        <Fact name="Clock">{schedule.timezone}</Fact>
-        {schedule.jitter_seconds > 0 && (
-          <Fact name="Jitter">up to {duration(schedule.jitter_seconds)} after its slot</Fact>
-        )}
-        <Fact name="Workflow">
-          <Link to="/workflows/$workflowId" params={{ workflowId }} className={textLink}>
+        <Detail name="Time zone">{schedule.timezone}</Detail>
+        {schedule.jitter_seconds > 0 && <Detail name="Jitter">up to {formatDuration(schedule.jitter_seconds)}</Detail>}
+        <Detail name="Workflow">
+          <Link to="/workflows/$workflowId" params={{ workflowId }} className={linkClass}>
             {workflowId}
           </Link>
           <span className="text-muted">@{schedule.version}</span>
-        </Fact>
-        <Fact name="Runs">
-          <Link to="/runs" search={{ workflow: workflowId }} className={textLink}>
-            All its runs
+        </Detail>
+        <Detail name="Runs">
+          <Link to="/runs" search={{ workflow: workflowId }} className={linkClass}>
+            All runs
           </Link>
-        </Fact>
+        </Detail>
         {schedule.changed_at !== null && (
-          <Fact name="Changed">
-            <Ago at={schedule.changed_at} />
-          </Fact>
+          <Detail name="Changed">
+            <RelativeTime at={schedule.changed_at} />
+          </Detail>
         )}
         {Object.keys(schedule.input_data).length > 0 && (
-          <Fact name="Input">
+          <Detail name="Input">
             <JsonTree value={schedule.input_data} />
-          </Fact>
+          </Detail>
         )}
-      </Facts>
+      </DetailList>
     </Panel>
   );
 }
 
-function NextTable({ times, isDue }: { times: NextTimes; isDue: boolean }) {
+function NextTable({ times, isActive }: { times: NextTimes; isActive: boolean }) {
   if (times.times.length === 0) {
-    return <p className="px-4 py-3 text-muted">Nothing is due any more.</p>;
+    return <p className="px-4 py-3 text-muted">No upcoming slots</p>;
   }
-  const shown = times.times.slice(0, NEXT_SHOWN);
-  const isElsewhere = shown.some((at, place) => localClock(at).slice(0, 19) !== times.local_times[place]?.slice(0, 19));
+  const visible = times.times.slice(0, NEXT_SLOTS_MAX);
+  const isOtherZone = visible.some(
+    (at, index) => toLocalTime(at).slice(0, 19) !== times.local_times[index]?.slice(0, 19),
+  );
   return (
     <>
-      {!isDue && <p className="px-4 pt-3 text-waiting">It is paused: these will not fire until it is resumed.</p>}
+      {!isActive && <p className="px-4 pt-3 text-waiting">Paused: slots are skipped until the schedule is resumed.</p>}
       <Table
         label="Next slots"
         columns={[
           { name: times.timezone },
-          ...(isElsewhere ? [{ name: "Your clock" }] : []),
+          ...(isOtherZone ? [{ name: "Local time" }] : []),
           { name: "In", right: true },
         ]}
       >
-        {shown.map((at, place) => (
+        {visible.map((at, index) => (
           <tr key={at}>
-            <Cell className="whitespace-nowrap tabular-nums">{clockInWords(times.local_times[place] ?? at)}</Cell>
-            {isElsewhere && (
+            <Cell className="whitespace-nowrap tabular-nums">{formatLocalTime(times.local_times[index] ?? at)}</Cell>
+            {isOtherZone && (
               <Cell className="whitespace-nowrap tabular-nums text-muted">
-                {besideClock(localClock(at), times.local_times[place] ?? at)}
+                {formatLocalTimeBeside(toLocalTime(at), times.local_times[index] ?? at)}
               </Cell>
             )}
             <Cell right>
-              <CountdownClock at={at} />
+              <Countdown at={at} />
             </Cell>
           </tr>
         ))}

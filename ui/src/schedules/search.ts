@@ -1,23 +1,23 @@
-// What the address of a schedule's page says.
+// Search parameters of a schedule page.
 
 export interface ScheduleSearch {
-  /** YYYY-MM; without one, the month that the schedule's clock shows. */
+  /** YYYY-MM; the current month by default. */
   month?: string;
-  /** YYYY-MM-DD: the day whose slots are listed. */
+  /** YYYY-MM-DD, the selected day. */
   day?: string;
 }
 
-export function scheduleSearchOf(search: Record<string, unknown>): ScheduleSearch {
-  const found: ScheduleSearch = {};
-  if (typeof search.month === "string" && isDay(`${search.month}-01`)) {
-    found.month = search.month;
+export function parseScheduleSearch(search: Record<string, unknown>): ScheduleSearch {
+  const result: ScheduleSearch = {};
+  if (typeof search.month === "string" && isDate(`${search.month}-01`)) {
+    result.month = search.month;
   }
-  if (typeof search.day === "string" && isDay(search.day)) {
-    found.day = search.day;
+  if (typeof search.day === "string" && isDate(search.day)) {
+    result.day = search.day;
   }
-  return found;
+  return result;
 }
 
-function isDay(text: string): boolean {
+function isDate(text: string): boolean {
   return /^\d{4}-\d{2}-\d{2}$/.test(text) && !Number.isNaN(Date.parse(`${text}T00:00:00Z`));
 }

@@ -1,16 +1,16 @@
-// Points an alias, new or old, at one version, or splits it by weights.
+// Creates or changes an alias: one version, or a weighted split.
 
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
-import { at, send } from "../api/client";
-import type { Workflow } from "../api/shapes";
-import { Button, Choice, Field } from "../parts/controls";
-import { Dialog } from "../parts/dialog";
-import { ProblemBox } from "../parts/problem";
+import { apiPath, send } from "../api/client";
+import type { Workflow } from "../api/types";
+import { Button, Field, Select } from "../components/controls";
+import { Dialog } from "../components/dialog";
+import { ErrorAlert } from "../components/query_result";
 import { versionsQuery } from "./queries";
-import type { AliasTarget } from "./shapes";
+import type { AliasTarget } from "./types";
 
-// What the server takes.
+// The limit of the server.
 const TARGETS_MAX = 16;
 
 interface Row {
@@ -25,28 +25,30 @@ export function AliasDialog({
   onClose,
 }: {
   workflow: Workflow;
-  /** Empty for a new one. */
+  /** Empty for a new alias. */
   alias: string;
   targets: AliasTarget[];
   onClose(): void;
 }) {
   const { workflow_id: workflowId } = workflow;
   const [name, setName] = useState(alias);
-  const [rows, setRows] = useState<Row[]>(() => targets.map((one) => ({ ...one, weight: String(one.weight) })));
-  const queries = useQueryClient();
-  const moving = useMutation({
-    mutationFn: () => send("PUT", at("workflows", workflowId, "aliases", name.trim()), bodyOf(rows)),
+  const [rows, setRows] = useState<Row[]>(() =>
+    targets.map((target) => ({ ...target, weight: String(target.weight) })),
+  );
+  const queryClient = useQueryClient();
+  const save = useMutation({
+    mutationFn: () => send("PUT", apiPath("workflows", workflowId, "aliases", name.trim()), toBody(rows)),
     onSuccess: async () => {
-      await queries.invalidateQueries({ queryKey: ["workflow", workflowId] });
+      await queryClient.invalidateQueries({ queryKey: ["workflow", workflowId] });
       onClose();
     },
   });
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    moving.mutate();
+    save.mutate();
   };
   return (
-    <Dialog title={alias ? `Move ${alias}` : "New alias"} onClose={onClose}>
+    <Dialog title={alias ? `Edit ${alias}` : "New alias"} onClose={onClose}>
       <form className="space-y-4" onSubmit={submit}>
         {!alias && (
           <Field
@@ -59,17 +61,17 @@ export function AliasDialog({
             onChange={(event) => setName(event.target.value)}
           />
         )}
-        <TargetRows workflowId={workflowId} newest={workflow.version} rows={rows} onChange={setRows} />
-        {moving.error && <ProblemBox error={moving.error} title="The alias was not moved" />}
-        <Button type="submit" look="main" disabled={moving.isPending}>
-          {alias ? "Move" : "Create"}
+        <TargetRows workflowId={workflowId} latest={workflow.version} rows={rows} onChange={setRows} />
+        {save.error && <ErrorAlert error={save.error} title="Saving failed" />}
+        <Button type="submit" variant="primary" disabled={save.isPending}>
+          {alias ? "Save" : "Create"}
         </Button>
       </form>
     </Dialog>
   );
 }
 
-function bodyOf(rows: Row[]): object {
+function toBody(rows: Row[]): object {
   const [only] = rows;
   return rows.length === 1 && only
     ? { version: only.version }
@@ -78,26 +80,26 @@ function bodyOf(rows: Row[]): object {
 
 interface TargetRowsProps {
   workflowId: string;
-  newest: number;
+  latest: number;
   rows: Row[];
   onChange(rows: Row[]): void;
 }
 
-function TargetRows({ workflowId, newest, rows, onChange }: TargetRowsProps) {
+function TargetRows({ workflowId, latest, rows, onChange }: TargetRowsProps) {
   const versions = useQuery(versionsQuery(workflowId));
-  const numbers = versions.data?.map((one) => one.version) ?? [newest];
-  const free = numbers.find((number) => !rows.some((row) => row.version === number));
+  const numbers = versions.data?.map(({ version }) => version) ?? [latest];
+  const unused = numbers.find((number) => !rows.some((row) => row.version === number));
   return (
     <div className="space-y-2">
-      {rows.map((row, place) => (
+      {rows.map((row, index) => (
         <div key={row.version} className="flex items-end gap-2">
-          <Choice
+          <Select
             label="Version"
             value={String(row.version)}
             options={numbers
               .filter((number) => number === row.version || !rows.some((other) => other.version === number))
               .map((number) => [String(number), `Version ${number}`] as const)}
-            onChange={(event) => onChange(rows.with(place, { ...row, version: Number(event.target.value) }))}
+            onChange={(event) => onChange(rows.with(index, { ...row, version: Number(event.target.value) }))}
           />
           {rows.length > 1 && (
             <>
@@ -109,11 +111,11 @@ function TargetRows({ workflowId, newest, rows, onChange }: TargetRowsProps) {
                 max={1_000_000}
                 className="w-24"
                 value={row.weight}
-                onChange={(event) => onChange(rows.with(place, { ...row, weight: event.target.value }))}
+                onChange={(event) => onChange(rows.with(index, { ...row, weight: event.target.value }))}
               />
               <Button
-                look="quiet"
-                aria-label={`Leave version ${row.version} out`}
+                variant="ghost"
+                aria-label={`Remove version ${row.version}`}
                 onClick={() => onChange(rows.filter((other) => other.version !== row.version))}
               >
                 ✕
@@ -122,8 +124,8 @@ function TargetRows({ workflowId, newest, rows, onChange }: TargetRowsProps) {
           )}
         </div>
       ))}
-      {free !== undefined && rows.length < TARGETS_MAX && (
-        <Button onClick={() => onChange([...rows, { version: free, weight: "10" }])}>Split with another version</Button>
+      {unused !== undefined && rows.length < TARGETS_MAX && (
+        <Button onClick={() => onChange([...rows, { version: unused, weight: "10" }])}>Add version</Button>
       )}
     </div>
   );

@@ -1,10 +1,10 @@
-// The graph of a definition, without any job in it.
+// The graph of a definition without a job.
 
 import { lazy, Suspense } from "react";
-import type { Definition } from "../api/shapes";
+import type { Definition } from "../api/types";
 import { useGraph } from "../jobs/graph/use_graph";
 
-// Loaded with the first graph: most tabs have none.
+// Loaded on demand, since most tabs have no graph.
 const GraphView = lazy(async () => ({ default: (await import("../jobs/graph/graph_view")).GraphView }));
 
 interface DefinitionGraphProps {

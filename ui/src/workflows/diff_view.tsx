@@ -1,23 +1,23 @@
-// A difference of two texts: side by side where there is room, one below the other where there is not.
+// A diff of two texts: side by side on wide screens, unified on narrow ones.
 
 import { Fragment, useMemo, useState } from "react";
-import { Button } from "../parts/controls";
-import { count, plural } from "../parts/format";
-import { useMedia } from "../parts/media";
-import { ScrollBox } from "../parts/scroll_box";
-import { type Block, folded, type Line, type Pair, sideBySide } from "./diff";
+import { Button } from "../components/controls";
+import { ScrollBox } from "../components/scroll_box";
+import { formatCount, pluralize } from "../lib/format";
+import { useMediaQuery } from "../lib/use_media_query";
+import { type Block, type Line, type Pair, sideBySide, toBlocks } from "./diff";
 
-// What is unfolded, and what is shown of long changes, comes in steps that a browser draws at once.
-const ROWS_STEP = 1_000;
+// Collapsed lines and long changes are shown in steps, to keep the page responsive.
+const ROWS_PER_STEP = 1_000;
 
-const TINT = { same: "", removed: "bg-failed/10", added: "bg-completed/10" };
-const SIGN = { same: " ", removed: "−", added: "+" };
+const BACKGROUNDS = { same: "", removed: "bg-failed/10", added: "bg-completed/10" };
+const SIGNS = { same: " ", removed: "−", added: "+" };
 
 export function DiffView({ lines, leftName, rightName }: { lines: Line[]; leftName: string; rightName: string }) {
-  const isWide = useMedia("(min-width: 64rem)");
-  const blocks = useMemo(() => folded(lines), [lines]);
+  const isWide = useMediaQuery("(min-width: 64rem)");
+  const blocks = useMemo(() => toBlocks(lines), [lines]);
   return (
-    <ScrollBox label="Difference by lines" className="relative overflow-x-auto">
+    <ScrollBox label="Line diff" className="relative overflow-x-auto">
       <table className="w-full border-collapse font-mono text-xs leading-5">
         <thead className="sr-only">
           <tr>
@@ -29,7 +29,7 @@ export function DiffView({ lines, leftName, rightName }: { lines: Line[]; leftNa
         </thead>
         <tbody>
           {blocks.map((block) => (
-            <Part key={keyOf(block.lines[0])} block={block} isWide={isWide} />
+            <BlockRows key={keyOf(block.lines[0])} block={block} isWide={isWide} />
           ))}
         </tbody>
       </table>
@@ -37,26 +37,32 @@ export function DiffView({ lines, leftName, rightName }: { lines: Line[]; leftNa
   );
 }
 
-function Part({ block, isWide }: { block: Block; isWide: boolean }) {
-  const [shown, setShown] = useState(block.folded ? 0 : ROWS_STEP);
+function BlockRows({ block, isWide }: { block: Block; isWide: boolean }) {
+  const [visibleCount, setVisibleCount] = useState(block.isCollapsed ? 0 : ROWS_PER_STEP);
   const rows = useMemo(() => (isWide ? sideBySide(block.lines) : block.lines), [block, isWide]);
-  const rest = rows.length - shown;
+  const hiddenCount = rows.length - visibleCount;
   return (
     <>
       {rows
-        .slice(0, shown)
+        .slice(0, visibleCount)
         .map((row) =>
           "text" in row ? (
-            <OneRow key={keyOf(row)} line={row} />
+            <UnifiedRow key={keyOf(row)} line={row} />
           ) : (
             <PairRow key={keyOf(row.left ?? row.right ?? undefined)} pair={row} />
           ),
         )}
-      {rest > 0 && (
+      {hiddenCount > 0 && (
         <tr className="bg-sunken/60">
           <td colSpan={4} className="px-2 py-0.5 text-center">
-            <Button look="quiet" className="!h-6 text-xs text-muted" onClick={() => setShown(shown + ROWS_STEP)}>
-              {block.folded && shown === 0 ? plural(rest, "unchanged line") : `${count(rest)} more`}
+            <Button
+              variant="ghost"
+              className="!h-6 text-xs text-muted"
+              onClick={() => setVisibleCount(visibleCount + ROWS_PER_STEP)}
+            >
+              {block.isCollapsed && visibleCount === 0
+                ? pluralize(hiddenCount, "unchanged line")
+                : `${formatCount(hiddenCount)} more`}
             </Button>
           </td>
         </tr>
@@ -76,7 +82,7 @@ function PairRow({ pair }: { pair: Pair }) {
         <Fragment key={side === 0 ? "left" : "right"}>
           <LineNumber number={number ?? null} kind={line?.kind ?? "same"} />
           <td
-            className={`w-1/2 whitespace-pre-wrap break-all py-0 pr-2 align-top ${line ? TINT[line.kind] : "bg-sunken/40"} ${side === 0 ? "border-r border-line" : ""}`}
+            className={`w-1/2 whitespace-pre-wrap break-all py-0 pr-2 align-top ${line ? BACKGROUNDS[line.kind] : "bg-sunken/40"} ${side === 0 ? "border-r border-line" : ""}`}
           >
             {line && <Text line={line} />}
           </td>
@@ -86,30 +92,32 @@ function PairRow({ pair }: { pair: Pair }) {
   );
 }
 
-function OneRow({ line }: { line: Line }) {
+function UnifiedRow({ line }: { line: Line }) {
   return (
     <tr>
       <LineNumber number={line.left} kind={line.kind} />
       <LineNumber number={line.right} kind={line.kind} />
-      <td className={`w-full whitespace-pre-wrap break-all py-0 pr-2 ${TINT[line.kind]}`}>
+      <td className={`w-full whitespace-pre-wrap break-all py-0 pr-2 ${BACKGROUNDS[line.kind]}`}>
         <Text line={line} />
       </td>
     </tr>
   );
 }
 
-/** The sign says what the colour says. */
+/** The sign makes the difference visible without color. */
 function Text({ line }: { line: Line }) {
   return (
     <>
-      <span className={line.kind === "removed" ? "text-failed" : "text-completed"}>{SIGN[line.kind]}</span> {line.text}
+      <span className={line.kind === "removed" ? "text-failed" : "text-completed"}>{SIGNS[line.kind]}</span> {line.text}
     </>
   );
 }
 
 function LineNumber({ number, kind }: { number: number | null; kind: Line["kind"] }) {
   return (
-    <td className={`select-none px-2 py-0 text-right align-top tabular-nums text-muted ${TINT[kind]}`}>{number}</td>
+    <td className={`select-none px-2 py-0 text-right align-top tabular-nums text-muted ${BACKGROUNDS[kind]}`}>
+      {number}
+    </td>
   );
 }
 

@@ -1,45 +1,46 @@
-// The newest jobs of a workflow.
+// The latest jobs of a workflow.
 
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { jobsQuery, LIVE_MS } from "../api/queries";
-import type { Job, Workflow } from "../api/shapes";
-import { hasEnded } from "../jobs/job_states";
+import { jobsQuery, LIVE_INTERVAL_MS } from "../api/queries";
+import type { Job, Workflow } from "../api/types";
+import { EmptyState, linkClass, Panel } from "../components/controls";
+import { QueryResult } from "../components/query_result";
+import { Status } from "../components/status";
+import { Cell, Table } from "../components/table";
+import { Duration, RelativeTime } from "../components/time";
+import { isFinished } from "../jobs/job_status";
 import { JobLink } from "../jobs/links";
-import { Empty, Panel, textLink } from "../parts/controls";
-import { Loaded } from "../parts/problem";
-import { Status } from "../parts/status";
-import { Cell, Table } from "../parts/table";
-import { Ago, Took } from "../parts/time";
 
-const SHOWN = 25;
-const IDLE_MS = 10_000;
+const JOBS_MAX = 25;
+const IDLE_INTERVAL_MS = 10_000;
 
 export function JobsTab({ workflow: { workflow_id: workflowId } }: { workflow: Workflow }) {
   const jobs = useQuery({
-    ...jobsQuery({ workflow_id: workflowId, limit: SHOWN }),
-    refetchInterval: ({ state }) => (state.data?.items.some((job) => !hasEnded(job.status)) ? LIVE_MS : IDLE_MS),
+    ...jobsQuery({ workflow_id: workflowId, limit: JOBS_MAX }),
+    refetchInterval: ({ state }) =>
+      state.data?.items.some((job) => !isFinished(job.status)) ? LIVE_INTERVAL_MS : IDLE_INTERVAL_MS,
   });
   return (
     <Panel
-      title="Newest jobs"
+      title="Latest jobs"
       actions={
-        <Link to="/" search={{ workflow: workflowId }} className={textLink}>
-          All jobs of this workflow
+        <Link to="/" search={{ workflow: workflowId }} className={linkClass}>
+          All jobs
         </Link>
       }
     >
-      <Loaded query={jobs}>
-        {({ items }) => (items.length > 0 ? <Jobs jobs={items} /> : <NoJobs workflowId={workflowId} />)}
-      </Loaded>
+      <QueryResult query={jobs}>
+        {({ items }) => (items.length > 0 ? <JobTable jobs={items} /> : <NoJobs workflowId={workflowId} />)}
+      </QueryResult>
     </Panel>
   );
 }
 
-function Jobs({ jobs }: { jobs: Job[] }) {
+function JobTable({ jobs }: { jobs: Job[] }) {
   return (
     <Table
-      label="Newest jobs"
+      label="Latest jobs"
       columns={[
         { name: "Status" },
         { name: "Job" },
@@ -59,10 +60,10 @@ function Jobs({ jobs }: { jobs: Job[] }) {
           </Cell>
           <Cell className="tabular-nums">{job.version}</Cell>
           <Cell>
-            <Ago at={job.created_at} />
+            <RelativeTime at={job.created_at} />
           </Cell>
           <Cell right>
-            <Took start={job.started_at} end={job.completed_at} />
+            <Duration start={job.started_at} end={job.completed_at} />
           </Cell>
           <Cell className="max-w-80 truncate text-muted">{job.error?.message}</Cell>
         </tr>
@@ -73,10 +74,10 @@ function Jobs({ jobs }: { jobs: Job[] }) {
 
 function NoJobs({ workflowId }: { workflowId: string }) {
   return (
-    <Empty title="It has not run yet">
-      <Link to="/workflows/$workflowId" params={{ workflowId }} search={{ tab: "run" }} className={textLink}>
-        Run it now
+    <EmptyState title="No jobs yet">
+      <Link to="/workflows/$workflowId" params={{ workflowId }} search={{ tab: "run" }} className={linkClass}>
+        Run workflow
       </Link>
-    </Empty>
+    </EmptyState>
   );
 }

@@ -1,31 +1,31 @@
-// All workflows: what they are, how their last jobs went, and the way to run them.
+// The list of workflows with their latest jobs.
 
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useEffect } from "react";
-import { ButtonLink } from "../parts/button_link";
-import { Code, Empty, More, PageHead, Panel } from "../parts/controls";
-import { usePaged } from "../parts/paged";
-import { Loaded, ProblemBox } from "../parts/problem";
-import { SearchField } from "../parts/search_field";
-import { Cell, type Column, RowHead, Table } from "../parts/table";
-import { Ago, useNow } from "../parts/time";
-import { outcomesOf } from "./recent";
-import type { ListedWorkflow } from "./shapes";
-import { SparkGrid } from "./spark_grid";
+import { ButtonLink } from "../components/button_link";
+import { Code, EmptyState, LoadMore, PageHeader, Panel } from "../components/controls";
+import { ErrorAlert, QueryResult } from "../components/query_result";
+import { SearchField } from "../components/search_field";
+import { Cell, type Column, RowHeader, Table } from "../components/table";
+import { RelativeTime, useNow } from "../components/time";
+import { usePagedQuery } from "../lib/use_paged_query";
+import { countFinished } from "./recent_jobs";
+import { RecentJobsChart } from "./recent_jobs_chart";
+import type { ListedWorkflow } from "./types";
 
 const PAGE_SIZE = 100;
-const RECENT = 20;
-// A search looks through further pages by itself, this often and no further.
+const RECENT_JOBS = 20;
+// A search loads further pages at this interval, up to this number of workflows.
 const SEARCH_PAGE_MS = 300;
-const SEARCH_ITEMS_MAX = 5_000;
+const SEARCH_WORKFLOWS_MAX = 5_000;
 
 const COLUMNS: Column[] = [
   { name: "Workflow" },
   { name: "Version" },
-  { name: "Last jobs" },
-  { name: "Success", right: true },
-  { name: "Last run" },
-  { name: "Actions", hidden: true },
+  { name: "Latest jobs" },
+  { name: "Success rate", right: true },
+  { name: "Last job" },
+  { name: "Actions", isHidden: true },
 ];
 
 const route = getRouteApi("/workflows");
@@ -33,17 +33,17 @@ const route = getRouteApi("/workflows");
 export function ListPage() {
   const { search = "" } = route.useSearch();
   const navigate = route.useNavigate();
-  const list = usePaged<ListedWorkflow>(["workflows"], { limit: PAGE_SIZE, recent: RECENT }, (workflows) =>
-    workflows.some(hasJobsUnderWay),
+  const list = usePagedQuery<ListedWorkflow>(["workflows"], { limit: PAGE_SIZE, recent: RECENT_JOBS }, (workflows) =>
+    workflows.some(hasActiveJobs),
   );
-  useSearchOn(search !== "", list);
-  const found = list.data?.filter((workflow) => fits(workflow, search.toLowerCase()));
+  useSearchAllPages(search !== "", list);
+  const matching = list.data?.filter((workflow) => matches(workflow, search.toLowerCase()));
   return (
     <>
-      <PageHead
+      <PageHeader
         title="Workflows"
         actions={
-          <ButtonLink look="main" to="/editor">
+          <ButtonLink variant="primary" to="/editor">
             New workflow
           </ButtonLink>
         }
@@ -53,45 +53,45 @@ export function ListPage() {
           label="Search workflows"
           placeholder="Id or description"
           value={search}
-          onSearch={(words) => void navigate({ search: words ? { search: words } : {}, replace: true })}
+          onSearch={(text) => void navigate({ search: text ? { search: text } : {}, replace: true })}
         />
       </search>
-      {list.isRefetchError && <ProblemBox error={list.error} title="The list may be out of date" />}
+      {list.isRefetchError && <ErrorAlert error={list.error} title="Refresh failed" />}
       <Panel>
-        <Loaded query={{ ...list, data: found }}>
+        <QueryResult query={{ ...list, data: matching }}>
           {(workflows) =>
-            workflows.length > 0 ? <WorkflowTable workflows={workflows} /> : <Nothing isSearch={search !== ""} />
+            workflows.length > 0 ? <WorkflowTable workflows={workflows} /> : <NoWorkflows isSearch={search !== ""} />
           }
-        </Loaded>
+        </QueryResult>
       </Panel>
-      {list.hasNextPage && <More onClick={() => void list.fetchNextPage()} busy={list.isFetchingNextPage} />}
+      {list.hasNextPage && <LoadMore onClick={() => void list.fetchNextPage()} isBusy={list.isFetchingNextPage} />}
     </>
   );
 }
 
-function hasJobsUnderWay(workflow: ListedWorkflow): boolean {
+function hasActiveJobs(workflow: ListedWorkflow): boolean {
   return workflow.recent.some((job) => job.completed_at === null);
 }
 
-function fits(workflow: ListedWorkflow, words: string): boolean {
-  return `${workflow.workflow_id} ${workflow.description ?? ""}`.toLowerCase().includes(words);
+function matches(workflow: ListedWorkflow, query: string): boolean {
+  return `${workflow.workflow_id} ${workflow.description ?? ""}`.toLowerCase().includes(query);
 }
 
-/** While something is searched for, the pages that were not loaded yet are looked through too. */
-function useSearchOn(isSearching: boolean, list: ReturnType<typeof usePaged<ListedWorkflow>>): void {
+/** Load all pages during a search, since it runs in the browser. */
+function useSearchAllPages(isSearching: boolean, list: ReturnType<typeof usePagedQuery<ListedWorkflow>>): void {
   const { hasNextPage, isFetching, fetchNextPage } = list;
   const count = list.data?.length ?? 0;
-  const goesOn = isSearching && hasNextPage && !isFetching && count < SEARCH_ITEMS_MAX;
+  const shouldLoad = isSearching && hasNextPage && !isFetching && count < SEARCH_WORKFLOWS_MAX;
   useEffect(() => {
-    if (goesOn) {
+    if (shouldLoad) {
       const timer = setTimeout(() => void fetchNextPage(), SEARCH_PAGE_MS);
       return () => clearTimeout(timer);
     }
-  }, [goesOn, fetchNextPage]);
+  }, [shouldLoad, fetchNextPage]);
 }
 
 function WorkflowTable({ workflows }: { workflows: ListedWorkflow[] }) {
-  const now = useNow(workflows.some(hasJobsUnderWay) ? 1_000 : null);
+  const now = useNow(workflows.some(hasActiveJobs) ? 1_000 : null);
   return (
     <Table label="Workflows" columns={COLUMNS}>
       {workflows.map((workflow) => (
@@ -103,30 +103,30 @@ function WorkflowTable({ workflows }: { workflows: ListedWorkflow[] }) {
 
 function Row({ workflow, now }: { workflow: ListedWorkflow; now: number }) {
   const { workflow_id: workflowId, recent } = workflow;
-  const { ended, completed } = outcomesOf(recent);
+  const { finished, completed } = countFinished(recent);
   const last = recent[0];
   return (
     <tr className="hover:bg-sunken/50">
-      <RowHead className="min-w-52 max-w-96">
+      <RowHeader className="min-w-52 max-w-96">
         <Link to="/workflows/$workflowId" params={{ workflowId }} className="break-words hover:underline">
           {workflowId}
         </Link>
         {workflow.description && (
           <p className="line-clamp-2 break-words font-normal text-muted">{workflow.description}</p>
         )}
-      </RowHead>
+      </RowHeader>
       <Cell className="tabular-nums">{workflow.version}</Cell>
       <Cell>
-        <SparkGrid workflowId={workflowId} recent={recent} now={now} />
+        <RecentJobsChart workflowId={workflowId} recent={recent} now={now} />
       </Cell>
       <Cell right>
-        {ended > 0 ? (
-          <span title={`${completed} of ${ended} that ended`}>{Math.round((100 * completed) / ended)} %</span>
+        {finished > 0 ? (
+          <span title={`${completed} of ${finished}`}>{Math.round((100 * completed) / finished)} %</span>
         ) : (
           <span className="text-muted">–</span>
         )}
       </Cell>
-      <Cell>{last ? <Ago at={last.created_at} /> : <span className="text-muted">never</span>}</Cell>
+      <Cell>{last ? <RelativeTime at={last.created_at} /> : <span className="text-muted">Never</span>}</Cell>
       <Cell right>
         <ButtonLink
           to="/workflows/$workflowId"
@@ -141,25 +141,25 @@ function Row({ workflow, now }: { workflow: ListedWorkflow; now: number }) {
   );
 }
 
-function Nothing({ isSearch }: { isSearch: boolean }) {
+function NoWorkflows({ isSearch }: { isSearch: boolean }) {
   if (isSearch) {
     return (
-      <Empty title="No workflow fits this search">
+      <EmptyState title="No matching workflows">
         <Link to="/workflows" className="text-accent hover:underline">
           Show all workflows
         </Link>
-      </Empty>
+      </EmptyState>
     );
   }
   return (
-    <Empty title="No workflow is deployed yet">
+    <EmptyState title="No workflows deployed">
       <p>
-        Deploy a document with <Code>windlass deploy FILE</Code>, or{" "}
+        Run <Code>windlass deploy FILE</Code>, or{" "}
         <Link to="/editor" className="text-accent hover:underline">
-          write one here
+          create a workflow
         </Link>
         .
       </p>
-    </Empty>
+    </EmptyState>
   );
 }

@@ -1,122 +1,118 @@
-// A version of a workflow at a glance: its graph, its facts, and a node's definition when one is picked.
+// A version of a workflow: graph, details, input schema, and the selected node.
 
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { versionQuery } from "../api/queries";
-import type { Json, Workflow } from "../api/shapes";
-import { Button, Code, Panel, textLink } from "../parts/controls";
-import { Fact, Facts } from "../parts/facts";
-import { plural } from "../parts/format";
-import { JsonTree } from "../parts/json_tree";
-import { Loaded } from "../parts/problem";
-import { Ago } from "../parts/time";
+import type { Json, Workflow } from "../api/types";
+import { Button, Code, linkClass, Panel } from "../components/controls";
+import { Detail, DetailList } from "../components/details";
+import { JsonTree } from "../components/json_tree";
+import { QueryResult } from "../components/query_result";
+import { RelativeTime } from "../components/time";
+import { pluralize } from "../lib/format";
 import { DefinitionGraph } from "./definition_graph";
-import { DeleteFold } from "./delete_fold";
-import { workflowSearchOf } from "./search";
-import { numberOf, VersionChoice } from "./version_choice";
+import { DeleteSection } from "./delete_section";
+import { parseWorkflowSearch } from "./search";
+import { VersionSelect, versionNumber } from "./version_select";
 
 const route = getRouteApi("/workflows/$workflowId");
 
 export function OverviewTab({ workflow }: { workflow: Workflow }) {
   const { version } = route.useSearch();
-  const number = numberOf(workflow, version);
+  const number = versionNumber(workflow, version);
   const other = useQuery({ ...versionQuery(workflow.workflow_id, number), enabled: number !== workflow.version });
   if (number === workflow.version) {
-    return <Overview workflow={workflow} shown={workflow} />;
+    return <Overview workflow={workflow} version={workflow} />;
   }
-  return <Loaded query={other}>{(shown) => <Overview workflow={workflow} shown={shown} />}</Loaded>;
+  return <QueryResult query={other}>{(loaded) => <Overview workflow={workflow} version={loaded} />}</QueryResult>;
 }
 
-function Overview({ workflow, shown }: { workflow: Workflow; shown: Workflow }) {
+function Overview({ workflow, version }: { workflow: Workflow; version: Workflow }) {
   const { node: nodeId = null } = route.useSearch();
   const navigate = route.useNavigate();
   const setNodeId = (node: string | null) =>
-    void navigate({ search: (before) => workflowSearchOf({ ...before, node }), replace: true, resetScroll: false });
+    void navigate({ search: (before) => parseWorkflowSearch({ ...before, node }), replace: true, resetScroll: false });
   return (
     <div className="grid grid-cols-1 items-start gap-4 lg:grid-cols-[minmax(0,1fr)_22rem]">
-      <Panel title={plural(shown.definition.nodes.length, "node")} actions={<VersionChoice workflow={workflow} />}>
+      <Panel title={pluralize(version.definition.nodes.length, "node")} actions={<VersionSelect workflow={workflow} />}>
         <DefinitionGraph
-          key={shown.version}
-          definition={shown.definition}
-          label={`Graph of ${shown.workflow_id}, version ${shown.version}`}
+          key={version.version}
+          definition={version.definition}
+          label={`Graph of ${version.workflow_id}, version ${version.version}`}
           selected={nodeId}
           onSelect={setNodeId}
         />
       </Panel>
       <div className="space-y-4">
-        {nodeId !== null && <NodePanel workflow={shown} nodeId={nodeId} onClose={() => setNodeId(null)} />}
-        <FactsPanel workflow={workflow} shown={shown} />
-        <InputPanel schema={shown.definition.input} />
-        <DeleteFold workflowId={workflow.workflow_id} />
+        {nodeId !== null && <NodePanel workflow={version} nodeId={nodeId} onClose={() => setNodeId(null)} />}
+        <DetailsPanel workflow={workflow} version={version} />
+        <InputPanel schema={version.definition.input} />
+        <DeleteSection workflowId={workflow.workflow_id} />
       </div>
     </div>
   );
 }
 
-function FactsPanel({ workflow, shown }: { workflow: Workflow; shown: Workflow }) {
-  const { workflow_id: workflowId, definition } = shown;
+function DetailsPanel({ workflow, version }: { workflow: Workflow; version: Workflow }) {
+  const { workflow_id: workflowId, definition } = version;
   const aliases = Object.entries(workflow.aliases ?? {})
-    .filter(([, targets]) => targets.some((target) => target.version === shown.version))
+    .filter(([, targets]) => targets.some((target) => target.version === version.version))
     .map(([alias]) => alias);
   const handlers = [...new Set(definition.nodes.map((node) => node.handler).filter(Boolean))];
   return (
-    <Panel title="Facts">
-      <Facts>
-        <Fact name="Version">
-          {shown.version} <span className="text-muted">of {workflow.version}</span>
-        </Fact>
-        <Fact name="Deployed">
-          <Ago at={shown.created_at} />
-        </Fact>
-        {aliases.length > 0 && <Fact name="Aliases">{aliases.join(", ")}</Fact>}
-        <Fact name="Handlers">{handlers.join(", ") || "none"}</Fact>
+    <Panel title="Details">
+      <DetailList>
+        <Detail name="Version">
+          {version.version} <span className="text-muted">of {workflow.version}</span>
+        </Detail>
+        <Detail name="Deployed">
+          <RelativeTime at={version.created_at} />
+        </Detail>
+        {aliases.length > 0 && <Detail name="Aliases">{aliases.join(", ")}</Detail>}
+        <Detail name="Handlers">{handlers.join(", ") || "None"}</Detail>
         {definition.schedule !== undefined && (
-          <Fact name="Schedule">
-            <Link to="/schedules/$workflowId" params={{ workflowId }} className={textLink}>
-              When it fires
+          <Detail name="Schedule">
+            <Link to="/schedules/$workflowId" params={{ workflowId }} className={linkClass}>
+              Show schedule
             </Link>
-          </Fact>
+          </Detail>
         )}
-        {HAS_RUNS.some((key) => definition[key] !== undefined) && (
-          <Fact name="Runs">
-            <Link to="/runs" search={{ workflow: workflowId }} className={textLink}>
-              Its runs
+        {RUN_KEYS.some((key) => definition[key] !== undefined) && (
+          <Detail name="Runs">
+            <Link to="/runs" search={{ workflow: workflowId }} className={linkClass}>
+              Show runs
             </Link>
-          </Fact>
+          </Detail>
         )}
         {definition.hook !== undefined && (
-          <Fact name="Webhook">
+          <Detail name="Webhook">
             <Code>POST /api/v1/hooks/{workflowId}</Code>
-          </Fact>
+          </Detail>
         )}
-        <Fact name="Digest">
-          <span className="font-mono text-xs" title={shown.digest}>
-            {shown.digest.slice(0, 12)}
+        <Detail name="Digest">
+          <span className="font-mono text-xs" title={version.digest}>
+            {version.digest.slice(0, 12)}
           </span>
-        </Fact>
-      </Facts>
+        </Detail>
+      </DetailList>
     </Panel>
   );
 }
 
-const HAS_RUNS = ["schedule", "constraints", "actions", "run_retry"];
+const RUN_KEYS = ["schedule", "constraints", "actions", "run_retry"];
 
 function InputPanel({ schema }: { schema: { [key: string]: Json } | undefined }) {
   return (
     <Panel title="Input">
       <div className="px-4 py-3">
-        {schema === undefined ? (
-          <p className="text-muted">It takes any JSON object: no schema is declared.</p>
-        ) : (
-          <JsonTree value={schema} />
-        )}
+        {schema === undefined ? <p className="text-muted">No schema: any JSON object</p> : <JsonTree value={schema} />}
       </div>
     </Panel>
   );
 }
 
 function NodePanel({ workflow, nodeId, onClose }: { workflow: Workflow; nodeId: string; onClose(): void }) {
-  const node = workflow.definition.nodes.find((one) => one.id === nodeId);
+  const node = workflow.definition.nodes.find(({ id }) => id === nodeId);
   if (node === undefined) {
     return null;
   }
@@ -125,7 +121,7 @@ function NodePanel({ workflow, nodeId, onClose }: { workflow: Workflow; nodeId: 
     <Panel
       title={<span className="break-all">{id}</span>}
       actions={
-        <Button look="quiet" aria-label={`Close node ${id}`} onClick={onClose}>
+        <Button variant="ghost" aria-label={`Close node ${id}`} onClick={onClose}>
           ✕
         </Button>
       }

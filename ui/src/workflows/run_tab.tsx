@@ -1,35 +1,41 @@
-// Runs a workflow: a form made of its input's schema, or JSON as it is.
+// Runs a workflow: a form based on the input schema, or JSON.
 
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { type FormEvent, useRef, useState } from "react";
-import { at, Problem, send } from "../api/client";
+import { ApiError, apiPath, send } from "../api/client";
 import { versionQuery } from "../api/queries";
-import type { Json, Workflow } from "../api/shapes";
-import { Button, Panel } from "../parts/controls";
-import { objectOf } from "../parts/json_object";
-import { Loaded, ProblemBox } from "../parts/problem";
-import { AdvancedFold } from "./form/advanced_fold";
+import type { Json, Workflow } from "../api/types";
+import { Button, Panel } from "../components/controls";
+import { ErrorAlert, QueryResult } from "../components/query_result";
+import { pluralize } from "../lib/format";
+import { parseJsonObject } from "../lib/json_object";
+import { AdvancedOptions } from "./form/advanced_options";
 import { Group } from "./form/fields";
-import { byField, type Draft, draftOf, initial, jsonOf, type Wrong } from "./form/form_values";
-import { formOf, type GroupField } from "./form/schema_form";
-import { NO_EXTRAS, submissionOf, wrongExtras } from "./form/submission";
-import { numberOf, VersionChoice } from "./version_choice";
+import { type FieldError, type FormValue, groupByField, initialValue, toFormValue, toJson } from "./form/form_values";
+import { formFromSchema, type GroupField } from "./form/schema_form";
+import { NO_OPTIONS, submitBody, validateOptions } from "./form/submission";
+import { VersionSelect, versionNumber } from "./version_select";
 
 const route = getRouteApi("/workflows/$workflowId");
 
 export function RunTab({ workflow }: { workflow: Workflow }) {
   const { version } = route.useSearch();
-  const number = numberOf(workflow, version);
-  const meant = useQuery(versionQuery(workflow.workflow_id, number));
+  const number = versionNumber(workflow, version);
+  const target = useQuery(versionQuery(workflow.workflow_id, number));
   return (
-    <Panel title="Run" actions={<VersionChoice workflow={workflow} withAliases />} className="mx-auto max-w-3xl">
+    <Panel title="Run" actions={<VersionSelect workflow={workflow} withAliases />} className="mx-auto max-w-3xl">
       <div className="px-4 py-4">
-        <Loaded query={meant}>
-          {(found) => (
-            <RunForm key={number} workflowId={workflow.workflow_id} version={version} schema={found.definition.input} />
+        <QueryResult query={target}>
+          {(loaded) => (
+            <RunForm
+              key={number}
+              workflowId={workflow.workflow_id}
+              version={version}
+              schema={loaded.definition.input}
+            />
           )}
-        </Loaded>
+        </QueryResult>
       </div>
     </Panel>
   );
@@ -42,43 +48,43 @@ interface RunFormProps {
 }
 
 function RunForm({ workflowId, version, schema }: RunFormProps) {
-  const place = useRef<HTMLFormElement>(null);
+  const formElement = useRef<HTMLFormElement>(null);
   const navigate = route.useNavigate();
   const input = useInput(schema);
-  const [extras, setExtras] = useState(NO_EXTRAS);
-  const [wrong, setWrong] = useState<Wrong[]>([]);
+  const [options, setOptions] = useState(NO_OPTIONS);
+  const [errors, setErrors] = useState<FieldError[]>([]);
   const start = useMutation({
-    mutationFn: (body: Json) => send<{ job_id: string }>("POST", at("jobs"), body),
+    mutationFn: (body: Json) => send<{ job_id: string }>("POST", apiPath("jobs"), body),
     onSuccess: ({ job_id }) => navigate({ to: "/jobs/$jobId", params: { jobId: job_id }, search: {} }),
-    onError: (error) => showAt(error instanceof Problem ? error.errors : []),
+    onError: (error) => showErrors(error instanceof ApiError ? error.errors : []),
   });
-  const showAt = (found: Wrong[]) => {
-    setWrong(found);
-    // Once the fields say what is wrong with them.
-    requestAnimationFrame(() => place.current?.querySelector<HTMLElement>("[aria-invalid=true]")?.focus());
+  const showErrors = (found: FieldError[]) => {
+    setErrors(found);
+    // After the fields are rendered with their errors.
+    requestAnimationFrame(() => formElement.current?.querySelector<HTMLElement>("[aria-invalid=true]")?.focus());
   };
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    const given = input.read();
-    const found = [...given.wrong, ...wrongExtras(extras)];
+    const entered = input.read();
+    const found = [...entered.errors, ...validateOptions(options)];
     start.reset();
-    showAt(found);
+    showErrors(found);
     if (found.length === 0) {
-      start.mutate(submissionOf(workflowId, version, given.value, extras));
+      start.mutate(submitBody(workflowId, version, entered.value, options));
     }
   };
   return (
-    <form ref={place} noValidate onSubmit={submit} className="space-y-5">
-      <InputFields input={input} wrong={byField(wrong)} />
-      <AdvancedFold extras={extras} onChange={setExtras} wrong={byField(wrong)} />
-      {start.error && <ProblemBox error={start.error} title="It was not started" />}
+    <form ref={formElement} noValidate onSubmit={submit} className="space-y-5">
+      <InputFields input={input} errors={groupByField(errors)} />
+      <AdvancedOptions value={options} onChange={setOptions} errors={groupByField(errors)} />
+      {start.error && <ErrorAlert error={start.error} title="Start failed" />}
       <div className="flex items-center gap-3">
-        <Button type="submit" look="main" disabled={start.isPending || start.isSuccess}>
+        <Button type="submit" variant="primary" disabled={start.isPending || start.isSuccess}>
           {start.isPending ? "Starting…" : "Run"}
         </Button>
-        {wrong.length > 0 && !start.error && (
+        {errors.length > 0 && !start.error && (
           <p role="status" className="text-failed">
-            {wrong.length === 1 ? "One field needs another look." : `${wrong.length} fields need another look.`}
+            {pluralize(errors.length, "invalid field")}
           </p>
         )}
       </div>
@@ -88,83 +94,83 @@ function RunForm({ workflowId, version, schema }: RunFormProps) {
 
 type Input = ReturnType<typeof useInput>;
 
-/** What was filled in, in fields or as JSON; one becomes the other when somebody switches. */
+/** The input, in fields or as JSON text, converted when the user switches. */
 function useInput(schema: { [key: string]: Json } | undefined) {
-  const [form] = useState(() => formOf(schema));
-  const [draft, setDraft] = useState<Draft>(() => (form ? initial(form) : {}));
+  const [form] = useState(() => formFromSchema(schema));
+  const [formValue, setFormValue] = useState<FormValue>(() => (form ? initialValue(form) : {}));
   const [text, setText] = useState<string | null>(form ? null : "{}");
-  const [refusal, setRefusal] = useState<string | null>(null);
-  const read = (): { value: Json; wrong: Wrong[] } => {
+  const [switchError, setSwitchError] = useState<string | null>(null);
+  const read = (): { value: Json; errors: FieldError[] } => {
     if (text === null) {
-      const made = jsonOf(form as GroupField, draft);
-      return { value: made.value ?? {}, wrong: made.wrong };
+      const result = toJson(form as GroupField, formValue);
+      return { value: result.value ?? {}, errors: result.errors };
     }
-    const made = objectOf(text);
-    return "value" in made
-      ? { value: made.value, wrong: [] }
-      : { value: {}, wrong: [{ path: "", message: made.problem }] };
+    const parsed = parseJsonObject(text);
+    return "value" in parsed
+      ? { value: parsed.value, errors: [] }
+      : { value: {}, errors: [{ path: "", message: parsed.error }] };
   };
   const toText = () => {
-    setRefusal(null);
+    setSwitchError(null);
     setText(JSON.stringify(read().value, null, 2));
   };
   const toFields = () => {
-    const made = objectOf(text ?? "");
-    const shown = "value" in made && form ? draftOf(form, made.value) : null;
-    if (shown === null) {
-      setRefusal("problem" in made ? made.problem : "The fields can not show this input; go on with JSON.");
+    const parsed = parseJsonObject(text ?? "");
+    const fields = "value" in parsed && form ? toFormValue(form, parsed.value) : null;
+    if (fields === null) {
+      setSwitchError("error" in parsed ? parsed.error : "The form cannot show this input. Keep editing JSON.");
     } else {
-      setRefusal(null);
-      setDraft(shown);
+      setSwitchError(null);
+      setFormValue(fields);
       setText(null);
     }
   };
-  return { form, draft, setDraft, text, setText, refusal, read, toText, toFields };
+  return { form, formValue, setFormValue, text, setText, switchError, read, toText, toFields };
 }
 
-function InputFields({ input, wrong }: { input: Input; wrong: ReadonlyMap<string, string[]> }) {
+function InputFields({ input, errors }: { input: Input; errors: ReadonlyMap<string, string[]> }) {
   return (
     <div>
       <div className="mb-3 flex items-center justify-between gap-2">
         <h3 className="font-medium">Input</h3>
         {input.form && (
           <Button onClick={input.text === null ? input.toText : input.toFields}>
-            {input.text === null ? "Write JSON" : "Use the fields"}
+            {input.text === null ? "Edit JSON" : "Use form"}
           </Button>
         )}
       </div>
       {input.text === null && input.form ? (
-        <Group field={input.form} path="" draft={input.draft} onChange={input.setDraft} wrong={wrong} />
+        <Group field={input.form} path="" value={input.formValue} onChange={input.setFormValue} errors={errors} />
       ) : (
-        <JsonInput input={input} problems={wrong.get("")} />
+        <JsonInput input={input} errors={errors.get("")} />
       )}
-      {input.text === null && wrong.has("") && <p className="mt-2 text-failed">{wrong.get("")?.join("; ")}</p>}
-      {input.refusal && (
+      {input.text === null && errors.has("") && <p className="mt-2 text-failed">{errors.get("")?.join("; ")}</p>}
+      {input.switchError && (
         <p role="status" className="mt-2 text-failed">
-          {input.refusal}
+          {input.switchError}
         </p>
       )}
     </div>
   );
 }
 
-function JsonInput({ input, problems }: { input: Input; problems: string[] | undefined }) {
+function JsonInput({ input, errors }: { input: Input; errors: string[] | undefined }) {
   return (
     <>
-      {!input.form && <p className="mb-2 text-muted">This workflow declares no input: any JSON object will do.</p>}
+      {!input.form && <p className="mb-2 text-muted">No input schema: any JSON object</p>}
       <textarea
         aria-label="Input as JSON"
-        aria-invalid={problems !== undefined}
-        aria-describedby={problems ? "json-wrong" : undefined}
+        aria-invalid={errors !== undefined}
+        aria-describedby={errors ? "json-errors" : undefined}
         spellCheck={false}
         rows={Math.min(24, Math.max(6, (input.text ?? "").split("\n").length + 1))}
         className="w-full rounded-md border border-line bg-surface p-2.5 font-mono text-xs leading-5 aria-invalid:border-failed"
         value={input.text ?? ""}
         onChange={(event) => input.setText(event.target.value)}
       />
-      {problems && (
-        <p id="json-wrong" className="text-xs font-medium text-failed">
-          {problems.join("; ")}
+      {errors && (
+        <p id="json-errors" className="text-xs font-medium text-failed">
+          {errors.join("; ")}
         </p>
       )}
     </>

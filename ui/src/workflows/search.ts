@@ -1,6 +1,6 @@
-// What the addresses of the pages about workflows say.
+// Search parameters of the workflow pages.
 
-import { isId, wordOf } from "../parts/address";
+import { isId, textParam } from "../lib/search_params";
 
 export const TABS = ["overview", "run", "versions", "aliases", "jobs", "statistics"] as const;
 export type Tab = (typeof TABS)[number];
@@ -10,53 +10,53 @@ export interface ListSearch {
 }
 
 export interface WorkflowSearch {
-  /** Without one, the overview. */
+  /** The overview by default. */
   tab?: Tab;
-  /** A number or an alias; without one, the newest. */
+  /** A number or an alias; the latest by default. */
   version?: string;
-  /** The node whose definition is shown. */
+  /** The selected node. */
   node?: string;
-  /** How many jobs the statistics are of. */
+  /** The number of jobs in the statistics. */
   jobs?: number;
-  /** The versions that are compared. */
+  /** The versions to compare. */
   left?: number;
   right?: number;
 }
 
 export interface EditorSearch {
-  /** The workflow that is edited; without one, a new one. */
+  /** The workflow to edit; a new one by default. */
   id?: string;
 }
 
-export function listSearchOf(search: Record<string, unknown>): ListSearch {
-  const words = wordOf(search.search).trim();
-  return words ? { search: words } : {};
+export function parseListSearch(search: Record<string, unknown>): ListSearch {
+  const text = textParam(search.search).trim();
+  return text ? { search: text } : {};
 }
 
-export function workflowSearchOf(search: Record<string, unknown>): WorkflowSearch {
-  const found: WorkflowSearch = {};
-  const tab = TABS.find((one) => one === search.tab);
+export function parseWorkflowSearch(search: Record<string, unknown>): WorkflowSearch {
+  const result: WorkflowSearch = {};
+  const tab = TABS.find((known) => known === search.tab);
   if (tab && tab !== "overview") {
-    found.tab = tab;
+    result.tab = tab;
   }
-  const version = wordOf(search.version);
+  const version = textParam(search.version);
   if (isId(version)) {
-    found.version = version;
+    result.version = version;
   }
-  const node = wordOf(search.node);
+  const node = textParam(search.node);
   if (node) {
-    found.node = node;
+    result.node = node;
   }
   for (const name of ["left", "right", "jobs"] as const) {
     const number = Number(search[name]);
     if (Number.isSafeInteger(number) && number > 0) {
-      found[name] = number;
+      result[name] = number;
     }
   }
-  return found;
+  return result;
 }
 
-export function editorSearchOf(search: Record<string, unknown>): EditorSearch {
-  const id = wordOf(search.id);
+export function parseEditorSearch(search: Record<string, unknown>): EditorSearch {
+  const id = textParam(search.id);
   return isId(id) ? { id } : {};
 }

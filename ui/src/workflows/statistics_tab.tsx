@@ -1,79 +1,79 @@
-// How the last jobs of a workflow went: how long they took, what failed, and what everything waited for.
+// Statistics of the latest jobs: outcomes, durations and the critical path.
 
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { useState } from "react";
-import type { Workflow } from "../api/shapes";
-import { Choice, Empty, Panel } from "../parts/controls";
-import { Figure } from "../parts/facts";
-import { count, duration, plural } from "../parts/format";
-import { Loaded } from "../parts/problem";
-import { StatusIcon } from "../parts/status";
-import { Cell, RowHead, Table } from "../parts/table";
+import type { Workflow } from "../api/types";
+import { EmptyState, Panel, Select } from "../components/controls";
+import { Stat } from "../components/details";
+import { QueryResult } from "../components/query_result";
+import { StatusIcon, statusText } from "../components/status";
+import { Cell, RowHeader, Table } from "../components/table";
+import { formatCount, formatDuration, pluralize } from "../lib/format";
 import { statisticsQuery, versionsQuery } from "./queries";
-import { workflowSearchOf } from "./search";
-import type { NodeStatistics, Statistics } from "./shapes";
+import { parseWorkflowSearch } from "./search";
+import type { NodeStatistics, Statistics } from "./types";
 
-const SAMPLES = [20, 50, 100, 200] as const;
-const SAMPLE_USUAL = 50;
-const NODES_SHOWN_MAX = 200;
+const SAMPLE_SIZES = [20, 50, 100, 200] as const;
+const SAMPLE_SIZE_DEFAULT = 50;
+const NODES_MAX = 200;
 
 const route = getRouteApi("/workflows/$workflowId");
 
 export function StatisticsTab({ workflow }: { workflow: Workflow }) {
   const search = route.useSearch();
   const navigate = route.useNavigate();
-  const jobs = SAMPLES.find((number) => number === search.jobs) ?? SAMPLE_USUAL;
+  const jobs = SAMPLE_SIZES.find((number) => number === search.jobs) ?? SAMPLE_SIZE_DEFAULT;
   const version = /^\d+$/.test(search.version ?? "") ? Number(search.version) : null;
   const statistics = useQuery({ ...statisticsQuery(workflow.workflow_id, jobs, version), refetchInterval: 10_000 });
   const versions = useQuery(versionsQuery(workflow.workflow_id));
   const numbers = versions.data?.map((one) => String(one.version)) ?? [];
   const set = (change: Record<string, string>) =>
-    void navigate({ search: (before) => workflowSearchOf({ ...before, ...change }), replace: true });
+    void navigate({ search: (before) => parseWorkflowSearch({ ...before, ...change }), replace: true });
   return (
     <>
       <div className="mb-3 flex flex-wrap gap-2">
-        <Choice
-          label="Jobs that count"
-          hidden
+        <Select
+          label="Sample size"
+          hideLabel
           value={String(jobs)}
-          options={SAMPLES.map((number) => [String(number), `Last ${number} that ended`] as const)}
+          options={SAMPLE_SIZES.map((number) => [String(number), `Last ${number} jobs`] as const)}
           onChange={(event) => set({ jobs: event.target.value })}
         />
-        <Choice
+        <Select
           label="Version"
-          hidden
+          hideLabel
           value={version === null ? "" : String(version)}
           options={[["", "Any version"], ...numbers.map((number) => [number, `Version ${number}`] as const)]}
           onChange={(event) => set({ version: event.target.value })}
         />
       </div>
-      <Loaded query={statistics}>
-        {(found) =>
-          found.jobs === 0 ? (
+      <QueryResult query={statistics}>
+        {(loaded) =>
+          loaded.jobs === 0 ? (
             <Panel>
-              <Empty title="No job has ended yet">Figures come with the first one.</Empty>
+              <EmptyState title="No finished jobs">Statistics appear when the first job ends.</EmptyState>
             </Panel>
           ) : (
-            <Shown statistics={found} />
+            <StatisticsView statistics={loaded} />
           )
         }
-      </Loaded>
+      </QueryResult>
     </>
   );
 }
 
-function Shown({ statistics }: { statistics: Statistics }) {
-  const { duration_seconds: spread } = statistics;
+function StatisticsView({ statistics }: { statistics: Statistics }) {
+  const { duration_seconds: durations } = statistics;
   return (
     <div className="space-y-4">
       <dl className="grid grid-cols-2 gap-3 sm:grid-cols-3 lg:grid-cols-6">
         <Outcome status="completed" number={statistics.completed} />
         <Outcome status="failed" number={statistics.failed} />
         <Outcome status="cancelled" number={statistics.cancelled} />
-        <Figure name="Half within (p50)">{spread ? duration(spread.p50) : "–"}</Figure>
-        <Figure name="95 % within (p95)">{spread ? duration(spread.p95) : "–"}</Figure>
-        <Figure name="Longest">{spread ? duration(spread.max) : "–"}</Figure>
+        <Stat name="Duration (p50)">{durations ? formatDuration(durations.p50) : "–"}</Stat>
+        <Stat name="Duration (p95)">{durations ? formatDuration(durations.p95) : "–"}</Stat>
+        <Stat name="Longest">{durations ? formatDuration(durations.max) : "–"}</Stat>
       </dl>
       {statistics.critical_path.length > 0 && <CriticalPath statistics={statistics} />}
       <Nodes statistics={statistics} />
@@ -83,34 +83,34 @@ function Shown({ statistics }: { statistics: Statistics }) {
 
 function Outcome({ status, number }: { status: string; number: number }) {
   return (
-    <Figure name={status}>
+    <Stat name={statusText(status)}>
       <span className="inline-flex items-center gap-2">
         <StatusIcon status={status} />
-        {count(number)}
+        {formatCount(number)}
       </span>
-    </Figure>
+    </Stat>
   );
 }
 
-/** The chain of nodes that a middling job waited for. */
+/** The critical path of the job with the median duration. */
 function CriticalPath({ statistics: { critical_path: path, nodes } }: { statistics: Statistics }) {
   const byId = new Map(nodes.map((node) => [node.node_id, node]));
   return (
-    <Panel title="Critical path">
+    <Panel title="Critical path of the median job">
       <p className="px-4 pt-3 text-muted">
-        What a middling job waited for, {plural(path.length, "node")} in a row. Only what is here makes it shorter.
+        {pluralize(path.length, "node")}. Only faster nodes on this path make the job faster.
       </p>
       <ol className="flex flex-wrap items-center gap-y-2 px-4 py-3">
-        {path.slice(0, NODES_SHOWN_MAX).map((nodeId, place) => (
+        {path.slice(0, NODES_MAX).map((nodeId, index) => (
           <li key={nodeId} className="flex min-w-0 items-center">
-            {place > 0 && (
+            {index > 0 && (
               <span aria-hidden="true" className="px-1.5 text-muted">
                 →
               </span>
             )}
             <span className="min-w-0 rounded-md border border-line bg-paper px-2.5 py-1">
               <span className="block break-all font-medium">{nodeId}</span>
-              <span className="block text-xs tabular-nums text-muted">{typical(byId.get(nodeId))}</span>
+              <span className="block text-xs tabular-nums text-muted">{medianDuration(byId.get(nodeId))}</span>
             </span>
           </li>
         ))}
@@ -119,16 +119,16 @@ function CriticalPath({ statistics: { critical_path: path, nodes } }: { statisti
   );
 }
 
-function typical(node: NodeStatistics | undefined): string {
-  return node?.duration_seconds ? duration(node.duration_seconds.p50) : "–";
+function medianDuration(node: NodeStatistics | undefined): string {
+  return node?.duration_seconds ? formatDuration(node.duration_seconds.p50) : "–";
 }
 
 function Nodes({ statistics }: { statistics: Statistics }) {
-  const [byTime, setByTime] = useState(true);
+  const [isByDuration, setByDuration] = useState(true);
   const path = new Set(statistics.critical_path);
   const longest = Math.max(Number.EPSILON, ...statistics.nodes.map((node) => node.duration_seconds?.p95 ?? 0));
   const nodes = [...statistics.nodes].sort((a, b) =>
-    byTime
+    isByDuration
       ? (b.duration_seconds?.p50 ?? 0) - (a.duration_seconds?.p50 ?? 0)
       : b.failed - a.failed || b.retried - a.retried,
   );
@@ -136,15 +136,15 @@ function Nodes({ statistics }: { statistics: Statistics }) {
     <Panel
       title="Nodes"
       actions={
-        <Choice
-          label="Order of nodes"
-          hidden
-          value={byTime ? "time" : "failed"}
+        <Select
+          label="Sort nodes"
+          hideLabel
+          value={isByDuration ? "duration" : "failed"}
           options={[
-            ["time", "Longest first"],
+            ["duration", "Longest first"],
             ["failed", "Most failures first"],
           ]}
-          onChange={(event) => setByTime(event.target.value === "time")}
+          onChange={(event) => setByDuration(event.target.value === "duration")}
         />
       }
     >
@@ -152,22 +152,22 @@ function Nodes({ statistics }: { statistics: Statistics }) {
         label="Nodes"
         columns={[
           { name: "Node" },
-          { name: "p50 and p95", className: "w-1/3 min-w-48" },
+          { name: "Duration (p50, p95)", className: "w-1/3 min-w-48" },
           { name: "p50", right: true },
           { name: "p95", right: true },
-          { name: "Runs", right: true },
+          { name: "Executions", right: true },
           { name: "Failed", right: true },
           { name: "Retried", right: true },
-          { name: "Of the critical path", right: true },
+          { name: "Critical path", right: true },
         ]}
       >
-        {nodes.slice(0, NODES_SHOWN_MAX).map((node) => (
+        {nodes.slice(0, NODES_MAX).map((node) => (
           <NodeRow key={node.node_id} node={node} longest={longest} isOnPath={path.has(node.node_id)} />
         ))}
       </Table>
-      {nodes.length > NODES_SHOWN_MAX && (
+      {nodes.length > NODES_MAX && (
         <p className="border-t border-line px-4 py-2 text-muted">
-          The first {NODES_SHOWN_MAX} of {count(nodes.length)}.
+          First {NODES_MAX} of {formatCount(nodes.length)} shown
         </p>
       )}
     </Panel>
@@ -175,30 +175,28 @@ function Nodes({ statistics }: { statistics: Statistics }) {
 }
 
 function NodeRow({ node, longest, isOnPath }: { node: NodeStatistics; longest: number; isOnPath: boolean }) {
-  const spread = node.duration_seconds;
+  const durations = node.duration_seconds;
   return (
     <tr>
-      <RowHead className="max-w-80 break-all">{node.node_id}</RowHead>
-      <Cell>{spread && <Bar p50={spread.p50 / longest} p95={spread.p95 / longest} isOnPath={isOnPath} />}</Cell>
-      <Cell right className="whitespace-nowrap">
-        {spread ? duration(spread.p50) : "–"}
+      <RowHeader className="max-w-80 break-all">{node.node_id}</RowHeader>
+      <Cell>
+        {durations && <Bar p50={durations.p50 / longest} p95={durations.p95 / longest} isOnPath={isOnPath} />}
       </Cell>
       <Cell right className="whitespace-nowrap">
-        {spread ? duration(spread.p95) : "–"}
+        {durations ? formatDuration(durations.p50) : "–"}
       </Cell>
-      <Cell right>{count(node.runs)}</Cell>
+      <Cell right className="whitespace-nowrap">
+        {durations ? formatDuration(durations.p95) : "–"}
+      </Cell>
+      <Cell right>{formatCount(node.runs)}</Cell>
       <Cell right className={node.failed > 0 ? "font-medium text-failed" : "text-muted"}>
-        {count(node.failed)}
+        {formatCount(node.failed)}
       </Cell>
       <Cell right className={node.retried > 0 ? "font-medium text-waiting" : "text-muted"}>
-        {count(node.retried)}
+        {formatCount(node.retried)}
       </Cell>
       <Cell right>
-        {isOnPath ? (
-          `${Math.round(100 * node.share_of_critical_path)} %`
-        ) : (
-          <span className="text-muted">not on it</span>
-        )}
+        {isOnPath ? `${Math.round(100 * node.share_of_critical_path)} %` : <span className="text-muted">–</span>}
       </Cell>
     </tr>
   );

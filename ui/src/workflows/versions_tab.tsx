@@ -1,43 +1,43 @@
-// The versions of a workflow, and a readable difference between any two.
+// The versions of a workflow, and a diff between two of them.
 
 import { useQueries, useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
 import { documentQuery } from "../api/queries";
-import type { Workflow } from "../api/shapes";
-import { Button, Choice, Panel, textLink } from "../parts/controls";
-import { count, plural } from "../parts/format";
-import { Loaded } from "../parts/problem";
-import { Cell, RowHead, Table } from "../parts/table";
-import { Ago } from "../parts/time";
-import { changeCounts, diffLines } from "./diff";
+import type { Workflow } from "../api/types";
+import { Button, linkClass, Panel, Select } from "../components/controls";
+import { QueryResult } from "../components/query_result";
+import { Cell, RowHeader, Table } from "../components/table";
+import { RelativeTime } from "../components/time";
+import { formatCount, pluralize } from "../lib/format";
+import { countChanges, diffLines } from "./diff";
 import { DiffView } from "./diff_view";
 import { versionsQuery } from "./queries";
-import { workflowSearchOf } from "./search";
+import { parseWorkflowSearch } from "./search";
 
-const SHOWN_FIRST = 10;
+const PAGE_SIZE = 10;
 
 const route = getRouteApi("/workflows/$workflowId");
 
 export function VersionsTab({ workflow }: { workflow: Workflow }) {
   const versions = useQuery({ ...versionsQuery(workflow.workflow_id), staleTime: 5_000 });
   return (
-    <Loaded query={versions}>
-      {(found) => (
+    <QueryResult query={versions}>
+      {(loaded) => (
         <div className="space-y-4">
-          <VersionTable workflow={workflow} versions={found} />
-          {found.length > 1 && <Difference workflow={workflow} versions={found} />}
+          <VersionTable workflow={workflow} versions={loaded} />
+          {loaded.length > 1 && <DiffPanel workflow={workflow} versions={loaded} />}
         </div>
       )}
-    </Loaded>
+    </QueryResult>
   );
 }
 
 function VersionTable({ workflow, versions }: { workflow: Workflow; versions: Workflow[] }) {
-  const [shown, setShown] = useState(SHOWN_FIRST);
+  const [visibleCount, setVisibleCount] = useState(PAGE_SIZE);
   const { workflow_id: workflowId, aliases } = workflow;
   return (
-    <Panel title={plural(versions.length, "version")}>
+    <Panel title={pluralize(versions.length, "version")}>
       <Table
         label="Versions"
         columns={[
@@ -45,32 +45,32 @@ function VersionTable({ workflow, versions }: { workflow: Workflow; versions: Wo
           { name: "Deployed" },
           { name: "Aliases" },
           { name: "Digest" },
-          { name: "Actions", hidden: true },
+          { name: "Actions", isHidden: true },
         ]}
       >
-        {versions.slice(0, shown).map((one, place) => (
-          <tr key={one.version}>
-            <RowHead className="tabular-nums">{one.version}</RowHead>
+        {versions.slice(0, visibleCount).map(({ version, created_at, digest }, index) => (
+          <tr key={version}>
+            <RowHeader className="tabular-nums">{version}</RowHeader>
             <Cell>
-              <Ago at={one.created_at} />
+              <RelativeTime at={created_at} />
             </Cell>
             <Cell>
               {Object.entries(aliases ?? {})
-                .filter(([, targets]) => targets.some((target) => target.version === one.version))
+                .filter(([, targets]) => targets.some((target) => target.version === version))
                 .map(([alias]) => alias)
                 .join(", ")}
             </Cell>
-            <Cell className="font-mono text-xs text-muted">{one.digest.slice(0, 12)}</Cell>
+            <Cell className="font-mono text-xs text-muted">{digest.slice(0, 12)}</Cell>
             <Cell right>
-              <VersionActions workflowId={workflowId} version={one.version} before={versions[place + 1]?.version} />
+              <VersionActions workflowId={workflowId} version={version} previous={versions[index + 1]?.version} />
             </Cell>
           </tr>
         ))}
       </Table>
-      {versions.length > shown && (
+      {versions.length > visibleCount && (
         <div className="border-t border-line p-2 text-center">
-          <Button look="quiet" onClick={() => setShown(shown * 5)}>
-            {count(versions.length - shown)} older
+          <Button variant="ghost" onClick={() => setVisibleCount(visibleCount * 5)}>
+            {formatCount(versions.length - visibleCount)} older
           </Button>
         </div>
       )}
@@ -81,30 +81,30 @@ function VersionTable({ workflow, versions }: { workflow: Workflow; versions: Wo
 function VersionActions({
   workflowId,
   version,
-  before,
+  previous,
 }: {
   workflowId: string;
   version: number;
-  before: number | undefined;
+  previous: number | undefined;
 }) {
   const to = { to: "/workflows/$workflowId", params: { workflowId } } as const;
   return (
     <span className="inline-flex gap-4 whitespace-nowrap">
-      {before !== undefined && (
+      {previous !== undefined && (
         <Link
           {...to}
-          search={{ tab: "versions", left: before, right: version }}
+          search={{ tab: "versions", left: previous, right: version }}
           resetScroll={false}
-          className={textLink}
-          aria-label={`What changed in version ${version}`}
+          className={linkClass}
+          aria-label={`Changes in version ${version}`}
         >
-          What changed
+          Changes
         </Link>
       )}
       <Link
         {...to}
         search={{ version: String(version) }}
-        className={textLink}
+        className={linkClass}
         aria-label={`Graph of version ${version}`}
       >
         Graph
@@ -113,25 +113,25 @@ function VersionActions({
   );
 }
 
-function Difference({ workflow, versions }: { workflow: Workflow; versions: Workflow[] }) {
+function DiffPanel({ workflow, versions }: { workflow: Workflow; versions: Workflow[] }) {
   const search = route.useSearch();
-  const numbers = versions.map((one) => one.version);
+  const numbers = versions.map(({ version }) => version);
   const right = search.right ?? numbers[0] ?? workflow.version;
   const left = search.left ?? numbers[numbers.indexOf(right) + 1] ?? right;
   return (
     <Panel
-      title="Difference"
+      title="Changes"
       actions={
         <>
-          <Side name="left" label="Older side" numbers={numbers} value={left} other={right} />
+          <VersionSide name="left" label="Old version" numbers={numbers} value={left} other={right} />
           <span aria-hidden="true" className="text-muted">
             →
           </span>
-          <Side name="right" label="Newer side" numbers={numbers} value={right} other={left} />
+          <VersionSide name="right" label="New version" numbers={numbers} value={right} other={left} />
         </>
       }
     >
-      <Compared workflowId={workflow.workflow_id} left={left} right={right} />
+      <Documents workflowId={workflow.workflow_id} left={left} right={right} />
     </Panel>
   );
 }
@@ -144,18 +144,18 @@ interface SideProps {
   other: number;
 }
 
-function Side({ name, label, numbers, value, other }: SideProps) {
+function VersionSide({ name, label, numbers, value, other }: SideProps) {
   const navigate = route.useNavigate();
   const otherName = name === "left" ? "right" : "left";
   return (
-    <Choice
+    <Select
       label={label}
-      hidden
+      hideLabel
       value={String(value)}
       options={numbers.map((number) => [String(number), `Version ${number}`] as const)}
       onChange={(event) =>
         void navigate({
-          search: (before) => workflowSearchOf({ ...before, [otherName]: other, [name]: event.target.value }),
+          search: (before) => parseWorkflowSearch({ ...before, [otherName]: other, [name]: event.target.value }),
           replace: true,
           resetScroll: false,
         })
@@ -164,7 +164,7 @@ function Side({ name, label, numbers, value, other }: SideProps) {
   );
 }
 
-function Compared({ workflowId, left, right }: { workflowId: string; left: number; right: number }) {
+function Documents({ workflowId, left, right }: { workflowId: string; left: number; right: number }) {
   const [before, after] = useQueries({
     queries: [documentQuery(workflowId, left), documentQuery(workflowId, right)],
   });
@@ -172,23 +172,23 @@ function Compared({ workflowId, left, right }: { workflowId: string; left: numbe
   const data =
     before.data === undefined || after.data === undefined ? undefined : { before: before.data, after: after.data };
   return (
-    <Loaded query={{ data, error, isPending: data === undefined }}>
-      {(texts) => <Changes key={`${left} ${right}`} {...texts} left={left} right={right} />}
-    </Loaded>
+    <QueryResult query={{ data, error, isPending: data === undefined }}>
+      {(texts) => <Diff key={`${left} ${right}`} {...texts} left={left} right={right} />}
+    </QueryResult>
   );
 }
 
-function Changes({ before, after, left, right }: { before: string; after: string; left: number; right: number }) {
+function Diff({ before, after, left, right }: { before: string; after: string; left: number; right: number }) {
   const lines = useMemo(() => diffLines(before, after), [before, after]);
-  const { added, removed } = changeCounts(lines);
+  const { added, removed } = countChanges(lines);
   if (added + removed === 0) {
-    return <p className="px-4 py-6 text-muted">Both are the same.</p>;
+    return <p className="px-4 py-6 text-muted">No changes</p>;
   }
   return (
     <>
       <p className="border-b border-line px-4 py-2 text-sm text-muted">
-        <span className="font-medium text-completed">+{count(added)}</span>{" "}
-        <span className="font-medium text-failed">−{count(removed)}</span> lines
+        <span className="font-medium text-completed">+{formatCount(added)}</span>{" "}
+        <span className="font-medium text-failed">−{formatCount(removed)}</span> lines
       </p>
       <DiffView lines={lines} leftName={`Version ${left}`} rightName={`Version ${right}`} />
     </>

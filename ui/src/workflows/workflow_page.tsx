@@ -1,21 +1,21 @@
-// One workflow: its graph, versions, aliases, jobs and figures, and the form that runs it.
+// One workflow with its tabs.
 
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { type ComponentType, lazy, Suspense } from "react";
-import type { Workflow } from "../api/shapes";
-import { ButtonLink } from "../parts/button_link";
-import { PageHead, Tabs } from "../parts/controls";
-import { Loaded } from "../parts/problem";
+import type { Workflow } from "../api/types";
+import { ButtonLink } from "../components/button_link";
+import { PageHeader, Tabs } from "../components/controls";
+import { QueryResult } from "../components/query_result";
 import { OverviewTab } from "./overview_tab";
 import { workflowQuery } from "./queries";
-import { TABS, type Tab, workflowSearchOf } from "./search";
+import { parseWorkflowSearch, TABS, type Tab } from "./search";
 
-const SEEN_AGAIN_MS = 10_000;
+const REFRESH_MS = 10_000;
 
 const route = getRouteApi("/workflows/$workflowId");
 
-const NAMES: Record<Tab, string> = {
+const TAB_NAMES: Record<Tab, string> = {
   overview: "Overview",
   run: "Run",
   versions: "Versions",
@@ -24,7 +24,7 @@ const NAMES: Record<Tab, string> = {
   statistics: "Statistics",
 };
 
-const PAGES: Record<Tab, ComponentType<{ workflow: Workflow }>> = {
+const TAB_VIEWS: Record<Tab, ComponentType<{ workflow: Workflow }>> = {
   overview: OverviewTab,
   run: lazy(async () => ({ default: (await import("./run_tab")).RunTab })),
   versions: lazy(async () => ({ default: (await import("./versions_tab")).VersionsTab })),
@@ -37,28 +37,32 @@ export function WorkflowPage() {
   const { workflowId } = route.useParams();
   const { tab: current = "overview" } = route.useSearch();
   const navigate = route.useNavigate();
-  const workflow = useQuery({ ...workflowQuery(workflowId), refetchInterval: SEEN_AGAIN_MS });
-  const Page = PAGES[current];
+  const workflow = useQuery({ ...workflowQuery(workflowId), refetchInterval: REFRESH_MS });
+  const View = TAB_VIEWS[current];
   return (
     <>
-      <PageHead title={workflowId} about={workflow.data?.description} actions={<Actions workflowId={workflowId} />} />
+      <PageHeader
+        title={workflowId}
+        subtitle={workflow.data?.description}
+        actions={<Actions workflowId={workflowId} />}
+      />
       <Tabs
-        label={`About ${workflowId}`}
+        label="Workflow views"
         tabs={TABS.map((key) => ({
           key,
-          name: NAMES[key],
-          current: key === current,
-          onPick: () => void navigate({ search: (before) => workflowSearchOf({ ...before, tab: key }) }),
+          name: TAB_NAMES[key],
+          isCurrent: key === current,
+          onSelect: () => void navigate({ search: (before) => parseWorkflowSearch({ ...before, tab: key }) }),
         }))}
       />
-      <div role="tabpanel" aria-label={NAMES[current]} className="pt-4">
-        <Loaded query={workflow}>
-          {(found) => (
+      <div role="tabpanel" aria-label={TAB_NAMES[current]} className="pt-4">
+        <QueryResult query={workflow}>
+          {(loaded) => (
             <Suspense fallback={<p className="p-6 text-muted">Loading…</p>}>
-              <Page key={workflowId} workflow={found} />
+              <View key={workflowId} workflow={loaded} />
             </Suspense>
           )}
-        </Loaded>
+        </QueryResult>
       </div>
     </>
   );
@@ -70,7 +74,7 @@ function Actions({ workflowId }: { workflowId: string }) {
       <ButtonLink to="/editor" search={{ id: workflowId }}>
         Edit
       </ButtonLink>
-      <ButtonLink look="main" to="/workflows/$workflowId" params={{ workflowId }} search={{ tab: "run" }}>
+      <ButtonLink variant="primary" to="/workflows/$workflowId" params={{ workflowId }} search={{ tab: "run" }}>
         Run
       </ButtonLink>
     </>

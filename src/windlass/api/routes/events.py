@@ -12,7 +12,7 @@ from windlass.api.operations import Operation, answer, declare
 from windlass.api.policy import Policy
 from windlass.api.requests import Flag, Number, id_of, query_of
 from windlass.api.state import ApiState
-from windlass.core.changes import Event as StoredEvent
+from windlass.core.events import Event as StoredEvent
 from windlass.ports.store import Store
 from windlass.views.event_view import EventView
 from windlass.wire import Event, Page
@@ -69,7 +69,7 @@ def router(state: ApiState) -> APIRouter:
         query = query_of(request, EventsQuery)
         job_id = id_of(request, "job_id")
         job = await state.store.job(job_id)
-        plan = await state.control.plan(job.workflow_id, job.version)
+        plan = await state.control.plan(job.spec.workflow_id, job.spec.version)
         if query.items == "true":
             stored = await state.store.events(job_id, query.after, query.limit + 1)
             found, after = stored[: query.limit], stored[query.limit - 1].seq if len(stored) > query.limit else None

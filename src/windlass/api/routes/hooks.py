@@ -64,13 +64,13 @@ class Hooks:
         # Ids are as long as their senders like; their digests fit any key.
         known = KEY_PREFIX + hashlib.sha256(webhook_id.encode()).hexdigest()
         digest = hashlib.sha256(body).hexdigest()
-        made = Submit(workflow_id, stored.version, checked, idempotency_key=known, body_digest=digest)
+        made = Submit(workflow_id, stored.version, checked, idempotency_key=known, request_digest=digest)
         submission = (await self._state.control.submit_all([made]))[0]
         if submission.conflict:
             raise conflict(submission)
         job = submission.job
-        location = {"location": f"/api/v1/jobs/{job.job_id}"}
-        return answer(Submitted(job.job_id, job.status), 201 if submission.created else 200, location)
+        location = {"location": f"/api/v1/jobs/{job.spec.job_id}"}
+        return answer(Submitted(job.spec.job_id, job.state.status), 201 if submission.created else 200, location)
 
     def _key(self, workflow_id: str, name: str) -> bytes:
         try:

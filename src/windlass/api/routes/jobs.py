@@ -72,7 +72,7 @@ class Jobs:
         filters = (query.workflow_id or None, query.status or None)
         wanted = JobFilter(*filters, before, query.limit + 1, query.search or None)
         found = await self._state.store.jobs(wanted)
-        page, after = cut(found, query.limit, lambda job: (job.created_at, job.job_id))
+        page, after = cut(found, query.limit, lambda job: (job.spec.created_at, job.spec.job_id))
         return answer(Page([job_shape(job) for job in page], after))
 
     async def show(self, request: Request) -> Response:
@@ -109,7 +109,7 @@ class Jobs:
         result = result_of(rows, values) if has_ended(found.job) and rows else NULL
         if not with_nodes:
             return answer(job_shape(found.job, result))
-        plan = await self._state.control.plan(job.workflow_id, job.version)
+        plan = await self._state.control.plan(job.spec.workflow_id, job.spec.version)
         if len(plan.nodes) > NODES_SHOWN_MAX:
             message = f"the job has {len(plan.nodes)} nodes, more than {NODES_SHOWN_MAX}"
             raise invalid("nodes", message, f"read them page by page at /api/v1/jobs/{job_id}/nodes")
@@ -137,9 +137,13 @@ class Jobs:
         no_query(request)
         job = await self._state.store.job(id_of(request, "job_id"))
         # Refuses when the workflow was deleted since.
-        await self._state.store.workflow(job.workflow_id)
-        again = await self._state.control.submit(Submit(job.workflow_id, job.version, job.input, job.priority))
-        return answer(Submitted(again.job_id, again.status), 201, {"location": f"/api/v1/jobs/{again.job_id}"})
+        await self._state.store.workflow(job.spec.workflow_id)
+        again = await self._state.control.submit(
+            Submit(job.spec.workflow_id, job.spec.version, job.spec.input, job.spec.priority)
+        )
+        return answer(
+            Submitted(again.spec.job_id, again.state.status), 201, {"location": f"/api/v1/jobs/{again.spec.job_id}"}
+        )
 
 
 def router(state: ApiState) -> APIRouter:

@@ -15,7 +15,8 @@ from windlass.api.requests import Id, Limit, Number, id_of, query_of
 from windlass.api.state import ApiState
 from windlass.api.stream import HEARTBEAT, HEARTBEAT_SECONDS, EventStream, StreamHeaders, begin_after, message, within
 from windlass.core.instants import MICROSECONDS
-from windlass.ports.store import StoredJob, StoredLog
+from windlass.core.jobs import JobRecord
+from windlass.ports.store import StoredLog
 from windlass.views.jobs import has_ended, log_shape
 from windlass.wire import Log, Page
 
@@ -123,11 +124,11 @@ def _wanted(request: Request, query: LogsQuery | TailQuery) -> Wanted:
     )
 
 
-def _settles_in(state: ApiState, job: StoredJob) -> float | None:
+def _settles_in(state: ApiState, job: JobRecord) -> float | None:
     """In how many seconds the job's last lines are stored; None while it has not ended."""
     if not has_ended(job):
         return None
-    since = (state.clock.now() - (job.completed_at or 0)) / MICROSECONDS
+    since = (state.clock.now() - (job.state.completed_at or 0)) / MICROSECONDS
     # A clock that was set back must not make anybody wait for longer.
     return min(max(0.0, LAST_LINES_SECONDS - since), LAST_LINES_SECONDS)
 

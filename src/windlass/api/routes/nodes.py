@@ -68,13 +68,13 @@ class Nodes:
         first: int = 0 if query.cursor is UNSET else place_of(query.cursor, _Place)
         store = self._state.store
         job = await store.job(id_of(request, "job_id"))
-        plan = await self._state.control.plan(job.workflow_id, job.version)
+        plan = await self._state.control.plan(job.spec.workflow_id, job.spec.version)
         outputs = Outputs(self._state.artifacts)
         after = first + query.limit
         items: list[Node] = []
         for start in range(first, min(after, len(plan.nodes)), ROWS_READ_MAX):
             limit = min(ROWS_READ_MAX, after - start)
-            rows = await store.node_page(job.job_id, start, limit)
+            rows = await store.node_page(job.spec.job_id, start, limit)
             shown = await nodes_shown(store, plan, rows, await values_shown(outputs, rows))
             items += in_order(plan, shown, start, limit)
         return answer(Page(items, cursor_of(after) if after < len(plan.nodes) else None))
@@ -128,9 +128,9 @@ class Nodes:
         """The plan of a job, and the row of its node if that has begun; JobNotFound, NodeNotFound."""
         job_id, node_id = id_of(request, "job_id"), id_of(request, "node_id")
         job = await self._state.store.job(job_id)
-        plan = await self._state.control.plan(job.workflow_id, job.version)
+        plan = await self._state.control.plan(job.spec.workflow_id, job.spec.version)
         if node_id not in plan.index:
-            raise NodeNotFound(f"workflow {job.workflow_id} version {job.version} has no node {node_id!r}")
+            raise NodeNotFound(f"workflow {job.spec.workflow_id} version {job.spec.version} has no node {node_id!r}")
         rows = await self._state.store.nodes(job_id, node_id)
         return plan, rows[0] if rows else None
 

@@ -116,13 +116,13 @@ class Schedules:
         checked = check_input(plan.input_schema, given)
         key = wanted.idempotency_key
         digest = None if key is None else digest_of((row.workflow_id, wanted.input_data))
-        made = Submit(row.workflow_id, row.version, checked, idempotency_key=key, body_digest=digest)
+        made = Submit(row.workflow_id, row.version, checked, idempotency_key=key, request_digest=digest)
         submission = (await self._state.control.submit_all([made]))[0]
         if submission.conflict:
             raise conflict(submission)
         job = submission.job
-        location = {"location": f"/api/v1/jobs/{job.job_id}"}
-        return answer(Submitted(job.job_id, job.status), 201 if submission.created else 200, location)
+        location = {"location": f"/api/v1/jobs/{job.spec.job_id}"}
+        return answer(Submitted(job.spec.job_id, job.state.status), 201 if submission.created else 200, location)
 
     async def backfill(self, request: Request) -> Response:
         """Run the slots of a range in the past that have no run."""

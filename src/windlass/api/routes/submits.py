@@ -18,7 +18,7 @@ from windlass.api.state import ApiState
 from windlass.api.versions import Seen, Versions
 from windlass.core.errors import IdempotencyConflict, WindlassError
 from windlass.ports.control import Submit
-from windlass.ports.store import Submission
+from windlass.ports.store import SubmitResult
 from windlass.spec import check_input
 from windlass.wire import BatchAnswer, BatchItem, BatchRequest, Key, SubmitRequest, Submitted
 
@@ -55,8 +55,8 @@ class Submits:
             if submission.conflict:
                 raise conflict(submission)
             job, created = submission.job, submission.created
-        location = f"/api/v1/jobs/{job.job_id}"
-        return QuickAnswer(Submitted(job.job_id, job.status), 201 if created else 200, location)
+        location = f"/api/v1/jobs/{job.spec.job_id}"
+        return QuickAnswer(Submitted(job.spec.job_id, job.state.status), 201 if created else 200, location)
 
     async def batch(self, request: Request) -> Response:
         """Start many jobs in one transaction; each gets its own answer."""
@@ -73,7 +73,7 @@ class Submits:
                 answers[place] = BatchItem(error=problem_of(error, request_id_of(request.scope)))
             else:
                 places.append(place)
-        submissions: Sequence[Submission] = await self._state.control.submit_all(checked) if checked else ()
+        submissions: Sequence[SubmitResult] = await self._state.control.submit_all(checked) if checked else ()
         for place, submission in zip(places, submissions, strict=True):
             answers[place] = _item(submission, request_id_of(request.scope))
         return answer(BatchAnswer([one for one in answers if one is not None]))
@@ -116,19 +116,19 @@ def digest_of(asked: object) -> str:
     return hashlib.sha256(_canonical.encode(asked)).hexdigest()
 
 
-def conflict(submission: Submission) -> IdempotencyConflict:
+def conflict(submission: SubmitResult) -> IdempotencyConflict:
     """A key that came before, with another request."""
     job = submission.job
     return IdempotencyConflict(
-        f"the idempotency key {job.idempotency_key!r} was used for job {job.job_id} with another request; "
+        f"the idempotency key {job.spec.idempotency_key!r} was used for job {job.spec.job_id} with another request; "
         "send the same request again, or use a new key"
     )
 
 
-def _item(submission: Submission, request_id: str | None) -> BatchItem:
+def _item(submission: SubmitResult, request_id: str | None) -> BatchItem:
     if submission.conflict:
         return BatchItem(error=problem_of(conflict(submission), request_id))
-    return BatchItem(submission.job.job_id, submission.job.status)
+    return BatchItem(submission.job.spec.job_id, submission.job.state.status)
 
 
 def router(state: ApiState) -> APIRouter:

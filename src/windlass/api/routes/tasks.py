@@ -36,9 +36,10 @@ from windlass.api.task_reports import (
 from windlass.core.artifacts import INLINE_BYTES_MAX, reference
 from windlass.core.changes import Task
 from windlass.core.errors import NodeNotFound, RequestRefused, WindlassError
+from windlass.core.jobs import JobRecord
 from windlass.core.messages import Failed, Message, Succeeded, TaskFinished, TaskStarted
-from windlass.ports.broker import Delivery, Report
-from windlass.ports.store import StoredJob, StoredResult
+from windlass.ports.broker import TaskClaim, TaskReport
+from windlass.ports.store import StoredResult
 from windlass.views.loops import iteration, loop_place
 from windlass.wire import ClaimAnswer, HeartbeatAnswer, ResultAnswer
 
@@ -110,24 +111,24 @@ class Desk:
         try:
             claimed = await prepared(self._state, deliveries)
         except WindlassError:
-            await self._state.broker.give_back(wanted.worker_id, [one.task.task_id for one in deliveries])
+            await self._state.broker.return_tasks(wanted.worker_id, [one.task.task_id for one in deliveries])
             raise
         await self._give_up(wanted.worker_id, claimed.failed)
         if deliveries and await request.is_disconnected():
             claimed = Claimed([], [], [], [*claimed.left, *(one.task.task_id for one in claimed.deliveries)])
         if claimed.left:
-            await self._state.broker.give_back(wanted.worker_id, claimed.left)
+            await self._state.broker.return_tasks(wanted.worker_id, claimed.left)
         await self._announce(wanted.worker_id, claimed.deliveries)
         return answer(ClaimAnswer(claimed.tasks))
 
-    async def _take(self, wanted: ClaimBody, seconds: float, request: Request) -> Sequence[Delivery]:
+    async def _take(self, wanted: ClaimBody, seconds: float, request: Request) -> Sequence[TaskClaim]:
         time = asyncio.get_running_loop().time
         end = time() + seconds
         look = time() + LOOK_SECONDS
         while True:
             left = end - time()
             wait = max(0.0, min(left, LOOK_SECONDS))
-            deliveries = await self._state.broker.consume(wanted.worker_id, wanted.queues, wanted.max_tasks, wait)
+            deliveries = await self._state.broker.claim(wanted.worker_id, wanted.queues, wanted.max_tasks, wait)
             if deliveries or left <= 0 or self._state.closing.is_set():
                 return deliveries
             if time() >= look:
@@ -143,9 +144,9 @@ class Desk:
             message = TaskFinished(
                 task.job_id, task.node_id, task.attempt, worker_id, now, now, outcome, task.index, seed
             )
-            await self._state.broker.finish(worker_id, [Report(task.task_id, task.shard, message)])
+            await self._state.broker.finish(worker_id, [TaskReport(task.task_id, task.shard, message)])
 
-    async def _announce(self, worker_id: str, deliveries: Sequence[Delivery]) -> None:
+    async def _announce(self, worker_id: str, deliveries: Sequence[TaskClaim]) -> None:
         """What was claimed counts as begun: from here on its timeout runs, whatever becomes of the worker."""
         now = self._state.clock.now()
         by_shard: dict[int, list[Message]] = {}
@@ -160,7 +161,7 @@ class Desk:
         no_query(request)
         body = await body_of(request, self._beat_decoder)
         lost = await self._state.broker.extend(body.worker_id, body.task_ids)
-        cancelled = await self._state.broker.cancelled(body.worker_id, 0.0)
+        cancelled = await self._state.broker.receive_cancellations(body.worker_id, 0.0)
         return answer(HeartbeatAnswer(list(dict.fromkeys((*lost, *cancelled)))))
 
     async def take_result(self, request: Request) -> Response:
@@ -192,8 +193,8 @@ class Desk:
         if body.event_type == "action_started":
             job = made.job
             now = self._state.clock.now()
-            started = TaskStarted(job.job_id, body.node_id, attempt, worker_id, now, made.index or 0)
-            await self._state.broker.send(job.shard, [started])
+            started = TaskStarted(job.spec.job_id, body.node_id, attempt, worker_id, now, made.index or 0)
+            await self._state.broker.send(job.spec.shard, [started])
             return answer(ResultAnswer(accepted=True))
         milliseconds = None if body.duration is None else body.duration * 1000
         context = context_of(body.context)
@@ -204,9 +205,9 @@ class Desk:
         """The attempts made of a node, or of an iteration; None when there is none. JobNotFound, NodeNotFound."""
         store = self._state.store
         job = await store.job(job_id)
-        plan = await self._state.control.plan(job.workflow_id, job.version)
+        plan = await self._state.control.plan(job.spec.workflow_id, job.spec.version)
         if node_id not in plan.index:
-            raise NodeNotFound(f"workflow {job.workflow_id} has no node {node_id!r}")
+            raise NodeNotFound(f"workflow {job.spec.workflow_id} has no node {node_id!r}")
         is_loop = plan.nodes[plan.index[node_id]].loop is not None
         rows = await store.nodes(job_id, node_id)
         if not rows or is_loop != (index is not None):
@@ -234,17 +235,17 @@ class Desk:
     ) -> bool:
         """A row, then a message; false when the task has a result already, which then stands."""
         state = self._state
-        shard = made.job.shard
+        shard = made.job.spec.shard
         task_id = made.task_id(attempt)
         now = state.clock.now()
         message = TaskFinished(
-            made.job.job_id,
+            made.job.spec.job_id,
             made.node_id,
             attempt,
             worker_id,
             now - round((milliseconds or 0.0) * 1000),
             now,
-            await self._put_away(made.job.job_id, outcome),
+            await self._put_away(made.job.spec.job_id, outcome),
             made.index or 0,
             state.chance.getrandbits(32),
             task_id,
@@ -254,7 +255,7 @@ class Desk:
             # Whoever still holds the task works for nothing.
             await state.broker.cancel([task_id])
             return False
-        await state.broker.finish(worker_id, [Report(task_id, shard, message)])
+        await state.broker.finish(worker_id, [TaskReport(task_id, shard, message)])
         return True
 
     async def _put_away(self, job_id: str, outcome: Succeeded | Failed) -> Succeeded | Failed:
@@ -268,7 +269,7 @@ class Desk:
 class Made(Struct, frozen=True):
     """What was handed out of a node, or of one iteration of it: the attempts up to the last one."""
 
-    job: StoredJob
+    job: JobRecord
     node_id: str
     index: int | None
     attempt: int
@@ -277,7 +278,7 @@ class Made(Struct, frozen=True):
     def task_id(self, attempt: int) -> str:
         """What an attempt is called."""
         place = "" if self.index is None else f"[{self.index}]"
-        return f"{self.job.job_id}_{self.node_id}{place}_{attempt}"
+        return f"{self.job.spec.job_id}_{self.node_id}{place}_{attempt}"
 
 
 def _job_id(body: EmitBody) -> str:

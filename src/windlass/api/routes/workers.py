@@ -53,7 +53,7 @@ def task_of(held: HeldTask) -> WorkerTask:
     place, _, attempt = rest.rpartition("_")
     node_id, _, index = place.partition("[")
     iteration = int(index.removesuffix("]")) if index else None
-    return WorkerTask(job_id, node_id, iteration, int(attempt), instant(held.since) or "")
+    return WorkerTask(job_id, node_id, iteration, int(attempt), instant(held.claimed_at) or "")
 
 
 def router(state: ApiState) -> APIRouter:

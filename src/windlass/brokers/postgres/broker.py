@@ -1,332 +1,258 @@
-"""The broker on PostgreSQL, for those who have no Redis: unlogged tables, claims that pass over locked rows, and
-notifications outside the transactions they tell of.
+"""The broker on PostgreSQL, for deployments without Redis: unlogged tables and claims that skip locked rows.
 
 A crash of the server empties the tables; the engines publish again what their rows say is in flight.
 """
 
 import asyncio
 import logging
-from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 
-from windlass.brokers.notifier import Subscription
-from windlass.brokers.postgres.connection import Dial, Link, Notices
+from windlass.brokers.batches import batches, slices
+from windlass.brokers.notifier import SubscriptionCache
+from windlass.brokers.postgres.connection import PostgresBrokerConnector, PostgresBrokerPool
+from windlass.brokers.postgres.inbox import PostgresInbox
+from windlass.brokers.postgres.notifications import PostgresNotifications
 from windlass.core.changes import Task
 from windlass.core.messages import Message, TaskLost
-from windlass.ports.broker import ALL_QUEUES, HELD_SHOWN_MAX, Delivery, HeldTask, QueueSeen, Report, WorkerSeen
-from windlass.ports.message_codec import decode_message, encode_message
+from windlass.ports.broker import HELD_SHOWN_MAX, HeldTask, QueueInfo, TaskClaim, TaskReport, WorkerInfo
+from windlass.ports.message_codec import encode_message
 
-# What one statement handles at most.
+# Items per statement.
 BATCH_MAX = 500
-BATCH_BYTES_MAX = 4 * 1024 * 1024
-ASK_MAX = 5_000
+LOOKUP_MAX = 5_000
 WORKERS_MAX = 10_000
-STOPS_MAX = 1_000
-# Tasks that are counted of each queue; a longer one is shown to be so long.
+CANCELLATIONS_MAX = 1_000
+# Waiting tasks that are counted per queue; the depth of a longer queue is shown as this number.
 COUNTED_MAX = 100_000
-EARS_MAX = 1_000
-# A cancelled caller waits so long for an answer that must be dealt with.
-SALVAGE_SECONDS_MAX = 1.0
-# No statement of the broker runs this long: a number that was read so long ago has none below it still to come.
-LATE_SECONDS_MAX = 30.0
+# How long a cancelled caller waits for an answer that must be undone.
+UNDO_SECONDS_MAX = 1.0
 
-Item = TypeVar("Item")
 log = logging.getLogger("windlass.brokers")
-_tasks = msgspec.msgpack.Decoder(Task)
-_encoder = msgspec.msgpack.Encoder()
-
-
-class _Inbox:
-    """How far this process has read a shard's inbox."""
-
-    __slots__ = ("ear", "floor", "gathered", "marks", "reading", "unreadable")
-
-    def __init__(self, ear: Subscription) -> None:
-        self.ear = ear
-        # The numbers of messages that were gathered and not acknowledged, oldest first.
-        self.gathered: deque[int] = deque()
-        self.unreadable: set[int] = set()
-        # Nothing at or below this number is looked for any more; and the highest numbers read, with when that was.
-        self.floor = 0
-        self.marks: deque[tuple[float, int]] = deque()
-        # Counts rewinds: an answer that was under way meanwhile is not used.
-        self.reading = 0
-
-    def mark(self, at: float, number: int) -> None:
-        """Remember how far the inbox was read, and raise the floor to where it was read long ago."""
-        if not self.marks or at > self.marks[-1][0] + 1.0:
-            self.marks.append((at, number))
-        while self.marks and self.marks[0][0] < at - LATE_SECONDS_MAX:
-            self.floor = max(self.floor, self.marks.popleft()[1])
+_task_decoder = msgspec.msgpack.Decoder(Task)
+_task_encoder = msgspec.msgpack.Encoder()
 
 
 class PostgresBroker:
-    """The Broker contract on a PostgreSQL database, >= 14."""
+    """The Broker contract on a PostgreSQL database, 14 or newer."""
 
-    def __init__(self, link: Link, notices: Notices) -> None:
-        self._link = link
-        self._notices = notices
-        self._bells = notices.bells
-        self._ears: OrderedDict[tuple[str, ...], Subscription] = OrderedDict()
-        self._inboxes: dict[int, _Inbox] = {}
+    def __init__(self, pool: PostgresBrokerPool, notifications: PostgresNotifications) -> None:
+        self._pool = pool
+        self._notifications = notifications
+        self._notifier = notifications.notifier
+        self._subscriptions = SubscriptionCache(notifications.subscribe, notifications.unsubscribe)
+        self._inboxes: dict[int, PostgresInbox] = {}
 
     @classmethod
     async def open(cls, url: str) -> "PostgresBroker":
-        """A broker on the database of a URL; its tables are made if they are not there. BrokerUnavailable."""
-        dial = Dial(url)
-        link = Link(dial, await dial.pool())
+        """Return a broker on the database of a URL; create its tables if needed. Raises BrokerUnavailable."""
+        connector = PostgresBrokerConnector(url)
+        pool = PostgresBrokerPool(connector, await connector.pool())
         try:
-            await link.make_tables()
+            await pool.create_schema()
         except BaseException:
-            await link.aclose()
+            await pool.aclose()
             raise
-        return cls(link, Notices(dial, link))
+        return cls(pool, PostgresNotifications(connector, pool))
 
     async def close(self) -> None:
-        """End the connections. What is queued and held stays in the tables."""
-        await self._notices.aclose()
-        await self._link.aclose()
-
-    def _ear(self, *channels: str, key: tuple[str, ...]) -> Subscription:
-        ear = self._ears.get(key)
-        if ear is None:
-            ear = self._ears[key] = Subscription(channels)
-            self._bells.add(ear)
-            if len(self._ears) > EARS_MAX:
-                self._bells.remove(self._ears.popitem(last=False)[1])
-        else:
-            self._ears.move_to_end(key)
-        return ear
-
-    def _tell_workers(self, queues: Iterable[str]) -> None:
-        told = [f"work:{queue}" for queue in dict.fromkeys(queues)]
-        self._notices.tell([*told, f"work:{ALL_QUEUES}"] if told else told)
-
-    def _tell_holders(self, workers: Iterable[str]) -> None:
-        self._notices.tell([f"stop:{worker_id}" for worker_id in dict.fromkeys(workers)])
-
-    def _tell_shards(self, shards: Iterable[int]) -> None:
-        self._notices.tell([f"inbox:{shard}" for shard in dict.fromkeys(shards)])
+        """Close the connections. Queued and held tasks stay in the tables."""
+        await self._notifications.aclose()
+        await self._pool.aclose()
 
     # Tasks
 
     async def publish(self, tasks: Sequence[Task]) -> None:
-        for part in _batches([(task, _encoder.encode(task)) for task in tasks]):
-            told = [task for task, _ in part]
-            rows = await self._link.fetch(
+        encoded = [(task, _task_encoder.encode(task)) for task in tasks]
+        for batch in batches(encoded, _encoded_size, BATCH_MAX):
+            rows = await self._pool.fetch(
                 "publish",
-                [task.task_id for task in told],
-                [task.queue for task in told],
-                [task.priority for task in told],
-                [body for _, body in part],
+                [task.task_id for task, _ in batch],
+                [task.queue for task, _ in batch],
+                [task.priority for task, _ in batch],
+                [body for _, body in batch],
             )
-            self._tell_workers(row[0] for row in rows)
+            self._notifications.notify_queues(row[0] for row in rows)
 
-    async def consume(
+    async def claim(
         self, worker_id: str, queues: Sequence[str], limit: int, wait_seconds: float
-    ) -> Sequence[Delivery]:
+    ) -> Sequence[TaskClaim]:
         limit = min(limit, BATCH_MAX)
         if wait_seconds <= 0:
-            return await self._take(worker_id, queues, limit)
-        ear = self._ear(*(f"work:{queue}" for queue in queues), key=("work", worker_id, *queues))
-        return await self._bells.awaited(ear, lambda: self._take(worker_id, queues, limit), limit, wait_seconds)
+            return await self._claim(worker_id, queues, limit)
+        subscription = self._subscriptions.get(worker_id, [f"work:{queue}" for queue in queues])
+        return await self._notifier.fetch_when_notified(
+            subscription, lambda: self._claim(worker_id, queues, limit), limit, wait_seconds
+        )
 
-    async def _take(self, worker_id: str, queues: Sequence[str], limit: int) -> Sequence[Delivery]:
-        asking = asyncio.ensure_future(self._link.fetch("take", worker_id, list(queues), limit))
+    async def _claim(self, worker_id: str, queues: Sequence[str], limit: int) -> Sequence[TaskClaim]:
+        query = asyncio.ensure_future(self._pool.fetch("claim", worker_id, list(queues), limit))
         try:
-            return _deliveries(await asyncio.shield(asking))
+            return _claims(await asyncio.shield(query))
         except asyncio.CancelledError:
-            # What was taken for a caller that has left goes back at once, if it can; else it is reclaimed later.
-            await asyncio.wait([asking], timeout=SALVAGE_SECONDS_MAX)
-            if not asking.done():
-                asking.cancel()
-            elif not asking.cancelled() and asking.exception() is None:
-                taken = _deliveries(asking.result())
-                await self.give_back(worker_id, [delivery.task.task_id for delivery in taken])
+            # Return the tasks that were claimed for a caller that is gone. If that fails they are reclaimed later.
+            await asyncio.wait([query], timeout=UNDO_SECONDS_MAX)
+            if not query.done():
+                query.cancel()
+            elif not query.cancelled() and query.exception() is None:
+                claims = _claims(query.result())
+                await self.return_tasks(worker_id, [claim.task.task_id for claim in claims])
             raise
 
     async def extend(self, worker_id: str, task_ids: Sequence[str]) -> Sequence[str]:
-        return [row[0] for row in await self._link.fetch("extend", worker_id, list(task_ids))]
+        return _first_column(await self._pool.fetch("extend", worker_id, list(task_ids)))
 
-    async def finish(self, worker_id: str, reports: Sequence[Report]) -> None:
-        for part in _batches([(report, encode_message(report.message)) for report in reports]):
-            told = [report for report, _ in part]
-            stopped = await self._link.fetch(
+    async def finish(self, worker_id: str, reports: Sequence[TaskReport]) -> None:
+        encoded = [(report, encode_message(report.message)) for report in reports]
+        for batch in batches(encoded, _encoded_size, BATCH_MAX):
+            shards = [report.shard for report, _ in batch]
+            rows = await self._pool.fetch(
                 "finish",
                 worker_id,
-                [report.task_id for report in told],
-                [report.shard for report in told],
-                [message for _, message in part],
+                [report.task_id for report, _ in batch],
+                shards,
+                [message for _, message in batch],
             )
-            self._tell_shards(report.shard for report in told)
-            self._tell_holders(row[0] for row in stopped)
+            self._notifications.notify_shards(shards)
+            self._notifications.notify_cancelled(_first_column(rows))
 
-    async def give_back(self, worker_id: str, task_ids: Sequence[str]) -> None:
+    async def return_tasks(self, worker_id: str, task_ids: Sequence[str]) -> None:
         if task_ids:
-            rows = await self._link.fetch("give_back", worker_id, list(task_ids))
-            self._tell_workers(row[0] for row in rows)
+            rows = await self._pool.fetch("return_tasks", worker_id, list(task_ids))
+            self._notifications.notify_queues(_first_column(rows))
 
     async def reclaim(self, silent_seconds: float) -> int:
         count = 0
         while True:
-            rows: Sequence[Any] = await self._link.persist(lambda: self._reclaim(silent_seconds))
-            count += len(rows)
-            # Every round ends the leases it finds, so there is a last one.
-            if len(rows) < BATCH_MAX:
-                await self._link.fetch("forget_workers", silent_seconds)
+            reclaimed: int = await self._pool.retry(lambda: self._reclaim_batch(silent_seconds))
+            count += reclaimed
+            # Each round ends the leases it finds, so the loop ends.
+            if reclaimed < BATCH_MAX:
+                await self._pool.fetch("forget_workers", silent_seconds)
                 return count
 
-    async def _reclaim(self, silent_seconds: float) -> Sequence[Any]:
-        """Queue again and tell the shards in one transaction."""
-        lost: dict[int, list[bytes]] = {}
-        unreadable: list[str] = []
-        async with self._link.transaction() as fetch:
+    async def _reclaim_batch(self, silent_seconds: float) -> int:
+        """Requeue tasks and send TaskLost to their shards in one transaction; return the number of tasks."""
+        messages: dict[int, list[bytes]] = {}
+        invalid: list[str] = []
+        async with self._pool.transaction() as fetch:
             rows = await fetch("reclaim", silent_seconds, BATCH_MAX)
             for row in rows:
                 try:
-                    task = _tasks.decode(row["body"])
+                    task = _task_decoder.decode(row["body"])
                 except msgspec.DecodeError:
-                    # The engine finds it missing and publishes it again.
-                    unreadable.append(row["task_id"])
-                    continue
-                worker_id: str = row["worker_id"]
-                told = TaskLost(task.job_id, task.node_id, task.attempt, worker_id, row["losses"], task.index)
-                lost.setdefault(task.shard, []).append(encode_message(told))
-            for shard, messages in lost.items():
-                await fetch("send", shard, messages)
-            if unreadable:
-                await fetch("drop_tasks", unreadable)
-        self._tell_workers(row["queue"] for row in rows)
-        self._tell_shards(lost)
-        return rows
+                    invalid.append(row["task_id"])
+                else:
+                    lost = _task_lost(task, row["worker_id"], row["losses"])
+                    messages.setdefault(task.shard, []).append(encode_message(lost))
+            for shard, encoded in messages.items():
+                await fetch("send", shard, encoded)
+            if invalid:
+                # The engine finds them missing and publishes them again.
+                await fetch("delete_tasks", invalid)
+        self._notifications.notify_queues(row["queue"] for row in rows)
+        self._notifications.notify_shards(messages)
+        return len(rows)
 
     async def cancel(self, task_ids: Sequence[str]) -> None:
-        for part in _portions(task_ids):
-            self._tell_holders([row[0] for row in await self._link.fetch("cancel", part)])
+        for part in slices(task_ids, LOOKUP_MAX):
+            rows = await self._pool.fetch("cancel", list(part))
+            self._notifications.notify_cancelled(_first_column(rows))
 
-    async def cancelled(self, worker_id: str, wait_seconds: float) -> Sequence[str]:
+    async def receive_cancellations(self, worker_id: str, wait_seconds: float) -> Sequence[str]:
         if wait_seconds <= 0:
-            return await self._stops(worker_id)
-        ear = self._ear(f"stop:{worker_id}", key=("stop", worker_id))
-        return await self._bells.awaited(ear, lambda: self._stops(worker_id), STOPS_MAX, wait_seconds)
+            return await self._pop_cancellations(worker_id)
+        subscription = self._subscriptions.get(worker_id, [f"cancel:{worker_id}"])
+        return await self._notifier.fetch_when_notified(
+            subscription, lambda: self._pop_cancellations(worker_id), CANCELLATIONS_MAX, wait_seconds
+        )
 
-    async def _stops(self, worker_id: str) -> Sequence[str]:
-        return [row[0] for row in await self._link.fetch("stops", worker_id, STOPS_MAX)]
-
-    async def workers(self) -> Sequence[WorkerSeen]:
-        held: dict[str, list[HeldTask]] = {}
-        for holder, task_id, since in await self._link.fetch("held", WORKERS_MAX * HELD_SHOWN_MAX, HELD_SHOWN_MAX):
-            held.setdefault(holder, []).append(HeldTask(since, task_id))
-        return [
-            WorkerSeen(worker_id, tuple(queues), count, seen_at, sorted(held.get(worker_id, ())))
-            for worker_id, queues, seen_at, count in await self._link.fetch("workers", WORKERS_MAX)
-        ]
-
-    async def queues(self) -> Sequence[QueueSeen]:
-        return [QueueSeen(*row) for row in await self._link.fetch("queues", COUNTED_MAX)]
+    async def _pop_cancellations(self, worker_id: str) -> Sequence[str]:
+        return _first_column(await self._pool.fetch("pop_cancellations", worker_id, CANCELLATIONS_MAX))
 
     async def missing(self, task_ids: Sequence[str]) -> Sequence[str]:
-        return [row[0] for part in _portions(task_ids) for row in await self._link.fetch("missing", part)]
+        found: list[str] = []
+        for part in slices(task_ids, LOOKUP_MAX):
+            found += _first_column(await self._pool.fetch("missing", list(part)))
+        return found
+
+    # Overview
+
+    async def workers(self) -> Sequence[WorkerInfo]:
+        held: dict[str, list[HeldTask]] = {}
+        for holder, task_id, claimed_at in await self._pool.fetch("held", WORKERS_MAX * HELD_SHOWN_MAX, HELD_SHOWN_MAX):
+            held.setdefault(holder, []).append(HeldTask(claimed_at, task_id))
+        workers: list[WorkerInfo] = []
+        for worker_id, queues, seen_at, count in await self._pool.fetch("workers", WORKERS_MAX):
+            tasks = sorted(held.get(worker_id, ()))
+            workers.append(WorkerInfo(worker_id, tuple(queues), count, seen_at, tasks))
+        return workers
+
+    async def queues(self) -> Sequence[QueueInfo]:
+        return [QueueInfo(*row) for row in await self._pool.fetch("queues", COUNTED_MAX)]
 
     # Inboxes
 
-    def _inbox(self, shard: int) -> _Inbox:
+    def _inbox(self, shard: int) -> PostgresInbox:
         inbox = self._inboxes.get(shard)
         if inbox is None:
-            inbox = self._inboxes[shard] = _Inbox(Subscription([f"inbox:{shard}"]))
-            self._bells.add(inbox.ear)
+            inbox = self._inboxes[shard] = PostgresInbox(shard, self._pool, self._notifications)
         return inbox
 
     async def send(self, shard: int, messages: Sequence[Message]) -> None:
-        for part in _batches([(message, encode_message(message)) for message in messages]):
-            await self._link.fetch("send", shard, [encoded for _, encoded in part])
-        if messages:
-            self._tell_shards([shard])
-        else:
-            # Nothing to say to other processes: whoever waits in this one goes on.
-            self._inbox(shard).ear.nudge()
+        if not messages:
+            # Only ends a wait of this process; the server is not involved.
+            self._inbox(shard).wake()
+            return
+        for batch in batches([encode_message(message) for message in messages], len, BATCH_MAX):
+            await self._pool.fetch("send", shard, batch)
+        self._notifications.notify_shards([shard])
 
-    async def gather(self, shard: int, limit: int, wait_seconds: float) -> Sequence[Message]:
-        inbox = self._inbox(shard)
-        limit = min(limit, BATCH_MAX)
-        return await self._bells.awaited(inbox.ear, lambda: self._read(shard, inbox, limit), limit, wait_seconds)
-
-    async def _read(self, shard: int, inbox: _Inbox, limit: int) -> Sequence[Message]:
-        reading, at = inbox.reading, asyncio.get_running_loop().time()
-        known = [*inbox.gathered, *inbox.unreadable]
-        rows = await self._link.fetch("gather", shard, inbox.floor, known, limit)
-        if reading != inbox.reading:
-            inbox.ear.ring()
-            return ()
-        messages: list[Message] = []
-        for number, encoded in rows:
-            try:
-                messages.append(decode_message(encoded))
-            except msgspec.DecodeError:
-                log.warning("shard %d passes over a message that cannot be read: %r", shard, encoded[:200])
-                inbox.unreadable.add(number)
-                continue
-            inbox.gathered.append(number)
-        if rows:
-            inbox.mark(at, rows[-1][0])
-        if len(rows) >= limit:
-            # Also when some of them cannot be read.
-            inbox.ear.ring()
-        return messages
+    async def receive(self, shard: int, limit: int, wait_seconds: float) -> Sequence[Message]:
+        return await self._inbox(shard).receive(min(limit, BATCH_MAX), wait_seconds)
 
     async def acknowledge(self, shard: int, count: int) -> None:
-        inbox = self._inbox(shard)
-        numbers = [inbox.gathered.popleft() for _ in range(min(count, len(inbox.gathered)))]
-        if numbers:
-            numbers += inbox.unreadable
-            inbox.unreadable.clear()
-            await self._link.fetch("acknowledge", shard, numbers)
+        await self._inbox(shard).acknowledge(count)
 
     async def rewind(self, shard: int) -> None:
-        inbox = self._inbox(shard)
-        inbox.gathered.clear()
-        inbox.unreadable.clear()
-        inbox.marks.clear()
-        inbox.floor = 0
-        inbox.reading += 1
-        inbox.ear.ring()
+        await self._inbox(shard).rewind()
 
-    # What is done
+    # Notifications
 
-    def tell_done(self, ids: Sequence[str]) -> None:
-        self._notices.tell_done(ids)
+    def notify_done(self, ids: Sequence[str]) -> None:
+        self._notifications.notify_done(ids)
 
-    def hear_done(self, hear: Callable[[Sequence[str]], None]) -> None:
-        self._notices.hear_done(hear)
+    def subscribe_done(self, callback: Callable[[Sequence[str]], None]) -> None:
+        self._notifications.subscribe_done(callback)
 
 
-def _deliveries(rows: Sequence[Any]) -> list[Delivery]:
-    deliveries: list[Delivery] = []
-    for body, number in rows:
+def _claims(rows: Sequence[Any]) -> list[TaskClaim]:
+    claims: list[TaskClaim] = []
+    for body, delivery_count in rows:
         try:
-            deliveries.append(Delivery(_tasks.decode(body), number))
+            claims.append(TaskClaim(_task_decoder.decode(body), delivery_count))
         except msgspec.DecodeError:
-            # Nobody extends it, so it is taken back, dropped, and published again.
-            log.warning("a task that cannot be read is left alone: %r", body[:200])
-    return deliveries
+            # No worker extends it, so it is reclaimed, deleted and published again.
+            log.warning("ignoring an invalid task: %r", body[:200])
+    return claims
 
 
-def _batches(items: Sequence[tuple[Item, bytes]]) -> Iterable[list[tuple[Item, bytes]]]:
-    """Split what is to be written, so that no statement has too much of it."""
-    batch: list[tuple[Item, bytes]] = []
-    size = 0
-    for item in items:
-        if batch and (len(batch) >= BATCH_MAX or size + len(item[1]) > BATCH_BYTES_MAX):
-            yield batch
-            batch, size = [], 0
-        batch.append(item)
-        size += len(item[1])
-    if batch:
-        yield batch
+def _task_lost(task: Task, worker_id: str, losses: int) -> TaskLost:
+    return TaskLost(
+        job_id=task.job_id,
+        node_id=task.node_id,
+        attempt=task.attempt,
+        worker_id=worker_id,
+        losses=losses,
+        index=task.index,
+    )
 
 
-def _portions(items: Sequence[Item], size: int = ASK_MAX) -> Iterable[list[Item]]:
-    return (list(items[start : start + size]) for start in range(0, len(items), size))
+def _encoded_size(item: tuple[object, bytes]) -> int:
+    return len(item[1])
+
+
+def _first_column(rows: Sequence[Any]) -> list[str]:
+    return [row[0] for row in rows]

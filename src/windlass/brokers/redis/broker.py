@@ -1,47 +1,44 @@
-"""The broker on Redis: queues as sorted sets, held tasks as leases, inboxes as streams; every step is one Lua script.
+"""The broker on Redis: queues are sorted sets, claims are leases, inboxes are streams; each step is one Lua script.
 
-It keeps nothing that the rows do not know. A server that was emptied or restarted is used as it is found.
+The server may be flushed or restarted at any time: the database records which tasks are in flight.
 """
 
 import logging
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from windlass.brokers.notifier import Subscription
-from windlass.brokers.redis.connection import Link, scripts
-from windlass.brokers.redis.inbox import START, Inbox, after
-from windlass.brokers.redis.protocol import Argument, Dial
-from windlass.brokers.redis.subscriber import ChannelListener
+from windlass.brokers.batches import batches, slices
+from windlass.brokers.notifier import SubscriptionCache
+from windlass.brokers.redis.channel_listener import ChannelListener
+from windlass.brokers.redis.connection import RedisConnection
+from windlass.brokers.redis.inbox import RedisInbox
+from windlass.brokers.redis.protocol import Argument, RedisConnector
 from windlass.core.changes import Task
 from windlass.core.instants import MICROSECONDS
 from windlass.core.messages import Message
-from windlass.ports.broker import HELD_SHOWN_MAX, Delivery, HeldTask, QueueSeen, Report, WorkerSeen
-from windlass.ports.message_codec import decode_message, encode_message
+from windlass.ports.broker import HELD_SHOWN_MAX, HeldTask, QueueInfo, TaskClaim, TaskReport, WorkerInfo
+from windlass.ports.message_codec import encode_message
 
 PREFIX = "windlass:"
-# What one script handles at most, so that no call keeps the server from the others for more than some milliseconds.
+# Items per script call: a script blocks the server while it runs, so each takes a few milliseconds at most.
 BATCH_MAX = 500
-BATCH_BYTES_MAX = 4 * 1024 * 1024
-ASK_MAX = 5_000
+LOOKUP_MAX = 5_000
 WORKERS_MAX = 10_000
-STOPS_MAX = 1_000
-# The channel on which is told what is done.
-DONE = "done"
-# How many waiting parties a process remembers; each worker id and each shard is one.
-EARS_MAX = 1_000
+CANCELLATIONS_MAX = 1_000
+# The channel of finished jobs and applied requests.
+DONE_CHANNEL = "done"
 
 log = logging.getLogger("windlass.brokers")
-_tasks = msgspec.msgpack.Decoder(Task)
-_json = msgspec.json.Encoder()
-_msgpack = msgspec.msgpack.Encoder()
+_task_decoder = msgspec.msgpack.Decoder(Task)
+_task_encoder = msgspec.msgpack.Encoder()
+_json_encoder = msgspec.json.Encoder()
 
 
-class _Place(Struct, gc=False):
-    """What the server's scripts know of a task: they cannot read MessagePack that holds bytes."""
+class _TaskHeader(Struct, gc=False):
+    """The part of a task that the scripts need, as JSON: they cannot decode MessagePack with binary values."""
 
     queue: str
     priority: int
@@ -53,252 +50,204 @@ class _Place(Struct, gc=False):
 
 
 class RedisBroker:
-    """The Broker contract on one Redis server, >= 6.2."""
+    """The Broker contract on one Redis server, 6.2 or newer."""
 
     def __init__(self, url: str, prefix: str = PREFIX) -> None:
-        dial = Dial(url)
+        connector = RedisConnector(url)
         self._prefix = prefix
-        self._scripts = scripts()
-        self._link = Link(dial)
-        self._subscription = ChannelListener(dial, prefix)
-        self._bells = self._subscription.bells
-        self._ears: OrderedDict[tuple[str, ...], Subscription] = OrderedDict()
-        self._inboxes: dict[int, Inbox] = {}
-        self._hearing: list[Callable[[Sequence[str]], None]] = []
+        self._connection = RedisConnection(connector, prefix)
+        self._listener = ChannelListener(connector, prefix)
+        self._notifier = self._listener.notifier
+        self._subscriptions = SubscriptionCache(self._listener.subscribe, self._listener.unsubscribe)
+        self._inboxes: dict[int, RedisInbox] = {}
+        self._done_callbacks: list[Callable[[Sequence[str]], None]] = []
 
     @classmethod
     async def open(cls, url: str, prefix: str = PREFIX) -> "RedisBroker":
-        """A broker whose server answers. BrokerUnavailable."""
+        """Return a broker whose server answers. Raises BrokerUnavailable."""
         broker = cls(url, prefix)
         try:
-            await broker._link.call("PING")
+            await broker._connection.call("PING")
         except BaseException:
             await broker.close()
             raise
         return broker
 
     async def close(self) -> None:
-        """End the connections. What is queued and held stays with the server."""
-        await self._subscription.aclose()
-        await self._link.aclose()
-
-    async def _run(self, name: str, arguments: Sequence[Argument]) -> Any:
-        return await self._link.run(self._scripts[name], self._prefix, arguments)
-
-    async def _run_all(self, name: str, first: Sequence[Argument], batches: Iterable[Sequence[Argument]]) -> list[Any]:
-        """Run a script for each batch, one after the other. Without a batch, once all the same."""
-        answers = [await self._run(name, [*first, *batch]) for batch in batches]
-        return answers or [await self._run(name, first)]
-
-    def _ear(self, *channels: str, key: tuple[str, ...]) -> Subscription:
-        ear = self._ears.get(key)
-        if ear is None:
-            ear = self._ears[key] = self._subscription.listen(channels)
-            if len(self._ears) > EARS_MAX:
-                self._subscription.forget(self._ears.popitem(last=False)[1])
-        else:
-            self._ears.move_to_end(key)
-        return ear
+        """Close the connections. Queued and held tasks stay on the server."""
+        await self._listener.aclose()
+        await self._connection.aclose()
 
     # Tasks
 
     async def publish(self, tasks: Sequence[Task]) -> None:
         if tasks:
-            parts = ((task.task_id, task.queue, task.priority, _body(task)) for task in tasks)
-            await self._run_all("publish", (), _batches(parts))
+            arguments = [(task.task_id, task.queue, task.priority, _encode_task(task)) for task in tasks]
+            await self._connection.run_batches("publish", (), _joined(arguments))
 
-    async def consume(
+    async def claim(
         self, worker_id: str, queues: Sequence[str], limit: int, wait_seconds: float
-    ) -> Sequence[Delivery]:
-        if wait_seconds <= 0:
-            return await self._take(worker_id, queues, limit)
-        ear = self._ear(*(f"work:{queue}" for queue in queues), key=("work", worker_id, *queues))
+    ) -> Sequence[TaskClaim]:
         limit = min(limit, BATCH_MAX)
-        return await self._bells.awaited(ear, lambda: self._take(worker_id, queues, limit), limit, wait_seconds)
+        if wait_seconds <= 0:
+            return await self._claim(worker_id, queues, limit)
+        subscription = self._subscriptions.get(worker_id, [f"work:{queue}" for queue in queues])
+        return await self._notifier.fetch_when_notified(
+            subscription, lambda: self._claim(worker_id, queues, limit), limit, wait_seconds
+        )
 
-    async def _take(self, worker_id: str, queues: Sequence[str], limit: int) -> Sequence[Delivery]:
-        async def give_back(found: Sequence[Any]) -> None:
-            await self.give_back(worker_id, [delivery.task.task_id for delivery in _deliveries(found)])
+    async def _claim(self, worker_id: str, queues: Sequence[str], limit: int) -> Sequence[TaskClaim]:
+        async def undo(answer: Sequence[Any]) -> None:
+            await self.return_tasks(worker_id, [claim.task.task_id for claim in _claims(answer)])
 
-        serves = msgspec.json.encode(queues)
-        arguments: list[Argument] = [worker_id, min(limit, BATCH_MAX), serves, *queues]
-        found = await self._link.run(self._scripts["take"], self._prefix, arguments, give_back)
-        return _deliveries(found)
+        arguments: list[Argument] = [worker_id, limit, msgspec.json.encode(queues), *queues]
+        return _claims(await self._connection.run("claim", arguments, undo))
 
     async def extend(self, worker_id: str, task_ids: Sequence[str]) -> Sequence[str]:
-        answers = await self._run_all("extend", [worker_id], _portions(task_ids))
-        return [task_id.decode() for answer in answers for task_id in answer]
+        answers = await self._connection.run_batches("extend", [worker_id], slices(task_ids, LOOKUP_MAX))
+        return _joined_ids(answers)
 
-    async def finish(self, worker_id: str, reports: Sequence[Report]) -> None:
-        parts = ((report.task_id, report.shard, encode_message(report.message)) for report in reports)
-        await self._run_all("finish", [worker_id], _batches(parts))
+    async def finish(self, worker_id: str, reports: Sequence[TaskReport]) -> None:
+        arguments = [(report.task_id, report.shard, encode_message(report.message)) for report in reports]
+        await self._connection.run_batches("finish", [worker_id], _joined(arguments))
 
-    async def give_back(self, worker_id: str, task_ids: Sequence[str]) -> None:
-        for part in _portions(task_ids):
-            await self._run("give_back", [worker_id, *part])
+    async def return_tasks(self, worker_id: str, task_ids: Sequence[str]) -> None:
+        for part in slices(task_ids, LOOKUP_MAX):
+            await self._connection.run("return_tasks", [worker_id, *part])
 
     async def reclaim(self, silent_seconds: float) -> int:
+        silent_microseconds = round(silent_seconds * MICROSECONDS)
         count, cursor = 0, b"0"
         while True:
-            cursor, queued = await self._run("reclaim", [round(silent_seconds * MICROSECONDS), BATCH_MAX, cursor])
-            count += queued
+            cursor, reclaimed = await self._connection.run("reclaim", [silent_microseconds, BATCH_MAX, cursor])
+            count += reclaimed
             if cursor == b"0":
                 return count
 
     async def cancel(self, task_ids: Sequence[str]) -> None:
-        for part in _portions(task_ids):
-            await self._run("cancel", part)
+        for part in slices(task_ids, LOOKUP_MAX):
+            await self._connection.run("cancel", part)
 
-    async def cancelled(self, worker_id: str, wait_seconds: float) -> Sequence[str]:
+    async def receive_cancellations(self, worker_id: str, wait_seconds: float) -> Sequence[str]:
         if wait_seconds <= 0:
-            return await self._stops(worker_id)
-        ear = self._ear(f"stop:{worker_id}", key=("stop", worker_id))
-        return await self._bells.awaited(ear, lambda: self._stops(worker_id), STOPS_MAX, wait_seconds)
+            return await self._pop_cancellations(worker_id)
+        subscription = self._subscriptions.get(worker_id, [f"cancel:{worker_id}"])
+        return await self._notifier.fetch_when_notified(
+            subscription, lambda: self._pop_cancellations(worker_id), CANCELLATIONS_MAX, wait_seconds
+        )
 
-    async def _stops(self, worker_id: str) -> Sequence[str]:
-        found = await self._link.call("LPOP", f"{self._prefix}stops:{worker_id}", STOPS_MAX)
+    async def _pop_cancellations(self, worker_id: str) -> Sequence[str]:
+        found = await self._connection.call("LPOP", f"{self._prefix}cancellations:{worker_id}", CANCELLATIONS_MAX)
         return [task_id.decode() for task_id in found or ()]
 
-    async def workers(self) -> Sequence[WorkerSeen]:
-        found = await self._run("workers", [WORKERS_MAX, HELD_SHOWN_MAX])
-        return sorted((_seen(*one) for one in found), key=lambda worker: worker.worker_id)
-
-    async def queues(self) -> Sequence[QueueSeen]:
-        found = await self._run("queues", ())
-        return [
-            QueueSeen(name.decode(), depth, running, waits / MICROSECONDS if waits >= 0 else None)
-            for name, depth, running, waits in sorted(found)
-        ]
-
     async def missing(self, task_ids: Sequence[str]) -> Sequence[str]:
-        answers = [await self._run("missing", part) for part in _portions(task_ids)]
-        return [task_id.decode() for answer in answers for task_id in answer]
+        return _joined_ids([await self._connection.run("missing", part) for part in slices(task_ids, LOOKUP_MAX)])
+
+    # Overview
+
+    async def workers(self) -> Sequence[WorkerInfo]:
+        found = await self._connection.run("workers", [WORKERS_MAX, HELD_SHOWN_MAX])
+        workers = [_worker_info(*row) for row in found]
+        return sorted(workers, key=lambda worker: worker.worker_id)
+
+    async def queues(self) -> Sequence[QueueInfo]:
+        found = await self._connection.run("queues", ())
+        return [_queue_info(*row) for row in sorted(found)]
 
     # Inboxes
 
-    def _inbox(self, shard: int) -> Inbox:
+    def _inbox(self, shard: int) -> RedisInbox:
         inbox = self._inboxes.get(shard)
         if inbox is None:
-            inbox = self._inboxes[shard] = Inbox()
-            inbox.ear = self._subscription.listen([f"inbox:{shard}"], inbox.hear)
+            inbox = self._inboxes[shard] = RedisInbox(shard, self._prefix, self._connection, self._listener)
         return inbox
 
     async def send(self, shard: int, messages: Sequence[Message]) -> None:
-        if messages:
-            await self._run_all("send", [shard], _batches((encode_message(message),) for message in messages))
-        else:
-            # Nothing to say to other processes: whoever waits in this one goes on.
-            self._inbox(shard).ear.nudge()
+        if not messages:
+            # Only ends a wait of this process; the server is not involved.
+            self._inbox(shard).wake()
+            return
+        arguments = [(encode_message(message),) for message in messages]
+        await self._connection.run_batches("send", [shard], _joined(arguments))
 
-    async def gather(self, shard: int, limit: int, wait_seconds: float) -> Sequence[Message]:
-        inbox = self._inbox(shard)
-        limit = min(limit, BATCH_MAX)
-        return await self._bells.awaited(inbox.ear, lambda: self._read(shard, inbox, limit), limit, wait_seconds)
-
-    async def _read(self, shard: int, inbox: Inbox, limit: int) -> Sequence[Message]:
-        if inbox.told and not inbox.is_behind:
-            found = inbox.take_told(limit)
-        else:
-            found = await self._fetch(shard, inbox, limit)
-        messages: list[Message] = []
-        for place, encoded in found:
-            try:
-                messages.append(decode_message(encoded))
-                inbox.gathered.append(place)
-            except msgspec.DecodeError:
-                # It goes when one after it is acknowledged.
-                log.warning("shard %d passes over a message that cannot be read: %r", shard, encoded[:200])
-        return messages
-
-    async def _fetch(self, shard: int, inbox: Inbox, limit: int) -> Sequence[tuple[bytes, bytes]]:
-        reading = inbox.reading
-        if inbox.connection != self._link.connections:
-            # The server may have lost its data and its clock may differ.
-            inbox.connection = self._link.connections
-            if inbox.last != START and await self._run("is_beyond", [shard, inbox.last]):
-                inbox.last = START
-        inbox.begin_fetch()
-        inbox_key = f"{self._prefix}inbox:{shard}"
-        try:
-            answer = await self._link.call("XREAD", "COUNT", limit, "STREAMS", inbox_key, inbox.last)
-        except BaseException:
-            inbox.end_fetch(None)
-            raise
-        if reading != inbox.reading:
-            inbox.ear.ring()
-            return ()
-        found = [(place, encoded) for place, (_, encoded) in answer[0][1]] if answer else []
-        if len(found) >= limit:
-            # Also when some of them cannot be read.
-            inbox.ear.ring()
-        inbox.end_fetch(found[-1][0] if found else None)
-        return found
+    async def receive(self, shard: int, limit: int, wait_seconds: float) -> Sequence[Message]:
+        return await self._inbox(shard).receive(min(limit, BATCH_MAX), wait_seconds)
 
     async def acknowledge(self, shard: int, count: int) -> None:
-        gathered = self._inbox(shard).gathered
-        places = [gathered.popleft() for _ in range(min(count, len(gathered)))]
-        if places:
-            # All that came before goes with the last: messages are gathered in their order. Nobody need wait for it:
-            # what is read again after a crash changes nothing.
-            self._link.ride("XTRIM", f"{self._prefix}inbox:{shard}", "MINID", after(places[-1]))
+        await self._inbox(shard).acknowledge(count)
 
     async def rewind(self, shard: int) -> None:
-        self._inbox(shard).rewind()
+        await self._inbox(shard).rewind()
 
-    # What is done
+    # Notifications
 
-    def tell_done(self, ids: Sequence[str]) -> None:
-        for part in _portions(ids, BATCH_MAX):
-            self._link.hint("PUBLISH", self._prefix + DONE, " ".join(part))
+    def notify_done(self, ids: Sequence[str]) -> None:
+        for part in slices(ids, BATCH_MAX):
+            self._connection.send_hint("PUBLISH", self._prefix + DONE_CHANNEL, " ".join(part))
 
-    def hear_done(self, hear: Callable[[Sequence[str]], None]) -> None:
-        if not self._hearing:
-            self._subscription.listen([DONE], self._hear_done)
-        self._hearing.append(hear)
+    def subscribe_done(self, callback: Callable[[Sequence[str]], None]) -> None:
+        if not self._done_callbacks:
+            self._listener.subscribe([DONE_CHANNEL], self._on_done)
+        self._done_callbacks.append(callback)
 
-    def _hear_done(self, notification: bytes) -> None:
-        # Nothing, where it has just begun to listen.
+    def _on_done(self, notification: bytes) -> None:
         ids = notification.decode("utf-8", "replace").split()
-        for hear in self._hearing if ids else ():
-            hear(ids)
+        if not ids:
+            # The payload is empty when the subscription begins.
+            return
+        for callback in self._done_callbacks:
+            callback(ids)
 
 
-def _deliveries(found: Sequence[Any]) -> list[Delivery]:
-    deliveries: list[Delivery] = []
-    for body, number in zip(found[::2], found[1::2], strict=True):
+def _claims(answer: Sequence[Any]) -> list[TaskClaim]:
+    claims: list[TaskClaim] = []
+    for body, delivery_count in zip(answer[::2], answer[1::2], strict=True):
         try:
-            deliveries.append(Delivery(_tasks.decode(body[body.index(b"\n") + 1 :]), number))
-        except (msgspec.DecodeError, ValueError):
-            # Nobody extends it, so it is taken back, and after some losses its shard gives it up.
-            log.warning("a task that cannot be read is left alone: %r", body[:200])
-    return deliveries
+            _, _, encoded = body.partition(b"\n")
+            claims.append(TaskClaim(_task_decoder.decode(encoded), delivery_count))
+        except msgspec.DecodeError:
+            # No worker extends it, so it is reclaimed, and after some losses its shard fails it.
+            log.warning("ignoring an invalid task: %r", body[:200])
+    return claims
 
 
-def _seen(worker_id: bytes, at: bytes, serves: bytes, held: int, *tasks: bytes) -> WorkerSeen:
-    queues = msgspec.json.decode(serves or b"[]", type=tuple[str, ...])
-    named = [HeldTask(int(since), task_id.decode()) for task_id, since in zip(tasks[::2], tasks[1::2], strict=True)]
-    return WorkerSeen(worker_id.decode(), queues, held, int(at), sorted(named))
+def _worker_info(worker_id: bytes, seen_at: bytes, queues: bytes, held: int, *tasks: bytes) -> WorkerInfo:
+    held_tasks = [
+        HeldTask(int(claimed_at), task_id.decode()) for task_id, claimed_at in zip(tasks[::2], tasks[1::2], strict=True)
+    ]
+    return WorkerInfo(
+        worker_id=worker_id.decode(),
+        queues=msgspec.json.decode(queues or b"[]", type=tuple[str, ...]),
+        held=held,
+        seen_at=int(seen_at),
+        tasks=sorted(held_tasks),
+    )
 
 
-def _body(task: Task) -> bytes:
-    place = _Place(task.queue, task.priority, task.shard, task.job_id, task.node_id, task.attempt, task.index)
-    return _json.encode(place) + b"\n" + _msgpack.encode(task)
+def _queue_info(name: bytes, depth: int, running: int, oldest_microseconds: int) -> QueueInfo:
+    if oldest_microseconds < 0:
+        return QueueInfo(name.decode(), depth, running)
+    return QueueInfo(name.decode(), depth, running, oldest_microseconds / MICROSECONDS)
 
 
-def _batches(parts: Iterable[tuple[*tuple[Argument, ...], bytes]]) -> Iterable[list[Argument]]:
-    """Join the arguments of many, whose last is what may be large, into those of few calls, none of them too large."""
-    batch: list[Argument] = []
-    count = size = 0
-    for part in parts:
-        more = len(part[-1])
-        if batch and (count >= BATCH_MAX or size + more > BATCH_BYTES_MAX):
-            yield batch
-            batch, count, size = [], 0, 0
-        batch.extend(part)
-        count, size = count + 1, size + more
-    if batch:
-        yield batch
+def _encode_task(task: Task) -> bytes:
+    header = _TaskHeader(
+        queue=task.queue,
+        priority=task.priority,
+        shard=task.shard,
+        job_id=task.job_id,
+        node_id=task.node_id,
+        attempt=task.attempt,
+        index=task.index,
+    )
+    return _json_encoder.encode(header) + b"\n" + _task_encoder.encode(task)
 
 
-def _portions(items: Sequence[Any], size: int = ASK_MAX) -> Iterable[Sequence[Any]]:
-    return (items[start : start + size] for start in range(0, len(items), size))
+def _joined(items: Sequence[tuple[*tuple[Argument, ...], bytes]]) -> Iterable[list[Argument]]:
+    """Join the arguments of many items into those of few calls."""
+    for batch in batches(items, lambda item: len(item[-1]), BATCH_MAX):
+        yield [argument for item in batch for argument in item]
+
+
+def _joined_ids(answers: Sequence[Sequence[bytes]]) -> list[str]:
+    return [task_id.decode() for answer in answers for task_id in answer]

@@ -1,41 +1,40 @@
-"""One connection to a Redis server that all calls of a process share: each is written at once, answers come in order.
+"""One connection to a Redis server, shared by all calls of a process: commands are pipelined, answers come in order.
 
-No command on it blocks, so a call that gets no answer in time means that the server is gone.
+No command on it blocks, so a missing answer means that the server or the connection is gone.
 """
 
 import asyncio
 import hashlib
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from windlass.brokers.redis.protocol import Argument, Dial, Wire
+from windlass.brokers.redis.protocol import Argument, RedisConnector, RedisProtocol
 from windlass.core.errors import BrokerUnavailable
 
-# A call waits so long for its answer, over all its tries, before it fails.
+# The time limit of a call, including its retries.
 CALL_SECONDS_MAX = 5.0
 RETRY_SECONDS_MIN = 0.02
 RETRY_SECONDS_MAX = 0.5
-# How long a command that nobody waits for waits for others to go with.
-RIDE_SECONDS_MAX = 0.005
-# Commands that one write covers at most.
+# How long a command without a waiting caller waits for other commands to be sent with.
+DEFER_SECONDS_MAX = 0.005
+# Commands per write.
 WRITE_MAX = 1_000
-# Answers of a server that will soon be able to do what was asked.
-_PASSING = ("LOADING", "READONLY", "MASTERDOWN", "TRYAGAIN", "UNBLOCKED", "BUSY ")
+# Error answers that are worth a retry: the server will soon be able to execute the command.
+_TRANSIENT = ("LOADING", "READONLY", "MASTERDOWN", "TRYAGAIN", "UNBLOCKED", "BUSY ")
+# How long a cancelled caller waits for an answer that must be undone.
+UNDO_SECONDS_MAX = 1.0
 
-# A cancelled caller waits so long for an answer that must be dealt with.
-SALVAGE_SECONDS_MAX = 1.0
-
-Salvage = Callable[[Any], Awaitable[None]]
+Undo = Callable[[Any], Awaitable[None]]
 log = logging.getLogger("windlass.brokers")
 
 
-class Script:
-    """A Lua script of this package, with the prelude that all share."""
+class LuaScript:
+    """A Lua script of this package, including the prelude that all scripts share."""
 
     __slots__ = ("name", "sha", "text")
 
@@ -46,19 +45,16 @@ class Script:
 
 
 @cache
-def scripts() -> dict[str, Script]:
-    """Every script, by name."""
-    texts = {path.name.removesuffix(".lua"): path.read_text("utf-8") for path in _folder()}
+def scripts() -> dict[str, LuaScript]:
+    """Return every script by name."""
+    folder = files("windlass.brokers.redis") / "lua"
+    texts = {path.name.removesuffix(".lua"): path.read_text("utf-8") for path in folder.iterdir()}
     prelude = texts.pop("prelude")
-    return {name: Script(name, f"{prelude}\n{text}") for name, text in texts.items()}
-
-
-def _folder() -> list[Any]:
-    return sorted((files("windlass.brokers.redis") / "lua").iterdir(), key=lambda path: path.name)
+    return {name: LuaScript(name, f"{prelude}\n{text}") for name, text in texts.items()}
 
 
 class _Call:
-    """A command on its way, and who waits for the answer."""
+    """A command and the future of its answer."""
 
     __slots__ = ("answer", "command")
 
@@ -67,23 +63,133 @@ class _Call:
         self.answer = answer
 
 
-class Link:
-    """Calls to the server. As many are under way as there are callers: each of them waits for its answer."""
+class RedisConnection:
+    """Sends commands and runs scripts; keys start with `prefix`. It reconnects when the next call needs it."""
 
-    def __init__(self, dial: Dial) -> None:
-        self._dial = dial
-        # How many connections there were so far.
+    def __init__(self, connector: RedisConnector, prefix: str) -> None:
+        self._connector = connector
+        self._prefix = prefix
+        self._scripts = scripts()
+        # How many connections were opened so far.
         self.connections = 0
         self._queued: deque[_Call] = deque()
         self._sent: deque[_Call] = deque()
-        self._wire: Wire | None = None
-        self._is_writing = False
-        self._driving: asyncio.TimerHandle | None = None
+        self._protocol: RedisProtocol | None = None
+        self._is_write_scheduled = False
+        self._deferred: asyncio.TimerHandle | None = None
         self._running: asyncio.Task[None] | None = None
         self._is_closed = False
 
-    def _begin(self, command: Sequence[Argument]) -> "asyncio.Future[Any]":
-        """Have a command sent once; its answer, or one of the dial's failures."""
+    # Commands that a caller waits for
+
+    async def call(self, *command: Argument) -> Any:
+        """Send a command, again if the connection fails, and return its answer. Raises BrokerUnavailable."""
+        return await self._call_with_retries(command, None)
+
+    async def run(self, name: str, arguments: Sequence[Argument], undo: Undo | None = None) -> Any:
+        """Run a script and return its answer; it may run twice if the connection fails. Raises BrokerUnavailable.
+
+        If the caller is cancelled while the answer is under way, `undo` is called with the answer first.
+        """
+        script = self._scripts[name]
+        keys_and_arguments: list[Argument] = [1, self._prefix, *arguments]
+        try:
+            return await self._call_with_retries(["EVALSHA", script.sha, *keys_and_arguments], undo)
+        except self._connector.refused as error:
+            if not _starts_with(error, "NOSCRIPT"):
+                raise
+        # A restarted server has no scripts. EVAL also loads the script for the following calls.
+        return await self._call_with_retries(["EVAL", script.text, *keys_and_arguments], undo)
+
+    async def run_batches(
+        self, name: str, first: Sequence[Argument], batches: Iterable[Sequence[Argument]]
+    ) -> list[Any]:
+        """Run a script once for each batch, or once without one if there is no batch."""
+        answers = [await self.run(name, [*first, *batch]) for batch in batches]
+        if not answers:
+            answers.append(await self.run(name, first))
+        return answers
+
+    async def _call_with_retries(self, command: Sequence[Argument], undo: Undo | None) -> Any:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + CALL_SECONDS_MAX
+        pause = RETRY_SECONDS_MIN
+        while True:
+            answer = self._enqueue(command)
+            timer = loop.call_at(deadline, self._time_out, answer)
+            try:
+                if undo is None:
+                    return await answer
+                return await _answer_or_undo(answer, undo)
+            except self._connector.failures as failure:
+                if self._is_permanent(failure):
+                    if _starts_with(failure, "NOSCRIPT"):
+                        raise
+                    raise self._unavailable(failure) from failure
+                if loop.time() + pause > deadline:
+                    raise self._unavailable(failure) from failure
+            finally:
+                timer.cancel()
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, RETRY_SECONDS_MAX)
+
+    def _is_permanent(self, failure: Exception) -> bool:
+        return isinstance(failure, self._connector.refused) and not _starts_with(failure, *_TRANSIENT)
+
+    def _unavailable(self, failure: Exception) -> BrokerUnavailable:
+        reason = str(failure) or type(failure).__name__
+        return BrokerUnavailable(
+            f"Redis at {self._connector.address} did not execute a command: {reason}; "
+            "check that it is running, reachable and not out of memory"
+        )
+
+    def _time_out(self, answer: "asyncio.Future[Any]") -> None:
+        if not answer.done():
+            answer.set_exception(TimeoutError(f"no answer within {CALL_SECONDS_MAX:g} s"))
+            # The server hangs or the connection is dead: the next call opens a new one.
+            if self._running is not None:
+                self._running.cancel()
+
+    # Commands without a waiting caller
+
+    def defer(self, *command: Argument) -> None:
+        """Send a command together with the next one, or soon. It is sent again if the connection fails."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Any] = loop.create_future()
+        answer.add_done_callback(lambda _: self._on_deferred_answer(command, answer))
+        self._queued.append(_Call(command, answer))
+        if self._deferred is None:
+            self._deferred = loop.call_later(DEFER_SECONDS_MAX, self._write_deferred)
+
+    def _write_deferred(self) -> None:
+        self._deferred = None
+        # Without a connection they wait for the next one.
+        self._write()
+
+    def _on_deferred_answer(self, command: Sequence[Argument], answer: "asyncio.Future[Any]") -> None:
+        if self._is_lost(command, answer):
+            self.defer(*command)
+
+    def send_hint(self, *command: Argument) -> None:
+        """Send a command at once. It is lost if the connection fails."""
+        if not self._is_closed:
+            answer = self._enqueue(command)
+            answer.add_done_callback(lambda _: self._is_lost(command, answer))
+
+    def _is_lost(self, command: Sequence[Argument], answer: "asyncio.Future[Any]") -> bool:
+        """Return whether the command may not have reached the server. A refused one has."""
+        failure = None if answer.cancelled() else answer.exception()
+        if failure is None or self._is_closed:
+            return False
+        if isinstance(failure, self._connector.refused):
+            log.warning("Redis at %s refused %s: %s", self._connector.address, command[0], failure)
+            return False
+        return True
+
+    # The connection
+
+    def _enqueue(self, command: Sequence[Argument]) -> "asyncio.Future[Any]":
+        """Have a command sent once; its future gets the answer or one of the connector's failures."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Any] = loop.create_future()
         if self._is_closed:
@@ -91,178 +197,97 @@ class Link:
         self._queued.append(_Call(command, answer))
         if self._running is None:
             self._running = asyncio.ensure_future(self._run())
-        elif not self._is_writing:
-            # Those of other callers that are about to ask too go with it.
-            self._is_writing = True
+        elif not self._is_write_scheduled:
+            # Commands of other callers in this turn of the event loop are sent with it.
+            self._is_write_scheduled = True
             loop.call_soon(self._write)
         return answer
-
-    def ride(self, *command: Argument) -> None:
-        """Have a command sent with the next one, or soon. Nobody waits for it; it is sent again if the connection
-        fails."""
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Any] = loop.create_future()
-        answer.add_done_callback(lambda _: self._ridden(command, answer))
-        self._queued.append(_Call(command, answer))
-        if self._driving is None:
-            self._driving = loop.call_later(RIDE_SECONDS_MAX, self._drive)
-
-    def _drive(self) -> None:
-        self._driving = None
-        # Without a connection they wait for the next one: nothing depends on them.
-        self._write()
-
-    def _ridden(self, command: Sequence[Argument], answer: "asyncio.Future[Any]") -> None:
-        if self._is_lost(command, answer):
-            self.ride(*command)
-
-    def hint(self, *command: Argument) -> None:
-        """Have a command sent at once. Nobody waits for it, and it is lost if the connection fails."""
-        if not self._is_closed:
-            answer = self._begin(command)
-            answer.add_done_callback(lambda _: self._is_lost(command, answer))
-
-    def _is_lost(self, command: Sequence[Argument], answer: "asyncio.Future[Any]") -> bool:
-        """Whether a command that nobody waits for may not have got through; one that was refused has."""
-        failure = None if answer.cancelled() else answer.exception()
-        if failure is None or self._is_closed:
-            return False
-        if isinstance(failure, self._dial.refused):
-            log.warning("Redis at %s refused %s: %s", self._dial.place, command[0], failure)
-            return False
-        return True
-
-    async def call(self, *command: Argument) -> Any:
-        """Send a command, again if the connection fails, and return its answer. BrokerUnavailable."""
-        return await self._persist(command, None)
-
-    async def run(self, script: Script, key: str, arguments: Sequence[Argument], salvage: Salvage | None = None) -> Any:
-        """Run a script, again if the connection fails: it may then take effect twice. BrokerUnavailable.
-
-        A caller that is cancelled while the answer is under way waits until `salvage` has dealt with it.
-        """
-        told: list[Argument] = [1, key, *arguments]
-        try:
-            return await self._persist(["EVALSHA", script.sha, *told], salvage)
-        except self._dial.refused as error:
-            if not _says(error, "NOSCRIPT"):
-                raise
-        # A server that was restarted or told to forget its scripts gets the text, and knows it from then on.
-        return await self._persist(["EVAL", script.text, *told], salvage)
-
-    async def _persist(self, command: Sequence[Argument], salvage: Salvage | None) -> Any:
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + CALL_SECONDS_MAX
-        pause = RETRY_SECONDS_MIN
-        while True:
-            answer = self._begin(command)
-            timer = loop.call_at(deadline, self._give_up, answer)
-            try:
-                return await (answer if salvage is None else asyncio.shield(answer))
-            except asyncio.CancelledError:
-                if salvage is not None:
-                    await _salvaged(answer, salvage)
-                raise
-            except self._dial.failures as failure:
-                is_final = isinstance(failure, self._dial.refused) and not _says(failure, *_PASSING)
-                if is_final and _says(failure, "NOSCRIPT"):
-                    raise
-                if is_final or loop.time() + pause > deadline:
-                    raise BrokerUnavailable(
-                        f"Redis at {self._dial.place} did not do what it was asked: {_told(failure)}; "
-                        "see that it runs, is reachable and has memory left"
-                    ) from failure
-            finally:
-                timer.cancel()
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, RETRY_SECONDS_MAX)
-
-    def _give_up(self, answer: "asyncio.Future[Any]") -> None:
-        if not answer.done():
-            answer.set_exception(TimeoutError(f"no answer within {CALL_SECONDS_MAX:g} s"))
-            # A server that hangs, or a connection that leads nowhere: the next call makes a new one.
-            if self._running is not None:
-                self._running.cancel()
 
     async def _run(self) -> None:
         """Serve calls over one connection until it fails; the next call starts over."""
         failure: Exception = ConnectionError("the connection was lost")
-        wire: Wire | None = None
+        protocol: RedisProtocol | None = None
         try:
-            wire = await self._dial.connect(self._hear)
-            wire.on_room = self._write
+            protocol = await self._connector.connect(self._on_answer)
+            protocol.on_writable = self._write
             self.connections += 1
-            self._wire = wire
+            self._protocol = protocol
             self._write()
-            await wire.lost
-        except self._dial.failures as error:
+            await protocol.lost
+        except self._connector.failures as error:
             failure = error
         finally:
-            # At once, and before anything else is awaited: a call begun from here on needs another connection.
-            self._wire = None
+            # Before anything is awaited: calls from here on need another connection.
+            self._protocol = None
             self._fail_all(failure)
             self._running = None
-            if wire is not None:
-                await wire.aclose()
+            if protocol is not None:
+                await protocol.aclose()
 
     def _write(self) -> None:
-        """Send what waits, as long as the server takes it."""
-        self._is_writing = False
-        wire = self._wire
-        while wire is not None and self._queued and not wire.is_full:
-            batch: list[_Call] = []
-            while self._queued and len(batch) < WRITE_MAX:
-                one = self._queued.popleft()
-                # Whoever asked may be gone already.
-                if not one.answer.done():
-                    batch.append(one)
+        """Send queued commands while the write buffer has room."""
+        self._is_write_scheduled = False
+        protocol = self._protocol
+        if protocol is None:
+            return
+        while self._queued and not protocol.is_full:
+            batch = self._next_batch()
             if batch:
                 self._sent.extend(batch)
-                wire.send([one.command for one in batch])
+                protocol.send([call.command for call in batch])
 
-    def _hear(self, answer: Any) -> None:
-        asked = self._sent.popleft().answer
-        if asked.done():
+    def _next_batch(self) -> list[_Call]:
+        """Take queued commands whose callers are still waiting."""
+        batch: list[_Call] = []
+        while self._queued and len(batch) < WRITE_MAX:
+            call = self._queued.popleft()
+            if not call.answer.done():
+                batch.append(call)
+        return batch
+
+    def _on_answer(self, answer: Any) -> None:
+        future = self._sent.popleft().answer
+        if future.done():
             return
         if isinstance(answer, Exception):
-            asked.set_exception(answer)
+            future.set_exception(answer)
         else:
-            asked.set_result(answer)
+            future.set_result(answer)
 
     def _fail_all(self, failure: Exception) -> None:
         failed = [*self._sent, *self._queued]
         self._sent.clear()
         self._queued.clear()
-        for one in failed:
-            if not one.answer.done():
-                one.answer.set_exception(failure)
+        for call in failed:
+            if not call.answer.done():
+                call.answer.set_exception(failure)
 
     async def aclose(self) -> None:
-        """End the connection; calls under way fail, but what needs no answer is sent."""
-        if self._wire is not None and self._queued:
+        """Close the connection. Calls under way fail; deferred commands are sent first."""
+        if self._protocol is not None and self._queued:
             with suppress(BrokerUnavailable, TimeoutError):
-                async with asyncio.timeout(SALVAGE_SECONDS_MAX):
+                async with asyncio.timeout(UNDO_SECONDS_MAX):
                     await self.call("PING")
         self._is_closed = True
-        if self._driving is not None:
-            self._driving.cancel()
+        if self._deferred is not None:
+            self._deferred.cancel()
         if self._running is not None:
             self._running.cancel()
             with suppress(asyncio.CancelledError):
                 await self._running
 
 
-async def _salvaged(answer: "asyncio.Future[Any]", salvage: Salvage) -> None:
-    await asyncio.wait([answer], timeout=SALVAGE_SECONDS_MAX)
-    if not answer.done():
-        answer.cancel()
-    elif not answer.cancelled() and answer.exception() is None:
-        await salvage(answer.result())
+async def _answer_or_undo(answer: "asyncio.Future[Any]", undo: Undo) -> Any:
+    try:
+        return await asyncio.shield(answer)
+    except asyncio.CancelledError:
+        await asyncio.wait([answer], timeout=UNDO_SECONDS_MAX)
+        if not answer.done():
+            answer.cancel()
+        elif not answer.cancelled() and answer.exception() is None:
+            await undo(answer.result())
+        raise
 
 
-def _says(error: Exception, *beginnings: str) -> bool:
+def _starts_with(error: Exception, *beginnings: str) -> bool:
     return str(error).startswith(beginnings)
-
-
-def _told(failure: Exception) -> str:
-    return str(failure) or type(failure).__name__

@@ -1,119 +1,212 @@
-"""How far this process has read a shard's inbox on Redis.
+"""The inbox of a shard on Redis, as this process reads it.
 
-Few messages come with the notification itself. They are the next ones only if the message before them was read, which
-the notification names; else, and whenever in doubt, the inbox is read from where it was read to.
+A notification contains its messages when they are few ("pushed" messages). They can be used only if this process has
+read everything before them, so the notification names the preceding message. In all other cases the stream is fetched
+from the last position.
 """
 
+import logging
 from collections import deque
 from collections.abc import Sequence
 from itertools import islice
 
+import msgspec
+
 from windlass.brokers.notifier import Subscription
+from windlass.brokers.redis.channel_listener import ChannelListener
+from windlass.brokers.redis.connection import RedisConnection
+from windlass.core.messages import Message
+from windlass.ports.message_codec import decode_message
 
 START = b"0-0"
-# Messages that came by themselves and wait. Beyond that nobody seems to want them: they are read when somebody does.
-TOLD_MAX = 5_000
+# Pushed messages that are kept. Beyond that they are fetched when they are wanted.
+PUSHED_MAX = 5_000
 
 Entry = tuple[bytes, bytes]
+log = logging.getLogger("windlass.brokers")
 
 
-class Inbox:
-    """The inbox of one shard, as this process sees it."""
+class InboxPosition:
+    """How far an inbox was read, and the pushed messages that come next."""
 
-    __slots__ = ("connection", "ear", "gathered", "is_behind", "is_fetching", "last", "reading", "told", "told_last")
+    __slots__ = ("is_fetch_needed", "is_fetching", "last", "pushed", "pushed_last")
 
     def __init__(self) -> None:
-        self.ear = Subscription(())
-        # The last message that was handed on.
+        # The id of the last message that was returned to the caller.
         self.last = START
-        # Which connection to the server it was read over, counted.
-        self.connection = 0
-        # The ids of messages that were gathered and not acknowledged.
-        self.gathered: deque[bytes] = deque()
-        # Counts rewinds: an answer that was under way meanwhile is not used.
-        self.reading = 0
-        # Messages that came with notifications, all those after `last`; and the last of them, or `last`.
-        self.told: deque[Entry] = deque()
-        self.told_last = START
-        # Whether the inbox must be read: there may be messages that did not come by themselves.
-        self.is_behind = True
+        # All pushed messages after `last`, and the id of the last one (or `last`).
+        self.pushed: deque[Entry] = deque()
+        self.pushed_last = START
+        # Whether there may be messages that were not pushed.
+        self.is_fetch_needed = True
         self.is_fetching = False
 
-    def hear(self, notification: bytes) -> None:
-        """Take the messages of a notification, if they are the next ones."""
+    def push(self, notification: bytes) -> None:
+        """Keep the messages of a notification if they are the next ones."""
         try:
-            before, entries = _read(notification)
+            preceding, entries = _parse(notification)
         except ValueError:
-            self._fall_behind()
+            self.require_fetch()
             return
-        is_next = bool(entries) and _number(before) <= _number(self.told_last)
-        if self.is_behind or self.is_fetching or not is_next or len(self.told) >= TOLD_MAX:
-            self._fall_behind()
+        last = _number(self.pushed_last)
+        has_gap = not entries or _number(preceding) > last
+        if has_gap or self.is_fetch_needed or self.is_fetching or len(self.pushed) >= PUSHED_MAX:
+            self.require_fetch()
             return
-        last = _number(self.told_last)
         if _number(entries[0][0]) <= last:
-            # A fetch that was answered before this came brought some of them already.
+            # A fetch that was answered before this notification returned some of them.
             entries = [entry for entry in entries if _number(entry[0]) > last]
-        self.told.extend(entries)
-        if self.told:
-            self.told_last = self.told[-1][0]
+        self.pushed.extend(entries)
+        if self.pushed:
+            self.pushed_last = self.pushed[-1][0]
 
-    def take_told(self, limit: int) -> Sequence[Entry]:
-        """Hand on messages that came by themselves."""
-        taken = list(islice(self.told, limit))
+    def take_pushed(self, limit: int) -> Sequence[Entry]:
+        """Return the next pushed messages."""
+        taken = list(islice(self.pushed, limit))
         for _ in taken:
-            self.told.popleft()
+            self.pushed.popleft()
         self.last = taken[-1][0]
-        if self.told:
-            self.ear.ring()
         return taken
 
     def begin_fetch(self) -> None:
-        """All after `last` is asked for: what came by itself is in the answer."""
-        self._fall_behind()
-        self.is_behind = False
+        """Prepare to fetch everything after `last`, which includes the pushed messages."""
+        self.require_fetch()
+        self.is_fetch_needed = False
         self.is_fetching = True
 
     def end_fetch(self, last: bytes | None) -> None:
-        """The answer is there, and reaches so far."""
+        """Record that the fetch returned messages up to `last`, or none."""
         self.is_fetching = False
         if last is not None:
-            self.last = self.told_last = last
+            self.last = self.pushed_last = last
 
     def rewind(self) -> None:
-        """Begin again with what was not acknowledged."""
+        """Start again at the beginning of the stream."""
         self.last = START
-        self.gathered.clear()
-        self.reading += 1
-        self._fall_behind()
         self.is_fetching = False
-        self.ear.ring()
+        self.require_fetch()
 
-    def _fall_behind(self) -> None:
-        self.told.clear()
-        self.told_last = self.last
-        self.is_behind = True
+    def require_fetch(self) -> None:
+        """Discard the pushed messages; the next read fetches."""
+        self.pushed.clear()
+        self.pushed_last = self.last
+        self.is_fetch_needed = True
 
 
-def _read(notification: bytes) -> tuple[bytes, Sequence[Entry]]:
-    """The id of the message before, and the messages; ValueError."""
+class RedisInbox:
+    """Receives and acknowledges the messages of one shard."""
+
+    def __init__(self, shard: int, prefix: str, connection: RedisConnection, listener: ChannelListener) -> None:
+        self._shard = shard
+        self._key = f"{prefix}inbox:{shard}"
+        self._connection = connection
+        self._notifier = listener.notifier
+        self._position = InboxPosition()
+        # The ids of received messages that are not acknowledged.
+        self._received: deque[bytes] = deque()
+        # The number of the connection that was used last: a new one may lead to a server without our data.
+        self._connection_number = 0
+        # Counts rewinds: the answer to a fetch that began before one is discarded.
+        self._rewinds = 0
+        self._subscription: Subscription = listener.subscribe([f"inbox:{shard}"], self._position.push)
+
+    def wake(self) -> None:
+        """End a wait of this process."""
+        self._subscription.wake()
+
+    async def receive(self, limit: int, wait_seconds: float) -> Sequence[Message]:
+        """Return the next messages; wait for the first one."""
+        return await self._notifier.fetch_when_notified(
+            self._subscription, lambda: self._read(limit), limit, wait_seconds
+        )
+
+    async def _read(self, limit: int) -> Sequence[Message]:
+        position = self._position
+        if position.pushed and not position.is_fetch_needed:
+            entries = position.take_pushed(limit)
+            if position.pushed:
+                self._subscription.notify()
+        else:
+            entries = await self._fetch(limit)
+        messages: list[Message] = []
+        for entry_id, encoded in entries:
+            try:
+                messages.append(decode_message(encoded))
+            except msgspec.DecodeError:
+                # It is removed when a later one is acknowledged.
+                log.warning("skipping an invalid message to shard %d: %r", self._shard, encoded[:200])
+            else:
+                self._received.append(entry_id)
+        return messages
+
+    async def _fetch(self, limit: int) -> Sequence[Entry]:
+        rewinds = self._rewinds
+        position = self._position
+        await self._check_server()
+        position.begin_fetch()
+        try:
+            answer = await self._connection.call("XREAD", "COUNT", limit, "STREAMS", self._key, position.last)
+        except BaseException:
+            position.end_fetch(None)
+            raise
+        if rewinds != self._rewinds:
+            self._subscription.notify()
+            return ()
+        if not answer:
+            position.end_fetch(None)
+            return ()
+        entries = [(entry_id, encoded) for entry_id, (_, encoded) in answer[0][1]]
+        if len(entries) >= limit:
+            # Here rather than by the caller, because some of them may be invalid.
+            self._subscription.notify()
+        position.end_fetch(entries[-1][0])
+        return entries
+
+    async def _check_server(self) -> None:
+        """Start from the beginning if the server lost its data and its clock is behind the last id."""
+        if self._connection_number == self._connection.connections:
+            return
+        self._connection_number = self._connection.connections
+        position = self._position
+        if position.last != START and await self._connection.run("is_beyond", [self._shard, position.last]):
+            position.last = START
+
+    async def acknowledge(self, count: int) -> None:
+        """Remove the oldest received messages."""
+        last: bytes | None = None
+        for _ in range(min(count, len(self._received))):
+            last = self._received.popleft()
+        if last is not None:
+            # Messages are received in order, so everything up to the last one goes. No need to wait for the answer: a
+            # message that is received again after a crash changes nothing.
+            self._connection.defer("XTRIM", self._key, "MINID", _next_id(last))
+
+    async def rewind(self) -> None:
+        """Receive again from the oldest unacknowledged message."""
+        self._received.clear()
+        self._rewinds += 1
+        self._position.rewind()
+        self._subscription.notify()
+
+
+def _parse(notification: bytes) -> tuple[bytes, Sequence[Entry]]:
+    """Return the id of the preceding message and the messages. Raises ValueError."""
     head, _, bodies = notification.partition(b"\n")
-    before, *parts = head.split(b" ")
+    preceding, *parts = head.split(b" ")
     entries: list[Entry] = []
     start = 0
-    for place, size in zip(parts[::2], parts[1::2], strict=True):
+    for entry_id, size in zip(parts[::2], parts[1::2], strict=True):
         stop = start + int(size)
-        entries.append((place, bodies[start:stop]))
+        entries.append((entry_id, bodies[start:stop]))
         start = stop
-    return before, entries
+    return preceding, entries
 
 
-def after(place: bytes) -> bytes:
-    """The first id after one."""
-    time, count = _number(place)
+def _next_id(entry_id: bytes) -> bytes:
+    time, count = _number(entry_id)
     return b"%d-%d" % (time, count + 1)
 
 
-def _number(place: bytes) -> tuple[int, int]:
-    time, _, count = place.partition(b"-")
+def _number(entry_id: bytes) -> tuple[int, int]:
+    time, _, count = entry_id.partition(b"-")
     return int(time), int(count)

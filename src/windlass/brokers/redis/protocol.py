@@ -1,6 +1,6 @@
-"""Connections to a Redis server: the driver makes them, and from then on bytes go straight in and out.
+"""Connections to a Redis server: the driver opens them, then bytes are written and parsed here directly.
 
-The driver's own way of reading and writing takes several times as long as all else that an engine does for a task.
+Reading and writing through the driver takes several times as long as everything else an engine does for a task.
 """
 
 import asyncio
@@ -11,16 +11,16 @@ from urllib.parse import urlsplit
 CONNECT_SECONDS_MAX = 3.0
 
 Argument = str | bytes | int | float
-Hear = Callable[[Any], None]
+OnAnswer = Callable[[Any], None]
 
-_NOTHING_YET = object()
+_INCOMPLETE = object()
 
 
-class Dial:
-    """Makes connections to the server of a URL."""
+class RedisConnector:
+    """Opens connections to the server of a URL."""
 
     def __init__(self, url: str) -> None:
-        # The driver takes a third of a second to import: only those who use Redis pay for it.
+        # Imported late: the driver takes a third of a second to import.
         import hiredis
         from redis.asyncio.connection import Connection, parse_url
         from redis.asyncio.retry import Retry
@@ -28,92 +28,92 @@ class Dial:
         from redis.exceptions import RedisError, ResponseError
 
         options: dict[str, Any] = dict(parse_url(url))
-        self._kind: Any = options.pop("connection_class", Connection)
-        # Retries, time limits and health are the link's business: the driver's own would repeat a script unseen, and
-        # its read limit would end every quiet subscription. RESP 2 has neither push messages nor maintenance ones.
+        self._connection_class: Any = options.pop("connection_class", Connection)
+        # RedisConnection retries and times out. The driver's retries would repeat a script unnoticed, and its read
+        # timeout would end an idle subscription. RESP 2 has no push messages.
         self._options = {**options, "protocol": 2, "socket_timeout": None, "retry": Retry(NoBackoff(), 0)}
         self._options["socket_connect_timeout"] = CONNECT_SECONDS_MAX
         self._hiredis: Any = hiredis
+        # What the server answers to a command that it does not execute.
         self.refused: type[Exception] = ResponseError
         self.failures: tuple[type[Exception], ...] = (RedisError, OSError, TimeoutError)
         parts = urlsplit(url)
-        self.place = f"{parts.hostname}:{parts.port or 6379}" if parts.hostname else parts.path
+        self.address = f"{parts.hostname}:{parts.port or 6379}" if parts.hostname else parts.path
 
-    async def connect(self, hear: Hear) -> "Wire":
-        """A new connection, whose answers are given to `hear`; one of `failures`."""
-        driver = self._kind(**self._options)
+    async def connect(self, on_answer: OnAnswer) -> "RedisProtocol":
+        """Open a connection that passes each answer to `on_answer`. Raises one of `failures`."""
+        driver = self._connection_class(**self._options)
         try:
             async with asyncio.timeout(CONNECT_SECONDS_MAX):
                 await driver.connect()
         except BaseException:
             await driver.disconnect(nowait=True)
             raise
-        kinds = {"protocolError": ConnectionError, "replyError": self.refused, "notEnoughData": _NOTHING_YET}
-        return Wire(driver, driver._writer.transport, self._hiredis.Reader(**kinds), self._hiredis.pack_command, hear)
+        reader = self._hiredis.Reader(protocolError=ConnectionError, replyError=self.refused, notEnoughData=_INCOMPLETE)
+        return RedisProtocol(driver, reader, self._hiredis.pack_command, on_answer)
 
 
-class Wire:
-    """One connection. The event loop calls it for what arrives; an error that the server answers is heard like any
-    other answer."""
+class RedisProtocol:
+    """The asyncio protocol of one connection. Error answers are passed on like other answers."""
 
-    def __init__(self, driver: Any, transport: Any, reader: Any, pack: Callable[..., bytes], hear: Hear) -> None:
-        # Kept, since the driver closes the connection when it is forgotten.
+    def __init__(self, driver: Any, reader: Any, pack: Callable[..., bytes], on_answer: OnAnswer) -> None:
+        # Referenced because the driver closes the connection when it is garbage collected.
         self._driver = driver
-        self._transport = transport
+        self._transport: Any = driver._writer.transport
         self._reader = reader
         self._pack = pack
-        self._hear = hear
+        self._on_answer = on_answer
         # Done once the connection is lost.
         self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        # Whether the server takes no more for the moment; `on_room` is called once it does.
+        # Whether the write buffer is full; `on_writable` is called when it has room again.
         self.is_full = False
-        self.on_room: Callable[[], None] | None = None
-        transport.set_protocol(self)
+        self.on_writable: Callable[[], None] | None = None
+        self._transport.set_protocol(self)
 
     def send(self, commands: Sequence[Sequence[Argument]]) -> None:
-        """Write commands; what cannot be delivered shows in `lost`."""
+        """Write commands. A failure to deliver them shows in `lost`."""
         self._transport.write(b"".join([self._pack(tuple(command)) for command in commands]))
 
-    def cut(self) -> None:
-        """End the connection at once; `lost` tells of it."""
+    def abort(self) -> None:
+        """Close the connection at once; `lost` is set."""
         self._transport.abort()
 
     async def aclose(self) -> None:
-        """End the connection, and let the driver forget it."""
+        """Close the connection and release the driver's resources."""
         self._transport.abort()
         await self._driver.disconnect(nowait=True)
 
-    # What the event loop calls
+    # Called by the event loop
 
     def connection_made(self, transport: object) -> None:
-        """It was made before this was there."""
+        """Do nothing: the connection was made before this protocol was set."""
 
     def data_received(self, data: bytes) -> None:
-        """Hear every answer that is complete."""
+        """Pass on every complete answer."""
         reader = self._reader
         try:
             reader.feed(data)
-            while (answer := reader.gets()) is not _NOTHING_YET:
-                self._hear(answer)
+            while (answer := reader.gets()) is not _INCOMPLETE:
+                self._on_answer(answer)
         except ConnectionError:
-            # Not the protocol of Redis: nothing that follows can be understood.
+            # Not the Redis protocol: nothing that follows can be parsed.
             self._transport.abort()
 
     def eof_received(self) -> bool:
-        """The server ends the connection, and so does this side."""
+        """Close this side too."""
         return False
 
     def connection_lost(self, failure: Exception | None) -> None:
-        """Say so to whoever waits."""
+        """Set `lost`."""
         if not self.lost.done():
             self.lost.set_result(None)
 
     def pause_writing(self) -> None:
-        """Too much is on its way already."""
+        """Stop writing: the buffer is full."""
         self.is_full = True
 
     def resume_writing(self) -> None:
-        """There is room again."""
+        """Continue writing."""
         self.is_full = False
-        if self.on_room is not None:
-            self.on_room()
+        if self.on_writable is not None:
+            self.on_writable()

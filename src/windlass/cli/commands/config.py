@@ -1,27 +1,29 @@
-"""`windlass config`: the settings in force and where each comes from."""
+"""`windlass config`: the effective settings and their origins."""
 
 import click
 import msgspec
 
-from windlass.settings import load_settings, masked
+from windlass.cli.options import AS_JSON
+from windlass.cli.output.console import print_json
+from windlass.settings import load_settings, mask_secrets
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="One JSON object: setting -> {value, origin}.")
+@AS_JSON
 def command(as_json: bool) -> int:
-    """Show the settings in force and where each comes from.
+    """Show the effective settings and their origins.
 
-    Each comes from the defaults, windlass.toml in this folder, or a WINDLASS_* variable (WINDLASS_WORKER__THREADS sets
-    worker.threads); the later of these wins, and flags of a command win over all of them. Passwords are not shown.
+    Sources, later ones override earlier ones: defaults, windlass.toml in the current directory, environment variables
+    (WINDLASS_WORKER__THREADS sets worker.threads), flags of a command. Passwords and secrets are shown as ***.
     """
-    effective = load_settings().effective
-    shown = {one.key: (masked(one.value, one.key), one.origin) for one in effective}
+    settings = load_settings().effective
+    values = {setting.key: mask_secrets(setting.value, setting.key) for setting in settings}
     if as_json:
-        document = {key: {"value": value, "origin": origin} for key, (value, origin) in shown.items()}
-        click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2))
+        print_json({one.key: {"value": values[one.key], "origin": one.origin} for one in settings})
         return 0
-    values = {key: msgspec.json.encode(value).decode() for key, (value, _) in shown.items()}
-    key_width, value_width = max(map(len, values)), max(map(len, values.values()))
-    for key, (_, origin) in shown.items():
-        click.echo(f"{key:<{key_width}}  {values[key]:<{value_width}}  {origin}")
+    texts = {key: msgspec.json.encode(value).decode() for key, value in values.items()}
+    key_width = max(map(len, texts))
+    value_width = max(map(len, texts.values()))
+    for setting in settings:
+        click.echo(f"{setting.key:<{key_width}}  {texts[setting.key]:<{value_width}}  {setting.origin}")
     return 0

@@ -1,55 +1,56 @@
-"""`windlass db`: brings a database's schema up to date, and moves an embedded installation to PostgreSQL."""
+"""`windlass db`: migrates a database, and copies an embedded one to PostgreSQL."""
 
 import click
 
-from windlass.cli.output.tables import print_json
+from windlass.cli.options import AS_JSON, DATABASE
+from windlass.cli.output.console import print_json
+from windlass.cli.output.text import plural
 from windlass.cli.runner import run_async
-from windlass.factory import copy_to_postgres, migrate_database
-from windlass.settings import load_settings, masked
-
-SHARDS_MAX = 1_000
+from windlass.maintenance import copy_to_postgres, migrate_database
+from windlass.settings import load_settings, mask_secrets
 
 
 @click.group()
 def command() -> None:
-    """Bring a database up to date, or move to another one."""
+    """Migrate a database, or copy it to PostgreSQL."""
 
 
 @command.command("migrate")
-@click.option("--database", metavar="URL", help="Which one (default: database_url of the settings).")
+@DATABASE
 def migrate(database: str | None) -> int:
-    """Bring the tables of a database up to date.
+    """Migrate the tables of a database to this version.
 
-    Engines and servers do so themselves when they start; do it beforehand where they may not make tables.
+    Engines and servers migrate when they start. Run this command beforehand if their role may not create tables.
     """
-    settings = load_settings({} if database is None else {"database_url": database}).settings
-    steps = run_async(migrate_database(settings))
-    done = f"{steps} migration{'s' if steps != 1 else ''} applied" if steps else "nothing to do"
-    click.echo(f"{masked(settings.database_url)}: {done}")
+    settings = load_settings({"database_url": database}).settings
+    count = run_async(migrate_database(settings))
+    outcome = "up to date"
+    if count:
+        outcome = f"{plural(count, 'migration')} applied"
+    click.echo(f"{mask_secrets(settings.database_url)}: {outcome}")
     return 0
 
 
 @command.command("copy")
 @click.argument("source", metavar="SQLITE_URL")
 @click.argument("target", metavar="POSTGRES_URL")
-@click.option("--shards", type=click.IntRange(1, SHARDS_MAX), help="Over how many to spread the jobs (engine.shards).")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--shards", type=int, help="Number of shards of the copy (default: the setting engine.shards).")
+@AS_JSON
 def copy(source: str, target: str, shards: int | None, as_json: bool) -> int:
-    """Move an embedded installation to an empty PostgreSQL database: definitions, history, unfinished jobs.
+    """Copy an embedded database to an empty PostgreSQL database.
 
-    Nothing may work on either database meanwhile. Everything arrives, checked row by row, or nothing does; the source
-    stays as it is. Large values stay in their artifact store: let artifacts.url of the new installation name it.
+    Stop all processes that use either database first. The copy is one transaction: row counts and checksums of all
+    tables are compared before it commits. The source does not change. Artifacts are not copied: set artifacts.url of
+    the new installation to the existing artifact store.
     """
-    flags = {"database_url": source} | ({} if shards is None else {"engine.shards": shards})
-    settings = load_settings(flags).settings
-    copied = run_async(copy_to_postgres(settings, target))
+    settings = load_settings({"database_url": source, "engine.shards": shards}).settings
+    tables = run_async(copy_to_postgres(settings, target))
     if as_json:
-        print_json({"tables": copied, "shards": settings.engine.shards})
+        print_json({"tables": tables, "shards": settings.engine.shards})
         return 0
-    name_width, row_width = max(len(one.name) for one in copied), max(len(f"{one.rows:,}") for one in copied)
-    for one in copied:
-        click.echo(f"{one.name:<{name_width}}  {one.rows:>{row_width},}  {one.checksum}")
-    click.echo(
-        f"all rows arrived, and the same on both sides; the jobs are spread over {settings.engine.shards} shards"
-    )
+    name_width = max(len(table.name) for table in tables)
+    count_width = max(len(f"{table.rows:,}") for table in tables)
+    for table in tables:
+        click.echo(f"{table.name:<{name_width}}  {table.rows:>{count_width},}  {table.checksum}")
+    click.echo(f"copied: all rows verified, jobs distributed over {plural(settings.engine.shards, 'shard')}")
     return 0

@@ -1,19 +1,19 @@
-"""`windlass deliveries`: every attempt to deliver a webhook, and delivering once more."""
+"""`windlass deliveries`: the attempts to deliver webhooks, and delivering again."""
 
 import click
 
-from windlass.cli.commands.jobs import AS_JSON, DATABASE
+from windlass.cli.options import AS_JSON, CURSOR, DATABASE, SERVER, WORKFLOW_FILTER
+from windlass.cli.output.console import print_json
 from windlass.cli.output.run_tables import print_deliveries
-from windlass.cli.output.tables import print_json
-from windlass.cli.run_sources import Wanted, look
-from windlass.cli.server_address import SERVER, ask
+from windlass.cli.run_sources import DeliverySelection, read_runs
+from windlass.cli.server_address import call_server
 
 LIST_MAX = 1_000
 
 
 @click.group()
 def command() -> None:
-    """See what became of webhooks, and deliver them once more."""
+    """List webhook deliveries, and repeat them."""
 
 
 @command.command("list")
@@ -21,10 +21,10 @@ def command() -> None:
 @DATABASE
 @AS_JSON
 @click.option("--limit", type=click.IntRange(1, LIST_MAX), default=20, show_default=True)
-@click.option("--workflow", metavar="ID", help="Only deliveries of this workflow.")
-@click.option("--job", metavar="ID", help="Only deliveries of this job.")
-@click.option("--outcome", type=click.Choice(["delivered", "failed"]), help="Only those that ended so.")
-@click.option("--cursor", metavar="CURSOR", help="Go on after a page: its next_cursor.")
+@WORKFLOW_FILTER
+@click.option("--job", metavar="ID", help="Only those of this job.")
+@click.option("--outcome", type=click.Choice(["delivered", "failed"]), help="Only those with this outcome.")
+@CURSOR
 def list_deliveries(
     server: str | None,
     database: str | None,
@@ -35,8 +35,9 @@ def list_deliveries(
     outcome: str | None,
     cursor: str | None,
 ) -> int:
-    """List attempts to deliver, newest first."""
-    page = look(server, database, lambda source: source.deliveries(Wanted(limit, workflow, outcome, job, cursor)))
+    """List deliveries, newest first."""
+    selection = DeliverySelection(limit=limit, workflow_id=workflow, job_id=job, outcome=outcome, cursor=cursor)
+    page = read_runs(server, database, lambda source: source.deliveries(selection))
     if as_json:
         print_json(page)
     else:
@@ -49,10 +50,11 @@ def list_deliveries(
 @SERVER
 @AS_JSON
 def redeliver(delivery_id: str, server: str | None, as_json: bool) -> int:
-    """Deliver once more, under the same webhook-id, by a job of its own."""
-    done = ask(server, lambda client: client.deliveries.redeliver(delivery_id))
+    """Deliver a webhook again with the same id, in a new job."""
+    redelivery = call_server(server, lambda client: client.deliveries.redeliver(delivery_id))
     if as_json:
-        print_json(done)
+        print_json(redelivery)
     else:
-        click.echo(f"job {done.job_id} delivers it again; follow it with: windlass jobs watch {done.job_id}")
+        job_id = redelivery.job_id
+        click.echo(f"job {job_id} delivers the webhook again; to follow it: windlass jobs watch {job_id}")
     return 0

@@ -1,4 +1,4 @@
-"""`windlass deploy`: stores workflow documents on a server."""
+"""`windlass deploy`: stores workflows on a server."""
 
 from pathlib import Path
 from typing import Literal
@@ -6,54 +6,64 @@ from typing import Literal
 import click
 import msgspec
 
-from windlass.cli.documents import report
-from windlass.cli.output.tables import print_json
-from windlass.cli.server_address import SERVER, ask
+from windlass.cli.documents import report_problems
+from windlass.cli.exit_codes import COMPLETED, INVALID
+from windlass.cli.options import FILE, SERVER
+from windlass.cli.output.console import print_json
+from windlass.cli.server_address import call_server
 from windlass.client import Client, Deployed
 from windlass.core.errors import DefinitionInvalid, Problem
 
-UNUSABLE = 2
+Outcome = Deployed | list[Problem]
 
 
 @click.command()
-@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("files", nargs=-1, required=True, type=FILE)
 @SERVER
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object: file -> what became of it.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object: file -> outcome.")
 def command(files: tuple[Path, ...], server: str | None, as_json: bool) -> int:
-    """Store workflows on a server, each as a new version if it differs from the newest.
+    """Deploy workflows to a server, each as a new version if it differs from the newest one.
 
-    All problems of all documents are listed; those that can be used are deployed all the same, and the exit code is 2.
+    Problems of all files are listed. Valid files are deployed even if others are invalid; the exit code is then 2.
     """
+    contents = {file: file.read_bytes() for file in files}
 
-    documents = {file: file.read_bytes() for file in files}
+    async def deploy_all(client: Client) -> dict[Path, Outcome]:
+        return {file: await _deploy(client, file, content) for file, content in contents.items()}
 
-    async def deploy(client: Client) -> dict[str, Deployed | list[Problem]]:
-        return {str(file): await _deployed(client, file, content) for file, content in documents.items()}
-
-    outcomes = ask(server, deploy)
+    outcomes = call_server(server, deploy_all)
     if as_json:
-        print_json({file: _shape(outcome) for file, outcome in outcomes.items()})
+        print_json({str(file): _document(outcome) for file, outcome in outcomes.items()})
+    code = COMPLETED
     for file, outcome in outcomes.items():
-        if not isinstance(outcome, Deployed):
-            report(Path(file), outcome)
-            continue
-        workflow = outcome.workflow
-        report(Path(file), [msgspec.convert(one, Problem, from_attributes=True) for one in workflow.warnings])
-        if not as_json:
-            kind = "deployed" if outcome.is_new else "unchanged"
-            click.echo(f"{file}: {kind}: {workflow.workflow_id} version {workflow.version}")
-    return 0 if all(isinstance(outcome, Deployed) for outcome in outcomes.values()) else UNUSABLE
+        if isinstance(outcome, Deployed):
+            _report_deployed(file, outcome, as_json=as_json)
+        else:
+            report_problems(file, outcome)
+            code = INVALID
+    return code
 
 
-async def _deployed(client: Client, file: Path, content: bytes) -> Deployed | list[Problem]:
-    format: Literal["json", "yaml"] = "json" if file.suffix == ".json" else "yaml"
+async def _deploy(client: Client, file: Path, content: bytes) -> Outcome:
+    format: Literal["json", "yaml"] = "yaml"
+    if file.suffix == ".json":
+        format = "json"
     try:
         return await client.deploy(content, format=format)
-    except DefinitionInvalid as refused:
-        return list(refused.problems)
+    except DefinitionInvalid as error:
+        return list(error.problems)
 
 
-def _shape(outcome: Deployed | list[Problem]) -> dict[str, object]:
+def _report_deployed(file: Path, outcome: Deployed, *, as_json: bool) -> None:
+    workflow = outcome.workflow
+    warnings = [msgspec.convert(warning, Problem, from_attributes=True) for warning in workflow.warnings]
+    report_problems(file, warnings)
+    if not as_json:
+        change = "deployed" if outcome.is_new else "unchanged"
+        click.echo(f"{file}: {change}: {workflow.workflow_id} version {workflow.version}")
+
+
+def _document(outcome: Outcome) -> dict[str, object]:
     if not isinstance(outcome, Deployed):
         return {"deployed": False, "problems": outcome}
     workflow = outcome.workflow

@@ -1,4 +1,4 @@
-"""`windlass dev`: everything in one process, with the workflows and handlers of a folder, renewed as they change."""
+"""`windlass dev`: everything in one process, with the workflows and handlers of a directory."""
 
 import asyncio
 import logging
@@ -10,29 +10,31 @@ import click
 
 from windlass import __version__
 from windlass.api.ui import is_built
-from windlass.cli.commands.server import flags_of
-from windlass.cli.follow import follow_to_end
-from windlass.cli.http_server import log_to_stderr, serving
-from windlass.cli.runner import run_async, stop_signals, unless
+from windlass.cli.commands.server import server_flags
+from windlass.cli.follow import follow_job
+from windlass.cli.http_server import run_server
+from windlass.cli.options import DATABASE, HOST, IMPORTS, PORT
+from windlass.cli.process_log import log_to_stderr
+from windlass.cli.runner import run_async, run_until_stopped, stop_signals
 from windlass.cli.server_address import local_url
-from windlass.cli.user_code import import_again, import_modules, user_modules, without_bytecode
-from windlass.cli.workflow_folder import Deployer, Stamp, stamp
+from windlass.cli.user_code import import_modules, reimport_modules, user_modules, without_bytecode
+from windlass.cli.workflow_folder import Deployer, FileVersion, file_version
 from windlass.client import Client
 from windlass.core.errors import WindlassError
-from windlass.factory import registry_of
-from windlass.process import Server
-from windlass.settings import Settings, load_settings, masked
+from windlass.factory import build_handlers
+from windlass.server import Server
+from windlass.settings import Settings, load_settings, mask_secrets
 
 POLL_SECONDS = 1.0
 
 
 @click.command()
 @click.argument("folder", default=".", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--host", metavar="ADDRESS", help="Where to listen (default: server.host, 127.0.0.1).")
-@click.option("--port", type=click.IntRange(0, 65_535), help="Where to listen (default: server.port, 8470).")
-@click.option("--database", metavar="URL", help="Where jobs are kept (default: sqlite:///.windlass/windlass.db).")
-@click.option("--import", "imports", multiple=True, metavar="MODULE", help="A Python module that declares handlers.")
-@click.option("--run", "workflow_id", metavar="WORKFLOW", help="Run a job of this workflow once everything is up.")
+@HOST
+@PORT
+@DATABASE
+@IMPORTS
+@click.option("--run", "workflow_id", metavar="WORKFLOW", help="Run a job of this workflow after the start.")
 def command(
     folder: Path,
     host: str | None,
@@ -41,99 +43,106 @@ def command(
     imports: tuple[str, ...],
     workflow_id: str | None,
 ) -> int:
-    """Start the API, the engine and a worker in one process, with the workflows of FOLDER (default: this one).
+    """Start the API, an engine and a worker in one process, with the workflows of FOLDER
+    (default: the current directory).
 
-    Workflow files are deployed again and handler modules imported again when they change; one that cannot be used is
-    shown, and what was there before stays. Unfinished jobs are taken up. Ctrl-C or SIGTERM stops cleanly; a second one
-    ends the process at once.
+    Changed workflow files are deployed and changed handler modules are imported again; if one is invalid, its problems
+    are printed and the previous version stays. Unfinished jobs are resumed. Ctrl-C and SIGTERM stop cleanly; a second
+    signal ends the process immediately.
     """
-    flags = flags_of(host, port, database, imports)
+    flags = server_flags(host, port, database, imports)
     preset: dict[str, object] = {"http.allow_private": True}
     settings = load_settings(flags, preset=preset, preset_origin="default of dev").settings
     log_to_stderr(logging.WARNING)
     with without_bytecode():
-        modules = Modules(settings, folder)
+        modules = HandlerModules(settings, folder)
         run_async(develop(settings, modules, Deployer(folder), workflow_id))
     return 0
 
 
-async def develop(settings: Settings, modules: "Modules", deployer: Deployer, workflow_id: str | None) -> None:
-    """Serve and keep up with the folder until a signal."""
+async def develop(settings: Settings, modules: "HandlerModules", deployer: Deployer, workflow_id: str | None) -> None:
+    """Serve and apply changes of the directory until a signal."""
     with stop_signals() as stop:
-        async with serving(settings, deployer.renew) as (system, url):
+        async with run_server(settings, deployer.deploy_changes) as (server, url):
             if workflow_id is not None:
-                await unless(stop, _run_one(url, workflow_id))
+                await run_until_stopped(stop, _run_job(url, workflow_id))
             if not stop.is_set():
-                click.echo(_invitation(settings, url))
-            await unless(stop, _keep_up(system, modules, deployer))
-            click.echo("stopping: requests finish, running tasks are handed back", err=True)
+                click.echo(_welcome(settings, url))
+            await run_until_stopped(stop, _apply_changes(server, modules, deployer))
+            click.echo("stopping: finishing requests, handing back running tasks", err=True)
 
 
-def _invitation(settings: Settings, url: str) -> str:
-    # Commands find a server at the address of the settings by themselves.
+def _welcome(settings: Settings, url: str) -> str:
+    # Commands use the server at the address of the settings without a flag.
     default = load_settings().settings.server
-    more = "" if url in (default.url, local_url(default.host, default.port)) else f" --server {url}"
+    flag = ""
+    if url not in (default.url, local_url(default.host, default.port)):
+        flag = f" --server {url}"
     windlass = "windlass" if shutil.which("windlass") else sys.argv[0]
-    page = f"{url}/" if is_built() else "not in this build; `make ui` builds it"
+    page = f"{url}/" if is_built() else "not included in this build; run `make ui`"
     return (
-        f"Windlass {__version__} is up at {url}\n"
-        f"  web UI:    {page}\n"
-        f"  the API:   {url}/api/v1/openapi.json\n"
-        f"  database:  {masked(settings.database_url)}\n"
-        f"  run a job: {windlass} trigger WORKFLOW --wait{more}\n"
-        f"  look back: {windlass} jobs list{more}\n"
-        "Ctrl-C stops it."
+        f"Windlass {__version__} is ready at {url}\n"
+        f"  web UI:     {page}\n"
+        f"  API:        {url}/api/v1/openapi.json\n"
+        f"  database:   {mask_secrets(settings.database_url)}\n"
+        f"  run a job:  {windlass} trigger WORKFLOW --wait{flag}\n"
+        f"  list jobs:  {windlass} jobs list{flag}\n"
+        "Press Ctrl-C to stop."
     )
 
 
-async def _run_one(url: str, workflow_id: str) -> None:
-    """Run a job as any client would. A workflow that cannot be run is told and ends nothing."""
+async def _run_job(url: str, workflow_id: str) -> None:
+    """Run a job as a client would. Errors are printed and the server continues."""
     click.echo(f"$ windlass trigger {workflow_id} --wait")
     async with Client(url) as client:
         try:
-            await follow_to_end(client, (await client.submit(workflow_id)).job_id, as_json=False)
+            job = await client.submit(workflow_id)
+            await follow_job(client, job.job_id, as_json=False)
         except WindlassError as error:
             click.echo(f"error: {error}", err=True)
 
 
-async def _keep_up(system: Server, modules: "Modules", deployer: Deployer) -> None:
-    """Look for changes again and again, until cancelled."""
+async def _apply_changes(server: Server, modules: "HandlerModules", deployer: Deployer) -> None:
+    """Poll for changes until cancelled."""
     while True:
         await asyncio.sleep(POLL_SECONDS)
         if await asyncio.to_thread(modules.have_changed):
-            modules.renew(system)
-        await deployer.renew(system)
+            modules.reload(server)
+        await deployer.deploy_changes(server)
 
 
-class Modules:
-    """The modules that declare handlers, with what they import from the folder."""
+class HandlerModules:
+    """The modules that declare handlers, and the modules of the directory that they import."""
 
     def __init__(self, settings: Settings, folder: Path) -> None:
         self._settings = settings
         self._names = settings.worker.imports
         self._folder = folder
         import_modules(self._names, folder)
-        # Taken at once: what changes while everything starts is seen by the first look.
-        self._stamps = self._look()
+        # Taken now, so that the first poll sees changes made during the start.
+        self._versions = self._read_versions()
 
     def have_changed(self) -> bool:
-        """Whether a file differs from the one that was imported; for a thread."""
-        return self._look() != self._stamps
+        """Return whether a file differs from the imported one. Runs in a thread."""
+        return self._read_versions() != self._versions
 
-    def renew(self, system: Server) -> None:
-        """Take changed modules over, all or none: the next task is run by the new code, running ones end in the old."""
-        stamps = self._look()
+    def reload(self, server: Server) -> None:
+        """Import all modules again, or keep all old ones. Running tasks finish with the code they started with."""
+        versions = self._read_versions()
+
         try:
-            handlers = import_again(self._names, self._folder, lambda: registry_of(self._settings, system.connections))
+            handlers = reimport_modules(
+                self._names, self._folder, lambda: build_handlers(self._settings, server.process.connections)
+            )
         except WindlassError as error:
-            # Told once: the next look compares with the file that was broken.
-            self._stamps = stamps
-            click.echo(f"error: {error}; the handlers stay as they were", err=True)
+            # The next poll compares with the invalid file, so that it is reported once.
+            self._versions = versions
+            click.echo(f"error: {error}; the previous handlers stay", err=True)
             return
-        self._stamps = {file: stamps.get(file, now) for file, now in self._look().items()}
-        system.handlers.clear()
-        system.handlers.update(handlers)
-        click.echo(f"handlers are new: {', '.join(self._names)}")
+        self._versions = {file: versions.get(file, version) for file, version in self._read_versions().items()}
+        server.process.handlers.clear()
+        server.process.handlers.update(handlers)
+        click.echo(f"handlers reloaded: {', '.join(self._names)}")
 
-    def _look(self) -> dict[Path, Stamp | None]:
-        return {file: stamp(file) for file in user_modules(self._names, self._folder).values()}
+    def _read_versions(self) -> dict[Path, FileVersion | None]:
+        return {file: file_version(file) for file in user_modules(self._names, self._folder).values()}

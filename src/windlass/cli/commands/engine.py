@@ -1,42 +1,41 @@
-"""`windlass engine`: drives jobs on a shared database, together with any number of others."""
+"""`windlass engine`: drives jobs on a shared database."""
 
 import logging
 
 import click
 
-from windlass.cli.http_server import log_to_stderr
+from windlass.cli.options import DATABASE, IMPORTS
+from windlass.cli.process_log import log_to_stderr
 from windlass.cli.runner import run_async, stop_signals
 from windlass.cli.user_code import import_modules
-from windlass.process import Roles, open_process
+from windlass.process import Roles, open_process, require_shared
 from windlass.settings import Settings, load_settings
 
 
 @click.command()
-@click.option("--database", metavar="URL", help="The shared database (default: database_url).")
-@click.option("--with-worker", is_flag=True, help="Run tasks in this process too.")
-@click.option("--import", "imports", multiple=True, metavar="MODULE", help="A Python module that declares handlers.")
+@DATABASE
+@click.option("--with-worker", is_flag=True, help="Also run tasks in this process.")
+@IMPORTS
 def command(database: str | None, with_worker: bool, imports: tuple[str, ...]) -> int:
-    """Own shards of the jobs and drive them; several engines share the shards by themselves.
+    """Start an engine on a shared database. Engines distribute the shards among themselves.
 
-    SIGTERM and Ctrl-C finish the batch at hand and give the shards to other engines; a second signal ends the process
-    at once, and the others take its shards over when their leases run out. Nothing is lost either way.
+    On SIGTERM and Ctrl-C the engine finishes the current batch and releases its shards to other engines. A second
+    signal ends the process immediately, and other engines take over when its leases expire. Nothing is lost in either
+    case.
     """
-    given = {"database_url": database, "worker.imports": list(imports) or None}
-    settings = load_settings({key: value for key, value in given.items() if value is not None}).settings
+    settings = load_settings({"database_url": database, "worker.imports": list(imports) or None}).settings
     import_modules(settings.worker.imports)
     log_to_stderr(logging.INFO)
-    run_async(drive(settings, Roles(engine=True, worker=with_worker)))
+    run_async(run_process(settings, Roles(engine=True, worker=with_worker)))
     return 0
 
 
-async def drive(settings: Settings, roles: Roles) -> None:
+async def run_process(settings: Settings, roles: Roles) -> None:
     """Run until a signal."""
+    require_shared(settings)
+    names = [name for name, is_on in (("engine", roles.engine), ("worker", roles.worker)) if is_on]
     with stop_signals() as stop:
-        async with open_process(settings, roles) as name:
-            click.echo(f"Windlass {'engine and worker' if roles.engine and roles.worker else _one(roles)} {name} is up")
+        async with open_process(settings, roles) as process:
+            click.echo(f"Windlass {' and '.join(names)} {process.name} is ready")
             await stop.wait()
             click.echo("stopping", err=True)
-
-
-def _one(roles: Roles) -> str:
-    return "engine" if roles.engine else "worker"

@@ -1,55 +1,38 @@
-"""`windlass jobs`: looks into jobs of the embedded database or of a server, and acts on those of a server."""
+"""`windlass jobs`: shows jobs of a database or a server, and changes those of a server."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from typing import TypeVar
 
 import click
 
-from windlass.cli.follow import follow_to_end
-from windlass.cli.job_sources import Source, Wanted, WantedLines, opened
-from windlass.cli.output.tables import (
-    console,
-    print_events,
-    print_job,
-    print_jobs,
-    print_json,
-    print_json_line,
-    print_log,
-    print_tasks,
-)
-from windlass.cli.runner import run_async
-from windlass.cli.server_address import SERVER, ask, ask_until_stopped
+from windlass.cli.exit_codes import COMPLETED, FAILED
+from windlass.cli.follow import follow_job
+from windlass.cli.job_sources import JobSelection, JobSource, LogSelection, read_jobs
+from windlass.cli.options import AS_JSON, CURSOR, DATABASE, SERVER, WAIT, WORKFLOW_FILTER
+from windlass.cli.output.console import console, print_json, print_json_line
+from windlass.cli.output.job_tables import print_events, print_iterations, print_job, print_jobs, print_log
+from windlass.cli.server_address import call_server, call_server_until_stopped
 from windlass.client import Client
 from windlass.core.errors import JobNotFound
-from windlass.core.states import JOB_STATES, NODE_STATES
+from windlass.core.states import NODE_STATES, JobStatus
 from windlass.wire import Event, Job, Log, Page, Task
 
-Result = TypeVar("Result")
 Item = TypeVar("Item")
 
-LIST_MAX = 1_000
+JOBS_MAX = 1_000
 EVENTS_MAX = 100_000
-LINES_MAX = 1_000_000
-TASKS_MAX = 1_000_000
-# Nobody sees an iteration that is ready: it is dispatched in the same step.
-TASK_STATES = sorted(NODE_STATES.keys() - {"ready"})
-
-DATABASE = click.option("--database", metavar="URL", help="Where the jobs are (default: this folder's .windlass/).")
-AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-WAIT = click.option("--wait", is_flag=True, help="Follow the job to its end; exit 1 if it does not complete.")
-NODE = click.option("--node", metavar="NODE", help="Only lines of this node.")
-ATTEMPT = click.option("--attempt", type=click.IntRange(1), metavar="N", help="Only lines of this attempt.")
-INDEX = click.option("--index", type=click.IntRange(0), metavar="N", help="Only lines of this iteration of a loop.")
-STATUS = click.option("--status", type=click.Choice(sorted(JOB_STATES)), help="Only jobs in this state.")
-TASK_STATUS = click.option("--status", type=click.Choice(TASK_STATES), help="Only iterations in this state.")
+LOG_LINES_MAX = 1_000_000
+ITERATIONS_MAX = 1_000_000
+# A ready iteration is dispatched in the same step, so this state is never stored.
+ITERATION_STATES = sorted(NODE_STATES.keys() - {"ready"})
 
 
 @click.group()
 def command() -> None:
-    """Look into jobs, stop them and run them again.
+    """List, show, cancel and retry jobs.
 
-    With --server or WINDLASS_SERVER the jobs are those of a server; without, list, show, events and logs read the
-    embedded database, also while another process works on it.
+    With --server or WINDLASS_SERVER these commands use a server. Without, list, show, iterations, events and logs read
+    the database, even while another process uses it; the others use the server on this machine.
     """
 
 
@@ -57,10 +40,12 @@ def command() -> None:
 @SERVER
 @DATABASE
 @AS_JSON
-@click.option("--limit", type=click.IntRange(1, LIST_MAX), default=20, show_default=True)
-@STATUS
-@click.option("--workflow", metavar="ID", help="Only jobs of this workflow.")
-@click.option("--cursor", metavar="CURSOR", help="Go on after a page: its next_cursor.")
+@click.option("--limit", type=click.IntRange(1, JOBS_MAX), default=20, show_default=True)
+@click.option(
+    "--status", type=click.Choice(sorted(status.value for status in JobStatus)), help="Only jobs in this state."
+)
+@WORKFLOW_FILTER
+@CURSOR
 def list_jobs(
     server: str | None,
     database: str | None,
@@ -71,7 +56,8 @@ def list_jobs(
     cursor: str | None,
 ) -> int:
     """List jobs, newest first."""
-    page = _look(server, database, lambda source: source.jobs(Wanted(limit, workflow, status, cursor)))
+    selection = JobSelection(limit=limit, workflow_id=workflow, status=status, cursor=cursor)
+    page = read_jobs(server, database, lambda source: source.jobs(selection))
     if as_json:
         print_json(page)
     else:
@@ -85,12 +71,12 @@ def list_jobs(
 @DATABASE
 @AS_JSON
 def show_job(job_id: str | None, server: str | None, database: str | None, as_json: bool) -> int:
-    """Show one job with its nodes and its result (the newest one, unless JOB_ID names another)."""
+    """Show a job (default: the newest one) with its nodes and result."""
 
-    async def read(source: Source) -> Job:
-        return await source.job(await _job_id(source, job_id))
+    async def read(source: JobSource) -> Job:
+        return await source.job(job_id or await _newest_job(source))
 
-    job = _look(server, database, read)
+    job = read_jobs(server, database, read)
     if as_json:
         print_json(job)
     else:
@@ -98,15 +84,15 @@ def show_job(job_id: str | None, server: str | None, database: str | None, as_js
     return 0
 
 
-@command.command("tasks")
+@command.command("iterations")
 @click.argument("job_id")
-@click.argument("node_id")
+@click.argument("node_id", metavar="NODE")
 @SERVER
 @DATABASE
 @AS_JSON
-@TASK_STATUS
-@click.option("--limit", type=click.IntRange(1, TASKS_MAX), default=1_000, show_default=True)
-def show_tasks(
+@click.option("--status", type=click.Choice(ITERATION_STATES), help="Only iterations in this state.")
+@click.option("--limit", type=click.IntRange(1, ITERATIONS_MAX), default=1_000, show_default=True)
+def list_iterations(
     job_id: str,
     node_id: str,
     server: str | None,
@@ -115,16 +101,19 @@ def show_tasks(
     status: str | None,
     limit: int,
 ) -> int:
-    """Show the iterations of a loop, in their order, those not begun too."""
+    """List the iterations of a loop.
 
-    async def read(source: Source) -> list[Task]:
-        return await _some(source.tasks(job_id, node_id, status), limit)
+    They are listed in order, including those that have not started.
+    """
 
-    tasks = _look(server, database, read)
+    async def read(source: JobSource) -> list[Task]:
+        return await _first(source.iterations(job_id, node_id, status), limit)
+
+    iterations = read_jobs(server, database, read)
     if as_json:
-        print_json(Page(tasks))
+        print_json(Page(iterations))
     else:
-        print_tasks(tasks)
+        print_iterations(iterations)
     return 0
 
 
@@ -135,15 +124,16 @@ def show_tasks(
 @AS_JSON
 @click.option("--limit", type=click.IntRange(1, EVENTS_MAX), default=1_000, show_default=True)
 @click.option("--after", type=click.IntRange(0), default=0, metavar="SEQ", help="Only events after this one.")
-def show_events(
+def list_events(
     job_id: str | None, server: str | None, database: str | None, as_json: bool, limit: int, after: int
 ) -> int:
-    """Show a job's timeline (the newest job's, unless JOB_ID names another)."""
+    """List the events of a job (default: the newest one)."""
 
-    async def read(source: Source) -> list[Event]:
-        return await _some(source.events(await _job_id(source, job_id), after, context=as_json), limit)
+    async def read(source: JobSource) -> list[Event]:
+        found = source.events(job_id or await _newest_job(source), after, context=as_json)
+        return await _first(found, limit)
 
-    events = _look(server, database, read)
+    events = read_jobs(server, database, read)
     if as_json:
         print_json(Page(events))
     else:
@@ -156,12 +146,14 @@ def show_events(
 @SERVER
 @DATABASE
 @AS_JSON
-@NODE
-@INDEX
-@ATTEMPT
-@click.option("--follow", "-f", is_flag=True, help="Go on until the job has ended (needs a server); JSON by lines.")
-@click.option("--limit", type=click.IntRange(1, LINES_MAX), default=10_000, show_default=True)
-def show_logs(
+@click.option("--node", metavar="NODE", help="Only lines of this node.")
+@click.option("--index", type=click.IntRange(0), metavar="N", help="Only lines of this iteration of a loop.")
+@click.option("--attempt", type=click.IntRange(1), metavar="N", help="Only lines of this attempt.")
+@click.option(
+    "--follow", "-f", is_flag=True, help="Continue until the job has finished; needs a server. JSON is one line each."
+)
+@click.option("--limit", type=click.IntRange(1, LOG_LINES_MAX), default=10_000, show_default=True)
+def list_logs(
     job_id: str | None,
     server: str | None,
     database: str | None,
@@ -172,23 +164,24 @@ def show_logs(
     follow: bool,
     limit: int,
 ) -> int:
-    """Show what a job's tasks wrote (the newest job's, unless JOB_ID names another)."""
-    wanted = WantedLines(node, attempt, index)
+    """List the log lines of a job (default: the newest one)."""
+    selection = LogSelection(node=node, attempt=attempt, index=index)
     if follow and database is not None:
-        raise click.UsageError("--follow asks a server: leave --database out, and name one with --server")
+        raise click.UsageError("--follow needs a server: use --server instead of --database")
     if follow:
-        return ask_until_stopped(server, lambda client: _tail(client, job_id, wanted, as_json))
+        return call_server_until_stopped(server, lambda client: _follow_logs(client, job_id, selection, as_json))
 
-    async def read(source: Source) -> list[Log]:
-        return await _some(source.logs(await _job_id(source, job_id), wanted), limit)
+    async def read(source: JobSource) -> list[Log]:
+        found = source.logs(job_id or await _newest_job(source), selection)
+        return await _first(found, limit)
 
-    lines = _look(server, database, read)
+    lines = read_jobs(server, database, read)
     if as_json:
         print_json(Page(lines))
-    else:
-        out = console()
-        for line in lines:
-            print_log(line, out)
+        return 0
+    out = console()
+    for line in lines:
+        print_log(line, out)
     return 0
 
 
@@ -196,26 +189,28 @@ def show_logs(
 @click.argument("job_id")
 @SERVER
 @AS_JSON
-@click.option("--reason", metavar="TEXT", help="Why; it is kept with the job.")
+@click.option("--reason", metavar="TEXT", help="The reason, stored with the job.")
 def cancel_job(job_id: str, server: str | None, as_json: bool, reason: str | None) -> int:
-    """Stop a job. One that has ended stays as it is."""
-    return _told(ask(server, lambda client: client.cancel(job_id, reason)), as_json)
+    """Cancel a job. Finished jobs do not change."""
+    return _print_status(call_server(server, lambda client: client.cancel(job_id, reason)), as_json)
 
 
 @command.command("retry")
 @click.argument("job_id")
 @SERVER
 @AS_JSON
-@click.option("--from", "from_node", metavar="NODE", help="Run this node and everything after it again.")
+@click.option("--from", "from_node", metavar="NODE", help="Run this node and everything downstream again.")
 @WAIT
 def retry_job(job_id: str, server: str | None, as_json: bool, from_node: str | None, wait: bool) -> int:
-    """Run again what failed or was cancelled in a job; what completed keeps its output."""
+    """Run the failed and cancelled nodes of a job again. Completed nodes keep their output."""
 
     async def retry(client: Client) -> int:
         job = await client.retry(job_id, from_node=from_node)
-        return await follow_to_end(client, job_id, as_json=as_json) if wait else _told(job, as_json)
+        if wait:
+            return await follow_job(client, job_id, as_json=as_json)
+        return _print_status(job, as_json)
 
-    return ask_until_stopped(server, retry)
+    return call_server_until_stopped(server, retry)
 
 
 @command.command("rerun")
@@ -229,14 +224,14 @@ def rerun_job(job_id: str, server: str | None, as_json: bool, wait: bool) -> int
     async def rerun(client: Client) -> int:
         new = await client.rerun(job_id)
         if wait:
-            return await follow_to_end(client, new.job_id, as_json=as_json)
+            return await follow_job(client, new.job_id, as_json=as_json)
         if as_json:
             print_json(new)
         else:
-            click.echo(f"job {new.job_id} runs what {job_id} ran")
+            click.echo(f"job {new.job_id} started as a rerun of {job_id}")
         return 0
 
-    return ask_until_stopped(server, rerun)
+    return call_server_until_stopped(server, rerun)
 
 
 @command.command("watch")
@@ -244,28 +239,26 @@ def rerun_job(job_id: str, server: str | None, as_json: bool, wait: bool) -> int
 @SERVER
 @click.option("--json", "as_json", is_flag=True, help="Print each event as a line of JSON.")
 def watch_job(job_id: str | None, server: str | None, as_json: bool) -> int:
-    """Follow a job to its end (the newest one, unless JOB_ID names another); exit 1 if it does not complete."""
+    """Follow a job (default: the newest one) until it finishes.
+
+    Exit code: 0 completed, 1 failed or cancelled, 130 interrupted.
+    """
 
     async def watch(client: Client) -> int:
-        wanted = job_id or await _newest(client)
+        watched = job_id or await _newest_job_on_server(client)
         if not as_json:
-            return await follow_to_end(client, wanted, as_json=False)
-        async for event in client.watch(wanted):
+            return await follow_job(client, watched, as_json=False)
+        async for event in client.watch(watched):
             print_json_line(event)
-        return 0 if (await client.job(wanted)).status == "completed" else 1
+        job = await client.job(watched)
+        if job.status == "completed":
+            return COMPLETED
+        return FAILED
 
-    return ask_until_stopped(server, watch)
-
-
-def _look(server: str | None, database: str | None, question: Callable[[Source], Awaitable[Result]]) -> Result:
-    async def look() -> Result:
-        async with opened(server, database) as source:
-            return await question(source)
-
-    return run_async(look())
+    return call_server_until_stopped(server, watch)
 
 
-async def _some(items: AsyncIterator[Item], limit: int) -> list[Item]:
+async def _first(items: AsyncIterator[Item], limit: int) -> list[Item]:
     found: list[Item] = []
     async for item in items:
         found.append(item)
@@ -274,26 +267,25 @@ async def _some(items: AsyncIterator[Item], limit: int) -> list[Item]:
     return found
 
 
-async def _job_id(source: Source, job_id: str | None) -> str:
-    if job_id is not None:
-        return job_id
-    newest = await source.jobs(Wanted(limit=1))
-    if not newest.items:
-        raise JobNotFound("there is no job yet: `windlass run FILE` or `windlass trigger WORKFLOW` makes one")
-    return newest.items[0].job_id
-
-
-async def _newest(client: Client) -> str:
-    page = await client.jobs_page(limit=1)
+async def _newest_job(source: JobSource) -> str:
+    page = await source.jobs(JobSelection(limit=1))
     if not page.items:
-        raise JobNotFound(f"{client.url} has no job yet: `windlass trigger WORKFLOW` makes one")
+        raise JobNotFound("no jobs found; start one with `windlass run FILE` or `windlass trigger WORKFLOW`")
     return page.items[0].job_id
 
 
-async def _tail(client: Client, job_id: str | None, wanted: WantedLines, as_json: bool) -> int:
+async def _newest_job_on_server(client: Client) -> str:
+    page = await client.jobs_page(limit=1)
+    if not page.items:
+        raise JobNotFound(f"no jobs found on {client.url}; start one with `windlass trigger WORKFLOW`")
+    return page.items[0].job_id
+
+
+async def _follow_logs(client: Client, job_id: str | None, selection: LogSelection, as_json: bool) -> int:
     out = console()
+    followed = job_id or await _newest_job_on_server(client)
     async for line in client.follow_logs(
-        job_id or await _newest(client), node=wanted.node, attempt=wanted.attempt, index=wanted.index
+        followed, node=selection.node, attempt=selection.attempt, index=selection.index
     ):
         if as_json:
             print_json_line(line)
@@ -302,7 +294,7 @@ async def _tail(client: Client, job_id: str | None, wanted: WantedLines, as_json
     return 0
 
 
-def _told(job: Job, as_json: bool) -> int:
+def _print_status(job: Job, as_json: bool) -> int:
     if as_json:
         print_json(job)
     else:

@@ -1,4 +1,4 @@
-"""`windlass run`: runs a workflow on the embedded engine, to its end, before the user's eyes."""
+"""`windlass run`: runs a workflow in this process until it finishes."""
 
 from pathlib import Path
 
@@ -6,25 +6,26 @@ import click
 import msgspec
 from msgspec import Raw, Struct
 
-from windlass.cli.documents import read_input, read_workflow, report
-from windlass.cli.output.job_view import follow, print_outcome, viewing
+from windlass.cli.documents import read_input, read_workflow, report_problems
+from windlass.cli.exit_codes import INTERRUPTED, INVALID
+from windlass.cli.options import DATABASE, FILE, IMPORTS, INPUT_FILE, INPUT_PAIRS
+from windlass.cli.output.display import open_display, show_events
 from windlass.cli.output.progress import Progress
-from windlass.cli.runner import run_async, stop_signals, unless
+from windlass.cli.output.results import print_result, unfinished_document
+from windlass.cli.runner import run_async, run_until_stopped, stop_signals
 from windlass.cli.user_code import import_modules
 from windlass.core.errors import DefinitionInvalid, InputInvalid
-from windlass.factory import registry_of
-from windlass.ports.store import StoredJob
-from windlass.process import Embedded, JobResult, open_embedded
+from windlass.core.jobs import JobRecord
+from windlass.embedded import Embedded, open_embedded
+from windlass.factory import build_handlers
+from windlass.reader import JobResult
 from windlass.settings import Settings, load_settings
 from windlass.spec import definition_json
 from windlass.views.jobs import job_shape
 
-UNUSABLE, INTERRUPTED = 2, 130
-NOTHING_YET: dict[str, object] = {"result_data": None, "error": None, "nodes": {}, "duration_seconds": None}
 
-
-class Request(Struct, frozen=True):
-    """What was asked for."""
+class RunRequest(Struct, frozen=True, kw_only=True):
+    """The arguments of the command."""
 
     file: Path
     workflow_id: str
@@ -35,26 +36,21 @@ class Request(Struct, frozen=True):
     resume: bool
 
 
-class Outcome(Struct, frozen=True):
-    """How far it went: nothing to take up, interrupted, or to the end."""
+class RunOutcome(Struct, frozen=True):
+    """The job, None if there was none to resume; and its result, None if the command was interrupted."""
 
     job_id: str | None = None
     result: JobResult | None = None
 
 
 @click.command()
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("-i", "pairs", multiple=True, metavar="KEY=VALUE", help="One input; read as JSON where it is JSON.")
-@click.option(
-    "--input",
-    "input_file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A JSON or YAML object; -i overrides its keys.",
-)
+@click.argument("file", type=FILE)
+@INPUT_PAIRS
+@INPUT_FILE
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end and nothing else.")
-@click.option("--resume", is_flag=True, help="Take up the newest unfinished job of this workflow.")
-@click.option("--database", metavar="URL", help="Where jobs are kept (default: sqlite:///.windlass/windlass.db).")
-@click.option("--import", "imports", multiple=True, metavar="MODULE", help="A Python module that declares handlers.")
+@click.option("--resume", is_flag=True, help="Resume the newest unfinished job of this workflow.")
+@DATABASE
+@IMPORTS
 def command(
     file: Path,
     pairs: tuple[str, ...],
@@ -64,83 +60,90 @@ def command(
     database: str | None,
     imports: tuple[str, ...],
 ) -> int:
-    """Run a workflow here, to its end, and print its result.
+    """Run a workflow in this process until it finishes, and print its result.
 
-    Exit code: 0 completed, 1 failed or cancelled, 2 unusable document or arguments, 130 interrupted by Ctrl-C or
-    SIGTERM; then the job stays as it is, and --resume takes it up.
+    Exit code: 0 completed, 1 failed or cancelled, 2 invalid file or arguments, 130 interrupted by Ctrl-C or SIGTERM.
+    An interrupted job stays unfinished; --resume continues it.
     """
     if resume and (pairs or input_file):
-        raise click.UsageError("--resume takes up a job that has its input already; leave out -i and --input")
-    settings = settings_for(database, imports)
+        raise click.UsageError("--resume continues a job that already has an input: leave out -i and --input")
+    settings = run_settings(database, imports)
     import_modules(settings.worker.imports)
     try:
-        workflow_id, definition = _read(file, settings)
-    except DefinitionInvalid as refused:
-        report(file, refused.problems)
-        return UNUSABLE
+        workflow_id, definition = _read_definition(file, settings)
+    except DefinitionInvalid as error:
+        report_problems(file, error.problems)
+        return INVALID
     try:
-        request = Request(file, workflow_id, definition, read_input(input_file, pairs), as_json, resume)
+        request = RunRequest(
+            file=file,
+            workflow_id=workflow_id,
+            definition=definition,
+            input=read_input(input_file, pairs),
+            as_json=as_json,
+            resume=resume,
+        )
         outcome = run_async(run_job(settings, request))
-    except InputInvalid as refused:
-        report(input_file or Path("input"), refused.problems)
-        return UNUSABLE
-    return conclude(request, outcome)
+    except InputInvalid as error:
+        report_problems(input_file or Path("input"), error.problems)
+        return INVALID
+    return print_outcome(request, outcome)
 
 
-def _read(file: Path, settings: Settings) -> tuple[str, Raw]:
-    definition, warnings = read_workflow(file, registry_of(settings), strict=True)
-    report(file, warnings)
-    return definition.workflow_id, definition_json(definition)
-
-
-def settings_for(database: str | None, imports: tuple[str, ...]) -> Settings:
-    """The settings of a run: its own machine may be reached unless somebody said otherwise."""
-    flags: dict[str, object] = {}
-    if database is not None:
-        flags["database_url"] = database
-    if imports:
-        flags["worker.imports"] = list(imports)
+def run_settings(database: str | None, imports: tuple[str, ...]) -> Settings:
+    """Return the settings of a run. Private addresses are allowed unless a setting forbids them."""
+    flags = {"database_url": database, "worker.imports": list(imports) or None}
     return load_settings(flags, preset={"http.allow_private": True}, preset_origin="default of run").settings
 
 
-async def run_job(settings: Settings, request: Request) -> Outcome:
-    """Run the job to its end, or until a signal; how far it went."""
+def _read_definition(file: Path, settings: Settings) -> tuple[str, Raw]:
+    # Returns no Definition: the encoded form takes a fraction of the memory.
+    definition, warnings = read_workflow(file, build_handlers(settings), strict=True)
+    report_problems(file, warnings)
+    return definition.workflow_id, definition_json(definition)
+
+
+async def run_job(settings: Settings, request: RunRequest) -> RunOutcome:
+    """Run the job until it finishes or a signal arrives."""
     with stop_signals() as stop:
         async with open_embedded(settings, only_new_jobs=True) as embedded:
-            job = await _begin(embedded, request)
+            job = await _start_job(embedded, request)
             if job is None:
-                return Outcome()
+                return RunOutcome()
+            job_id = job.spec.job_id
             if request.as_json:
-                ended = await unless(stop, embedded.wait_end(job.job_id))
+                has_finished = await run_until_stopped(stop, embedded.wait_end(job_id))
             else:
-                # A job that is taken up may be of an older version than the file.
-                progress = Progress(await embedded.plan(job.workflow_id, job.version), job.job_id)
-                with viewing(progress) as view:
-                    ended = await unless(stop, follow(embedded.watch(job.job_id), view))
-            return Outcome(job.job_id, await embedded.result(job.job_id) if ended else None)
+                # A resumed job may be of an older version than the file.
+                plan = await embedded.plan(job.spec.workflow_id, job.spec.version)
+                with open_display(Progress(plan, job_id)) as display:
+                    has_finished = await run_until_stopped(stop, show_events(embedded.watch(job_id), display))
+            if not has_finished:
+                return RunOutcome(job_id)
+            return RunOutcome(job_id, await embedded.result(job_id))
 
 
-async def _begin(embedded: Embedded, request: Request) -> StoredJob | None:
+async def _start_job(embedded: Embedded, request: RunRequest) -> JobRecord | None:
     if request.resume:
         job = await embedded.resumable(request.workflow_id)
         if job is not None:
-            await embedded.resume(job.job_id)
+            await embedded.resume(job.spec.job_id)
         return job
     workflow = await embedded.deploy_encoded(request.workflow_id, request.definition)
     return await embedded.submit(request.workflow_id, request.input, version=workflow.version)
 
 
-def conclude(request: Request, outcome: Outcome) -> int:
-    """Print what came of it; the exit code."""
-    if outcome.result is not None:
-        result = outcome.result
+def print_outcome(request: RunRequest, outcome: RunOutcome) -> int:
+    """Print the result, or why there is none; return the exit code."""
+    result = outcome.result
+    if result is not None:
         job = job_shape(result.job, result.result_data, result.nodes)
-        return print_outcome(job, as_json=request.as_json)
+        return print_result(job, as_json=request.as_json)
     if outcome.job_id is None:
-        click.echo(f"there is no unfinished job of {request.workflow_id} to take up", err=True)
-        return UNUSABLE
+        click.echo(f"no unfinished job of {request.workflow_id} to resume", err=True)
+        return INVALID
     if request.as_json:
-        click.echo(msgspec.json.encode({"job_id": outcome.job_id, "status": "running", **NOTHING_YET}))
-    again = f"windlass run {request.file} --resume"
-    click.echo(f"interrupted: job {outcome.job_id} is unfinished; take it up with: {again}", err=True)
+        click.echo(msgspec.json.encode(unfinished_document(outcome.job_id)))
+    resume = f"windlass run {request.file} --resume"
+    click.echo(f"interrupted: job {outcome.job_id} is unfinished; to resume it: {resume}", err=True)
     return INTERRUPTED

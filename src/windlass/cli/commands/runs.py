@@ -1,12 +1,12 @@
-"""`windlass runs`: looks at runs of the embedded database or of a server, and stops those of a server."""
+"""`windlass runs`: shows runs of a database or a server, and cancels those of a server."""
 
 import click
 
-from windlass.cli.commands.jobs import AS_JSON, DATABASE
+from windlass.cli.options import AS_JSON, CURSOR, DATABASE, SERVER, WORKFLOW_FILTER
+from windlass.cli.output.console import print_json
 from windlass.cli.output.run_tables import print_run, print_runs
-from windlass.cli.output.tables import print_json
-from windlass.cli.run_sources import Wanted, look
-from windlass.cli.server_address import SERVER, ask
+from windlass.cli.run_sources import RunSelection, read_runs
+from windlass.cli.server_address import call_server
 from windlass.core.runs.states import RunState
 
 LIST_MAX = 1_000
@@ -14,9 +14,9 @@ LIST_MAX = 1_000
 
 @click.group()
 def command() -> None:
-    """Look at runs: the lifecycles around jobs that have a schedule or constraints.
+    """List, show and cancel runs: the lifecycles around jobs that have a schedule or constraints.
 
-    With --server or WINDLASS_SERVER they are those of a server; without, list and show read the embedded database.
+    With --server or WINDLASS_SERVER these commands use a server. Without, list and show read the database.
     """
 
 
@@ -25,9 +25,9 @@ def command() -> None:
 @DATABASE
 @AS_JSON
 @click.option("--limit", type=click.IntRange(1, LIST_MAX), default=20, show_default=True)
-@click.option("--workflow", metavar="ID", help="Only runs of this workflow.")
+@WORKFLOW_FILTER
 @click.option("--state", type=click.Choice([state.value for state in RunState]), help="Only runs in this state.")
-@click.option("--cursor", metavar="CURSOR", help="Go on after a page: its next_cursor.")
+@CURSOR
 def list_runs(
     server: str | None,
     database: str | None,
@@ -38,7 +38,8 @@ def list_runs(
     cursor: str | None,
 ) -> int:
     """List runs, newest slot first."""
-    page = look(server, database, lambda source: source.runs(Wanted(limit, workflow, state, cursor=cursor)))
+    selection = RunSelection(limit=limit, workflow_id=workflow, state=state, cursor=cursor)
+    page = read_runs(server, database, lambda source: source.runs(selection))
     if as_json:
         print_json(page)
     else:
@@ -52,8 +53,8 @@ def list_runs(
 @DATABASE
 @AS_JSON
 def show_run(run_id: str, server: str | None, database: str | None, as_json: bool) -> int:
-    """Show a run: its states and when it entered them, violations, figures."""
-    run = look(server, database, lambda source: source.run(run_id))
+    """Show a run with its states, violations and metrics."""
+    run = read_runs(server, database, lambda source: source.run(run_id))
     if as_json:
         print_json(run)
     else:
@@ -65,10 +66,10 @@ def show_run(run_id: str, server: str | None, database: str | None, as_json: boo
 @click.argument("run_id", metavar="RUN")
 @SERVER
 @AS_JSON
-@click.option("--reason", metavar="TEXT", help="Why; it is kept with the run.")
+@click.option("--reason", metavar="TEXT", help="The reason, stored with the run.")
 def cancel_run(run_id: str, server: str | None, as_json: bool, reason: str | None) -> int:
-    """Stop a run and its job. One that has ended stays as it is."""
-    run = ask(server, lambda client: client.runs.cancel(run_id, reason))
+    """Cancel a run and its job. Finished runs do not change."""
+    run = call_server(server, lambda client: client.runs.cancel(run_id, reason))
     if as_json:
         print_json(run)
     else:

@@ -1,29 +1,29 @@
-"""`windlass schedules`: looks at schedules of the embedded database or of a server, and acts on those of a server."""
+"""`windlass schedules`: shows schedules of a database or a server, and changes those of a server."""
 
 from pathlib import Path
 
 import click
 
-from windlass.cli.commands.jobs import AS_JSON, DATABASE
-from windlass.cli.documents import read_input, report
+from windlass.cli.documents import read_input, report_problems
+from windlass.cli.exit_codes import INVALID
+from windlass.cli.options import AS_JSON, CURSOR, DATABASE, IDEMPOTENCY_KEY, INPUT_FILE, INPUT_PAIRS, SERVER
+from windlass.cli.output.console import print_json
 from windlass.cli.output.run_tables import print_next, print_schedule, print_schedules
-from windlass.cli.output.tables import print_json
-from windlass.cli.run_sources import look
-from windlass.cli.server_address import SERVER, ask
+from windlass.cli.output.text import plural
+from windlass.cli.run_sources import read_runs
+from windlass.cli.server_address import call_server
 from windlass.core.errors import InputInvalid
 from windlass.wire import Schedule
 
-UNUSABLE = 2
 LIST_MAX = 1_000
-TIMES_MAX = 1_000
+SLOTS_MAX = 1_000
 
 
 @click.group()
 def command() -> None:
-    """See when workflows start by themselves; pause them, start them now, make up for the past.
+    """List, pause and trigger schedules.
 
-    With --server or WINDLASS_SERVER the schedules are those of a server; without, list, show and next read the
-    embedded database.
+    With --server or WINDLASS_SERVER these commands use a server. Without, list, show and next read the database.
     """
 
 
@@ -32,10 +32,10 @@ def command() -> None:
 @DATABASE
 @AS_JSON
 @click.option("--limit", type=click.IntRange(1, LIST_MAX), default=100, show_default=True)
-@click.option("--cursor", metavar="CURSOR", help="Go on after a page: its next_cursor.")
+@CURSOR
 def list_schedules(server: str | None, database: str | None, as_json: bool, limit: int, cursor: str | None) -> int:
     """List schedules, each with its next slot."""
-    page = look(server, database, lambda source: source.schedules(limit, cursor))
+    page = read_runs(server, database, lambda source: source.schedules(limit, cursor))
     if as_json:
         print_json(page)
     else:
@@ -50,7 +50,7 @@ def list_schedules(server: str | None, database: str | None, as_json: bool, limi
 @AS_JSON
 def show_schedule(workflow_id: str, server: str | None, database: str | None, as_json: bool) -> int:
     """Show the schedule of a workflow."""
-    return _told(look(server, database, lambda source: source.schedule(workflow_id)), as_json)
+    return _print_schedule(read_runs(server, database, lambda source: source.schedule(workflow_id)), as_json)
 
 
 @command.command("next")
@@ -58,10 +58,10 @@ def show_schedule(workflow_id: str, server: str | None, database: str | None, as
 @SERVER
 @DATABASE
 @AS_JSON
-@click.option("--count", "-n", type=click.IntRange(1, TIMES_MAX), default=5, show_default=True)
+@click.option("--count", "-n", type=click.IntRange(1, SLOTS_MAX), default=5, show_default=True)
 def show_next(workflow_id: str, server: str | None, database: str | None, as_json: bool, count: int) -> int:
-    """Show the slots to come, on the schedule's own clock and in UTC."""
-    times = look(server, database, lambda source: source.next(workflow_id, count))
+    """Show the next slots, in the schedule's time zone and in UTC."""
+    times = read_runs(server, database, lambda source: source.next(workflow_id, count))
     if as_json:
         print_json(times)
     else:
@@ -74,8 +74,8 @@ def show_next(workflow_id: str, server: str | None, database: str | None, as_jso
 @SERVER
 @AS_JSON
 def pause_schedule(workflow_id: str, server: str | None, as_json: bool) -> int:
-    """Start no further runs; those under way go on."""
-    return _told(ask(server, lambda client: client.schedules.pause(workflow_id)), as_json)
+    """Pause a schedule: start no further runs. Active runs continue."""
+    return _print_schedule(call_server(server, lambda client: client.schedules.pause(workflow_id)), as_json)
 
 
 @command.command("resume")
@@ -83,20 +83,15 @@ def pause_schedule(workflow_id: str, server: str | None, as_json: bool) -> int:
 @SERVER
 @AS_JSON
 def resume_schedule(workflow_id: str, server: str | None, as_json: bool) -> int:
-    """Go on with the next slot; what fell into the pause is not made up for."""
-    return _told(ask(server, lambda client: client.schedules.resume(workflow_id)), as_json)
+    """Resume a schedule with its next slot. Slots during the pause are not made up."""
+    return _print_schedule(call_server(server, lambda client: client.schedules.resume(workflow_id)), as_json)
 
 
 @command.command("trigger")
 @click.argument("workflow_id", metavar="WORKFLOW")
-@click.option("-i", "pairs", multiple=True, metavar="KEY=VALUE", help="One input; read as JSON where it is JSON.")
-@click.option(
-    "--input",
-    "input_file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A JSON or YAML object; -i overrides its keys.",
-)
-@click.option("--key", metavar="KEY", help="An idempotency key: asked again with it, the same job is given back.")
+@INPUT_PAIRS
+@INPUT_FILE
+@IDEMPOTENCY_KEY
 @SERVER
 @AS_JSON
 def trigger(
@@ -107,41 +102,46 @@ def trigger(
     server: str | None,
     as_json: bool,
 ) -> int:
-    """Start a run now, under the workflow's constraints; with the schedule's input unless another is given."""
-    given = read_input(input_file, pairs) if pairs or input_file is not None else None
+    """Start a run now, subject to the workflow's constraints.
+
+    The input is that of the schedule unless another one is given.
+    """
     try:
-        job = ask(server, lambda client: client.schedules.trigger(workflow_id, given, idempotency_key=key))
-    except InputInvalid as refused:
-        report(input_file or Path("input"), refused.problems)
-        return UNUSABLE
+        input: dict[str, object] | None = None
+        if pairs or input_file is not None:
+            input = read_input(input_file, pairs)
+        job = call_server(server, lambda client: client.schedules.trigger(workflow_id, input, idempotency_key=key))
+    except InputInvalid as error:
+        report_problems(input_file or Path("input"), error.problems)
+        return INVALID
     if as_json:
         print_json(job)
     else:
-        click.echo(f"job {job.job_id} is {job.status}; its run: windlass runs list --workflow {workflow_id}")
+        click.echo(f"job {job.job_id} is {job.status}; to list its run: windlass runs list --workflow {workflow_id}")
     return 0
 
 
 @command.command("backfill")
 @click.argument("workflow_id", metavar="WORKFLOW")
-@click.option("--since", required=True, metavar="INSTANT", help="The first instant, as 2026-05-01T00:00:00Z.")
-@click.option("--until", required=True, metavar="INSTANT", help="The last instant.")
+@click.option("--since", required=True, metavar="INSTANT", help="Start of the range, such as 2026-05-01T00:00:00Z.")
+@click.option("--until", required=True, metavar="INSTANT", help="End of the range.")
 @SERVER
 @AS_JSON
 def backfill(workflow_id: str, since: str, until: str, server: str | None, as_json: bool) -> int:
-    """Run the slots of a range in the past that have no run yet, oldest first."""
-    done = ask(server, lambda client: client.schedules.backfill(workflow_id, since, until))
+    """Run the past slots of a range that have no run yet."""
+    backfill = call_server(server, lambda client: client.schedules.backfill(workflow_id, since, until))
     if as_json:
-        print_json(done)
+        print_json(backfill)
         return 0
-    if not done.slots:
-        click.echo(f"{workflow_id} has no slots from {since} to {until}")
+    if not backfill.slots:
+        click.echo(f"no slots of {workflow_id} from {since} to {until}")
         return 0
-    first, last = done.slots[0][:19], done.slots[-1][:19]
-    click.echo(f"{len(done.slots)} slots from {first}Z to {last}Z; those without a run get one")
+    first, last = backfill.slots[0][:19], backfill.slots[-1][:19]
+    click.echo(f"{plural(len(backfill.slots), 'slot')} from {first}Z to {last}Z; a run starts for each without one")
     return 0
 
 
-def _told(schedule: Schedule, as_json: bool) -> int:
+def _print_schedule(schedule: Schedule, as_json: bool) -> int:
     if as_json:
         print_json(schedule)
     else:

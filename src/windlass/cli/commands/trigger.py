@@ -4,30 +4,25 @@ from pathlib import Path
 
 import click
 
-from windlass.cli.documents import read_input, report
-from windlass.cli.follow import follow_to_end
-from windlass.cli.output.tables import print_json
-from windlass.cli.server_address import SERVER, ask_until_stopped
+from windlass.cli.documents import read_input, report_problems
+from windlass.cli.exit_codes import INTERRUPTED, INVALID
+from windlass.cli.follow import follow_job
+from windlass.cli.options import IDEMPOTENCY_KEY, INPUT_FILE, INPUT_PAIRS, SERVER
+from windlass.cli.output.console import print_json
+from windlass.cli.server_address import call_server_until_stopped
 from windlass.client import Client
 from windlass.core.errors import InputInvalid
 from windlass.wire import Submitted
 
-UNUSABLE, INTERRUPTED = 2, 130
-
 
 @click.command()
 @click.argument("workflow_id", metavar="WORKFLOW")
-@click.option("-i", "pairs", multiple=True, metavar="KEY=VALUE", help="One input; read as JSON where it is JSON.")
-@click.option(
-    "--input",
-    "input_file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A JSON or YAML object; -i overrides its keys.",
-)
-@click.option("--version", metavar="VERSION", help="A version's number or an alias (default: latest).")
-@click.option("--key", metavar="KEY", help="An idempotency key: asked again with it, the same job is given back.")
-@click.option("--priority", type=click.IntRange(-1_000, 1_000), default=0, show_default=True)
-@click.option("--wait", is_flag=True, help="Follow the job to its end and print its result, as `windlass run` does.")
+@INPUT_PAIRS
+@INPUT_FILE
+@click.option("--version", metavar="VERSION", help="Version number or alias (default: latest).")
+@IDEMPOTENCY_KEY
+@click.option("--priority", type=click.IntRange(-1_000, 1_000), default=0, show_default=True, help="Higher first.")
+@click.option("--wait", is_flag=True, help="Follow the job until it finishes and print its result, as `run` does.")
 @SERVER
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 def command(
@@ -43,34 +38,44 @@ def command(
 ) -> int:
     """Start a job of a deployed workflow on a server.
 
-    Exit code: 0 accepted (with --wait: completed), 1 failed or cancelled, 2 refused or no server, 130 interrupted; the
-    job goes on without this command.
+    Exit code: 0 accepted (with --wait: completed), 1 failed or cancelled, 2 rejected or no server, 130 interrupted;
+    the job continues on the server.
     """
-    accepted: list[Submitted] = []
+    submitted: list[Submitted] = []
 
     async def start(client: Client) -> int:
-        given = read_input(input_file, pairs)
-        wanted = int(version) if version is not None and version.isdigit() else version
-        job = await client.submit(workflow_id, given, version=wanted, idempotency_key=key, priority=priority)
-        accepted.append(job)
+        job = await client.submit(
+            workflow_id,
+            read_input(input_file, pairs),
+            version=_parse_version(version),
+            idempotency_key=key,
+            priority=priority,
+        )
+        submitted.append(job)
         if wait:
-            return await follow_to_end(client, job.job_id, as_json=as_json)
-        _print(job, as_json)
+            return await follow_job(client, job.job_id, as_json=as_json)
+        _print_submitted(job, as_json)
         return 0
 
     try:
-        code = ask_until_stopped(server, start)
-    except InputInvalid as refused:
-        report(input_file or Path("input"), refused.problems)
-        return UNUSABLE
-    if code == INTERRUPTED and accepted:
-        job_id = accepted[0].job_id
-        click.echo(f"job {job_id} goes on; follow it with: windlass jobs watch {job_id}", err=True)
+        code = call_server_until_stopped(server, start)
+    except InputInvalid as error:
+        report_problems(input_file or Path("input"), error.problems)
+        return INVALID
+    if code == INTERRUPTED and submitted:
+        job_id = submitted[0].job_id
+        click.echo(f"job {job_id} continues; to follow it: windlass jobs watch {job_id}", err=True)
     return code
 
 
-def _print(job: Submitted, as_json: bool) -> None:
+def _parse_version(version: str | None) -> int | str | None:
+    if version is not None and version.isdigit():
+        return int(version)
+    return version
+
+
+def _print_submitted(job: Submitted, as_json: bool) -> None:
     if as_json:
         print_json(job)
     else:
-        click.echo(f"job {job.job_id} is {job.status}; follow it with: windlass jobs watch {job.job_id}")
+        click.echo(f"job {job.job_id} is {job.status}; to follow it: windlass jobs watch {job.job_id}")

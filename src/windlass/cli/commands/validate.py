@@ -1,45 +1,57 @@
-"""`windlass validate`: every problem of every document."""
+"""`windlass validate`: lists all problems of workflow files."""
 
 from collections.abc import Collection
 from pathlib import Path
 
 import click
-import msgspec
+from msgspec import Struct
 
-from windlass.cli.documents import read_workflow, report
+from windlass.cli.documents import read_workflow, report_problems
+from windlass.cli.exit_codes import COMPLETED, INVALID
+from windlass.cli.options import FILE, IMPORTS
+from windlass.cli.output.console import print_json
 from windlass.cli.user_code import import_modules
 from windlass.core.errors import DefinitionInvalid, Problem
-from windlass.factory import registry_of
+from windlass.factory import build_handlers
 from windlass.settings import load_settings
 
 
+class Validation(Struct, frozen=True):
+    """Whether a file is valid, and its problems and warnings."""
+
+    valid: bool
+    problems: list[Problem]
+
+
 @click.command()
-@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="One JSON object: file -> {valid, problems}.")
-@click.option("--import", "imports", multiple=True, metavar="MODULE", help="A Python module that declares handlers.")
+@click.argument("files", nargs=-1, required=True, type=FILE)
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object: file -> {valid, problems}.")
+@IMPORTS
 def command(files: tuple[Path, ...], as_json: bool, imports: tuple[str, ...]) -> int:
-    """Check workflow documents and list every problem of each (exit 0 when all are usable, else 2).
+    """Check workflow files and list all problems (exit code 0 if all are valid, otherwise 2).
 
-    Each problem is one line: FILE:LINE:COLUMN: path: message (hint). A handler that is not known here is a warning.
+    Each problem is one line: FILE:LINE:COLUMN: path: message (hint). An unknown handler is a warning.
     """
-    settings = load_settings({"worker.imports": list(imports)} if imports else {}).settings
+    settings = load_settings({"worker.imports": list(imports) or None}).settings
     import_modules(settings.worker.imports)
-    known = registry_of(settings)
-    results = {path: check(path, known) for path in files}
+    handlers = build_handlers(settings)
+    validations = {file: validate(file, handlers) for file in files}
     if as_json:
-        document = {str(path): {"valid": valid, "problems": problems} for path, (valid, problems) in results.items()}
-        click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2))
+        print_json({str(file): validation for file, validation in validations.items()})
     else:
-        for path, (valid, problems) in results.items():
-            report(path, problems)
-            if valid:
-                click.echo(f"{path}: valid")
-    return 0 if all(valid for valid, _ in results.values()) else 2
+        for file, validation in validations.items():
+            report_problems(file, validation.problems)
+            if validation.valid:
+                click.echo(f"{file}: valid")
+    if all(validation.valid for validation in validations.values()):
+        return COMPLETED
+    return INVALID
 
 
-def check(path: Path, handlers: Collection[str]) -> tuple[bool, list[Problem]]:
-    """Whether the document can be used, and what is wrong or doubtful with it."""
+def validate(file: Path, handlers: Collection[str]) -> Validation:
+    """Check one file."""
     try:
-        return True, read_workflow(path, handlers)[1]
-    except DefinitionInvalid as refused:
-        return False, list(refused.problems)
+        _, warnings = read_workflow(file, handlers)
+    except DefinitionInvalid as error:
+        return Validation(False, list(error.problems))
+    return Validation(True, warnings)

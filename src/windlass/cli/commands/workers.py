@@ -1,18 +1,20 @@
-"""`windlass workers`: the workers that a server sees."""
+"""`windlass workers`: the workers of a server."""
 
 import click
 
-from windlass.cli.output.tables import print_json, print_workers
-from windlass.cli.server_address import SERVER, ask
+from windlass.cli.options import AS_JSON, SERVER
+from windlass.cli.output.console import print_json
+from windlass.cli.output.job_tables import print_workers
+from windlass.cli.server_address import call_server
 from windlass.wire import Page
 
 
 @click.command()
 @SERVER
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@AS_JSON
 def command(server: str | None, as_json: bool) -> int:
-    """List the workers of a server: what they serve, how much they run, and when they were last heard of."""
-    workers = ask(server, lambda client: client.workers())
+    """List the workers of a server with their queues, tasks and last heartbeats."""
+    workers = call_server(server, lambda client: client.workers())
     if as_json:
         print_json(Page(workers))
     else:

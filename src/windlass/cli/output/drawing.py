@@ -1,86 +1,110 @@
-"""A workflow as text: boxes and lines where they fit, else a list of layers; and as Mermaid or DOT."""
+"""A workflow as boxes and lines, as a list of layers, as Mermaid and as DOT."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 
 from msgspec import Struct
 
-from windlass.cli.output.layout import Box, boxes_of, groups_of, label_of, layers_of
+from windlass.cli.output.layout import Box, assign_layers, group_nodes, label_of, lay_out
+from windlass.cli.output.text import list_names
 from windlass.core.plan import NodeKind, NodePlan, Plan
 
 BOXES_MAX = 60
 LAYER_BOXES_MAX = 12
 PARENTS_LISTED_MAX = 6
+BOX_ROWS = 3
 UP, DOWN, LEFT, RIGHT = 1, 2, 4, 8
+VERTICAL, HORIZONTAL = UP | DOWN, LEFT | RIGHT
 LINES = {
-    UP: "│", DOWN: "│", UP | DOWN: "│", LEFT: "─", RIGHT: "─", LEFT | RIGHT: "─", DOWN | RIGHT: "┌", DOWN | LEFT: "┐",
-    UP | RIGHT: "└", UP | LEFT: "┘", UP | DOWN | RIGHT: "├", UP | DOWN | LEFT: "┤", DOWN | LEFT | RIGHT: "┬",
-    UP | LEFT | RIGHT: "┴", UP | DOWN | LEFT | RIGHT: "┼",
+    UP: "│", DOWN: "│", VERTICAL: "│", LEFT: "─", RIGHT: "─", HORIZONTAL: "─", DOWN | RIGHT: "┌", DOWN | LEFT: "┐",
+    UP | RIGHT: "└", UP | LEFT: "┘", VERTICAL | RIGHT: "├", VERTICAL | LEFT: "┤", DOWN | HORIZONTAL: "┬",
+    UP | HORIZONTAL: "┴", VERTICAL | HORIZONTAL: "┼",
 }  # fmt: skip
 
 
 class Bundle(Struct):
-    """Edges between two layers that share all their parents, drawn as one comb."""
+    """The edges from the same parents to several children of the next layer, drawn as one comb."""
 
     parents: tuple[int, ...]
     children: list[int]
+    # Columns in which the edges leave the parents and enter the children.
     exits: list[int] = []
     entries: list[int] = []
 
+    @property
+    def is_straight(self) -> bool:
+        return len({*self.exits, *self.entries}) == 1
+
 
 class Canvas:
-    """Characters on a grid, with lines that know which way they go on."""
+    """A grid of characters, on which lines join where they meet."""
 
     def __init__(self) -> None:
         self.rows: list[dict[int, str]] = []
+        # The directions of the line in each cell, and the bundle it belongs to.
         self.lines: dict[tuple[int, int], tuple[int, int]] = {}
 
     def write(self, row: int, column: int, text: str) -> None:
-        """Put text at a place."""
-        self.rows.extend({} for _ in range(row + 1 - len(self.rows)))
-        self.rows[row].update({column + offset: character for offset, character in enumerate(text)})
+        """Write text at a position."""
+        while len(self.rows) <= row:
+            self.rows.append({})
+        for offset, character in enumerate(text):
+            self.rows[row][column + offset] = character
 
-    def join(self, row: int, column: int, directions: int, owner: int) -> None:
-        """Add line ends to a cell. Where lines of two owners cross, the upright one passes over."""
-        held, holder = self.lines.get((row, column), (0, owner))
-        crossing = holder != owner and {held, directions} == {LEFT | RIGHT, UP | DOWN}
-        directions = UP | DOWN if crossing else held | directions
+    def add_line(self, row: int, column: int, directions: int, owner: int) -> None:
+        """Add line ends to a cell. Where lines of two bundles cross, the vertical one passes over the other."""
+        previous, previous_owner = self.lines.get((row, column), (0, owner))
+        if previous_owner != owner and {previous, directions} == {HORIZONTAL, VERTICAL}:
+            directions = VERTICAL
+        else:
+            directions |= previous
         self.lines[row, column] = directions, owner
         self.write(row, column, LINES[directions])
 
+    def add_vertical(self, rows: range, column: int, owner: int) -> None:
+        """Add a vertical line."""
+        for row in rows:
+            self.add_line(row, column, VERTICAL, owner)
+
     def text(self) -> str:
-        """Everything that was put there."""
-        return "\n".join(
-            "".join(row.get(column, " ") for column in range(max(row, default=-1) + 1)).rstrip() for row in self.rows
-        )
+        """Return everything that was written."""
+        return "\n".join(_row_text(row) for row in self.rows)
 
 
-def as_text(plan: Plan, width: int) -> str:
-    """Boxes and lines when they fit into `width`, else one line a layer."""
-    groups = groups_of(plan)
-    depth = layers_of(groups)
-    widest = max((depth.count(layer) for layer in set(depth)), default=0)
-    if len(groups) <= BOXES_MAX and widest <= LAYER_BOXES_MAX:
-        layers = boxes_of(plan)
-        if max((box.left + box.width for layer in layers for box in layer), default=0) <= width:
-            return draw(layers)
-    return "\n".join(listed(plan))
+def _row_text(row: dict[int, str]) -> str:
+    width = max(row, default=-1) + 1
+    return "".join(row.get(column, " ") for column in range(width)).rstrip()
 
 
-def draw(layers: list[list[Box]]) -> str:
-    """The boxes of each layer and the lines between them."""
+def draw_text(plan: Plan, width: int) -> str:
+    """Return boxes and lines if they fit into `width`, otherwise a list of layers."""
+    layers = assign_layers(group_nodes(plan))
+    layer_boxes = max((layers.count(layer) for layer in set(layers)), default=0)
+    if len(layers) <= BOXES_MAX and layer_boxes <= LAYER_BOXES_MAX:
+        boxes = lay_out(plan)
+        if _drawing_width(boxes) <= width:
+            return draw_boxes(boxes)
+    return list_layers(plan)
+
+
+def _drawing_width(layers: Sequence[Sequence[Box]]) -> int:
+    return max((box.left + box.width for layer in layers for box in layer), default=0)
+
+
+def draw_boxes(layers: Sequence[Sequence[Box]]) -> str:
+    """Return the boxes of each layer and the lines between them."""
     canvas = Canvas()
     row = 0
     for number, layer in enumerate(layers):
         for box in layer:
             _draw_box(canvas, row, box)
         if number + 1 < len(layers):
-            row = _connect(canvas, row + 3, layer, layers[number + 1])
+            row = _connect(canvas, row + BOX_ROWS, layer, layers[number + 1])
     return canvas.text()
 
 
 def _draw_box(canvas: Canvas, row: int, box: Box) -> None:
     if not box.label:
-        for offset in range(3):
+        for offset in range(BOX_ROWS):
             canvas.write(row + offset, box.left, "│")
         return
     line = "─" * (box.width - 2)
@@ -88,124 +112,158 @@ def _draw_box(canvas: Canvas, row: int, box: Box) -> None:
     canvas.write(row + 1, box.left, f"│ {box.label} │")
     canvas.write(row + 2, box.left, f"└{line}┘")
     if box.parents:
-        canvas.write(row, box.centre, "▼")
+        canvas.write(row, box.center, "▼")
 
 
-def _connect(canvas: Canvas, top: int, upper: list[Box], lower: list[Box]) -> int:
-    """Lines from one layer to the next, one row a bundle that has to turn; the row where the lower boxes begin."""
+def _connect(canvas: Canvas, top: int, upper: Sequence[Box], lower: Sequence[Box]) -> int:
+    """Draw the lines between two layers, one row per bundle that turns; return the first row of the lower boxes."""
     bundles = _bundles(upper, lower)
-    turning = _in_order([bundle for bundle in bundles if len(set(bundle.exits + bundle.entries)) > 1])
+    turning = _in_drawing_order([bundle for bundle in bundles if not bundle.is_straight])
     bottom = top + len(turning)
-    passages = {box.left for box in upper if not box.label}
-    for column in {column for bundle in bundles for column in bundle.exits} - passages:
-        canvas.write(top - 1, column, "┬")
-    tracks = {id(bundle): top + offset for offset, bundle in enumerate(turning)}
+    _open_boxes(canvas, top - 1, upper, bundles)
+    # The row in which a bundle turns; straight bundles pass all rows.
+    turns = {id(bundle): top + offset for offset, bundle in enumerate(turning)}
     for owner, bundle in enumerate(bundles):
-        track = tracks.get(id(bundle), bottom)
+        turn = turns.get(id(bundle), bottom)
         for column in bundle.exits:
-            for row in range(top, track):
-                canvas.join(row, column, UP | DOWN, owner)
+            canvas.add_vertical(range(top, turn), column, owner)
         for column in bundle.entries:
-            for row in range(track + 1, bottom):
-                canvas.join(row, column, UP | DOWN, owner)
-        if id(bundle) in tracks:
-            _comb(canvas, track, bundle, owner)
+            canvas.add_vertical(range(turn + 1, bottom), column, owner)
+        if turn < bottom:
+            _draw_comb(canvas, turn, bundle, owner)
     return bottom
 
 
-def _comb(canvas: Canvas, track: int, bundle: Bundle, owner: int) -> None:
-    columns = bundle.exits + bundle.entries
+def _open_boxes(canvas: Canvas, row: int, upper: Sequence[Box], bundles: Sequence[Bundle]) -> None:
+    """Draw where lines leave the lower borders of boxes; passages of long edges have no border."""
+    passages = {box.left for box in upper if not box.label}
+    for bundle in bundles:
+        for column in bundle.exits:
+            if column not in passages:
+                canvas.write(row, column, "┬")
+
+
+def _draw_comb(canvas: Canvas, row: int, bundle: Bundle, owner: int) -> None:
+    """Draw the horizontal line that connects all exits and entries of a bundle."""
+    columns = [*bundle.exits, *bundle.entries]
     left, right = min(columns), max(columns)
     for column in range(left, right + 1):
-        directions = (LEFT if column > left else 0) | (RIGHT if column < right else 0)
-        directions |= (UP if column in bundle.exits else 0) | (DOWN if column in bundle.entries else 0)
-        canvas.join(track, column, directions, owner)
+        directions = 0
+        if column > left:
+            directions |= LEFT
+        if column < right:
+            directions |= RIGHT
+        if column in bundle.exits:
+            directions |= UP
+        if column in bundle.entries:
+            directions |= DOWN
+        canvas.add_line(row, column, directions, owner)
 
 
-def _bundles(upper: list[Box], lower: list[Box]) -> list[Bundle]:
-    found: dict[tuple[int, ...], Bundle] = {}
+def _bundles(upper: Sequence[Box], lower: Sequence[Box]) -> list[Bundle]:
+    by_parents: dict[tuple[int, ...], Bundle] = {}
     for number, box in enumerate(lower):
         if box.parents:
-            found.setdefault(box.parents, Bundle(box.parents, [])).children.append(number)
-    bundles = list(found.values())
+            by_parents.setdefault(box.parents, Bundle(box.parents, [])).children.append(number)
+    bundles = list(by_parents.values())
+    for bundle in bundles:
+        bundle.entries = [lower[child].center for child in bundle.children]
     for number, box in enumerate(upper):
         leaving = [bundle for bundle in bundles if number in bundle.parents]
-        leaving.sort(key=lambda bundle: sum(lower[child].centre for child in bundle.children) / len(bundle.children))
+        leaving.sort(key=_average_entry)
         for place, bundle in enumerate(leaving):
-            bundle.exits = [*bundle.exits, _port(box, place, len(leaving))]
-    for bundle in bundles:
-        bundle.entries = [lower[child].centre for child in bundle.children]
+            bundle.exits = [*bundle.exits, _exit_column(box, place, len(leaving))]
     return bundles
 
 
-def _port(box: Box, place: int, count: int) -> int:
-    """Several bundles leave a box side by side."""
+def _average_entry(bundle: Bundle) -> float:
+    return sum(bundle.entries) / len(bundle.entries)
+
+
+def _exit_column(box: Box, place: int, count: int) -> int:
+    """Return where a bundle leaves a box; several bundles leave it side by side."""
     if count == 1 or box.width == 1:
-        return box.centre
-    return box.left + max(1, min(box.width - 2, (place + 1) * box.width // (count + 1)))
+        return box.center
+    column = (place + 1) * box.width // (count + 1)
+    return box.left + max(1, min(box.width - 2, column))
 
 
-def _in_order(bundles: list[Bundle]) -> list[Bundle]:
-    """Bundles whose way down would run over another's way in come first, so that their rows lie above it."""
-    waiting, ordered = list(bundles), list[Bundle]()
-    while waiting:
-        free = [
-            one
-            for one in waiting
-            if not any(set(other.exits) & set(one.entries) for other in waiting if other is not one)
-        ]
-        ordered.append((free or waiting)[0])
-        waiting.remove(ordered[-1])
+def _in_drawing_order(bundles: Sequence[Bundle]) -> list[Bundle]:
+    """Return the bundles from the top row down, so that exits of one do not run through entries of another."""
+    remaining = list(bundles)
+    ordered: list[Bundle] = []
+    while remaining:
+        chosen = next((bundle for bundle in remaining if not _is_blocked(bundle, remaining)), remaining[0])
+        ordered.append(chosen)
+        remaining.remove(chosen)
     return ordered
 
 
-def listed(plan: Plan) -> Iterator[str]:
-    """One line a group of nodes, layer by layer, each with what it waits for."""
-    groups = groups_of(plan)
-    depth = layers_of(groups)
+def _is_blocked(bundle: Bundle, remaining: Sequence[Bundle]) -> bool:
+    others = [other for other in remaining if other is not bundle]
+    return any(set(other.exits).intersection(bundle.entries) for other in others)
+
+
+def list_layers(plan: Plan) -> str:
+    """Return one line per group of nodes, layer by layer, with its dependencies."""
+    groups = group_nodes(plan)
+    layers = assign_layers(groups)
     labels = [label_of(plan, group) for group in groups]
-    margin = len(str(max(depth, default=0) + 1))
+    number_width = len(str(max(layers, default=0) + 1))
+    lines: list[str] = []
     previous = -1
-    for number in sorted(range(len(groups)), key=lambda one: (depth[one], one)):
+    for number in sorted(range(len(groups)), key=lambda number: (layers[number], number)):
         group = groups[number]
-        step = str(depth[number] + 1) if depth[number] != previous else ""
-        previous = depth[number]
-        names = [labels[parent] for parent in group.parents]
-        more = f" and {len(names) - PARENTS_LISTED_MAX} more" if len(names) > PARENTS_LISTED_MAX else ""
-        after = f"  ← {', '.join(names[:PARENTS_LISTED_MAX])}{more}" if names else ""
-        yield f"{step:>{margin}}  {labels[number]}{_kind(plan.nodes[group.nodes[0]])}{after}"
-
-
-def _kind(node: NodePlan) -> str:
-    return f"  ({_work(node)})" if node.kind is NodeKind.TASK else ""
+        heading = ""
+        if layers[number] != previous:
+            previous = layers[number]
+            heading = str(previous + 1)
+        line = f"{heading:>{number_width}}  {labels[number]}"
+        first = plan.nodes[group.nodes[0]]
+        if first.kind is NodeKind.TASK:
+            line += f"  ({_work(first)})"
+        if group.parents:
+            line += f"  ← {list_names([labels[parent] for parent in group.parents], PARENTS_LISTED_MAX)}"
+        lines.append(line)
+    return "\n".join(lines)
 
 
 def _work(node: NodePlan) -> str:
-    """What runs, and over what."""
-    return node.handler if node.loop is None else f"{node.handler}, each {node.loop.element}"
+    """Return the handler of a node and the element of its loop."""
+    if node.loop is None:
+        return node.handler
+    return f"{node.handler}, each {node.loop.element}"
 
 
-def as_mermaid(plan: Plan) -> Iterator[str]:
-    """Mermaid's flowchart. Nodes go by number: ids of ours may be words of theirs."""
-    yield "flowchart TD"
+def draw_mermaid(plan: Plan) -> str:
+    """Return a Mermaid flowchart. Its ids are numbers, since node ids may be keywords of Mermaid."""
+    lines = ["flowchart TD"]
     for number, node in enumerate(plan.nodes):
-        task = ("[", "]") if node.loop is None else ("[[", "]]")
-        left, right = ("([", "])") if node.kind is not NodeKind.TASK else task
-        label = node.id if node.kind is not NodeKind.TASK else f"{node.id}<br/><small>{_work(node)}</small>"
-        yield f'    n{number}{left}"{label}"{right}'
+        if node.kind is not NodeKind.TASK:
+            shape = f'(["{node.id}"])'
+        elif node.loop is None:
+            shape = f'["{node.id}<br/><small>{_work(node)}</small>"]'
+        else:
+            shape = f'[["{node.id}<br/><small>{_work(node)}</small>"]]'
+        lines.append(f"    n{number}{shape}")
     for number, children in enumerate(plan.children):
-        yield from (f"    n{number} --> n{child}" for child in children)
+        lines.extend(f"    n{number} --> n{child}" for child in children)
+    return "\n".join(lines)
 
 
-def as_dot(plan: Plan) -> Iterator[str]:
-    """Graphviz."""
-    yield f'digraph "{plan.workflow_id}" {{'
-    yield "    node [shape=box, style=rounded];"
+def draw_dot(plan: Plan) -> str:
+    """Return a Graphviz graph."""
+    lines = [f'digraph "{plan.workflow_id}" {{', "    node [shape=box, style=rounded];"]
     for node in plan.nodes:
-        shape = "" if node.kind is NodeKind.TASK else ", shape=oval"
-        shape = shape if node.loop is None else ", peripheries=2"
-        label = f"{node.id}\\n{_work(node)}" if node.kind is NodeKind.TASK else node.id
-        yield f'    "{node.id}" [label="{label}"{shape}];'
+        if node.kind is not NodeKind.TASK:
+            attributes = f'label="{node.id}", shape=oval'
+        elif node.loop is None:
+            attributes = f'label="{node.id}\\n{_work(node)}"'
+        else:
+            attributes = f'label="{node.id}\\n{_work(node)}", peripheries=2'
+        lines.append(f'    "{node.id}" [{attributes}];')
     for number, children in enumerate(plan.children):
-        yield from (f'    "{plan.nodes[number].id}" -> "{plan.nodes[child].id}";' for child in children)
-    yield "}"
+        source = plan.nodes[number].id
+        lines.extend(f'    "{source}" -> "{plan.nodes[child].id}";' for child in children)
+    lines.append("}")
+    return "\n".join(lines)

@@ -1,23 +1,25 @@
-"""Where the nodes of a drawn graph stand: layers, order within a layer, columns.
+"""Positions of the nodes of a drawn graph: layers, order within a layer, columns.
 
-Siblings that look alike (same parents, children and handler, all or none in a loop) are drawn as one box, so that
-wide fans stay readable.
+Similar siblings (same parents, children and handler, all or none with a loop) share one box, so that wide graphs stay
+readable.
 """
+
+from collections.abc import Sequence
 
 from msgspec import Struct
 
 from windlass.core.plan import NodeKind, Plan
 
-ALIKE_MIN = 4
+SIMILAR_MIN = 4
 ORDER_SWEEPS = 4
 GAP_COLUMNS = 3
 BOX_PADDING = 4
-LOOP_MARK = "↻ "
-_MARKS = {NodeKind.START: "▶ ", NodeKind.END: "■ "}
+LOOP_SYMBOL = "↻ "
+KIND_SYMBOLS = {NodeKind.START: "▶ ", NodeKind.END: "■ "}
 
 
 class Box(Struct):
-    """One box of the drawing: a node, several alike, or (without a label) the passage of a long edge."""
+    """A box of the drawing: a node, several similar ones, or (without a label) a cell that a long edge passes."""
 
     label: str
     layer: int
@@ -26,137 +28,181 @@ class Box(Struct):
 
     @property
     def width(self) -> int:
-        return len(self.label) + BOX_PADDING if self.label else 1
+        if not self.label:
+            return 1
+        return len(self.label) + BOX_PADDING
 
     @property
-    def centre(self) -> int:
+    def center(self) -> int:
         return self.left + self.width // 2
 
 
 class Group(Struct, frozen=True):
-    """Nodes that one box stands for, and the groups right before it."""
+    """The nodes that share a box, and the groups they depend on."""
 
     nodes: tuple[int, ...]
     parents: tuple[int, ...]
 
 
-def groups_of(plan: Plan) -> list[Group]:
-    """The plan's nodes with look-alikes merged, in topological order."""
-    alike: dict[tuple[object, ...], list[int]] = {}
+def group_nodes(plan: Plan) -> list[Group]:
+    """Return the plan's nodes with similar ones merged, in topological order."""
+    similar: dict[tuple[object, ...], list[int]] = {}
     for number, node in enumerate(plan.nodes):
-        parents, children = tuple(sorted(plan.parents[number])), tuple(sorted(plan.children[number]))
-        alike.setdefault((parents, children, node.kind, node.handler, node.loop is None), []).append(number)
-    merged = [members for members in alike.values() if len(members) >= ALIKE_MIN]
-    merged += [[number] for members in alike.values() if len(members) < ALIKE_MIN for number in members]
+        parents = tuple(sorted(plan.parents[number]))
+        children = tuple(sorted(plan.children[number]))
+        key = (parents, children, node.kind, node.handler, node.loop is None)
+        similar.setdefault(key, []).append(number)
+    merged: list[list[int]] = []
+    for members in similar.values():
+        if len(members) >= SIMILAR_MIN:
+            merged.append(members)
+        else:
+            merged.extend([number] for number in members)
     merged.sort()
-    home = {number: index for index, members in enumerate(merged) for number in members}
-    return [
-        Group(tuple(members), tuple(sorted({home[parent] for parent in plan.parents[members[0]]})))
-        for members in merged
-    ]
+    group_of = {number: index for index, members in enumerate(merged) for number in members}
+    groups: list[Group] = []
+    for members in merged:
+        parents = sorted({group_of[parent] for parent in plan.parents[members[0]]})
+        groups.append(Group(tuple(members), tuple(parents)))
+    return groups
 
 
-def layers_of(groups: list[Group]) -> list[int]:
-    """Each group's layer: one more than the deepest of its parents."""
-    # A merged group stands where its first node stands, so a parent may come later in the list than its child.
-    children: list[list[int]] = [[] for _ in groups]
+def assign_layers(groups: Sequence[Group]) -> list[int]:
+    """Return each group's layer: one more than the highest layer of its parents."""
+    # A merged group has the position of its first node, so a parent may come later in the list than its child.
+    children = _children([group.parents for group in groups])
     missing = [len(group.parents) for group in groups]
-    for number, group in enumerate(groups):
-        for parent in group.parents:
-            children[parent].append(number)
-    depth = [0] * len(groups)
+    layers = [0] * len(groups)
     ready = [number for number, count in enumerate(missing) if count == 0]
     for number in ready:
         for child in children[number]:
-            depth[child] = max(depth[child], depth[number] + 1)
+            layers[child] = max(layers[child], layers[number] + 1)
             missing[child] -= 1
             if missing[child] == 0:
                 ready.append(child)
-    return depth
+    return layers
 
 
 def label_of(plan: Plan, group: Group) -> str:
-    """What a box says."""
+    """Return the text of a box."""
     first = plan.nodes[group.nodes[0]]
-    mark = _MARKS.get(first.kind, "") if first.loop is None else LOOP_MARK
-    if len(group.nodes) > 1:
-        last = plan.nodes[group.nodes[-1]]
-        return f"{mark}{first.id} … {last.id} ×{len(group.nodes)}"
-    return f"{mark}{first.id}"
+    symbol = LOOP_SYMBOL
+    if first.loop is None:
+        symbol = KIND_SYMBOLS.get(first.kind, "")
+    if len(group.nodes) == 1:
+        return f"{symbol}{first.id}"
+    last = plan.nodes[group.nodes[-1]]
+    return f"{symbol}{first.id} … {last.id} ×{len(group.nodes)}"
 
 
-def boxes_of(plan: Plan) -> list[list[Box]]:
-    """The boxes of each layer, long edges cut into passages, ordered so that few lines cross, with their columns."""
-    groups = groups_of(plan)
-    depth = layers_of(groups)
-    boxes = [Box(label_of(plan, group), layer) for group, layer in zip(groups, depth, strict=True)]
-    passages: dict[tuple[int, int], int] = {}
+def lay_out(plan: Plan) -> list[list[Box]]:
+    """Return the boxes of each layer with their columns, ordered to reduce crossings.
+
+    Edges over several layers pass cells without labels. The parents of a box are positions in the layer above.
+    """
+    groups = group_nodes(plan)
+    depths = assign_layers(groups)
+    boxes = [Box(label_of(plan, group), depth) for group, depth in zip(groups, depths, strict=True)]
+    passages = _Passages(boxes)
     for number, group in enumerate(groups):
-        boxes[number].parents = tuple(_reach(boxes, passages, parent, depth[number]) for parent in group.parents)
-    layers: list[list[int]] = [[] for _ in range(max(depth, default=-1) + 1)]
+        boxes[number].parents = tuple(passages.reach(parent, depths[number]) for parent in group.parents)
+    layers: list[list[int]] = [[] for _ in range(max(depths, default=-1) + 1)]
     for number, box in enumerate(boxes):
         layers[box.layer].append(number)
     _order(boxes, layers)
     _place(boxes, layers)
-    return [[_renumbered(boxes[number], layers, boxes) for number in layer] for layer in layers]
+    return _by_layer(boxes, layers)
 
 
-def _reach(boxes: list[Box], passages: dict[tuple[int, int], int], parent: int, layer: int) -> int:
-    """The box right above `layer` through which `parent` is reached; all long edges of a parent share one passage."""
-    at = parent
-    for between in range(boxes[parent].layer + 1, layer):
-        key = (parent, between)
-        if key not in passages:
-            boxes.append(Box("", between, (at,)))
-            passages[key] = len(boxes) - 1
-        at = passages[key]
-    return at
+class _Passages:
+    """The cells that edges over several layers pass. All such edges of a parent share them."""
+
+    def __init__(self, boxes: list[Box]) -> None:
+        self._boxes = boxes
+        self._cells: dict[tuple[int, int], int] = {}
+
+    def reach(self, parent: int, layer: int) -> int:
+        """Return the box directly above `layer` on the way from `parent`."""
+        above = parent
+        for between in range(self._boxes[parent].layer + 1, layer):
+            key = (parent, between)
+            if key not in self._cells:
+                self._cells[key] = len(self._boxes)
+                self._boxes.append(Box("", between, (above,)))
+            above = self._cells[key]
+        return above
 
 
-def _order(boxes: list[Box], layers: list[list[int]]) -> None:
-    children: list[list[int]] = [[] for _ in boxes]
-    for number, box in enumerate(boxes):
-        for parent in box.parents:
-            children[parent].append(number)
-    place = {number: float(index) for layer in layers for index, number in enumerate(layer)}
-
-    def middle(number: int, neighbours: tuple[int, ...] | list[int]) -> float:
-        return sum(place[one] for one in neighbours) / len(neighbours) if neighbours else place[number]
-
+def _order(boxes: Sequence[Box], layers: Sequence[list[int]]) -> None:
+    """Sort each layer by the average position of the neighbors, alternating downward and upward sweeps."""
+    parents = [box.parents for box in boxes]
+    children = _children(parents)
+    position = {number: float(index) for layer in layers for index, number in enumerate(layer)}
     for _ in range(ORDER_SWEEPS):
         for layer in layers[1:]:
-            layer.sort(key=lambda number: middle(number, boxes[number].parents))
-            place.update({number: float(index) for index, number in enumerate(layer)})
+            _sort_layer(layer, parents, position)
         for layer in reversed(layers[:-1]):
-            layer.sort(key=lambda number: middle(number, children[number]))
-            place.update({number: float(index) for index, number in enumerate(layer)})
+            _sort_layer(layer, children, position)
 
 
-def _place(boxes: list[Box], layers: list[list[int]]) -> None:
-    """Columns from the top down: each box as near below its parents as its neighbours allow."""
+def _sort_layer(layer: list[int], neighbors: Sequence[Sequence[int]], position: dict[int, float]) -> None:
+    def average(number: int) -> float:
+        if not neighbors[number]:
+            return position[number]
+        return sum(position[neighbor] for neighbor in neighbors[number]) / len(neighbors[number])
+
+    layer.sort(key=average)
+    for index, number in enumerate(layer):
+        position[number] = float(index)
+
+
+def _children(parents: Sequence[Sequence[int]]) -> list[list[int]]:
+    children: list[list[int]] = [[] for _ in parents]
+    for number, above in enumerate(parents):
+        for parent in above:
+            children[parent].append(number)
+    return children
+
+
+def _place(boxes: Sequence[Box], layers: Sequence[list[int]]) -> None:
+    """Assign columns from the top down, each box as close below its parents as its neighbors allow."""
     for layer in layers:
-        wanted = [_below(boxes, boxes[number]) for number in layer]
-        edge = -(1 << 30)
-        for number, left in zip(layer, wanted, strict=True):
-            boxes[number].left = max(left, edge)
-            edge = boxes[number].left + boxes[number].width + GAP_COLUMNS
-        excess = sum(boxes[number].left - left for number, left in zip(layer, wanted, strict=True)) // len(layer)
-        for number in layer:
-            boxes[number].left -= excess
+        _place_layer([boxes[number] for number in layer], boxes)
     leftmost = min((box.left for box in boxes), default=0)
     for box in boxes:
         box.left -= leftmost
 
 
-def _below(boxes: list[Box], box: Box) -> int:
+def _place_layer(layer: Sequence[Box], boxes: Sequence[Box]) -> None:
+    shifted = 0
+    edge: int | None = None
+    for box in layer:
+        preferred = _preferred_column(box, boxes)
+        box.left = preferred
+        if edge is not None:
+            box.left = max(preferred, edge)
+        shifted += box.left - preferred
+        edge = box.left + box.width + GAP_COLUMNS
+    # Boxes were only moved to the right: move the layer back by the average.
+    for box in layer:
+        box.left -= shifted // len(layer)
+
+
+def _preferred_column(box: Box, boxes: Sequence[Box]) -> int:
     if not box.parents:
         return -(box.width // 2)
-    return sum(boxes[parent].centre for parent in box.parents) // len(box.parents) - box.width // 2
+    centers = [boxes[parent].center for parent in box.parents]
+    return sum(centers) // len(centers) - box.width // 2
 
 
-def _renumbered(box: Box, layers: list[list[int]], boxes: list[Box]) -> Box:
-    """The same box, its parents counted by their place in the layer above."""
-    if box.layer == 0:
-        return box
-    place = {number: index for index, number in enumerate(layers[box.layer - 1])}
-    return Box(box.label, box.layer, tuple(sorted(place[parent] for parent in box.parents)), box.left)
+def _by_layer(boxes: Sequence[Box], layers: Sequence[list[int]]) -> list[list[Box]]:
+    """Return the boxes of each layer, their parents as positions in the layer above."""
+    result: list[list[Box]] = []
+    above: dict[int, int] = {}
+    for layer in layers:
+        for number in layer:
+            box = boxes[number]
+            box.parents = tuple(sorted(above[parent] for parent in box.parents))
+        result.append([boxes[number] for number in layer])
+        above = {number: position for position, number in enumerate(layer)}
+    return result

@@ -1,6 +1,7 @@
-"""A running job on a terminal: every node of a small graph, counts and a bar for a large one."""
+"""Displays a running job on a terminal: every node of a small graph, counts and a progress bar for a large one."""
 
 import time
+from collections.abc import Collection
 from itertools import islice
 from typing import Self
 
@@ -10,32 +11,23 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from windlass.cli.output.progress import ENDED, NodeProgress, Progress, spell_loop, spell_seconds
-from windlass.core.changes import Event
+from windlass.cli.output.event_data import format_counts
+from windlass.cli.output.progress import FINAL, NodeProgress, Progress
+from windlass.cli.output.styles import STATUS_STYLES, STATUS_SYMBOLS
+from windlass.cli.output.times import format_seconds
+from windlass.core.events import Event
 from windlass.core.instants import MICROSECONDS
 
-NODES_SHOWN_MAX = 40
-ACTIVE_SHOWN_MAX = 8
-FAILED_SHOWN_MAX = 8
+NODES_LISTED_MAX = 40
+ACTIVE_LISTED_MAX = 8
+FAILED_LISTED_MAX = 8
 BAR_COLUMNS = 40
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-SPINS_PER_SECOND = 10
-# What a node in a state looks like: its mark and its colour.
-LOOKS = {
-    "pending": ("·", "dim"),
-    "ready": ("·", ""),
-    "dispatched": ("◌", "cyan"),
-    "running": ("", "cyan"),
-    "waiting": ("↻", "yellow"),
-    "completed": ("✓", "green"),
-    "failed": ("✗", "red"),
-    "skipped": ("→", "dim"),
-    "cancelled": ("⊘", "yellow"),
-}
+SPINNER_STEPS_PER_SECOND = 10
 
 
-class LiveView:
-    """Redraws in place. The caller asks for each redraw, so that nothing is drawn half changed."""
+class LiveDisplay:
+    """Redraws in place whenever the caller asks for it, so that no half-applied state is drawn."""
 
     def __init__(self, progress: Progress, console: Console) -> None:
         self.progress = progress
@@ -46,83 +38,102 @@ class LiveView:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.live.update(self.picture(), refresh=True)
+        self.refresh()
         self.live.stop()
 
     def show(self, event: Event) -> None:
-        """Take the event into account; the next redraw shows it."""
+        """Apply the event; the next refresh draws it."""
         self.progress.apply(event)
 
     def refresh(self) -> None:
-        """Draw what is known now."""
-        self.live.update(self.picture(), refresh=True)
+        """Draw the current state."""
+        self.live.update(self.render(), refresh=True)
 
-    def picture(self) -> RenderableType:
-        """The whole view."""
+    def render(self) -> RenderableType:
+        """Return the whole display."""
         now = time.time_ns() // 1000
-        return Group(
-            self._header(now), self._nodes(now) if self.progress.total <= NODES_SHOWN_MAX else self._summary(now)
-        )
+        if self.progress.total <= NODES_LISTED_MAX:
+            return Group(self._header(now), self._node_table(now))
+        return Group(self._header(now), self._summary(now))
 
     def _header(self, now: int) -> Text:
         progress = self.progress
-        mark, colour = self._look(progress.status, now)
-        header = Text.assemble(
-            (f"{mark} ", colour), (progress.workflow_id, "bold"), (f"  job {progress.job_id}", "dim")
-        )
-        header.append(f"  {progress.done:,} of {progress.total:,} nodes  {spell_seconds(progress.seconds(now))}", "dim")
-        header.no_wrap = True
+        style = STATUS_STYLES[progress.status]
+        header = Text(no_wrap=True, overflow="ellipsis")
+        header.append(f"{_symbol(progress.status, now)} ", style)
+        header.append(progress.workflow_id, "bold")
+        header.append(f"  job {progress.job_id}", "dim")
+        header.append(f"  {progress.finished:,} of {progress.total:,} nodes", "dim")
+        header.append(f"  {format_seconds(progress.seconds(now))}", "dim")
         return header
 
-    def _nodes(self, now: int) -> Table:
-        table = self._table()
+    def _node_table(self, now: int) -> Table:
+        table = _new_table()
         for node_id, node in self.progress.nodes.items():
-            self._add(table, node_id, node, now)
+            self._add_node(table, node_id, node, now)
         return table
 
     def _summary(self, now: int) -> Group:
         progress = self.progress
         bar = Table.grid(padding=(0, 1))
-        share = 100 * progress.done // max(1, progress.total)
+        percent = 100 * progress.finished // progress.total
         bar.add_row(
-            "  ", ProgressBar(total=max(1, progress.total), completed=progress.done, width=BAR_COLUMNS), f"{share} %"
+            "  ", ProgressBar(total=progress.total, completed=progress.finished, width=BAR_COLUMNS), f"{percent} %"
         )
         counts = Text("  ")
-        for status, (_, colour) in LOOKS.items():
+        for status, style in STATUS_STYLES.items():
             if progress.counts.get(status):
-                counts.append(f"{progress.counts[status]:,} {status}  ", colour)
-        table = self._table()
-        for members, limit in ((progress.active, ACTIVE_SHOWN_MAX), (progress.failed, FAILED_SHOWN_MAX)):
-            for node_id in islice(members, limit):
-                self._add(table, node_id, progress.nodes[node_id], now)
-            if len(members) > limit:
-                table.add_row("", Text(f"and {len(members) - limit:,} more", "dim"), "", "", "")
+                counts.append(f"{progress.counts[status]:,} {status}  ", style)
+        table = _new_table()
+        self._add_some(table, progress.active, ACTIVE_LISTED_MAX, now)
+        self._add_some(table, progress.failed, FAILED_LISTED_MAX, now)
         return Group(bar, counts, table)
 
-    def _table(self) -> Table:
-        table = Table.grid(padding=(0, 2, 0, 0))
-        table.add_column(width=3, justify="right")
-        table.add_column(no_wrap=True)
-        table.add_column(no_wrap=True, style="dim")
-        table.add_column(no_wrap=True)
-        table.add_column(overflow="ellipsis", no_wrap=True)
-        return table
+    def _add_some(self, table: Table, node_ids: Collection[str], limit: int, now: int) -> None:
+        for node_id in islice(node_ids, limit):
+            self._add_node(table, node_id, self.progress.nodes[node_id], now)
+        if len(node_ids) > limit:
+            table.add_row("", Text(f"and {len(node_ids) - limit:,} more", "dim"), "", "", "")
 
-    def _add(self, table: Table, node_id: str, node: NodeProgress, now: int) -> None:
-        mark, colour = self._look(node.status, now)
-        seconds = self.progress.seconds_of(node, now)
-        attempt = f"attempt {node.attempt}" if node.attempt > 1 else ""
-        said = node.message if node.status in ENDED | {"waiting"} else ""
-        loop = spell_loop(node.loop) if node.loop is not None else ""
-        took = spell_seconds(seconds) if seconds is not None else ""
+    def _add_node(self, table: Table, node_id: str, node: NodeProgress, now: int) -> None:
+        style = STATUS_STYLES[node.status]
+        name_style = ""
+        if node.status == "pending":
+            name_style = "dim"
         table.add_row(
-            Text(mark, colour),
-            Text(node_id, "dim" if node.status == "pending" else ""),
+            Text(_symbol(node.status, now), style),
+            Text(node_id, name_style),
             self.progress.handlers[node_id],
-            Text(node.status, colour),
-            Text("  ".join(part for part in (loop, took, attempt, said) if part)),
+            Text(node.status, style),
+            Text("  ".join(_details(node, now))),
         )
 
-    def _look(self, status: str, now: int) -> tuple[str, str]:
-        mark, colour = LOOKS[status]
-        return mark or SPINNER[now * SPINS_PER_SECOND // MICROSECONDS % len(SPINNER)], colour
+
+def _new_table() -> Table:
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(width=3, justify="right")
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True, style="dim")
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="ellipsis", no_wrap=True)
+    return table
+
+
+def _details(node: NodeProgress, now: int) -> list[str]:
+    details: list[str] = []
+    if node.loop is not None:
+        details.append(format_counts(node.loop))
+    seconds = node.seconds(now)
+    if seconds is not None:
+        details.append(format_seconds(seconds))
+    if node.attempt > 1:
+        details.append(f"attempt {node.attempt}")
+    if node.message and (node.status in FINAL or node.status == "waiting"):
+        details.append(node.message)
+    return details
+
+
+def _symbol(status: str, now: int) -> str:
+    if status == "running":
+        return SPINNER[now * SPINNER_STEPS_PER_SECOND // MICROSECONDS % len(SPINNER)]
+    return STATUS_SYMBOLS[status]

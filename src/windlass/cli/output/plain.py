@@ -1,102 +1,124 @@
-"""A running job as timestamped lines, for pipes, logs and terminals that can do no more."""
+"""Displays a running job as lines with timestamps, for pipes and logs."""
 
 from datetime import datetime
 
 import click
 
-from windlass.cli.output.progress import NodeProgress, Progress, names, spell_loop, spell_seconds
-from windlass.core.changes import Event
+from windlass.cli.output.event_data import format_counts
+from windlass.cli.output.progress import NodeProgress, Progress
+from windlass.cli.output.text import list_names, plural
+from windlass.cli.output.times import format_seconds
+from windlass.core.events import Event, EventType
 from windlass.core.instants import MICROSECONDS
 
-# Above this many nodes, single steps drown what matters: ends of nodes become counts.
-NODES_TOLD_MAX = 200
-COUNT_EVERY_MICROSECONDS = 2 * MICROSECONDS
-RUNNING_NAMED_MAX = 3
-
-TOLD = {
-    "node_started": "started",
-    "node_retrying": "will try again",
-    "worker_lost": "lost its worker",
-    "node_completed": "completed",
-    "node_failed": "failed",
-    "node_skipped": "skipped",
-    "node_cancelled": "cancelled",
+JOB_CREATED: str = EventType.JOB_CREATED
+JOB_RETRIED: str = EventType.JOB_RETRIED
+NODE_COMPLETED: str = EventType.NODE_COMPLETED
+# Above this many nodes, transitions are summarized as counts.
+NODES_LISTED_MAX = 200
+SUMMARY_MICROSECONDS = 2 * MICROSECONDS
+RUNNING_LISTED_MAX = 3
+NAME_COLUMNS_MAX = 40
+# Problems have lines of their own in large jobs too, up to a limit.
+PROBLEMS = frozenset({EventType.NODE_FAILED, EventType.NODE_RETRYING, EventType.WORKER_LOST})
+PROBLEMS_LISTED_MAX = 50
+LISTED = PROBLEMS | {
+    EventType.NODE_STARTED,
+    EventType.NODE_COMPLETED,
+    EventType.NODE_SKIPPED,
+    EventType.NODE_CANCELLED,
 }
-TOLD_ALWAYS = frozenset({"node_failed", "node_retrying", "worker_lost"})
-FAILURES_TOLD_MAX = 50
 
 
-class PlainView:
-    """Prints a line for each event worth one."""
+class PlainDisplay:
+    """Prints a line for each important event."""
 
     def __init__(self, progress: Progress) -> None:
         self.progress = progress
-        self.width = min(40, max((len(node_id) for node_id in progress.nodes), default=0))
-        self.counted_at = 0
-        self.failures_told = 0
-        # When each loop was last counted.
-        self.loops_told: dict[str, int] = {}
+        self.name_columns = min(NAME_COLUMNS_MAX, max((len(node_id) for node_id in progress.nodes), default=0))
+        self.summarized_at = 0
+        self.problems_listed = 0
+        # When the counts of each loop were last printed.
+        self.loops_printed_at: dict[str, int] = {}
 
     def show(self, event: Event) -> None:
-        """Take the event into account and print what it means."""
+        """Apply the event and print its line."""
         self.progress.apply(event)
         if event.index is not None:
             self._show_loop(event)
         elif event.node_id is None:
             self._show_job(event)
-        elif event.type in TOLD and event.node_id in self.progress.nodes:
+        elif event.type in LISTED and event.node_id in self.progress.nodes:
             self._show_node(event, event.node_id)
 
     def refresh(self) -> None:
-        """Nothing moves here."""
+        """Do nothing: lines are printed once."""
 
     def _show_job(self, event: Event) -> None:
         progress = self.progress
-        if event.type == "job_created":
-            self._say(event.at, f"job {progress.job_id} of {progress.workflow_id}: {progress.total:,} nodes")
-        elif event.type == "job_retried":
-            self._say(event.at, "the job is tried again")
+        if event.type == JOB_CREATED:
+            nodes = plural(progress.total, "node")
+            self._print(event.at, f"job {progress.job_id} created: workflow {progress.workflow_id}, {nodes}")
+        elif event.type == JOB_RETRIED:
+            self._print(event.at, "job retried")
         elif progress.ended_at is not None:
-            self._say(event.at, f"job {progress.status} after {spell_seconds(progress.seconds(event.at))}")
+            self._print(event.at, f"job {progress.status} after {format_seconds(progress.seconds(event.at))}")
 
     def _show_node(self, event: Event, node_id: str) -> None:
-        if self.progress.total > NODES_TOLD_MAX and not self._matters(event):
-            if event.at - self.counted_at >= COUNT_EVERY_MICROSECONDS:
-                self.counted_at = event.at
-                self._say(event.at, self._counts())
+        if self.progress.total > NODES_LISTED_MAX and not self._is_listed(event):
+            self._print_summary(event.at)
             return
         node = self.progress.nodes[node_id]
-        self._say(event.at, f"{node_id:<{self.width}}  {TOLD[event.type]}{self._detail(node, event)}")
+        words = EventType(event.type).words
+        self._print_for(event.at, node_id, f"{words}{self._details(node, event)}")
 
     def _show_loop(self, event: Event) -> None:
-        """A loop's iterations are counted now and then, however many there are."""
+        """Print the counts of a loop from time to time, regardless of its size."""
         node_id = event.node_id or ""
-        if event.at - self.loops_told.setdefault(node_id, event.at) < COUNT_EVERY_MICROSECONDS:
+        printed_at = self.loops_printed_at.setdefault(node_id, event.at)
+        if event.at - printed_at < SUMMARY_MICROSECONDS:
             return
-        self.loops_told[node_id] = event.at
+        self.loops_printed_at[node_id] = event.at
         node = self.progress.nodes.get(node_id)
         if node is not None and node.loop is not None:
-            self._say(event.at, f"{node_id:<{self.width}}  {spell_loop(node.loop)}")
+            self._print_for(event.at, node_id, format_counts(node.loop))
 
-    def _matters(self, event: Event) -> bool:
-        self.failures_told += event.type in TOLD_ALWAYS
-        return event.type in TOLD_ALWAYS and self.failures_told <= FAILURES_TOLD_MAX
+    def _is_listed(self, event: Event) -> bool:
+        if event.type not in PROBLEMS:
+            return False
+        self.problems_listed += 1
+        return self.problems_listed <= PROBLEMS_LISTED_MAX
 
-    def _detail(self, node: NodeProgress, event: Event) -> str:
-        attempt = f" (attempt {node.attempt})" if node.attempt > 1 else ""
-        seconds = self.progress.seconds_of(node, event.at)
-        took = f" in {spell_seconds(seconds)}" if event.type == "node_completed" and seconds is not None else ""
-        loop = f" {spell_loop(node.loop)}" if node.loop is not None and node.ended_at is not None else ""
-        return f"{loop}{took}{attempt}" + (f": {node.message}" if node.message else "")
+    def _details(self, node: NodeProgress, event: Event) -> str:
+        details = ""
+        if node.loop is not None and node.ended_at is not None:
+            details += f" {format_counts(node.loop)}"
+        seconds = node.seconds(event.at)
+        if event.type == NODE_COMPLETED and seconds is not None:
+            details += f" in {format_seconds(seconds)}"
+        if node.attempt > 1:
+            details += f" (attempt {node.attempt})"
+        if node.message:
+            details += f": {node.message}"
+        return details
 
-    def _counts(self) -> str:
+    def _print_summary(self, at: int) -> None:
+        if at - self.summarized_at < SUMMARY_MICROSECONDS:
+            return
+        self.summarized_at = at
         progress = self.progress
-        running = list(progress.active)
-        at_work = f", {len(running):,} at work ({names(running, RUNNING_NAMED_MAX)})" if running else ""
-        failed = f", {len(progress.failed):,} failed" if progress.failed else ""
-        return f"{progress.done:,} of {progress.total:,} nodes done{at_work}{failed}"
+        parts = [f"{progress.finished:,} of {progress.total:,} nodes finished"]
+        if progress.active:
+            names = list_names(list(progress.active), RUNNING_LISTED_MAX)
+            parts.append(f"{len(progress.active):,} active ({names})")
+        if progress.failed:
+            parts.append(f"{len(progress.failed):,} failed")
+        self._print(at, ", ".join(parts))
 
-    def _say(self, at: int, text: str) -> None:
-        # The reader's wall clock, so local time on purpose.
-        when = datetime.fromtimestamp(at / MICROSECONDS).astimezone()
-        click.echo(f"{when:%H:%M:%S}.{at % MICROSECONDS // 1000:03}  {text}")
+    def _print_for(self, at: int, node_id: str, text: str) -> None:
+        self._print(at, f"{node_id:<{self.name_columns}}  {text}")
+
+    def _print(self, at: int, text: str) -> None:
+        # Local time, for the person who reads the lines.
+        time = datetime.fromtimestamp(at / MICROSECONDS).astimezone()
+        click.echo(f"{time:%H:%M:%S}.{at % MICROSECONDS // 1000:03}  {text}")

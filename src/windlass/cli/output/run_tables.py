@@ -1,4 +1,4 @@
-"""Schedules, runs and deliveries as tables and lines for people."""
+"""Schedules, runs and deliveries as tables."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -7,138 +7,161 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from windlass.cli.output.progress import one_line, spell_seconds
-from windlass.cli.output.tables import console, when
+from windlass.cli.output.console import console, new_table
+from windlass.cli.output.styles import RUN_STYLES
+from windlass.cli.output.text import one_line
+from windlass.cli.output.times import format_seconds, local_clock_time, local_time
 from windlass.wire import Delivery, NextTimes, Run, Schedule
 
 ERROR_CHARS_MAX = 120
-COLOURS = {
-    "completed": "green",
-    "delivered": "green",
-    "failed": "red",
-    "orphaned": "red",
-    "cancelled": "yellow",
-    "retrying": "yellow",
-    "running": "cyan",
-}
-UNWRAPPED = frozenset({"workflow", "next", "run", "state", "slot", "delivery", "outcome", "sent", "time", "at"})
 
 
 def print_schedules(schedules: Sequence[Schedule]) -> None:
-    """A line a schedule."""
+    """Print one line per schedule."""
     if not schedules:
-        click.echo("no schedules: `schedule:` in a workflow's definition makes one")
+        click.echo("no schedules found; add `schedule:` to a workflow to create one")
         return
-    table = _table("workflow", "version", "when", "zone", "state", "next")
-    for one in schedules:
-        row = (one.workflow_id, str(one.version), spell_when(one), one.timezone, _condition(one))
-        table.add_row(*row, when(one.next_at) if one.next_at else "")
+    table = new_table("workflow", "version", "schedule", "time zone", "state", "next slot", wrapped={"workflow"})
+    for schedule in schedules:
+        table.add_row(
+            schedule.workflow_id,
+            str(schedule.version),
+            format_rule(schedule),
+            schedule.timezone,
+            _schedule_state(schedule),
+            local_time(schedule.next_at),
+        )
     console().print(table)
 
 
 def print_schedule(schedule: Schedule) -> None:
-    """One schedule."""
+    """Print one schedule."""
     out = console()
-    heading = Text.assemble((schedule.workflow_id, "bold"), f" version {schedule.version}  ", _condition(schedule))
-    out.print(heading)
-    table = _table("", "")
+    out.print(
+        Text.assemble((schedule.workflow_id, "bold"), f" version {schedule.version}  ", _schedule_state(schedule))
+    )
+    table = new_table("", "", wrapped={""})
     table.show_header = False
-    table.add_row("when", f"{spell_when(schedule)} ({schedule.timezone})")
+    table.add_row("schedule", f"{format_rule(schedule)} ({schedule.timezone})")
     if schedule.jitter_seconds:
-        table.add_row("jitter", f"up to {spell_seconds(schedule.jitter_seconds)}")
-    table.add_row("next", when(schedule.next_at) if schedule.next_at else "none")
-    table.add_row("slots dealt with until", when(schedule.slot_at) if schedule.slot_at else "")
+        table.add_row("jitter", f"up to {format_seconds(schedule.jitter_seconds)}")
+    table.add_row("next slot", local_time(schedule.next_at) or "none")
+    table.add_row("last processed slot", local_time(schedule.slot_at) or "none")
     out.print(table)
 
 
 def print_next(times: NextTimes) -> None:
-    """A line a slot: on the schedule's clock, and in UTC."""
+    """Print one line per slot, in the schedule's time zone and in UTC."""
     if not times.times:
-        click.echo("nothing is due any more")
+        click.echo("no further slots")
         return
-    table = _table(f"in {times.timezone}", "in UTC")
+    table = new_table(times.timezone, "UTC")
     for local, instant in zip(times.local_times, times.times, strict=True):
-        table.add_row(f"{datetime.fromisoformat(local):%a %Y-%m-%d %H:%M:%S %z}", instant[:19] + "Z")
+        table.add_row(f"{datetime.fromisoformat(local):%a %Y-%m-%d %H:%M:%S %z}", f"{instant[:19]}Z")
     console().print(table)
 
 
 def print_runs(runs: Sequence[Run]) -> None:
-    """A line a run."""
+    """Print one line per run."""
     if not runs:
-        click.echo("no such runs")
+        click.echo("no runs found")
         return
-    table = _table("run", "state", "slot", "attempt", "job", "")
+    table = new_table("run", "state", "slot", "attempt", "job", "reason", wrapped={"run", "reason"})
     for run in runs:
-        row = (run.run_id, _state(run), when(run.scheduled_at), str(run.attempt + 1), run.job_id or "")
-        table.add_row(*row, Text(one_line(run.reason or "", ERROR_CHARS_MAX)))
+        table.add_row(
+            run.run_id,
+            _run_state(run),
+            local_time(run.scheduled_at),
+            str(run.attempt + 1),
+            run.job_id or "",
+            Text(one_line(run.reason or "", ERROR_CHARS_MAX)),
+        )
     console().print(table)
 
 
 def print_run(run: Run) -> None:
-    """A run with its states, violations and figures."""
+    """Print a run with its states, violations and metrics."""
     out = console()
-    out.print(Text.assemble((run.run_id, "bold"), f" version {run.version}  ", _state(run), f"  {run.origin}"))
+    out.print(Text.assemble((run.run_id, "bold"), f" version {run.version}  ", _run_state(run), f"  {run.origin}"))
     if run.job_id is not None:
         out.print(f"job {run.job_id}, attempt {run.attempt + 1}")
     if run.reason:
         out.print(Text(one_line(run.reason, len(run.reason))))
-    table = _table("at", "state")
-    for one in run.transitions:
-        table.add_row(when(one.at, exact=True), one.state)
-    out.print(table)
+    transitions = new_table("time", "state")
+    for transition in run.transitions:
+        transitions.add_row(local_clock_time(transition.at), transition.state)
+    out.print(transitions)
     if run.violations:
-        broken = _table("at", "constraint", "")
-        for one in run.violations:
-            broken.add_row(when(one.at, exact=True), one.constraint, Text(one_line(one.message, ERROR_CHARS_MAX)))
-        out.print(broken)
-    figures = {name: value for name, value in run.metrics.items() if value and not isinstance(value, dict)}
-    if figures:
-        counted = _table("figure", "")
-        for name, value in figures.items():
-            counted.add_row(name, Text(_figure(value)))
-        out.print(counted)
+        out.print(_violations(run))
+    metrics = _metrics(run)
+    if metrics.row_count:
+        out.print(metrics)
+
+
+def _violations(run: Run) -> Table:
+    table = new_table("time", "violated constraint", "details", wrapped={"details"})
+    for violation in run.violations:
+        message = Text(one_line(violation.message, ERROR_CHARS_MAX))
+        table.add_row(local_clock_time(violation.at), violation.constraint, message)
+    return table
+
+
+def _metrics(run: Run) -> Table:
+    table = new_table("metric", "value", wrapped={"value"})
+    for name, value in run.metrics.items():
+        if value and not isinstance(value, dict):
+            table.add_row(name, Text(_format_metric(value)))
+    return table
+
+
+def _format_metric(value: object) -> str:
+    # Metrics that are false are not displayed.
+    if isinstance(value, bool):
+        return "yes"
+    if isinstance(value, int | float):
+        return f"{value:g}"
+    return str(value)
 
 
 def print_deliveries(deliveries: Sequence[Delivery]) -> None:
-    """A line an attempt."""
+    """Print one line per attempt to deliver a webhook."""
     if not deliveries:
-        click.echo("no such deliveries")
+        click.echo("no deliveries found")
         return
-    table = _table("delivery", "outcome", "status", "sent", "took", "url", "")
-    for one in deliveries:
-        outcome = Text(one.outcome, COLOURS.get(one.outcome, ""))
-        row = (one.delivery_id, outcome, str(one.status or ""), when(one.sent_at), spell_seconds(one.duration_seconds))
-        table.add_row(*row, one.url, Text(one_line(one.error or "", ERROR_CHARS_MAX)))
+    table = new_table("delivery", "outcome", "status", "sent", "duration", "url", "error", wrapped={"url", "error"})
+    for delivery in deliveries:
+        table.add_row(
+            delivery.delivery_id,
+            Text(delivery.outcome, RUN_STYLES.get(delivery.outcome, "")),
+            str(delivery.status or ""),
+            local_time(delivery.sent_at),
+            format_seconds(delivery.duration_seconds),
+            delivery.url,
+            Text(one_line(delivery.error or "", ERROR_CHARS_MAX)),
+        )
     console().print(table)
 
 
-def spell_when(schedule: Schedule) -> str:
-    """When a schedule is due, in a few words."""
+def format_rule(schedule: Schedule) -> str:
+    """Return when a schedule is due."""
     if schedule.cron is not None:
         return schedule.cron
     if schedule.every_seconds is not None:
-        return f"every {spell_seconds(float(schedule.every_seconds))}"
-    return f"at {when(schedule.at)}" if schedule.at else ""
+        return f"every {format_seconds(float(schedule.every_seconds))}"
+    if schedule.at:
+        return f"at {local_time(schedule.at)}"
+    return ""
 
 
-def _figure(value: object) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return f"{value:g}" if isinstance(value, int | float) else str(value)
-
-
-def _condition(schedule: Schedule) -> Text:
+def _schedule_state(schedule: Schedule) -> Text:
     if not schedule.enabled:
         return Text("disabled", "dim")
-    return Text("paused", "yellow") if schedule.paused else Text("active", "green")
+    if schedule.paused:
+        return Text("paused", "yellow")
+    return Text("active", "green")
 
 
-def _state(run: Run) -> Text:
-    return Text("skipped" if run.skipped else run.state, "dim" if run.skipped else COLOURS.get(run.state, ""))
-
-
-def _table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for column in columns:
-        table.add_column(column, no_wrap=column in UNWRAPPED)
-    return table
+def _run_state(run: Run) -> Text:
+    if run.skipped:
+        return Text("skipped", "dim")
+    return Text(run.state, RUN_STYLES.get(run.state, ""))

@@ -46,7 +46,7 @@ def perform(turn: RunTurn, run: Run, action: Action, purpose: str) -> None:
         # Until the shell has said, before anything is stored, what became of it.
         run.detail.calls[job_id] = purpose
         turn.orders.append(TriggerJob(run.id, job_id, purpose, workflow_id, action.version, action.input_data))
-        turn.store(run)
+        turn.save(run)
     else:
         turn.emit(run, "action_ignored", {"action": action.kind.value, "on": purpose})
 
@@ -100,7 +100,7 @@ def finish(turn: RunTurn, run: Run, purpose: str, error: str | None) -> None:
     if action is not None and action.critical:
         run.detail.is_doomed = True
         run.detail.reason = f"the action {purpose} failed: {error}"
-        turn.store(run)
+        turn.save(run)
 
 
 def timer(run: Run, due_at: int, kind: str) -> Timer:

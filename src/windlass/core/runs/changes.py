@@ -2,9 +2,9 @@
 
 from msgspec import Struct
 
+from windlass.core.jobs import JobSpec
 from windlass.core.runs.messages import Container
 from windlass.core.runs.rows import DeliveryRow, RunRow
-from windlass.core.submits import NewJob
 
 
 class ScheduleMark(Struct, frozen=True, array_like=True):
@@ -28,7 +28,7 @@ class RunChanges:
         self.withdrawn: list[str] = []
         self.schedules: dict[str, ScheduleMark] = {}
         # Jobs to be made, each with its first event.
-        self.jobs: list[NewJob] = []
+        self.jobs: list[JobSpec] = []
         # Ids of requests about runs that are applied now.
         self.requests: list[str] = []
         self.deliveries: list[DeliveryRow] = []

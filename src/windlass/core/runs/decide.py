@@ -90,7 +90,7 @@ def _wake(turn: RunTurn, message: RunDue) -> None:
         return
     if turn.now < detail.due_at:
         # Told of a wait that was never stored, or by a clock that went back: the wait that is recorded counts.
-        turn.wake(run, detail.due_at, message.kind)
+        turn.set_timer(run, detail.due_at, message.kind)
         return
     match message.kind:
         case "run_start":
@@ -135,8 +135,8 @@ def _arrive(turn: RunTurn, message: JobArrived) -> None:
     )  # fmt: skip
     turn.book.add(run)
     if run.scheduled_at > turn.now:
-        turn.wake(run, run.scheduled_at, "run_start")
-        turn.store(run)
+        turn.set_timer(run, run.scheduled_at, "run_start")
+        turn.save(run)
     else:
         lifecycle.begin(turn, run)
 

@@ -90,12 +90,12 @@ def act_on_violation(turn: RunTurn, run: Run) -> None:
             if run.detail.checks > action.times_max:
                 fail(turn, run, f"the constraints did not hold after {action.times_max} further looks")
                 return
-            turn.wake(run, turn.now + round(action.delay_seconds * MICROSECONDS), "run_check")
-            turn.store(run)
+            turn.set_timer(run, turn.now + round(action.delay_seconds * MICROSECONDS), "run_check")
+            turn.save(run)
         case ActionKind.WAIT:
             if run.detail.due_kind != "run_wait":
-                turn.wake(run, turn.now + round(action.timeout_seconds * MICROSECONDS), "run_wait")
-                turn.store(run)
+                turn.set_timer(run, turn.now + round(action.timeout_seconds * MICROSECONDS), "run_wait")
+                turn.save(run)
         case ActionKind.KILL_OLD:
             _kill_old(turn, run)
         case ActionKind.WEBHOOK | ActionKind.TRIGGER_JOB:
@@ -167,7 +167,7 @@ def launch(turn: RunTurn, run: Run) -> None:
     else:
         turn.orders.append(ReleaseJob(run.job_id))
     turn.book.by_job[run.job_id] = run
-    turn.store(run)
+    turn.save(run)
 
 
 def start(turn: RunTurn, run: Run) -> None:
@@ -178,7 +178,7 @@ def start(turn: RunTurn, run: Run) -> None:
         detail.started_at = turn.now
     for kind, due_at in bounds(turn.book.rules_of(run), detail.started_at):
         turn.changes.timers.append(actions.timer(run, due_at, kind))
-    turn.store(run)
+    turn.save(run)
 
 
 def end_job(turn: RunTurn, run: Run, message: JobEnded) -> None:
@@ -209,7 +209,7 @@ def note_container(turn: RunTurn, run: Run, container: Container) -> None:
         # One that failed tells more than one that did not.
         exit_code=known.exit_code or (known.exit_code if container.exit_code is None else container.exit_code),
     )
-    turn.store(run)
+    turn.save(run)
 
 
 def conclude(turn: RunTurn, run: Run) -> None:
@@ -220,8 +220,8 @@ def conclude(turn: RunTurn, run: Run) -> None:
     if has_failed and not detail.is_doomed and retry is not None and run.attempt < retry.max_retries:
         run.attempt += 1
         turn.move(run, R.RETRYING, detail.reason)
-        turn.wake(run, turn.now + round(delay_seconds(retry, run.attempt) * MICROSECONDS), "run_retry")
-        turn.store(run)
+        turn.set_timer(run, turn.now + round(delay_seconds(retry, run.attempt) * MICROSECONDS), "run_retry")
+        turn.save(run)
         return
     detail.is_closing = True
     if rules.constraints.post_run_hook is not None:
@@ -244,7 +244,7 @@ def settle(turn: RunTurn, run: Run) -> None:
     """End a run that terminates, once nothing that it called is waited for."""
     detail = run.detail
     if run.state is not R.TERMINATING or not detail.is_closing or detail.calls:
-        turn.store(run)
+        turn.save(run)
         return
     has_failed = detail.outcome == "failed" or detail.is_doomed
     turn.move(run, R.FAILED if has_failed else R.COMPLETED, detail.reason)
@@ -287,7 +287,7 @@ def end(turn: RunTurn, run: Run, *, wake_others: bool = True) -> None:
         shelf.last_succeeded = run.succeeded
     turn.book.close(run)
     detail.calls.clear()
-    turn.store(run)
+    turn.save(run)
     if wake_others:
         wake_line(turn, shelf)
 

@@ -6,7 +6,8 @@ from typing import Any
 import msgspec
 from msgspec import Raw, structs
 
-from windlass.core.changes import Changes, Event, Timer
+from windlass.core.changes import Changes, Timer
+from windlass.core.events import Event
 from windlass.core.instants import MICROSECONDS
 from windlass.core.runs.changes import RunChanges, ScheduleMark
 from windlass.core.runs.commands import Order
@@ -253,9 +254,9 @@ class RunTurn:
             self._record(run.id, Event(1, "run_created", None, None, run.created_at, encoded(told)))
         run.detail.seq += 1
         self._record(run.id, Event(run.detail.seq, kind, None, None, self.now, encoded(data)))
-        self.store(run)
+        self.save(run)
 
-    def tell(self, shelf: WorkflowRuns, kind: str, data: dict[str, Any]) -> None:
+    def emit_schedule(self, shelf: WorkflowRuns, kind: str, data: dict[str, Any]) -> None:
         """Record an event of a schedule."""
         schedule = shelf.schedule
         assert schedule is not None
@@ -272,7 +273,7 @@ class RunTurn:
         assert schedule is not None
         self.stored.schedules[shelf.workflow_id] = ScheduleMark(shelf.workflow_id, schedule.slot_at, schedule.seq)
 
-    def store(self, run: Run) -> None:
+    def save(self, run: Run) -> None:
         """Have the run's row written as it is at the end of the turn."""
         self._changed[run.id] = run
 
@@ -298,7 +299,7 @@ class RunTurn:
                     self.stored.fresh.add(run.id)
             self.stored.runs[run.id] = run.row()
 
-    def wake(self, run: Run, due_at: int, kind: str) -> None:
+    def set_timer(self, run: Run, due_at: int, kind: str) -> None:
         """Have the run woken later, by what its row says."""
         run.detail.due_at, run.detail.due_kind = due_at, kind
         self.changes.timers.append(Timer(due_at, run.id, kind))

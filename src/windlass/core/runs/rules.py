@@ -1,6 +1,6 @@
-"""What a workflow says about its runs, compiled: schedule, constraints, actions and retries of whole runs.
+"""Rules for the runs of a workflow: schedule, constraints, actions and retries.
 
-A plan holds None in the place of these rules when its workflow says nothing of the kind.
+The document reader builds these structs; `rename` maps each field to its key in documents and stored definitions.
 """
 
 from enum import Enum, unique
@@ -20,7 +20,7 @@ WAIT_SECONDS = 3_600.0
 
 @unique
 class CatchUp(Enum):
-    """Which of the slots that were missed while no engine ran are made up for."""
+    """Which slots missed while no engine was running are started afterwards."""
 
     NONE = "none"
     LATEST = "latest"
@@ -29,7 +29,7 @@ class CatchUp(Enum):
 
 @unique
 class OnCheckError(Enum):
-    """What becomes of a run when a constraint cannot be checked."""
+    """What happens to a run when a constraint cannot be checked."""
 
     ALLOW = "allow"
     SKIP = "skip"
@@ -37,7 +37,7 @@ class OnCheckError(Enum):
 
 @unique
 class ActionKind(Enum):
-    """What can be done when something happens to a run."""
+    """What an action does."""
 
     SKIP = "skip"
     RETRY_LATER = "retry_later"
@@ -47,46 +47,75 @@ class ActionKind(Enum):
     TRIGGER_JOB = "trigger_job"
 
 
-class Hook(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A signed call to an address. `secret` is the name of the signing key, which only a worker resolves."""
+class Hook(
+    Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    rename={"timeout_seconds": "timeout", "attempts_max": "max_attempts"},
+):
+    """A signed webhook call. `secret` is the name of the signing key; only workers resolve it."""
 
     url: str
     secret: str | None = None
     timeout_seconds: float = HOOK_TIMEOUT_SECONDS
-    # All attempts, the first one too.
+    # Includes the first attempt.
     attempts_max: int = HOOK_ATTEMPTS
 
 
-class Constraints(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What must hold for a run to begin and to go on."""
+class Constraints(
+    Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    rename={
+        "catch_up_window_seconds": "catch_up_window",
+        "max_expected_run_seconds": "max_expected_run_time",
+        "max_allowed_run_seconds": "max_allowed_run_time",
+        "missed_heartbeats_max": "max_missed_heartbeats",
+    },
+):
+    """Conditions for starting and continuing a run."""
 
     max_concurrent_runs: int | None = None
     require_previous_success: bool = False
     catch_up: CatchUp = CatchUp.NONE
-    # Slots missed by more than this are not made up for.
+    # Slots missed by more than this are not started.
     catch_up_window_seconds: float = CATCH_UP_WINDOW_SECONDS
     max_expected_run_seconds: float | None = None
     max_allowed_run_seconds: float | None = None
     pre_run_hook: Hook | None = None
     post_run_hook: Hook | None = None
     on_check_error: OnCheckError = OnCheckError.SKIP
-    # None leaves it to the engine's setting.
+    # None: the engine's setting applies.
     missed_heartbeats_max: int | None = None
 
 
 NO_CONSTRAINTS = Constraints()
 
 
-class Action(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What to do when something happened to a run. Which fields count depends on the kind."""
+class Action(
+    Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    rename={
+        "kind": "type",
+        "delay_seconds": "delay",
+        "times_max": "max_times",
+        "timeout_seconds": "timeout",
+        "input_data": "input",
+    },
+):
+    """A response to an event of a run. The kind determines which fields apply."""
 
     kind: ActionKind
-    # Whether the run fails when the action does; else that is only recorded.
+    # Whether the run fails when the action fails; otherwise the failure is only recorded.
     critical: bool = False
-    # retry_later: how long until the constraints are checked again, and how often at most.
+    # retry_later: time until the next check of the constraints, and the maximum number of checks.
     delay_seconds: float = RETRY_LATER_SECONDS
     times_max: int = RETRY_LATER_TIMES_MAX
-    # wait: how long the run waits at most for the others.
+    # wait: maximum time to wait for other runs.
     timeout_seconds: float = WAIT_SECONDS
     # webhook
     hook: Hook | None = None
@@ -96,19 +125,25 @@ class Action(Struct, frozen=True, kw_only=True, omit_defaults=True):
     input_data: dict[str, Any] = {}
 
 
-class RunRetry(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How often a failed run is tried again. `max_retries` does not count the first attempt."""
+class RunRetry(
+    Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    rename={"initial_delay_seconds": "initial_delay", "max_delay_seconds": "max_delay"},
+):
+    """Retries of a failed run. `max_retries` does not include the first attempt."""
 
     max_retries: int = 0
     initial_delay_seconds: float = 30.0
     backoff_multiplier: float = 2.0
     max_delay_seconds: float = 600.0
-    # A whole new job, instead of the failed nodes of the old one.
+    # Start a new job instead of retrying the failed nodes.
     full: bool = False
 
 
 class RunRules(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Everything that a workflow says about its runs."""
+    """All rules for the runs of a workflow. Plans without such rules have None instead."""
 
     schedule: Schedule | None = None
     constraints: Constraints = NO_CONSTRAINTS

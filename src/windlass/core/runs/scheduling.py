@@ -53,7 +53,7 @@ def change(turn: RunTurn, shelf: WorkflowRuns, row: ScheduleRow, rules: RunRules
     if not is_on or schedule is None or rules is None:
         if planned is not None:
             turn.withdraw(planned)
-            turn.tell(shelf, "schedule_stopped", {"is_paused": row.is_paused, "planned": planned.scheduled_at})
+            turn.emit_schedule(shelf, "schedule_stopped", {"is_paused": row.is_paused, "planned": planned.scheduled_at})
         return
     after = row.slot_at
     if planned is not None:
@@ -61,7 +61,7 @@ def change(turn: RunTurn, shelf: WorkflowRuns, row: ScheduleRow, rules: RunRules
             _take_over(turn, planned, rules, row.version)
             return
         turn.withdraw(planned)
-        turn.tell(shelf, "schedule_changed", {"version": row.version, "planned": planned.scheduled_at})
+        turn.emit_schedule(shelf, "schedule_changed", {"version": row.version, "planned": planned.scheduled_at})
         after = max(after, row.changed_at)
     elif before is None or before.version != row.version:
         # Nothing was planned, so nothing was due either: a schedule that is switched on begins now.
@@ -77,8 +77,8 @@ def _take_over(turn: RunTurn, run: Run, rules: RunRules, version: int) -> None:
     given = dict(schedule.input_data)
     if (run.version, run.detail.due_at, run.detail.input) != (version, due_at, given):
         run.version, run.detail.input = version, given
-        turn.wake(run, due_at, "run_start")
-        turn.store(run)
+        turn.set_timer(run, due_at, "run_start")
+        turn.save(run)
 
 
 def _plan_next(turn: RunTurn, shelf: WorkflowRuns, rules: RunRules, after: int) -> None:
@@ -89,8 +89,8 @@ def _plan_next(turn: RunTurn, shelf: WorkflowRuns, rules: RunRules, after: int) 
     if slot is None:
         return
     run = plan_run(turn, shelf, rules, slot, row.version, "schedule")
-    turn.wake(run, _due_at(schedule, run), "run_start")
-    turn.store(run)
+    turn.set_timer(run, _due_at(schedule, run), "run_start")
+    turn.save(run)
 
 
 def fire(turn: RunTurn, run: Run) -> None:
@@ -165,7 +165,7 @@ def _miss_until(
         "is_count_complete": len(missed) < COUNTED_MAX,
         "catch_up": policy.value,
     }
-    turn.tell(shelf, "slots_missed", data)
+    turn.emit_schedule(shelf, "slots_missed", data)
 
 
 def backfill(turn: RunTurn, shelf: WorkflowRuns, rules: RunRules, since: int, until: int, known: set[str]) -> None:

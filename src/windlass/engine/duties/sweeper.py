@@ -17,8 +17,6 @@ from windlass.ports.store import Request, Store
 SWEEP_MAX = 1_000
 # A hint that is younger than this is on its way, not lost.
 HINT_SECONDS = 2.0
-# How long a task is in flight before somebody asks whether the broker still knows it.
-FLIGHT_SECONDS = 30.0
 # Jobs looked at before others on the loop get their turn.
 YIELD_JOBS = 100
 
@@ -27,9 +25,9 @@ class Sweeper:
     """Looks after one shard."""
 
     def __init__(
-        self, shard: Shard, store: Store, broker: Broker, clock: Clock, flight_seconds: float = FLIGHT_SECONDS
+        self, shard: Shard, store: Store, broker: Broker, clock: Clock, in_flight_check_seconds: float
     ) -> None:
-        self._flight = round(flight_seconds * MICROSECONDS)
+        self._in_flight_check = round(in_flight_check_seconds * MICROSECONDS)
         self._shard = shard
         self._store = store
         self._broker = broker
@@ -44,7 +42,7 @@ class Sweeper:
         await self._shard.check_lease()
         await self._find_rows()
         now = self._clock.now()
-        if now - self._asked_at >= self._flight:
+        if now - self._asked_at >= self._in_flight_check:
             self._asked_at = now
             await self._find_lost_tasks(now)
 
@@ -66,7 +64,7 @@ class Sweeper:
 
         A wait that is long over was lost on its way to the inbox: the job is told of it again.
         """
-        before = now - self._flight
+        before = now - self._in_flight_check
         places: dict[str, Place] = {}
         overdue: list[Message] = []
         ahead = self._shard.ahead()
@@ -77,9 +75,9 @@ class Sweeper:
             # What a job has in memory only may never be stored: neither its tasks nor its waits may leave here.
             if job.id in ahead:
                 continue
-            for flight in job.out():
-                if (flight.dispatched_at or 0) < before:
-                    places[job.task_id(flight)] = (job.id, flight.node, flight.index, flight.attempt)
+            for attempt in job.out():
+                if (attempt.dispatched_at or 0) < before:
+                    places[job.task_id(attempt)] = (job.id, attempt.node, attempt.index, attempt.number)
             overdue += [told(timer) for timer in self._shard.recovery.timers([job]) if timer.due_at < before]
         ahead = self._shard.ahead()
         waits = self._shard.runs.timers()

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Raw, structs
 
-from windlass.core.changes import Event
 from windlass.core.errors import CommitUnknown, DeliveryNotFound, RunNotFound, ScheduleNotFound
+from windlass.core.events import Event
 from windlass.core.instants import MICROSECONDS
 from windlass.core.runs.changes import RunChanges
 from windlass.core.runs.rows import DeliveryRow, RunRow, ScheduleRow

@@ -10,10 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 from msgspec import Raw
 
-from simulation.history import LoopRecords
-from windlass.core.changes import Changes, Event, InFlightEntry, IterationRow, MergeOutputs, NodeRow
+from windlass.core.changes import Changes, InFlightEntry, IterationRow, MergeOutputs, NodeRow
 from windlass.core.errors import CommitUnknown, RequestRefused, StaleLease, WorkflowNotFound
+from windlass.core.events import Event
 from windlass.core.instants import MICROSECONDS
+from windlass.core.jobs import JobRecord, JobSpec
 from windlass.core.loop_state import LoopRows, decode_progress
 from windlass.ports.clock import Clock
 from windlass.ports.handler import LogLine
@@ -22,23 +23,21 @@ from windlass.ports.store import (
     IterationFilter,
     JobFilter,
     JobPosition,
+    JobSnapshot,
     Lease,
     LeaseRow,
-    NewJob,
     NodeBrief,
     Ownership,
     Request,
-    Restored,
-    StoredJob,
     StoredLog,
     StoredResult,
     StoredWorkflow,
-    Submission,
+    SubmitResult,
     WorkflowFilter,
     no_job,
-    pending_job,
 )
 from windlass.stores.memory.overview import MemoryOverview, is_wanted
+from windlass.stores.memory.records import LoopRecords
 from windlass.stores.memory.runs import MemoryRuns
 
 _UNFINISHED = ("pending", "running")
@@ -47,22 +46,22 @@ _UNFINISHED = ("pending", "running")
 class _Kept:
     """All rows of one job."""
 
-    __slots__ = ("blocks", "departed", "events", "nodes", "pages", "row", "tasks")
+    __slots__ = ("blocks", "events", "in_flight", "nodes", "pages", "row", "tasks")
 
-    def __init__(self, row: StoredJob, first: Event) -> None:
+    def __init__(self, row: JobRecord, first: Event) -> None:
         self.row = row
         self.nodes: dict[str, NodeRow] = {}
-        self.departed: tuple[InFlightEntry, ...] = ()
+        self.in_flight: tuple[InFlightEntry, ...] = ()
         # By number, generation, and then by what the rows of each kind are told apart with.
         self.tasks: dict[tuple[int, int, int], IterationRow] = {}
         self.pages: dict[tuple[int, int, int, int], Raw] = {}
         self.blocks: dict[tuple[int, int, int], bytes] = {}
         self.events: list[Event] = [first]
 
-    def restored(self, loops: Sequence[LoopRows] = ()) -> Restored:
+    def restored(self, loops: Sequence[LoopRows] = ()) -> JobSnapshot:
         """The job as its rows have it."""
         job = msgspec.structs.replace(self.row, seq=self.events[-1].seq)
-        return Restored(job, list(self.nodes.values()), loops, self.departed)
+        return JobSnapshot(job, list(self.nodes.values()), loops, self.in_flight)
 
 
 class MemoryStore:
@@ -98,7 +97,7 @@ class MemoryStore:
         """Every job there is."""
         return list(self._jobs)
 
-    def rows(self, job_id: str) -> Restored:
+    def rows(self, job_id: str) -> JobSnapshot:
         """A job's row and those of its nodes and loops."""
         kept = self._kept(job_id)
         return kept.restored(_loops(kept))
@@ -120,7 +119,7 @@ class MemoryStore:
         kept = self._jobs.get(job_id)
         if kept is None or node_id in kept.nodes:
             return None if kept is None else kept.nodes[node_id]
-        return next((one.row(job_id) for one in kept.departed if one.node_id == node_id), None)
+        return next((one.row(job_id) for one in kept.in_flight if one.node_id == node_id), None)
 
     def owner_epoch(self, shard: int) -> int:
         """The epoch of the shard's present owner."""
@@ -158,7 +157,7 @@ class MemoryStore:
 
     async def delete_workflow(self, workflow_id: str, now: int, *, force: bool) -> None:
         self._check_open()
-        left = self._ids(lambda row: row.workflow_id == workflow_id and row.status in _UNFINISHED)
+        left = self._ids(lambda row: row.spec.workflow_id == workflow_id and row.state.status in _UNFINISHED)
         if left and not force:
             raise RequestRefused(f"{len(left)} jobs of workflow {workflow_id} are unfinished; cancel them, or force it")
         if workflow_id not in self._workflows or self._is_deleted(workflow_id):
@@ -189,28 +188,28 @@ class MemoryStore:
         for line in lines:
             self._logs.append(StoredLog(self._logs[-1].log_id + 1 if self._logs else 1, line))
 
-    async def submit(self, jobs: Sequence[NewJob]) -> Sequence[Submission]:
+    async def submit(self, jobs: Sequence[JobSpec]) -> Sequence[SubmitResult]:
         self._check_open()
         return [self._submit(job) for job in jobs]
 
-    def _submit(self, job: NewJob) -> Submission:
+    def _submit(self, job: JobSpec) -> SubmitResult:
         key = None if job.idempotency_key is None else (job.workflow_id, job.idempotency_key)
         known = None if key is None else self._keys.get(key)
         if known is not None:
             row = self._jobs[known].row
-            return Submission(row, created=False, conflict=row.body_digest != job.body_digest)
-        row = pending_job(job)
+            return SubmitResult(row, created=False, conflict=row.spec.request_digest != job.request_digest)
+        row = JobRecord(job)
         data = Raw(msgspec.json.encode({"workflow_id": job.workflow_id, "version": job.version}))
         self._jobs[job.job_id] = _Kept(row, Event(1, "job_created", None, None, job.created_at, data))
         if key is not None:
             self._keys[key] = job.job_id
-        return Submission(row)
+        return SubmitResult(row)
 
     async def request(self, request: Request) -> int:
         self._check_open()
         kept = self._kept(request.job_id)
         self._requests.setdefault(request.request_id, (request, False))
-        return kept.row.shard
+        return kept.row.spec.shard
 
     async def take_lease(self, shard: int, owner: str) -> Lease:
         self._check_open()
@@ -287,13 +286,13 @@ class MemoryStore:
         for row in changes.nodes.values():
             self._kept(row.job_id).nodes[row.node_id] = row
         self._put_loops(changes)
-        for row in changes.jobs.values():
-            kept = self._kept(row.job_id)
-            kept.row = msgspec.structs.replace(kept.row, **msgspec.structs.asdict(row))
+        for job_id, state in changes.jobs.items():
+            kept = self._kept(job_id)
+            kept.row = JobRecord(kept.row.spec, state, kept.row.seq)
         for job_id, events in changes.events.items():
             self._log(job_id).extend(events)
             if job_id in self._jobs:
-                self._jobs[job_id].departed = changes.departed.get(job_id, ())
+                self._jobs[job_id].in_flight = changes.in_flight.get(job_id, ())
         for request_id in changes.requests:
             if request_id in self._requests:
                 self._requests[request_id] = (self._requests[request_id][0], True)
@@ -308,25 +307,25 @@ class MemoryStore:
             self._kept(page.job_id).pages[page.number, page.generation, page.index, page.call] = page.output
         for block in changes.blocks:
             known = self._kept(block.job_id).blocks
-            if known.setdefault((block.number, block.generation, block.block), block.body) != block.body:
+            if known.setdefault((block.number, block.generation, block.chunk), block.body) != block.body:
                 self.rewritten.append(block.job_id)
-                known[block.number, block.generation, block.block] = block.body
+                known[block.number, block.generation, block.chunk] = block.body
 
     async def prune(self, finished_before: int, limit: int) -> Sequence[str]:
         self._check_open()
         ended = [
-            (kept.row.completed_at, job_id)
+            (kept.row.state.completed_at, job_id)
             for job_id, kept in self._jobs.items()
-            if kept.row.status not in _UNFINISHED
-            and kept.row.completed_at is not None
-            and kept.row.completed_at < finished_before
+            if kept.row.state.status not in _UNFINISHED
+            and kept.row.state.completed_at is not None
+            and kept.row.state.completed_at < finished_before
             and not self.runs.is_job_needed(job_id)
         ]
         gone = [job_id for _, job_id in sorted(ended)[:limit]]
         for job_id in gone:
             row = self._jobs.pop(job_id).row
-            if row.idempotency_key is not None:
-                del self._keys[row.workflow_id, row.idempotency_key]
+            if row.spec.idempotency_key is not None:
+                del self._keys[row.spec.workflow_id, row.spec.idempotency_key]
         self._requests = {key: held for key, held in self._requests.items() if held[0].job_id not in gone}
         self._results = {key: held for key, held in self._results.items() if held[0].message.job_id not in gone}
         self._logs = [stored for stored in self._logs if stored.line.job_id not in gone]
@@ -372,21 +371,23 @@ class MemoryStore:
         return found[:limit]
 
     async def unfinished(self, shard: int) -> Sequence[str]:
-        return self._ids(lambda row: row.shard == shard and row.status in _UNFINISHED)
+        return self._ids(lambda row: row.spec.shard == shard and row.state.status in _UNFINISHED)
 
     async def pending(self, shard: int, created_before: int, limit: int) -> Sequence[str]:
         return self._ids(
-            lambda row: row.shard == shard and row.status == "pending" and row.created_at < created_before
+            lambda row: (
+                row.spec.shard == shard and row.state.status == "pending" and row.spec.created_at < created_before
+            )
         )[:limit]
 
-    def _ids(self, wanted: Callable[[StoredJob], bool]) -> list[str]:
-        found = sorted((kept.row.created_at, job_id) for job_id, kept in self._jobs.items() if wanted(kept.row))
+    def _ids(self, wanted: Callable[[JobRecord], bool]) -> list[str]:
+        found = sorted((kept.row.spec.created_at, job_id) for job_id, kept in self._jobs.items() if wanted(kept.row))
         return [job_id for _, job_id in found]
 
-    async def restore(self, job_id: str) -> Restored:
+    async def restore(self, job_id: str) -> JobSnapshot:
         return self.rows(job_id)
 
-    async def restore_all(self, job_ids: Sequence[str]) -> Sequence[Restored]:
+    async def restore_all(self, job_ids: Sequence[str]) -> Sequence[JobSnapshot]:
         return [self.rows(job_id) for job_id in job_ids if job_id in self._jobs]
 
     async def iteration_outputs(self, wanted: MergeOutputs, start: int, stop: int) -> Sequence[Raw | None]:
@@ -422,7 +423,7 @@ class MemoryStore:
 
     async def job_positions(self, job_ids: Sequence[str]) -> Sequence[JobPosition]:
         found = (self._jobs[job_id].restored().job for job_id in job_ids if job_id in self._jobs)
-        return [JobPosition(row.job_id, row.seq, row.status) for row in found]
+        return [JobPosition(row.spec.job_id, row.seq, row.state.status) for row in found]
 
     async def unapplied(self, request_ids: Sequence[str]) -> Sequence[str]:
         jobs, runs = self._requests, self.runs
@@ -432,23 +433,23 @@ class MemoryStore:
         waiting = [
             request
             for request, applied in self._requests.values()
-            if not applied and self._kept(request.job_id).row.shard == shard
+            if not applied and self._kept(request.job_id).row.spec.shard == shard
         ]
         return sorted(waiting, key=lambda request: (request.created_at, request.request_id))[:limit]
 
-    async def job(self, job_id: str) -> StoredJob:
+    async def job(self, job_id: str) -> JobRecord:
         return self._kept(job_id).restored().job
 
-    async def jobs(self, wanted: JobFilter) -> Sequence[StoredJob]:
+    async def jobs(self, wanted: JobFilter) -> Sequence[JobRecord]:
         found = [kept.row for kept in self._jobs.values() if is_wanted(kept.row, wanted, self._workflows)]
-        return sorted(found, key=lambda row: (row.created_at, row.job_id), reverse=True)[: wanted.limit]
+        return sorted(found, key=lambda row: (row.spec.created_at, row.spec.job_id), reverse=True)[: wanted.limit]
 
     async def nodes(self, job_id: str, node_id: str | None = None) -> Sequence[NodeRow]:
         kept = self._jobs.get(job_id)
         rows = [] if kept is None else kept.restored().all_nodes()
         return [row for row in rows if node_id in (None, row.node_id)]
 
-    async def snapshot(self, job_id: str) -> Restored:
+    async def snapshot(self, job_id: str) -> JobSnapshot:
         return self._kept(job_id).restored()
 
     async def node_page(self, job_id: str, first: int, limit: int) -> Sequence[NodeRow]:

@@ -36,5 +36,5 @@ class PostgresOverview:
         return without_items((body for (body,) in pages), after_seq, limit, looked_at_max)
 
     async def blocks(self, job_id: str, number: int, generation: int, first: int, last: int) -> Sequence[bytes]:
-        rows = await self._pool.read(self._sql["some_blocks_of_loop"], job_id, number, generation, first, last)
+        rows = await self._pool.read(self._sql["chunks_between"], job_id, number, generation, first, last)
         return [body.encode() for (body,) in rows]

@@ -13,7 +13,6 @@ import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 from windlass.core.errors import CommitUnknown, StoreUnavailable
 from windlass.core.redaction import redact_url
 
-CONNECTIONS_MAX = 10
 # Connections that only beats use: an engine says that it lives however busy all others are. It is quick or in vain.
 LEASE_CONNECTIONS_MAX = 1
 LEASE_STATEMENT_SECONDS = 5.0
@@ -153,7 +152,7 @@ class PostgresPool:
 
     @classmethod
     async def open(
-        cls, url: str, *, connections_max: int = CONNECTIONS_MAX, statement_seconds: float = STATEMENT_SECONDS
+        cls, url: str, *, connections_max: int, statement_seconds: float = STATEMENT_SECONDS
     ) -> "PostgresPool":
         """Connect, and look whether the server can be used. StoreUnavailable."""
         work = await _pool(url, connections_max, statement_seconds)

@@ -2,19 +2,20 @@
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
+from itertools import chain, starmap
 from typing import Any
 
 import msgspec
 
 from windlass.core.changes import Changes, NodeRow
+from windlass.core.jobs import JobSpec
 from windlass.core.loop_state import LoopRows
 from windlass.ports.handler import LogLine
-from windlass.ports.store import NewJob, Restored
+from windlass.ports.store import JobSnapshot
 from windlass.stores.rows import (
     block_values,
-    departed_of,
     event_pages,
+    in_flight_of,
     job_of,
     job_row_values,
     job_values,
@@ -82,13 +83,13 @@ def commit_columns(group: Sequence[Changes]) -> Joined:
         *joined(map(page_values, each(changes.pages for changes in group)), PAGES),
         *joined(map(block_values, each(changes.blocks for changes in group)), BLOCKS),
         *joined(zip(*[iter(events)] * len(EVENTS), strict=True), EVENTS),
-        *joined(map(job_row_values, each(changes.jobs.values() for changes in group)), JOBS),
+        *joined(starmap(job_row_values, each(changes.jobs.items() for changes in group)), JOBS),
         texts([request_id for changes in group for request_id in changes.requests]),
         texts([result_id for changes in group for result_id in changes.results]),
     ]
 
 
-def submit_columns(jobs: Sequence[NewJob]) -> Joined:
+def submit_columns(jobs: Sequence[JobSpec]) -> Joined:
     """New jobs."""
     return joined(map(job_values, jobs), NEW_JOBS)
 
@@ -105,11 +106,11 @@ def storable(text: str | None) -> str | None:
     return None if text is None else text.replace(NUL, "\ufffd")
 
 
-def restored_of(text: str, nodes: Mapping[str, Sequence[NodeRow]]) -> Restored:
+def restored_of(text: str, nodes: Mapping[str, Sequence[NodeRow]]) -> JobSnapshot:
     """A job that came as one JSON object, and its nodes out of those of many."""
     row = _decode_job(text)
-    departed = departed_of(row.pop("departed"))
-    return Restored(job_of(row), nodes.get(row["job_id"], []), departed=departed)
+    in_flight = in_flight_of(row.pop("in_flight"))
+    return JobSnapshot(job_of(row), nodes.get(row["job_id"], []), in_flight=in_flight)
 
 
 def loop_of_rows(

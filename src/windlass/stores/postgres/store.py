@@ -7,13 +7,15 @@ from typing import Any, cast
 import msgspec
 from msgspec import Raw
 
-from windlass.core.changes import Changes, Event, IterationRow, MergeOutputs, NodeRow
+from windlass.core.changes import Changes, IterationRow, MergeOutputs, NodeRow
 from windlass.core.errors import (
     CommitUnknown,
     RequestRefused,
     WindlassError,
     WorkflowNotFound,
 )
+from windlass.core.events import Event
+from windlass.core.jobs import JobRecord, JobSpec
 from windlass.core.loop_state import LoopRows
 from windlass.core.messages import TaskFinished
 from windlass.ports.clock import Clock
@@ -24,27 +26,24 @@ from windlass.ports.store import (
     IterationFilter,
     JobFilter,
     JobPosition,
+    JobSnapshot,
     Lease,
     LeaseRow,
-    NewJob,
     NodeBrief,
     Ownership,
     Request,
-    Restored,
-    StoredJob,
     StoredLog,
     StoredResult,
     StoredWorkflow,
-    Submission,
+    SubmitResult,
     WorkflowFilter,
     no_job,
-    pending_job,
 )
 from windlass.stores.migrator import migrate_postgres
 from windlass.stores.postgres.batched_query import BatchedQuery
 from windlass.stores.postgres.commits import Commits
 from windlass.stores.postgres.overview import PostgresOverview
-from windlass.stores.postgres.pool import CONNECTIONS_MAX, STATEMENT_SECONDS, PostgresPool, Session, connect
+from windlass.stores.postgres.pool import STATEMENT_SECONDS, PostgresPool, Session, connect
 from windlass.stores.postgres.rows import log_columns, loop_of_rows, restored_of, storable, submit_columns
 from windlass.stores.postgres.runs import PostgresRuns
 from windlass.stores.queries import queries
@@ -97,7 +96,7 @@ class PostgresStore:
         url: str,
         clock: Clock,
         *,
-        connections_max: int = CONNECTIONS_MAX,
+        connections_max: int,
         statement_seconds: float = STATEMENT_SECONDS,
     ) -> "PostgresStore":
         """Connect, bringing the schema up to date. StoreUnavailable."""
@@ -162,27 +161,27 @@ class PostgresStore:
         if lines:
             await self._pool.write(self._sql["insert_logs"], *log_columns(lines))
 
-    async def submit(self, jobs: Sequence[NewJob]) -> Sequence[Submission]:
-        answers: dict[str, Submission] = {}
+    async def submit(self, jobs: Sequence[JobSpec]) -> Sequence[SubmitResult]:
+        answers: dict[str, SubmitResult] = {}
         left = list(jobs)
         for _ in range(SUBMIT_ATTEMPTS):
             if not left:
                 break
             fresh = await self._pool.write(self._sql["insert_jobs"], *submit_columns(left))
             made = {row[0] for row in fresh}
-            answers.update((job.job_id, Submission(pending_job(job))) for job in left if job.job_id in made)
+            answers.update((job.job_id, SubmitResult(JobRecord(job))) for job in left if job.job_id in made)
             left = [job for job in left if job.job_id not in made]
             known = await self._known(left)
             for job in left:
                 if (first := known.get((job.workflow_id, job.idempotency_key))) is not None:
-                    conflict = first.body_digest != job.body_digest
-                    answers[job.job_id] = Submission(first, created=False, conflict=conflict)
+                    conflict = first.spec.request_digest != job.request_digest
+                    answers[job.job_id] = SubmitResult(first, created=False, conflict=conflict)
             left = [job for job in left if job.job_id not in answers]
         if left:
             raise CommitUnknown(f"jobs with the idempotency key {left[0].idempotency_key!r} come and go; try again")
         return [answers[job.job_id] for job in jobs]
 
-    async def _known(self, jobs: Sequence[NewJob]) -> dict[tuple[str, str | None], StoredJob]:
+    async def _known(self, jobs: Sequence[JobSpec]) -> dict[tuple[str, str | None], JobRecord]:
         if not jobs:
             return {}
         keys = ([job.workflow_id for job in jobs], [job.idempotency_key for job in jobs])
@@ -287,36 +286,36 @@ class PostgresStore:
     async def pending(self, shard: int, created_before: int, limit: int) -> Sequence[str]:
         return [row[0] for row in await self._pending.ask(shard, created_before, limit)]
 
-    async def snapshot(self, job_id: str) -> Restored:
+    async def snapshot(self, job_id: str) -> JobSnapshot:
         return await self._pool.look(lambda session: self._job_and_nodes(session, job_id))
 
-    async def restore(self, job_id: str) -> Restored:
+    async def restore(self, job_id: str) -> JobSnapshot:
         found = await self.snapshot(job_id)
         return await self._pool.look(lambda session: self._whole(session, job_id)) if _has_loops(found) else found
 
-    async def restore_all(self, job_ids: Sequence[str]) -> Sequence[Restored]:
+    async def restore_all(self, job_ids: Sequence[str]) -> Sequence[JobSnapshot]:
         rows = await self._pool.read(self._sql["untouched_jobs"], list(job_ids))
-        untouched = [Restored(job_of(dict(row)), []) for row in rows]
-        others = list(set(job_ids).difference(one.job.job_id for one in untouched))
+        untouched = [JobSnapshot(job_of(dict(row)), []) for row in rows]
+        others = list(set(job_ids).difference(one.job.spec.job_id for one in untouched))
         if not others:
             return untouched
         found = await self._pool.look(lambda session: self._jobs_and_nodes(session, others))
-        return untouched + [await self.restore(one.job.job_id) if _has_loops(one) else one for one in found]
+        return untouched + [await self.restore(one.job.spec.job_id) if _has_loops(one) else one for one in found]
 
-    async def _whole(self, session: Session, job_id: str) -> Restored:
+    async def _whole(self, session: Session, job_id: str) -> JobSnapshot:
         # One view of the database for several queries: all rows must tell of the same moment.
         async with session.transaction(isolation="repeatable_read", readonly=True):
             found = await self._job_and_nodes(session, job_id)
             loops = [await self._loop(session, job_id, *at) for at in loops_to_restore(found.nodes)]
-            return Restored(found.job, found.nodes, loops, found.departed)
+            return JobSnapshot(found.job, found.nodes, loops, found.in_flight)
 
-    async def _job_and_nodes(self, session: Session, job_id: str) -> Restored:
+    async def _job_and_nodes(self, session: Session, job_id: str) -> JobSnapshot:
         found = await self._jobs_and_nodes(session, [job_id])
         if not found:
             raise no_job(job_id)
         return found[0]
 
-    async def _jobs_and_nodes(self, session: Session, job_ids: Sequence[str]) -> list[Restored]:
+    async def _jobs_and_nodes(self, session: Session, job_ids: Sequence[str]) -> list[JobSnapshot]:
         jobs: list[str] = []
         nodes: dict[str, list[NodeRow]] = {}
         for text, *row in await session.fetch(self._sql["job_with_nodes"], list(job_ids)):
@@ -328,10 +327,10 @@ class PostgresStore:
 
     async def _loop(self, session: Session, job_id: str, number: int, generation: int) -> LoopRows:
         key = (job_id, number, generation)
-        blocks = await session.fetch(self._sql["blocks_of_loop"], *key)
+        blocks = await session.fetch(self._sql["chunks_of_loop"], *key)
         completed = await session.fetchval(self._sql["completed_of_loop"], *key)
         return loop_of_rows(
-            number, generation, blocks, completed, await session.fetch(self._sql["tasks_of_loop"], *key)
+            number, generation, blocks, completed, await session.fetch(self._sql["iterations_to_restore"], *key)
         )
 
     async def iteration_outputs(self, wanted: MergeOutputs, start: int, stop: int) -> Sequence[Raw | None]:
@@ -368,13 +367,13 @@ class PostgresStore:
     async def requests(self, shard: int, limit: int) -> Sequence[Request]:
         return [Request(*row) for row in await self._requests.ask(shard, limit)]
 
-    async def job(self, job_id: str) -> StoredJob:
+    async def job(self, job_id: str) -> JobRecord:
         rows = await self._pool.read(self._sql["job"], job_id)
         if not rows:
             raise no_job(job_id)
         return job_of(dict(rows[0]))
 
-    async def jobs(self, wanted: JobFilter) -> Sequence[StoredJob]:
+    async def jobs(self, wanted: JobFilter) -> Sequence[JobRecord]:
         name, values = job_query(wanted)
         return [job_of(dict(row)) for row in await self._pool.read(self._sql[name], *values.values())]
 
@@ -399,5 +398,5 @@ class PostgresStore:
         return list(islice(events, limit))
 
 
-def _has_loops(found: Restored) -> bool:
+def _has_loops(found: JobSnapshot) -> bool:
     return bool(loops_to_restore(found.nodes))

@@ -46,5 +46,5 @@ class SqliteOverview:
         return await self._read(read)
 
     async def blocks(self, job_id: str, number: int, generation: int, first: int, last: int) -> Sequence[bytes]:
-        rows = await self._rows("some_blocks_of_loop", job_id, number, generation, first, last)
+        rows = await self._rows("chunks_between", job_id, number, generation, first, last)
         return [body.encode() for (body,) in rows]

@@ -13,8 +13,10 @@ import apsw
 import msgspec
 from msgspec import Raw
 
-from windlass.core.changes import Changes, Event, IterationRow, MergeOutputs, NodeRow
+from windlass.core.changes import Changes, IterationRow, MergeOutputs, NodeRow
 from windlass.core.errors import JobNotFound, RequestRefused, StaleLease, StoreUnavailable, WorkflowNotFound
+from windlass.core.events import Event
+from windlass.core.jobs import JobRecord, JobSpec
 from windlass.core.loop_state import LoopRows
 from windlass.core.messages import TaskFinished
 from windlass.ports.clock import Clock
@@ -25,17 +27,15 @@ from windlass.ports.store import (
     IterationFilter,
     JobFilter,
     JobPosition,
+    JobSnapshot,
     Lease,
-    NewJob,
     NodeBrief,
     Ownership,
     Request,
-    Restored,
-    StoredJob,
     StoredLog,
     StoredResult,
     StoredWorkflow,
-    Submission,
+    SubmitResult,
     WorkflowFilter,
     no_job,
 )
@@ -45,10 +45,10 @@ from windlass.stores.rows import (
     block_values,
     brief_of,
     decode_page,
-    departed_of,
     encoded_text,
     event_of,
     event_pages,
+    in_flight_of,
     job_of,
     job_query,
     job_row_values,
@@ -76,7 +76,7 @@ READERS_MAX = 2
 SMALL_VALUES = 100
 # Every table that has rows of a job, the job's own last.
 PRUNED = (
-    "delete_events", "delete_tasks", "delete_pages", "delete_collections", "delete_nodes", "delete_requests",
+    "delete_events", "delete_iterations", "delete_call_outputs", "delete_chunks", "delete_nodes", "delete_requests",
     "delete_results", "delete_logs", "delete_deliveries", "delete_jobs",
 )  # fmt: skip
 
@@ -106,9 +106,9 @@ class SqliteStore:
         self.runs = SqliteRuns(self._sql, self._read, self._write, self._now)
         self.overview = SqliteOverview(self._sql, self._read)
         self._put_nodes = BulkStatement(self._sql["put_nodes"])
-        self._put_tasks = BulkStatement(self._sql["put_tasks"])
-        self._put_pages = BulkStatement(self._sql["put_pages"])
-        self._put_blocks = BulkStatement(self._sql["put_blocks"])
+        self._put_tasks = BulkStatement(self._sql["put_iterations"])
+        self._put_pages = BulkStatement(self._sql["put_call_outputs"])
+        self._put_blocks = BulkStatement(self._sql["put_chunks"])
         self._insert_logs = BulkStatement(self._sql["insert_logs"])
         self._update_jobs = BulkStatement(self._sql["update_jobs"])
         self._readers = ThreadPoolExecutor(READERS_MAX, thread_name_prefix="windlass-sqlite-reader")
@@ -211,7 +211,7 @@ class SqliteStore:
         ]
         await self._write(lambda connection: self._insert_logs(connection.execute, values))
 
-    async def submit(self, jobs: Sequence[NewJob]) -> Sequence[Submission]:
+    async def submit(self, jobs: Sequence[JobSpec]) -> Sequence[SubmitResult]:
         writer = self._required_writer()
         return await self._submits.submit(jobs, lambda together: writer.write(together, undo=False))
 
@@ -261,7 +261,7 @@ class SqliteStore:
         pages = [value for row in changes.pages for value in page_values(row)]
         blocks = [value for row in changes.blocks for value in block_values(row)]
         events = event_pages(changes)
-        jobs = [value for row in changes.jobs.values() for value in job_row_values(row)]
+        jobs = [value for job_id, state in changes.jobs.items() for value in job_row_values(job_id, state)]
         requests = encoded_text(changes.requests) if changes.requests else None
         results = encoded_text(changes.results) if changes.results else None
         runs = self.runs.prepared(changes.runs)
@@ -353,21 +353,21 @@ class SqliteStore:
             lambda connection: [row[0] for row in connection.execute(self._sql["unfinished_jobs"], (shard,))]
         )
 
-    async def restore(self, job_id: str) -> Restored:
+    async def restore(self, job_id: str) -> JobSnapshot:
         return await self._restored(job_id, with_loops=True)
 
-    async def restore_all(self, job_ids: Sequence[str]) -> Sequence[Restored]:
-        found: list[Restored] = []
+    async def restore_all(self, job_ids: Sequence[str]) -> Sequence[JobSnapshot]:
+        found: list[JobSnapshot] = []
         for job_id in job_ids:
             with suppress(JobNotFound):
                 found.append(await self.restore(job_id))
         return found
 
-    async def snapshot(self, job_id: str) -> Restored:
+    async def snapshot(self, job_id: str) -> JobSnapshot:
         return await self._restored(job_id, with_loops=False)
 
-    async def _restored(self, job_id: str, *, with_loops: bool) -> Restored:
-        def read(connection: Connection) -> Restored:
+    async def _restored(self, job_id: str, *, with_loops: bool) -> JobSnapshot:
+        def read(connection: Connection) -> JobSnapshot:
             # One transaction: the job's row and its nodes' rows must tell of the same moment.
             connection.execute("begin")
             try:
@@ -375,10 +375,10 @@ class SqliteStore:
                 if row is None:
                     raise no_job(job_id)
                 nodes = [node_of(r) for r in connection.execute(self._sql["nodes_of_job"], (job_id,))]
-                newest = connection.execute(self._sql["departed_of_job"], (job_id,)).fetchone()
+                newest = connection.execute(self._sql["in_flight_of_job"], (job_id,)).fetchone()
                 found = loops_to_restore(nodes) if with_loops else ()
                 loops = [self._loop(connection, job_id, *at) for at in found]
-                return Restored(job_of(row), nodes, loops, departed_of(newest[0] if newest else None))
+                return JobSnapshot(job_of(row), nodes, loops, in_flight_of(newest[0] if newest else None))
             finally:
                 connection.execute("rollback")
 
@@ -386,8 +386,8 @@ class SqliteStore:
 
     def _loop(self, connection: Connection, job_id: str, number: int, generation: int) -> LoopRows:
         key = (job_id, number, generation)
-        blocks = list(connection.execute(self._sql["blocks_of_loop"], key))
-        return loop_of(number, generation, blocks, connection.execute(self._sql["tasks_of_loop"], key))
+        blocks = list(connection.execute(self._sql["chunks_of_loop"], key))
+        return loop_of(number, generation, blocks, connection.execute(self._sql["iterations_to_restore"], key))
 
     async def iteration_outputs(self, wanted: MergeOutputs, start: int, stop: int) -> Sequence[Raw | None]:
         values = (wanted.job_id, wanted.number, wanted.generation, start, stop)
@@ -438,13 +438,13 @@ class SqliteStore:
         sql, values = self._sql["waiting_requests"], (shard, limit)
         return await self._read(lambda connection: [Request(*row) for row in connection.execute(sql, values)])
 
-    async def job(self, job_id: str) -> StoredJob:
+    async def job(self, job_id: str) -> JobRecord:
         row = await self._read(lambda connection: first_dict(connection.execute(self._sql["job"], (job_id,))))
         if row is None:
             raise no_job(job_id)
         return job_of(row)
 
-    async def jobs(self, wanted: JobFilter) -> Sequence[StoredJob]:
+    async def jobs(self, wanted: JobFilter) -> Sequence[JobRecord]:
         name, values = job_query(wanted)
         return await self._read(
             lambda connection: [job_of(row) for row in as_dicts(connection.execute(self._sql[name], values))]

@@ -5,7 +5,8 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from windlass.ports.store import NewJob, StoredJob, Submission, pending_job
+from windlass.core.jobs import JobRecord, JobSpec
+from windlass.ports.store import SubmitResult
 from windlass.stores.rows import job_of, job_values
 from windlass.stores.sqlite.bulk_statement import BulkStatement
 from windlass.stores.sqlite.connection import Connection, first_dict
@@ -17,13 +18,13 @@ TOGETHER_MAX = 1_000
 class _Together:
     """Submits of one transaction. More may join until the writer begins with them, on its thread."""
 
-    def __init__(self, insert: "Callable[[Connection, Sequence[NewJob]], list[Submission]]") -> None:
+    def __init__(self, insert: "Callable[[Connection, Sequence[JobSpec]], list[SubmitResult]]") -> None:
         self._insert = insert
-        self._jobs: list[NewJob] = []
+        self._jobs: list[JobSpec] = []
         self._lock = threading.Lock()
         self._is_full = False
 
-    def join(self, jobs: Sequence[NewJob]) -> int | None:
+    def join(self, jobs: Sequence[JobSpec]) -> int | None:
         """Where the answers of these jobs will begin; None when it is too late to join."""
         with self._lock:
             start = len(self._jobs)
@@ -33,7 +34,7 @@ class _Together:
             self._is_full = len(self._jobs) >= TOGETHER_MAX
             return start
 
-    def __call__(self, connection: Connection) -> list[Submission]:
+    def __call__(self, connection: Connection) -> list[SubmitResult]:
         with self._lock:
             self._is_full = True
         return self._insert(connection, self._jobs)
@@ -46,11 +47,11 @@ class Submits:
         self._by_key = sql["job_by_idempotency_key"]
         self._insert_jobs = BulkStatement(sql["insert_jobs"])
         self._together: _Together | None = None
-        self._stored: asyncio.Future[list[Submission]] | None = None
+        self._stored: asyncio.Future[list[SubmitResult]] | None = None
 
     async def submit(
-        self, jobs: Sequence[NewJob], write: "Callable[[_Together], asyncio.Future[Any]]"
-    ) -> Sequence[Submission]:
+        self, jobs: Sequence[JobSpec], write: "Callable[[_Together], asyncio.Future[Any]]"
+    ) -> Sequence[SubmitResult]:
         """Have jobs stored with what waits already; an answer for each, in order, once they are durable."""
         start = None if self._together is None else self._together.join(jobs)
         if start is None or self._stored is None:
@@ -61,25 +62,26 @@ class Submits:
         answers = await asyncio.shield(self._stored)
         return answers[start : start + len(jobs)]
 
-    def _insert(self, connection: Connection, jobs: Sequence[NewJob]) -> list[Submission]:
-        answers: list[Submission] = []
-        made: dict[tuple[str, str], StoredJob] = {}
-        fresh: list[NewJob] = []
+    def _insert(self, connection: Connection, jobs: Sequence[JobSpec]) -> list[SubmitResult]:
+        answers: list[SubmitResult] = []
+        made: dict[tuple[str, str], JobRecord] = {}
+        fresh: list[JobSpec] = []
         for job in jobs:
             known = self._known(connection, job, made)
             if known is not None:
-                answers.append(Submission(known, created=False, conflict=known.body_digest != job.body_digest))
+                conflict = known.spec.request_digest != job.request_digest
+                answers.append(SubmitResult(known, created=False, conflict=conflict))
                 continue
-            stored = pending_job(job)
+            stored = JobRecord(job)
             if job.idempotency_key is not None:
                 made[job.workflow_id, job.idempotency_key] = stored
             fresh.append(job)
-            answers.append(Submission(stored))
+            answers.append(SubmitResult(stored))
         if fresh:
             self._insert_jobs(connection.execute, [value for job in fresh for value in job_values(job)])
         return answers
 
-    def _known(self, connection: Connection, job: NewJob, made: dict[tuple[str, str], StoredJob]) -> StoredJob | None:
+    def _known(self, connection: Connection, job: JobSpec, made: dict[tuple[str, str], JobRecord]) -> JobRecord | None:
         if job.idempotency_key is None:
             return None
         key = (job.workflow_id, job.idempotency_key)

@@ -1,62 +1,60 @@
-// Two jobs of one workflow side by side, and where they part.
+// Two jobs of a workflow side by side.
 
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { jobQuery } from "../../api/queries";
-import { Button, Empty, PageHead } from "../../parts/controls";
-import { Loaded } from "../../parts/problem";
-import { ChooseOther } from "./choose_other";
-import { Compared } from "./compared";
+import { Button, EmptyState, PageHeader } from "../../components/controls";
+import { QueryResult } from "../../components/query_result";
+import { ComparisonView } from "./comparison_view";
+import { JobPicker } from "./job_picker";
 
 const route = getRouteApi("/compare");
 
 export function ComparePage() {
   const { left, right } = route.useSearch();
   const navigate = route.useNavigate();
-  const [isChoosing, setChoosing] = useState(false);
+  const [isPicking, setPicking] = useState(false);
   if (!left) {
     return (
       <>
-        <PageHead title="Compare two jobs" />
-        <Empty title="Choose a job first">
-          Open one of the{" "}
+        <PageHeader title="Compare jobs" />
+        <EmptyState title="No job selected">
+          Open a{" "}
           <Link to="/" className="text-accent underline">
-            jobs
+            job
           </Link>{" "}
-          and press Compare.
-        </Empty>
+          and click Compare.
+        </EmptyState>
       </>
     );
   }
   const choose = (other: string) => {
-    setChoosing(false);
+    setPicking(false);
     void navigate({ search: { left, right: other } });
   };
   return (
     <>
-      <PageHead
-        title="Compare two jobs"
+      <PageHeader
+        title="Compare jobs"
         actions={
           right && (
             <>
               <Button onClick={() => void navigate({ search: { left: right, right: left }, replace: true })}>
-                Swap sides
+                Swap
               </Button>
-              <Button onClick={() => setChoosing(!isChoosing)}>
-                {isChoosing ? "Keep this one" : "Choose another"}
-              </Button>
+              <Button onClick={() => setPicking(!isPicking)}>{isPicking ? "Keep job" : "Change job"}</Button>
             </>
           )
         }
       />
-      {(isChoosing || !right) && <Choosing jobId={left} onChoose={choose} />}
-      {right && !isChoosing && <Compared key={`${left} ${right}`} left={left} right={right} />}
+      {(isPicking || !right) && <JobPickerFor jobId={left} onChoose={choose} />}
+      {right && !isPicking && <ComparisonView key={`${left} ${right}`} left={left} right={right} />}
     </>
   );
 }
 
-function Choosing({ jobId, onChoose }: { jobId: string; onChoose(jobId: string): void }) {
+function JobPickerFor({ jobId, onChoose }: { jobId: string; onChoose(jobId: string): void }) {
   const job = useQuery(jobQuery(jobId));
-  return <Loaded query={job}>{(found) => <ChooseOther job={found} onChoose={onChoose} />}</Loaded>;
+  return <QueryResult query={job}>{(loaded) => <JobPicker job={loaded} onChoose={onChoose} />}</QueryResult>;
 }

@@ -1,46 +1,46 @@
-// Where two JSON values differ, path by path.
+// Finds the differences between two JSON values.
 
-import type { Json } from "../../api/shapes";
+import type { Json } from "../../api/types";
 
 export interface ValueDifference {
   path: string;
-  /** Undefined where there is nothing. */
+  /** Undefined if the value is missing. */
   left: Json | undefined;
   right: Json | undefined;
 }
 
 export const DIFFERENCES_MAX = 200;
 
-/** The first differences, in the order of the left value's keys. */
+/** Return the first differences, in the order of the keys on the left. */
 export function valueDifferences(left: Json, right: Json): ValueDifference[] {
-  const found: ValueDifference[] = [];
-  const waiting: ValueDifference[] = [{ path: "", left, right }];
-  while (waiting.length > 0 && found.length < DIFFERENCES_MAX) {
-    const one = waiting.shift() as ValueDifference;
-    if (isBranch(one.left) && isBranch(one.right) && Array.isArray(one.left) === Array.isArray(one.right)) {
-      waiting.unshift(...within(one.path, one.left, one.right));
-    } else if (!isSameLeaf(one.left, one.right)) {
-      found.push(one);
+  const differences: ValueDifference[] = [];
+  const queue: ValueDifference[] = [{ path: "", left, right }];
+  while (queue.length > 0 && differences.length < DIFFERENCES_MAX) {
+    const next = queue.shift() as ValueDifference;
+    if (isContainer(next.left) && isContainer(next.right) && Array.isArray(next.left) === Array.isArray(next.right)) {
+      queue.unshift(...childrenOf(next.path, next.left, next.right));
+    } else if (!isSameValue(next.left, next.right)) {
+      differences.push(next);
     }
   }
-  return found;
+  return differences;
 }
 
-type Branch = Json[] | { [key: string]: Json };
+type Container = Json[] | { [key: string]: Json };
 
-function isBranch(value: Json | undefined): value is Branch {
+function isContainer(value: Json | undefined): value is Container {
   return typeof value === "object" && value !== null;
 }
 
-function isSameLeaf(left: Json | undefined, right: Json | undefined): boolean {
+function isSameValue(left: Json | undefined, right: Json | undefined): boolean {
   return left === right || (isEmpty(left) && isEmpty(right) && Array.isArray(left) === Array.isArray(right));
 }
 
 function isEmpty(value: Json | undefined): boolean {
-  return isBranch(value) && Object.keys(value).length === 0;
+  return isContainer(value) && Object.keys(value).length === 0;
 }
 
-function within(path: string, left: Branch, right: Branch): ValueDifference[] {
+function childrenOf(path: string, left: Container, right: Container): ValueDifference[] {
   const keys = new Set([...Object.keys(left), ...Object.keys(right)]);
   const isList = Array.isArray(left);
   return [...keys].map((key) => ({

@@ -1,106 +1,131 @@
-// Which part of a drawing is looked at, and how near.
+// The camera over a drawing: moves, zooms and animates the viewport.
 
-export interface Camera {
-  /** Where the drawing's origin is on the screen. */
-  x: number;
-  y: number;
-  scale: number;
-}
+import {
+  type Box,
+  centerBox,
+  contains,
+  fitBox,
+  interpolate,
+  keepVisible,
+  minScale,
+  type Size,
+  type Viewport,
+  visibleBox,
+  zoomAt,
+} from "./viewport";
 
-export interface Size {
-  width: number;
-  height: number;
-}
+const ANIMATION_MS = 260;
+/** Names are readable from this scale on. */
+const READABLE_SCALE = 0.3;
+const REVEAL_MARGIN_PIXELS = 12;
 
-export interface Box extends Size {
-  x: number;
-  y: number;
-}
+export class Camera {
+  viewport: Viewport = { x: 0, y: 0, scale: 1 };
+  screen: Size = { width: 0, height: 0 };
+  movedAt = 0;
+  readonly prefersReducedMotion = matchMedia("(prefers-reduced-motion: reduce)");
 
-const SCALE_MAX = 1.8;
-const SCALE_MIN = 0.004;
-/** One may step back so far that the whole takes this share of what it could. */
-const STEP_BACK_SHARE = 0.6;
-const FIT_SCALE_MAX = 1.15;
-/** What stays free around the whole; the search and the buttons lie above it. */
-const SIDE_PIXELS = 36;
-const HEAD_PIXELS = 54;
-/** So much of the drawing stays in sight, whichever way it is pushed. */
-const KEPT_PIXELS = 70;
+  private drawing: Size | null = null;
+  private animation: { from: Viewport; to: Viewport; startedAt: number } | null = null;
+  /** Whether the whole drawing is shown, which a resize then preserves. */
+  private isFitted = false;
+  private readonly onMove: () => void;
+  private readonly requestFrame: () => void;
 
-export function fitted(box: Box, screen: Size): Camera {
-  const room = {
-    width: Math.max(40, screen.width - 2 * SIDE_PIXELS),
-    height: Math.max(40, screen.height - 2 * HEAD_PIXELS),
-  };
-  const scale = clamped(
-    Math.min(room.width / Math.max(1, box.width), room.height / Math.max(1, box.height), FIT_SCALE_MAX),
-  );
-  return {
-    x: (screen.width - box.width * scale) / 2 - box.x * scale,
-    y: (screen.height - box.height * scale) / 2 - box.y * scale,
-    scale,
-  };
-}
+  constructor(onMove: () => void, requestFrame: () => void) {
+    this.onMove = onMove;
+    this.requestFrame = requestFrame;
+  }
 
-/** Nearer or farther, with what is at this place of the screen kept there. */
-export function zoomed(camera: Camera, factor: number, x: number, y: number, least = SCALE_MIN): Camera {
-  const scale = Math.max(Math.min(least, camera.scale), clamped(camera.scale * factor));
-  const ratio = scale / camera.scale;
-  return { x: x - (x - camera.x) * ratio, y: y - (y - camera.y) * ratio, scale };
-}
+  get isAnimating(): boolean {
+    return this.animation !== null;
+  }
 
-/** The scale from which on it is not worth while to step back further. */
-export function leastScale(drawing: Size, screen: Size): number {
-  return STEP_BACK_SHARE * Math.min(1, fitted({ x: 0, y: 0, ...drawing }, screen).scale);
-}
+  setDrawing(drawing: Size): void {
+    this.drawing = drawing;
+  }
 
-/** Moved back so far that the drawing does not get lost. */
-export function kept(camera: Camera, drawing: Size, screen: Size): Camera {
-  const { scale } = camera;
-  const within = (at: number, drawn: number, seen: number) =>
-    Math.min(Math.max(at, KEPT_PIXELS - drawn * scale), seen - KEPT_PIXELS);
-  return {
-    x: within(camera.x, drawing.width, screen.width),
-    y: within(camera.y, drawing.height, screen.height),
-    scale,
-  };
-}
+  resize(screen: Size): void {
+    this.screen = screen;
+    if (!this.isFitted || this.drawing === null) {
+      return;
+    }
+    const { scale } = fitBox(this.wholeDrawing(this.drawing), screen);
+    // Readable names stay readable when a panel opens beside the graph.
+    if (scale >= Math.min(this.viewport.scale, READABLE_SCALE)) {
+      this.fit(false);
+    }
+  }
 
-/** The part of the drawing that is on the screen, and so many pixels around it. */
-export function seen(camera: Camera, screen: Size, margin = 0): Box {
-  return {
-    x: (-margin - camera.x) / camera.scale,
-    y: (-margin - camera.y) / camera.scale,
-    width: (screen.width + 2 * margin) / camera.scale,
-    height: (screen.height + 2 * margin) / camera.scale,
-  };
-}
+  jumpTo(viewport: Viewport): void {
+    this.animation = null;
+    this.isFitted = false;
+    this.move(viewport);
+  }
 
-export function centred(box: Box, screen: Size, scale: number): Camera {
-  return {
-    x: screen.width / 2 - (box.x + box.width / 2) * scale,
-    y: screen.height / 2 - (box.y + box.height / 2) * scale,
-    scale,
-  };
-}
+  /** Move to a viewport smoothly, or at once if the user prefers reduced motion. */
+  animateTo(viewport: Viewport): void {
+    if (this.prefersReducedMotion.matches) {
+      this.jumpTo(viewport);
+      return;
+    }
+    this.isFitted = false;
+    this.animation = { from: this.viewport, to: viewport, startedAt: performance.now() };
+    this.requestFrame();
+  }
 
-export function contains(outer: Box, inner: Box): boolean {
-  return (
-    inner.x >= outer.x &&
-    inner.y >= outer.y &&
-    inner.x + inner.width <= outer.x + outer.width &&
-    inner.y + inner.height <= outer.y + outer.height
-  );
-}
+  /** Show a box, or the whole drawing. */
+  fit(isAnimated: boolean, box?: Box): void {
+    if (this.drawing === null) {
+      return;
+    }
+    const viewport = fitBox(box ?? this.wholeDrawing(this.drawing), this.screen);
+    if (isAnimated) {
+      this.animateTo(viewport);
+    } else {
+      this.jumpTo(viewport);
+    }
+    this.isFitted = box === undefined;
+  }
 
-/** Between two cameras; the scale changes by equal factors, so that the way looks even. */
-export function between(from: Camera, to: Camera, share: number): Camera {
-  const scale = from.scale * (to.scale / from.scale) ** share;
-  const along = to.scale === from.scale ? share : (scale - from.scale) / (to.scale - from.scale);
-  return { x: from.x + (to.x - from.x) * along, y: from.y + (to.y - from.y) * along, scale };
-}
+  zoom(factor: number, x = this.screen.width / 2, y = this.screen.height / 2): void {
+    if (this.drawing !== null) {
+      this.jumpTo(zoomAt(this.viewport, factor, x, y, minScale(this.drawing, this.screen)));
+    }
+  }
 
-function clamped(scale: number): number {
-  return Math.min(SCALE_MAX, Math.max(SCALE_MIN, scale));
+  pan(dx: number, dy: number): void {
+    this.jumpTo({ ...this.viewport, x: this.viewport.x + dx, y: this.viewport.y + dy });
+  }
+
+  /** Move to a box unless it is visible at the given scale. */
+  reveal(box: Box, scaleMin = 0): void {
+    const target = this.animation?.to ?? this.viewport;
+    if (target.scale < scaleMin || !contains(visibleBox(target, this.screen, -REVEAL_MARGIN_PIXELS), box)) {
+      this.animateTo(centerBox(box, this.screen, Math.max(target.scale, scaleMin)));
+    }
+  }
+
+  /** Advance the animation to the time of the current frame. */
+  advance(now: number): void {
+    if (this.animation === null) {
+      return;
+    }
+    const { from, to, startedAt } = this.animation;
+    const progress = Math.min(1, Math.max(0, (now - startedAt) / ANIMATION_MS));
+    if (progress === 1) {
+      this.animation = null;
+    }
+    this.move(interpolate(from, to, 1 - (1 - progress) ** 3));
+  }
+
+  private move(viewport: Viewport): void {
+    this.viewport = this.drawing === null ? viewport : keepVisible(viewport, this.drawing, this.screen);
+    this.movedAt = performance.now();
+    this.onMove();
+  }
+
+  private wholeDrawing({ width, height }: Size): Box {
+    return { x: 0, y: 0, width, height };
+  }
 }

@@ -1,81 +1,81 @@
-// The units in sight as cards.
+// The visible units as cards.
 
-import { useNow } from "../../parts/time";
+import { useNow } from "../../components/time";
 import type { Graph } from "../model/graph";
-import type { Drawn } from "../model/groups";
+import type { UnitGraph } from "../model/groups";
 import type { JobState, NodeState } from "../model/state";
-import { nameOf } from "./names";
-import { countsOf, groupTone, TONES } from "./picture";
+import type { VisibleCards } from "./card_layer";
 import { boxOf, type Scene } from "./scene";
-import type { InSight } from "./sight";
+import { countTones, groupTone, TONES } from "./tones";
 import { GroupCard, GroupFrame, NodeCard } from "./unit_card";
+import { unitName } from "./unit_names";
 
 interface CardsProps {
   graph: Graph;
-  drawn: Drawn;
+  unitGraph: UnitGraph;
   scene: Scene;
-  sight: InSight;
+  cards: VisibleCards;
   state: JobState | null;
-  marked: ReadonlyMap<string, string> | undefined;
+  labels: ReadonlyMap<string, string> | undefined;
   at: string | null;
 }
 
 const CLOCK_MS = 500;
 
 export function Cards(props: CardsProps) {
-  const { drawn, scene, sight, state, at } = props;
+  const { unitGraph, scene, cards, state, at } = props;
   const isLive = state !== null && at === null && (state.status === "running" || state.status === "pending");
-  const clock = useNow(isLive ? CLOCK_MS : null);
-  const now = at === null ? clock : Date.parse(at);
-  const shown = sight.cards.filter((unit) => unit < drawn.units.length);
-  const first = shown.includes(scene.selected) ? scene.selected : shown[0];
+  const currentTime = useNow(isLive ? CLOCK_MS : null);
+  const now = at === null ? currentTime : Date.parse(at);
+  const visible = cards.units.filter((unit) => unit < unitGraph.units.length);
+  const tabStop = visible.includes(scene.selected) ? scene.selected : visible[0];
   return (
     <>
-      {shown.map((number) =>
-        drawn.units[number]?.kind === "group" ? (
-          <OneGroup key={drawn.units[number]?.id} {...props} number={number} isFirst={number === first} />
+      {visible.map((number) =>
+        unitGraph.units[number]?.kind === "group" ? (
+          <Group key={unitGraph.units[number]?.id} {...props} number={number} isTabStop={number === tabStop} />
         ) : (
-          <OneNode key={drawn.units[number]?.id} {...props} number={number} isFirst={number === first} now={now} />
+          <Node key={unitGraph.units[number]?.id} {...props} number={number} isTabStop={number === tabStop} now={now} />
         ),
       )}
     </>
   );
 }
 
-type OneProps = CardsProps & { number: number; isFirst: boolean };
+type UnitProps = CardsProps & { number: number; isTabStop: boolean };
 
-function OneNode({ graph, drawn, scene, sight, state, marked, number, isFirst, now }: OneProps & { now: number }) {
-  const member = drawn.units[number]?.members[0] ?? -1;
+function Node({ graph, unitGraph, scene, cards, state, labels, number, isTabStop, now }: UnitProps & { now: number }) {
+  const member = unitGraph.units[number]?.members[0] ?? -1;
   const node = graph.nodes[member];
   if (!node) {
     return null;
   }
-  const known: NodeState | null = state?.nodes[member] ?? null;
-  const isTimed = known !== null && (known.status === "running" || known.status === "waiting");
+  const nodeState: NodeState | null = state?.nodes[member] ?? null;
+  const hasTimer = nodeState !== null && (nodeState.status === "running" || nodeState.status === "waiting");
   return (
     <NodeCard
       number={number}
       {...boxOf(scene.layout, number)}
       node={node}
-      state={known}
-      loop={known?.loop ?? null}
-      mark={marked?.get(node.id)}
+      state={nodeState}
+      loop={nodeState?.loop ?? null}
+      label={labels?.get(node.id)}
       isSelected={scene.selected === number}
-      isFirst={isFirst}
-      isFar={sight.isFar}
-      now={isTimed ? now : null}
+      isTabStop={isTabStop}
+      isZoomedOut={cards.isZoomedOut}
+      now={hasTimer ? now : null}
     />
   );
 }
 
-function OneGroup({ graph, drawn, scene, sight, state, number, isFirst }: OneProps) {
-  const unit = drawn.units[number];
+function Group({ graph, unitGraph, scene, cards, state, number, isTabStop }: UnitProps) {
+  const unit = unitGraph.units[number];
   if (!unit) {
     return null;
   }
-  const counts = state && countsOf(state, unit.members);
-  if (unit.inside >= 0) {
-    return <GroupFrame {...boxOf(scene.layout, number)} name={nameOf(graph, unit)} counts={counts} />;
+  const counts = state && countTones(state, unit.members);
+  if (unit.firstMember >= 0) {
+    return <GroupFrame {...boxOf(scene.layout, number)} name={unitName(graph, unit)} counts={counts} />;
   }
   const first = graph.nodes[unit.members[0] as number]?.id;
   const last = graph.nodes[unit.members.at(-1) as number]?.id;
@@ -83,13 +83,13 @@ function OneGroup({ graph, drawn, scene, sight, state, number, isFirst }: OnePro
     <GroupCard
       number={number}
       {...boxOf(scene.layout, number)}
-      name={nameOf(graph, unit)}
-      about={`${first} … ${last}`}
+      name={unitName(graph, unit)}
+      members={`${first} … ${last}`}
       counts={counts}
       tone={counts && (TONES[groupTone(counts)] ?? null)}
       isSelected={scene.selected === number}
-      isFirst={isFirst}
-      isFar={sight.isFar}
+      isTabStop={isTabStop}
+      isZoomedOut={cards.isZoomedOut}
     />
   );
 }

@@ -1,13 +1,13 @@
-// The layout of a small graph, by dagre: short edges, few crossings, and ways for edges that pass other nodes.
+// Layout of small graphs with dagre: short edges, few crossings, and edges routed around nodes.
 
 import { Graph, layout } from "@dagrejs/dagre";
-import type { Layout, LayoutRequest } from "./layout_shapes";
+import type { Layout, LayoutRequest } from "./layout_types";
 
 const NODE_GAP = 22;
 const EDGE_GAP = 14;
 const RANK_GAP = 64;
 
-interface Place {
+interface Point {
   x: number;
   y: number;
 }
@@ -25,31 +25,31 @@ export function dagreLayout(request: LayoutRequest): Layout {
   widths.forEach((width, unit) => {
     graph.setNode(String(unit), { width, height: heights[unit] as number });
   });
-  for (let at = 0; at < edges.length; at += 2) {
-    graph.setEdge(String(edges[at]), String(edges[at + 1]));
+  for (let index = 0; index < edges.length; index += 2) {
+    graph.setEdge(String(edges[index]), String(edges[index + 1]));
   }
   layout(graph);
-  return read(graph, request);
+  return readLayout(graph, request);
 }
 
-function read(graph: Graph, request: LayoutRequest): Layout {
+function readLayout(graph: Graph, request: LayoutRequest): Layout {
   const { widths, heights, edges, direction } = request;
-  const places = Array.from(widths, (_, unit) => graph.node(String(unit)) as unknown as Place);
-  const x = Float32Array.from(widths, (width, unit) => (places[unit]?.x ?? 0) - width / 2);
-  const y = Float32Array.from(heights, (height, unit) => (places[unit]?.y ?? 0) - height / 2);
+  const centers = Array.from(widths, (_, unit) => graph.node(String(unit)) as unknown as Point);
+  const x = Float32Array.from(widths, (width, unit) => (centers[unit]?.x ?? 0) - width / 2);
+  const y = Float32Array.from(heights, (height, unit) => (centers[unit]?.y ?? 0) - height / 2);
   const bends: number[] = [];
   const bendStarts = [0];
-  for (let at = 0; at < edges.length; at += 2) {
-    const edge = graph.edge(String(edges[at]), String(edges[at + 1])) as unknown as { points: Place[] };
-    // dagre puts a point on each rank that an edge passes and one between any two; the ends are on the borders.
-    edge.points.slice(1, -1).forEach((point, place) => {
-      if (place % 2 === 1) {
+  for (let index = 0; index < edges.length; index += 2) {
+    const edge = graph.edge(String(edges[index]), String(edges[index + 1])) as unknown as { points: Point[] };
+    // dagre adds a point on each rank that an edge crosses and one between ranks; the end points are on borders.
+    edge.points.slice(1, -1).forEach((point, pointIndex) => {
+      if (pointIndex % 2 === 1) {
         bends.push(point.x, point.y);
       }
     });
     bendStarts.push(bends.length);
   }
-  const found = {
+  const result = {
     direction,
     x,
     y,
@@ -61,16 +61,16 @@ function read(graph: Graph, request: LayoutRequest): Layout {
     width: endOf(x, widths),
     height: endOf(y, heights),
   };
-  turnOver(found);
-  return found;
+  mirrorIfReversed(result);
+  return result;
 }
 
 function endOf(starts: Float32Array, sizes: Float32Array): number {
-  return starts.reduce((most, start, unit) => Math.max(most, start + (sizes[unit] as number)), 0);
+  return starts.reduce((end, start, unit) => Math.max(end, start + (sizes[unit] as number)), 0);
 }
 
-/** dagre does not mind which side is up: the better one has units in the order in which they are written. */
-function turnOver(layout: Layout): void {
+/** Mirror the layout if most units are in reverse document order, which dagre ignores. */
+function mirrorIfReversed(layout: Layout): void {
   const isRight = layout.direction === "right";
   const [along, across] = isRight ? [layout.x, layout.y] : [layout.y, layout.x];
   const sizes = isRight ? layout.heights : layout.widths;
@@ -87,7 +87,7 @@ function turnOver(layout: Layout): void {
   across.forEach((start, unit) => {
     across[unit] = breadth - start - (sizes[unit] as number);
   });
-  for (let at = isRight ? 1 : 0; at < layout.bends.length; at += 2) {
-    layout.bends[at] = breadth - (layout.bends[at] as number);
+  for (let index = isRight ? 1 : 0; index < layout.bends.length; index += 2) {
+    layout.bends[index] = breadth - (layout.bends[index] as number);
   }
 }

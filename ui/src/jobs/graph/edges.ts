@@ -1,11 +1,11 @@
-// The lines between units: from side to side in the direction of the graph, around what lies between.
+// The curves of edges between units.
 
-import type { Box } from "./camera";
-import type { Layout } from "./layout_shapes";
-import { CARD_HEIGHT, CARD_WIDTH } from "./sizes";
+import type { Layout } from "./layout_types";
+import { CARD_HEIGHT, CARD_WIDTH } from "./unit_sizes";
+import type { Box } from "./viewport";
 
-/** What a line is drawn on: a canvas or a path. */
-export interface Pen {
+/** The path methods of a canvas. */
+export interface Path {
   moveTo(x: number, y: number): void;
   lineTo(x: number, y: number): void;
   bezierCurveTo(x1: number, y1: number, x2: number, y2: number, x: number, y: number): void;
@@ -15,8 +15,8 @@ export function edgeCount(layout: Layout): number {
   return layout.edges.length / 2;
 }
 
-/** Where an edge leaves one unit and reaches the other. */
-export function endsOf(layout: Layout, edge: number): [x1: number, y1: number, x2: number, y2: number] {
+/** The end points of an edge. */
+export function endPoints(layout: Layout, edge: number): [x1: number, y1: number, x2: number, y2: number] {
   const from = layout.edges[2 * edge] as number;
   const to = layout.edges[2 * edge + 1] as number;
   const { x, y, widths, heights } = layout;
@@ -36,8 +36,8 @@ export function endsOf(layout: Layout, edge: number): [x1: number, y1: number, x
   ];
 }
 
-/** Whether any part of the edge may lie in the box. It makes no objects: all edges are asked for every painting. */
-export function mayTouch(layout: Layout, edge: number, box: Box): boolean {
+/** Whether the edge may intersect the box. Allocates nothing, since it runs for all edges with every painting. */
+export function mayIntersect(layout: Layout, edge: number, box: Box): boolean {
   const { x, y, widths, heights, bends, bendStarts } = layout;
   const from = layout.edges[2 * edge] as number;
   const to = layout.edges[2 * edge + 1] as number;
@@ -45,58 +45,58 @@ export function mayTouch(layout: Layout, edge: number, box: Box): boolean {
   let top = Math.min(y[from] as number, y[to] as number);
   let right = Math.max((x[from] as number) + (widths[from] as number), (x[to] as number) + (widths[to] as number));
   let bottom = Math.max((y[from] as number) + (heights[from] as number), (y[to] as number) + (heights[to] as number));
-  for (let at = bendStarts[edge] as number; at < (bendStarts[edge + 1] as number); at += 2) {
-    left = Math.min(left, bends[at] as number);
-    right = Math.max(right, bends[at] as number);
-    top = Math.min(top, bends[at + 1] as number);
-    bottom = Math.max(bottom, bends[at + 1] as number);
+  for (let index = bendStarts[edge] as number; index < (bendStarts[edge + 1] as number); index += 2) {
+    left = Math.min(left, bends[index] as number);
+    right = Math.max(right, bends[index] as number);
+    top = Math.min(top, bends[index + 1] as number);
+    bottom = Math.max(bottom, bends[index + 1] as number);
   }
   return left <= box.x + box.width && right >= box.x && top <= box.y + box.height && bottom >= box.y;
 }
 
-export function traceEdge(pen: Pen, layout: Layout, edge: number, isStraight = false): void {
-  const [x1, y1, x2, y2] = endsOf(layout, edge);
-  pen.moveTo(x1, y1);
+export function traceEdge(path: Path, layout: Layout, edge: number, isStraight = false): void {
+  const [x1, y1, x2, y2] = endPoints(layout, edge);
+  path.moveTo(x1, y1);
   if (isStraight) {
-    pen.lineTo(x2, y2);
+    path.lineTo(x2, y2);
     return;
   }
   const isRight = layout.direction === "right";
   const half = (isRight ? CARD_WIDTH : CARD_HEIGHT) / 2;
   let [x, y] = [x1, y1];
-  for (let at = layout.bendStarts[edge] as number; at < (layout.bendStarts[edge + 1] as number); at += 2) {
-    const [bendX, bendY] = [layout.bends[at] as number, layout.bends[at + 1] as number];
-    // Straight past the units beside it, and curved between their ranks.
-    const [inX, inY] = isRight ? [bendX - half, bendY] : [bendX, bendY - half];
-    curve(pen, isRight, x, y, inX, inY);
+  for (let index = layout.bendStarts[edge] as number; index < (layout.bendStarts[edge + 1] as number); index += 2) {
+    const [bendX, bendY] = [layout.bends[index] as number, layout.bends[index + 1] as number];
+    // Straight beside other units, curved between ranks.
+    const [entryX, entryY] = isRight ? [bendX - half, bendY] : [bendX, bendY - half];
+    curve(path, isRight, x, y, entryX, entryY);
     [x, y] = isRight ? [bendX + half, bendY] : [bendX, bendY + half];
-    pen.lineTo(x, y);
+    path.lineTo(x, y);
   }
-  curve(pen, isRight, x, y, x2, y2);
+  curve(path, isRight, x, y, x2, y2);
 }
 
-function curve(pen: Pen, isRight: boolean, x1: number, y1: number, x2: number, y2: number): void {
+function curve(path: Path, isRight: boolean, x1: number, y1: number, x2: number, y2: number): void {
   if (isRight) {
     const reach = Math.max(10, Math.min(120, (x2 - x1) / 2));
-    pen.bezierCurveTo(x1 + reach, y1, x2 - reach, y2, x2, y2);
+    path.bezierCurveTo(x1 + reach, y1, x2 - reach, y2, x2, y2);
   } else {
     const reach = Math.max(10, Math.min(120, (y2 - y1) / 2));
-    pen.bezierCurveTo(x1, y1 + reach, x2, y2 - reach, x2, y2);
+    path.bezierCurveTo(x1, y1 + reach, x2, y2 - reach, x2, y2);
   }
 }
 
-/** The point of the arrow at an edge's end. */
-export function traceArrow(pen: Pen, layout: Layout, edge: number): void {
-  const [, , x, y] = endsOf(layout, edge);
-  const [back, side] = [6.5, 3.6];
+/** The arrow at the end of an edge. */
+export function traceArrow(path: Path, layout: Layout, edge: number): void {
+  const [, , x, y] = endPoints(layout, edge);
+  const [length, halfWidth] = [6.5, 3.6];
   if (layout.direction === "right") {
-    pen.moveTo(x, y);
-    pen.lineTo(x - back, y - side);
-    pen.lineTo(x - back, y + side);
+    path.moveTo(x, y);
+    path.lineTo(x - length, y - halfWidth);
+    path.lineTo(x - length, y + halfWidth);
   } else {
-    pen.moveTo(x, y);
-    pen.lineTo(x - side, y - back);
-    pen.lineTo(x + side, y - back);
+    path.moveTo(x, y);
+    path.lineTo(x - halfWidth, y - length);
+    path.lineTo(x + halfWidth, y - length);
   }
-  pen.lineTo(x, y);
+  path.lineTo(x, y);
 }

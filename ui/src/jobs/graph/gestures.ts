@@ -1,86 +1,89 @@
-// Moves and zooms a stage by mouse, pen and fingers.
+// Moves and zooms a camera by mouse, pen and touch.
 
-import type { Stage } from "./stage";
+import type { Camera } from "./camera";
 
-/** A press that moves less is a click. */
-const CLICK_PIXELS = 4;
+/** A shorter movement is a click. */
+const CLICK_PIXELS_MAX = 4;
 const WHEEL_LINE_PIXELS = 16;
-
-/** Listens until the function that it returns is called. */
-export function gestures(place: HTMLElement, stage: Stage): () => void {
-  const held = new Map<number, { x: number; y: number }>();
-  let moved = 0;
-
-  const pressed = (event: PointerEvent) => {
-    if (event.button === 0 && !(event.target as HTMLElement).closest("[data-control]")) {
-      held.set(event.pointerId, { x: event.clientX, y: event.clientY });
-      if (held.size === 1) {
-        moved = 0;
-      }
-    }
-  };
-  const dragged = (event: PointerEvent) => {
-    const before = held.get(event.pointerId);
-    if (before === undefined) {
-      return;
-    }
-    const now = { x: event.clientX, y: event.clientY };
-    const distance = Math.hypot(now.x - before.x, now.y - before.y);
-    if (moved + distance < CLICK_PIXELS && held.size === 1) {
-      return;
-    }
-    if (!place.hasPointerCapture(event.pointerId)) {
-      place.setPointerCapture(event.pointerId);
-    }
-    moved += distance;
-    held.set(event.pointerId, now);
-    const other = [...held].find(([id]) => id !== event.pointerId)?.[1];
-    if (other === undefined) {
-      stage.push(now.x - before.x, now.y - before.y);
-    } else {
-      pinch(stage, place, before, now, other);
-    }
-  };
-  const released = (event: PointerEvent) => {
-    held.delete(event.pointerId);
-  };
-  // The end of a drag is no click on what lies under it.
-  const clicked = (event: MouseEvent) => {
-    if (moved >= CLICK_PIXELS && event.detail > 0) {
-      event.stopPropagation();
-      event.preventDefault();
-    }
-    moved = 0;
-  };
-  const wheeled = (event: WheelEvent) => {
-    event.preventDefault();
-    const { left, top } = place.getBoundingClientRect();
-    const pixels = event.deltaY * (event.deltaMode === WheelEvent.DOM_DELTA_LINE ? WHEEL_LINE_PIXELS : 1);
-    // A pinch on a touch pad comes as a wheel with small steps.
-    const speed = event.ctrlKey ? 0.01 : 0.0018;
-    stage.zoom(Math.exp(-pixels * speed), event.clientX - left, event.clientY - top);
-  };
-
-  const stop = new AbortController();
-  const { signal } = stop;
-  place.addEventListener("pointerdown", pressed, { signal });
-  place.addEventListener("pointermove", dragged, { signal });
-  place.addEventListener("pointerup", released, { signal });
-  place.addEventListener("pointercancel", released, { signal });
-  place.addEventListener("click", clicked, { signal, capture: true });
-  place.addEventListener("wheel", wheeled, { signal, passive: false });
-  return () => stop.abort();
-}
+const WHEEL_SPEED = 0.0018;
+const PINCH_SPEED = 0.01;
 
 interface Point {
   x: number;
   y: number;
 }
 
-function pinch(stage: Stage, place: HTMLElement, before: Point, now: Point, other: Point): void {
-  const { left, top } = place.getBoundingClientRect();
-  const apart = Math.hypot(before.x - other.x, before.y - other.y);
-  const nowApart = Math.hypot(now.x - other.x, now.y - other.y);
-  stage.push((now.x - before.x) / 2, (now.y - before.y) / 2);
-  stage.zoom(nowApart / Math.max(1, apart), (now.x + other.x) / 2 - left, (now.y + other.y) / 2 - top);
+/** Attach the listeners; the returned function removes them. */
+export function attachGestures(element: HTMLElement, camera: Camera): () => void {
+  const pointers = new Map<number, Point>();
+  let distanceMoved = 0;
+
+  const onPointerDown = (event: PointerEvent) => {
+    if (event.button === 0 && !(event.target as HTMLElement).closest("[data-control]")) {
+      pointers.set(event.pointerId, { x: event.clientX, y: event.clientY });
+      if (pointers.size === 1) {
+        distanceMoved = 0;
+      }
+    }
+  };
+  const onPointerMove = (event: PointerEvent) => {
+    const before = pointers.get(event.pointerId);
+    if (before === undefined) {
+      return;
+    }
+    const now = { x: event.clientX, y: event.clientY };
+    const distance = Math.hypot(now.x - before.x, now.y - before.y);
+    if (distanceMoved + distance < CLICK_PIXELS_MAX && pointers.size === 1) {
+      return;
+    }
+    if (!element.hasPointerCapture(event.pointerId)) {
+      element.setPointerCapture(event.pointerId);
+    }
+    distanceMoved += distance;
+    pointers.set(event.pointerId, now);
+    const other = [...pointers].find(([id]) => id !== event.pointerId)?.[1];
+    if (other === undefined) {
+      camera.pan(now.x - before.x, now.y - before.y);
+    } else {
+      pinch(camera, element, before, now, other);
+    }
+  };
+  const onPointerUp = (event: PointerEvent) => {
+    pointers.delete(event.pointerId);
+  };
+  // The end of a drag is not a click on the element below.
+  const onClick = (event: MouseEvent) => {
+    if (distanceMoved >= CLICK_PIXELS_MAX && event.detail > 0) {
+      event.stopPropagation();
+      event.preventDefault();
+    }
+    distanceMoved = 0;
+  };
+  const onWheel = (event: WheelEvent) => {
+    event.preventDefault();
+    const { left, top } = element.getBoundingClientRect();
+    const pixels = event.deltaY * (event.deltaMode === WheelEvent.DOM_DELTA_LINE ? WHEEL_LINE_PIXELS : 1);
+    // A pinch on a touch pad is reported as a wheel event with small deltas.
+    const speed = event.ctrlKey ? PINCH_SPEED : WHEEL_SPEED;
+    camera.zoom(Math.exp(-pixels * speed), event.clientX - left, event.clientY - top);
+  };
+
+  const controller = new AbortController();
+  const { signal } = controller;
+  element.addEventListener("pointerdown", onPointerDown, { signal });
+  element.addEventListener("pointermove", onPointerMove, { signal });
+  element.addEventListener("pointerup", onPointerUp, { signal });
+  element.addEventListener("pointercancel", onPointerUp, { signal });
+  element.addEventListener("click", onClick, { signal, capture: true });
+  element.addEventListener("wheel", onWheel, { signal, passive: false });
+  return () => controller.abort();
+}
+
+function pinch(camera: Camera, element: HTMLElement, before: Point, now: Point, other: Point): void {
+  const { left, top } = element.getBoundingClientRect();
+  const distanceBefore = Math.hypot(before.x - other.x, before.y - other.y);
+  const distanceNow = Math.hypot(now.x - other.x, now.y - other.y);
+  camera.pan((now.x - before.x) / 2, (now.y - before.y) / 2);
+  const factor = distanceNow / Math.max(1, distanceBefore);
+  camera.zoom(factor, (now.x + other.x) / 2 - left, (now.y + other.y) / 2 - top);
 }

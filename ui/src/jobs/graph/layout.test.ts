@@ -1,27 +1,27 @@
 import { describe, expect, it } from "vitest";
-import type { Definition } from "../../api/shapes";
-import { graphOf } from "../model/graph";
-import { drawnOf, groupsOf } from "../model/groups";
-import { definition, fan, mesh, quickest } from "../model/shapes.fixture";
-import { layoutOf } from "./layout";
-import { type Direction, keyOf, type Layout, type LayoutRequest } from "./layout_shapes";
-import { settled } from "./settle";
-import { requestOf, withMembers } from "./sizes";
+import type { Definition } from "../../api/types";
+import { buildGraph } from "../model/graph";
+import { definition, fan, fastestMs, mesh } from "../model/graph.fixture";
+import { buildUnitGraph, findGroups } from "../model/groups";
+import { computeLayout } from "./layout";
+import { cacheKey, type Direction, type Layout, type LayoutRequest } from "./layout_types";
+import { removeOverlaps } from "./remove_overlaps";
+import { layoutRequest, layoutWithMembers } from "./unit_sizes";
 
-function requested(written: Definition, direction: Direction = "right"): LayoutRequest {
-  const graph = graphOf(written);
-  return requestOf(graph, drawnOf(graph, [], new Set()), direction);
+function requestFor(workflow: Definition, direction: Direction = "right"): LayoutRequest {
+  const graph = buildGraph(workflow);
+  return layoutRequest(graph, buildUnitGraph(graph, [], new Set()), direction);
 }
 
-/** The pair that overlaps, if there is one: units sorted by their left side, each against those that it may touch. */
-function overlap({ x, y, widths, heights }: Layout): [number, number] | null {
+/** Return two units that overlap, or null. Compares units sorted by their left side. */
+function findOverlap({ x, y, widths, heights }: Layout): [number, number] | null {
   const order = Array.from(x.keys()).sort((one, other) => (x[one] as number) - (x[other] as number));
-  let open: number[] = [];
+  let candidates: number[] = [];
   for (const unit of order) {
     const left = x[unit] as number;
-    open = open.filter((other) => (x[other] as number) + (widths[other] as number) > left);
+    candidates = candidates.filter((other) => (x[other] as number) + (widths[other] as number) > left);
     const top = y[unit] as number;
-    const hit = open.find(
+    const hit = candidates.find(
       (other) =>
         top < (y[other] as number) + (heights[other] as number) &&
         (y[other] as number) < top + (heights[unit] as number),
@@ -29,25 +29,26 @@ function overlap({ x, y, widths, heights }: Layout): [number, number] | null {
     if (hit !== undefined) {
       return [hit, unit];
     }
-    open.push(unit);
+    candidates.push(unit);
   }
   return null;
 }
 
-function backward(layout: Layout): number {
+/** Count the edges that lead backward. */
+function countBackwardEdges(layout: Layout): number {
   const along = layout.direction === "right" ? layout.x : layout.y;
   const size = layout.direction === "right" ? layout.widths : layout.heights;
-  let found = 0;
-  for (let at = 0; at < layout.edges.length; at += 2) {
-    const [from, to] = [layout.edges[at] as number, layout.edges[at + 1] as number];
-    found += (along[from] as number) + (size[from] as number) > (along[to] as number) ? 1 : 0;
+  let count = 0;
+  for (let index = 0; index < layout.edges.length; index += 2) {
+    const [from, to] = [layout.edges[index] as number, layout.edges[index + 1] as number];
+    count += (along[from] as number) + (size[from] as number) > (along[to] as number) ? 1 : 0;
   }
-  return found;
+  return count;
 }
 
 const ladder = definition({ a: [], b: ["a"], c: ["b"], d: ["c"], e: ["d", "a"], f: ["a"] });
 
-describe.each(["right", "down"] as const)("a layout to the %s", (direction) => {
+describe.each(["right", "down"] as const)("a layout with direction %s", (direction) => {
   it.each([
     ["a few nodes", ladder],
     ["a fan of 40", fan(40)],
@@ -55,30 +56,30 @@ describe.each(["right", "down"] as const)("a layout to the %s", (direction) => {
     ["a mesh of 2,000", mesh(40, 50)],
     [
       "nodes without edges",
-      definition(Object.fromEntries(Array.from({ length: 400 }, (_, place) => [`n${place}`, []]))),
+      definition(Object.fromEntries(Array.from({ length: 400 }, (_, index) => [`n${index}`, []]))),
     ],
-  ])("puts no unit over another and lets every edge lead on: %s", (_, written) => {
-    const layout = layoutOf(requested(written, direction));
+  ])("has no overlaps and no backward edges: %s", (_, workflow) => {
+    const layout = computeLayout(requestFor(workflow, direction));
 
-    expect(overlap(layout)).toBeNull();
-    expect(backward(layout)).toBe(0);
+    expect(findOverlap(layout)).toBeNull();
+    expect(countBackwardEdges(layout)).toBe(0);
     expect(Math.min(...layout.x, ...layout.y)).toBeGreaterThanOrEqual(-0.01);
     expect(layout.width).toBeGreaterThan(0);
   });
 });
 
 describe("layouts", () => {
-  it("lead an edge that passes other nodes around them", () => {
-    const layout = layoutOf(requested(ladder));
-    const graph = graphOf(ladder);
+  it("route edges around other nodes", () => {
+    const layout = computeLayout(requestFor(ladder));
+    const graph = buildGraph(ladder);
     const [from, to] = [graph.index.get("a"), graph.index.get("e")];
     const edges = Array.from({ length: layout.edges.length / 2 }, (_, edge) => edge);
     const long = edges.find((edge) => layout.edges[2 * edge] === from && layout.edges[2 * edge + 1] === to) ?? -1;
     const bends = layout.bends.slice(layout.bendStarts[long], layout.bendStarts[long + 1]);
 
     expect(bends.length).toBe(6);
-    for (let at = 0; at < bends.length; at += 2) {
-      const [x, y] = [bends[at] as number, bends[at + 1] as number];
+    for (let index = 0; index < bends.length; index += 2) {
+      const [x, y] = [bends[index] as number, bends[index + 1] as number];
       graph.nodes.forEach((_, unit) => {
         const [left, top] = [layout.x[unit] as number, layout.y[unit] as number];
         const isInside =
@@ -91,32 +92,32 @@ describe("layouts", () => {
     }
   });
 
-  it("keep the order in which units are written where edges do not ask for another", () => {
-    const { y } = layoutOf(requested(fan(6)));
+  it("keep the document order of units where edges allow it", () => {
+    const { y } = computeLayout(requestFor(fan(6)));
     const middle = [...y.slice(1, 7)];
 
     expect(middle).toEqual(middle.toSorted((one, other) => one - other));
   });
 
-  it("of a wide fan are not a thousand nodes high", () => {
-    const { width, height } = layoutOf(requested(fan(1_000)));
+  it("of a wide fan use several columns", () => {
+    const { width, height } = computeLayout(requestFor(fan(1_000)));
 
     expect(width / height).toBeGreaterThan(1);
     expect(width / height).toBeLessThan(4);
   });
 
-  it("put the members of an opened group beside each other within its frame", () => {
-    const graph = graphOf(fan(100));
-    const groups = groupsOf(graph);
-    const drawn = drawnOf(graph, groups, new Set(groups.map((group) => group.id)));
-    const layout = withMembers(graph, drawn, layoutOf(requestOf(graph, drawn, "right")));
-    const part = (values: Float32Array) => values.slice(drawn.outer);
+  it("place the members of an expanded group within its frame", () => {
+    const graph = buildGraph(fan(100));
+    const groups = findGroups(graph);
+    const unitGraph = buildUnitGraph(graph, groups, new Set(groups.map((group) => group.id)));
+    const layout = layoutWithMembers(graph, unitGraph, computeLayout(layoutRequest(graph, unitGraph, "right")));
+    const part = (values: Float32Array) => values.slice(unitGraph.topLevelCount);
     const { x, y, widths, heights } = layout;
     const members = { ...layout, x: part(x), y: part(y), widths: part(widths), heights: part(heights) };
-    const frame = drawn.units.findIndex((unit) => unit.inside >= 0);
+    const frame = unitGraph.units.findIndex((unit) => unit.firstMember >= 0);
 
     expect(members.x.length).toBe(100);
-    expect(overlap(members)).toBeNull();
+    expect(findOverlap(members)).toBeNull();
     expect(Math.min(...members.x)).toBeGreaterThan(x[frame] as number);
     expect(Math.min(...members.y)).toBeGreaterThan(y[frame] as number);
     const right = Math.max(...members.x.map((left, unit) => left + (members.widths[unit] as number)));
@@ -124,26 +125,28 @@ describe("layouts", () => {
   });
 
   it("of 10,000 nodes take less than a second", () => {
-    const request = requested(mesh(100, 100));
-    const layout = layoutOf(request);
+    const request = requestFor(mesh(100, 100));
+    const layout = computeLayout(request);
 
-    expect(quickest(() => layoutOf(request), 3)).toBeLessThan(1_000);
-    expect(overlap(layout)).toBeNull();
-    expect(backward(layout)).toBe(0);
+    expect(fastestMs(() => computeLayout(request), 3)).toBeLessThan(1_000);
+    expect(findOverlap(layout)).toBeNull();
+    expect(countBackwardEdges(layout)).toBe(0);
   });
 
-  it("have a key of their own for every graph and direction", () => {
-    const keys = [requested(fan(20)), requested(fan(21)), requested(fan(20), "down"), requested(mesh(5, 5))].map(keyOf);
+  it("have different keys for different graphs and directions", () => {
+    const keys = [requestFor(fan(20)), requestFor(fan(21)), requestFor(fan(20), "down"), requestFor(mesh(5, 5))].map(
+      cacheKey,
+    );
 
     expect(new Set(keys).size).toBe(4);
-    expect(keyOf(requested(fan(20)))).toBe(keys[0]);
+    expect(cacheKey(requestFor(fan(20)))).toBe(keys[0]);
   });
 });
 
-describe("things in a row", () => {
-  it("stay where they want to be when there is room, and share the way when there is not", () => {
-    expect(settled([0, 100, 200], [10, 10, 10], 5)).toEqual([0, 100, 200]);
-    expect(settled([0, 0], [10, 10], 0)).toEqual([-5, 5]);
-    expect(settled([50, 0, 300], [20, 20, 20], 10)).toEqual([10, 40, 300]);
+describe("removeOverlaps", () => {
+  it("keeps preferred positions without overlap, and distributes the shift otherwise", () => {
+    expect(removeOverlaps([0, 100, 200], [10, 10, 10], 5)).toEqual([0, 100, 200]);
+    expect(removeOverlaps([0, 0], [10, 10], 0)).toEqual([-5, 5]);
+    expect(removeOverlaps([50, 0, 300], [20, 20, 20], 10)).toEqual([10, 40, 300]);
   });
 });

@@ -1,19 +1,19 @@
-// Lays graphs out beside the page, which stays free meanwhile.
+// Web worker that computes layouts, so that the page stays responsive.
 
-import { layoutOf } from "./layout";
-import type { Layout, LayoutRequest } from "./layout_shapes";
+import { computeLayout } from "./layout";
+import type { Layout, LayoutRequest } from "./layout_types";
 
-export interface Asked {
+export interface LayoutJob {
   key: string;
   request: LayoutRequest;
 }
 
-export interface Answered {
+export interface LayoutResult {
   key: string;
   layout: Layout;
 }
 
-addEventListener("message", ({ data }: MessageEvent<Asked>) => {
-  const answer: Answered = { key: data.key, layout: layoutOf(data.request) };
-  postMessage(answer);
+addEventListener("message", ({ data }: MessageEvent<LayoutJob>) => {
+  const result: LayoutResult = { key: data.key, layout: computeLayout(data.request) };
+  postMessage(result);
 });

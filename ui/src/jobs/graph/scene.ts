@@ -1,58 +1,57 @@
-// Everything that a drawing of the graph depends on, but where one looks from.
+// Everything that the drawing of a graph depends on, except the camera.
 
-import type { Box } from "./camera";
-import type { Colours } from "./colours";
 import { edgeCount } from "./edges";
-import type { Layout } from "./layout_shapes";
-import { edgeLook } from "./picture";
+import type { Layout } from "./layout_types";
+import { edgeStyle } from "./tones";
+import type { Colors } from "./use_colors";
+import type { Box } from "./viewport";
 
 export interface Scene {
   layout: Layout;
-  /** By unit. */
+  /** The following are by unit. */
   tones: Uint8Array;
   names: readonly string[];
-  /** Whether it is the frame around the members of an opened group. */
+  /** Whether the unit is the frame around the members of an expanded group. */
   isFrame: readonly boolean[];
-  colours: Colours;
+  colors: Colors;
   /** The unit of the selected node, or -1. */
   selected: number;
-  /** Units that something is said about. */
-  marked: ReadonlySet<number>;
-  /** Edges into what runs. */
-  flowing: number[];
+  /** Units with a label. */
+  highlighted: ReadonlySet<number>;
+  /** Edges to running units. */
+  activeEdges: number[];
   /** Edges to and from the selected unit. */
-  own: number[];
+  selectedEdges: number[];
 }
 
-// Each of them is drawn again with every frame.
-const FLOWING_MAX = 80;
+// They are drawn again with every frame; the motion of more would not be recognizable.
+const ACTIVE_EDGES_MAX = 80;
+// More would cover everything else.
+const SELECTED_EDGES_MAX = 200;
 
-/** None when there are so many that their motion would tell nothing. */
-export function flowingEdges(layout: Layout, tones: Uint8Array): number[] {
-  const found: number[] = [];
+/** The edges to running units; empty if there are too many to animate. */
+export function findActiveEdges(layout: Layout, tones: Uint8Array): number[] {
+  const edges: number[] = [];
   for (let edge = 0; edge < edgeCount(layout); edge++) {
-    if (lookOf(layout, tones, edge) === "flowing" && found.push(edge) > FLOWING_MAX) {
+    if (styleOf(layout, tones, edge) === "active" && edges.push(edge) > ACTIVE_EDGES_MAX) {
       return [];
     }
   }
-  return found;
+  return edges;
 }
 
-// A unit may have thousands of them; more would only be a blot.
-const OWN_MAX = 200;
-
-export function ownEdges(layout: Layout, unit: number): number[] {
-  const found: number[] = [];
-  for (let at = 0; at < layout.edges.length && found.length < OWN_MAX && unit >= 0; at++) {
-    if (layout.edges[at] === unit) {
-      found.push(at >> 1);
+export function findEdgesOf(layout: Layout, unit: number): number[] {
+  const edges: number[] = [];
+  for (let index = 0; index < layout.edges.length && edges.length < SELECTED_EDGES_MAX && unit >= 0; index++) {
+    if (layout.edges[index] === unit) {
+      edges.push(index >> 1);
     }
   }
-  return found;
+  return edges;
 }
 
-export function lookOf(layout: Layout, tones: Uint8Array, edge: number) {
-  return edgeLook(
+export function styleOf(layout: Layout, tones: Uint8Array, edge: number) {
+  return edgeStyle(
     tones[layout.edges[2 * edge] as number] as number,
     tones[layout.edges[2 * edge + 1] as number] as number,
   );
@@ -67,8 +66,8 @@ export function boxOf(layout: Layout, unit: number): Box {
   };
 }
 
-/** Whether a unit lies in the box, at least in part. */
-export function isIn(layout: Layout, unit: number, box: Box): boolean {
+/** Whether a part of the unit is in the box. */
+export function isInBox(layout: Layout, unit: number, box: Box): boolean {
   const x = layout.x[unit] as number;
   const y = layout.y[unit] as number;
   return (
@@ -79,7 +78,7 @@ export function isIn(layout: Layout, unit: number, box: Box): boolean {
   );
 }
 
-/** The unit at a place of the drawing, or -1; members of opened groups lie above. */
+/** The unit at a point of the drawing, or -1. Members of expanded groups come before their frame. */
 export function unitAt(layout: Layout, x: number, y: number): number {
   for (let unit = layout.x.length - 1; unit >= 0; unit--) {
     const dx = x - (layout.x[unit] as number);

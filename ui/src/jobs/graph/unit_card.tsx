@@ -1,39 +1,39 @@
-// One unit of the graph as an element of the page: a node, a loop, or a group of many.
+// Cards of the graph: a node, a loop, or a group.
 
 import { memo, type ReactNode } from "react";
-import { ago, count, duration } from "../../parts/format";
-import { StatusIcon, type Tone, toneOf } from "../../parts/status";
+import { StatusIcon, type Tone, toneOf } from "../../components/status";
+import { formatCount, formatDuration, formatRelativeTime } from "../../lib/format";
 import type { GraphNode } from "../model/graph";
-import { milliseconds } from "../model/instants";
 import type { LoopCounts, NodeState } from "../model/state";
-import { breakable } from "./names";
-import { TONES, toldCounts } from "./picture";
-import { Ring } from "./ring";
-import { FRAME_HEAD } from "./sizes";
+import { toMilliseconds } from "../model/timestamps";
+import { ProgressRing } from "./progress_ring";
+import { describeCounts, TONES } from "./tones";
+import { withLineBreaks } from "./unit_names";
+import { FRAME_HEADER } from "./unit_sizes";
 
-interface Place {
+interface Position {
   x: number;
   y: number;
   width: number;
   height: number;
 }
 
-interface CardProps extends Place {
+interface CardProps extends Position {
   number: number;
   node: GraphNode;
-  /** Null where only the definition is shown. */
+  /** Null for a definition. */
   state: NodeState | null;
   loop: LoopCounts | null;
-  mark: string | undefined;
+  label: string | undefined;
   isSelected: boolean;
-  /** The one that the tab key leads to. */
-  isFirst: boolean;
-  isFar: boolean;
-  /** Null for those that the time of day does not change. */
+  /** Whether the Tab key reaches this card. */
+  isTabStop: boolean;
+  isZoomedOut: boolean;
+  /** Null if the card does not depend on the time. */
   now: number | null;
 }
 
-const LOOKS: Record<Tone, string> = {
+const TONE_CLASSES: Record<Tone, string> = {
   pending: "border-line border-dashed bg-surface",
   ready: "border-ready/60 bg-surface shadow-xs",
   running: "border-running bg-surface shadow-[0_0_0_3px_color-mix(in_srgb,var(--running)_18%,transparent)]",
@@ -44,51 +44,55 @@ const LOOKS: Record<Tone, string> = {
   cancelled: "border-cancelled/50 bg-surface shadow-xs",
 };
 
-const CARD = "absolute inset-0 flex items-center gap-2.5 rounded-[9px] border px-3 text-left hover:border-accent";
+const CARD_CLASS = "absolute inset-0 flex items-center gap-2.5 rounded-[9px] border px-3 text-left hover:border-accent";
 
-/** A name that is read from near, and one from far: larger, over two lines. */
-const NEAR = "block truncate text-[13px] leading-5";
-const FAR = "line-clamp-2 text-[20px] leading-[22px] wrap-anywhere";
+/** Names when zoomed in, and when zoomed out: larger, over two lines. */
+const NAME_CLASS = "block truncate text-[13px] leading-5";
+const LARGE_NAME_CLASS = "line-clamp-2 text-[20px] leading-[22px] wrap-anywhere";
 
 export const NodeCard = memo(function NodeCard(props: CardProps) {
-  const { number, node, state, loop, mark, isSelected, isFirst, isFar } = props;
+  const { number, node, state, loop, label, isSelected, isTabStop, isZoomedOut } = props;
   const tone = state ? toneOf(state.status) : null;
   const isMarker = node.kind !== "task";
-  const look = tone ? LOOKS[tone] : "border-line bg-surface";
+  const toneClass = tone ? TONE_CLASSES[tone] : "border-line bg-surface";
   return (
-    <Placed {...props}>
+    <Positioned {...props}>
       <button
         type="button"
         data-unit={number}
-        tabIndex={isFirst ? 0 : -1}
+        tabIndex={isTabStop ? 0 : -1}
         aria-current={isSelected ? "true" : undefined}
-        aria-label={spoken(props)}
-        className={`${CARD} ${look} ${isMarker ? "justify-center rounded-full px-2" : ""} ${
+        aria-label={describeNode(props)}
+        className={`${CARD_CLASS} ${toneClass} ${isMarker ? "justify-center rounded-full px-2" : ""} ${
           isSelected ? "outline-2 outline-offset-2 outline-accent" : ""
         }`}
       >
-        {loop ? <Ring loop={loop} /> : state && <StatusIcon status={state.status} size={isFar ? 22 : 18} />}
+        {loop ? (
+          <ProgressRing loop={loop} />
+        ) : (
+          state && <StatusIcon status={state.status} size={isZoomedOut ? 22 : 18} />
+        )}
         <span className="min-w-0 flex-1">
           <span
-            className={`font-semibold ${isFar ? FAR : NEAR} ${tone === "skipped" || tone === "pending" ? "text-muted" : ""}`}
+            className={`font-semibold ${isZoomedOut ? LARGE_NAME_CLASS : NAME_CLASS} ${tone === "skipped" || tone === "pending" ? "text-muted" : ""}`}
           >
-            {isFar ? breakable(node.id) : node.id}
+            {isZoomedOut ? withLineBreaks(node.id) : node.id}
           </span>
-          {!isMarker && !isFar && <Second {...props} />}
-          {loop && <Counts counts={loopCounts(loop)} isFar={isFar} />}
+          {!isMarker && !isZoomedOut && <DetailLine {...props} />}
+          {loop && <Counts counts={loopCounts(loop)} isZoomedOut={isZoomedOut} />}
         </span>
-        {state && state.attempt > 1 && <Attempts many={state.attempt} />}
+        {state && state.attempt > 1 && <AttemptBadge attempt={state.attempt} />}
       </button>
-      {mark !== undefined && (
+      {label !== undefined && (
         <span className="pointer-events-none absolute -top-2.5 right-2 rounded bg-waiting px-1.5 text-[11px] font-semibold leading-4 text-surface">
-          {mark}
+          {label}
         </span>
       )}
-    </Placed>
+    </Positioned>
   );
 });
 
-function Placed({ x, y, width, height, children }: Place & { children: ReactNode }) {
+function Positioned({ x, y, width, height, children }: Position & { children: ReactNode }) {
   return (
     <div className="absolute left-0 top-0" style={{ transform: `translate(${x}px, ${y}px)`, width, height }}>
       {children}
@@ -96,13 +100,15 @@ function Placed({ x, y, width, height, children }: Place & { children: ReactNode
   );
 }
 
-/** What runs it, and how long it took or takes or waits. */
-function Second({ node, state, loop, now }: CardProps) {
-  const time = state ? timeOf(state, now) : null;
+/** The handler or progress, and the duration or time to wait. */
+function DetailLine({ node, state, loop, now }: CardProps) {
+  const time = state ? timeText(state, now) : null;
   return (
     <span className="flex items-baseline justify-between gap-2 text-[11px] leading-4 text-muted">
       <span className="truncate font-mono">
-        {loop ? `${count(loop.completed + loop.failed + loop.skipped)} / ${count(loop.total)}` : node.handler}
+        {loop
+          ? `${formatCount(loop.completed + loop.failed + loop.skipped)} / ${formatCount(loop.total)}`
+          : node.handler}
         {!loop && node.isLoop && " · loop"}
         {node.hasWhen && !state && " · when"}
       </span>
@@ -111,21 +117,23 @@ function Second({ node, state, loop, now }: CardProps) {
   );
 }
 
-function timeOf(state: NodeState, now: number | null): string | null {
+function timeText(state: NodeState, now: number | null): string | null {
   if (state.status === "waiting" && state.waitUntil !== null && now !== null) {
-    return Date.parse(state.waitUntil) > now + 1000 ? ago(state.waitUntil, now).replace("just now", "soon") : "soon";
+    return Date.parse(state.waitUntil) > now + 1000
+      ? formatRelativeTime(state.waitUntil, now).replace("just now", "soon")
+      : "soon";
   }
   if (state.startedAt === null || state.status === "waiting") {
     return null;
   }
-  const end = state.endedAt === null ? (now ?? Date.now()) : milliseconds(state.endedAt);
-  return duration(Math.max(0, end - milliseconds(state.startedAt)) / 1000);
+  const end = state.endedAt === null ? (now ?? Date.now()) : toMilliseconds(state.endedAt);
+  return formatDuration(Math.max(0, end - toMilliseconds(state.startedAt)) / 1000);
 }
 
-function Attempts({ many }: { many: number }) {
+function AttemptBadge({ attempt }: { attempt: number }) {
   return (
     <span className="shrink-0 rounded-full border border-waiting/40 bg-surface px-1.5 text-[11px] font-semibold leading-[18px] tabular-nums text-waiting">
-      ×{many}
+      ×{attempt}
     </span>
   );
 }
@@ -136,19 +144,19 @@ function loopCounts(loop: LoopCounts): number[] {
   return [pending, 0, running, waiting, completed, failed, skipped, cancelled];
 }
 
-/** How many are in each state, those that none is in left out. */
-export function Counts({ counts, isFar }: { counts: readonly number[]; isFar: boolean }) {
+/** The counts of all tones that occur. */
+function Counts({ counts, isZoomedOut }: { counts: readonly number[]; isZoomedOut: boolean }) {
   return (
     <span className="flex gap-2.5 overflow-hidden">
-      {TONES.map((tone, number) => {
-        const many = counts[number] ?? 0;
-        return many === 0 ? null : (
+      {TONES.map((tone, index) => {
+        const count = counts[index] ?? 0;
+        return count === 0 ? null : (
           <span
             key={tone}
-            className={`flex items-center gap-1 leading-4 tabular-nums text-muted ${isFar ? "text-[14px]" : "text-[11px]"}`}
+            className={`flex items-center gap-1 leading-4 tabular-nums text-muted ${isZoomedOut ? "text-[14px]" : "text-[11px]"}`}
           >
-            <StatusIcon status={tone} size={isFar ? 14 : 11} />
-            {short(many)}
+            <StatusIcon status={tone} size={isZoomedOut ? 14 : 11} />
+            {formatShortCount(count)}
           </span>
         );
       })}
@@ -156,73 +164,77 @@ export function Counts({ counts, isFar }: { counts: readonly number[]; isFar: bo
   );
 }
 
-/** 940, 12.3k, 1.2m: as wide as a card has room for. */
-export function short(number: number): string {
+/** 940, 12.3k, 1.2m. */
+function formatShortCount(number: number): string {
   if (number < 10_000) {
-    return count(number);
+    return formatCount(number);
   }
   return number < 1_000_000 ? `${(number / 1000).toFixed(number < 100_000 ? 1 : 0)}k` : `${(number / 1e6).toFixed(1)}m`;
 }
 
-interface GroupProps extends Place {
+interface GroupProps extends Position {
   number: number;
   name: string;
-  about: string;
-  /** By tone; null where only the definition is shown. */
+  /** The ids of the first and last member. */
+  members: string;
+  /** By tone; null for a definition. */
   counts: readonly number[] | null;
   tone: Tone | null;
   isSelected: boolean;
-  isFirst: boolean;
-  isFar: boolean;
+  isTabStop: boolean;
+  isZoomedOut: boolean;
 }
 
 export function GroupCard(props: GroupProps) {
-  const { number, name, about, counts, tone, isSelected, isFirst, isFar } = props;
-  const look = tone ? LOOKS[tone] : "border-line bg-surface";
+  const { number, name, members, counts, tone, isSelected, isTabStop, isZoomedOut } = props;
+  const toneClass = tone ? TONE_CLASSES[tone] : "border-line bg-surface";
   return (
-    <Placed {...props}>
+    <Positioned {...props}>
       <span className="absolute inset-0 translate-x-2 translate-y-2 rounded-[9px] border border-line bg-surface" />
       <span className="absolute inset-0 translate-x-1 translate-y-1 rounded-[9px] border border-line bg-surface" />
       <button
         type="button"
         data-unit={number}
-        tabIndex={isFirst ? 0 : -1}
+        tabIndex={isTabStop ? 0 : -1}
         aria-expanded="false"
-        aria-label={`${name}, group of ${about}${counts ? `, ${toldCounts(counts)}` : ""}. Open it`}
-        className={`${CARD} ${look} ${isSelected ? "outline-2 outline-offset-2 outline-accent" : ""}`}
+        aria-label={`${name}, ${members}${counts ? `, ${describeCounts(counts)}` : ""}`}
+        className={`${CARD_CLASS} ${toneClass} ${isSelected ? "outline-2 outline-offset-2 outline-accent" : ""}`}
       >
-        {tone && <StatusIcon status={tone} size={isFar ? 22 : 18} />}
+        {tone && <StatusIcon status={tone} size={isZoomedOut ? 22 : 18} />}
         <span className="min-w-0 flex-1">
-          <span className={`font-semibold ${isFar ? FAR : NEAR}`}>{name}</span>
-          {!isFar && <span className="block truncate font-mono text-[11px] leading-4 text-muted">{about}</span>}
-          {counts && <Counts counts={counts} isFar={isFar} />}
+          <span className={`font-semibold ${isZoomedOut ? LARGE_NAME_CLASS : NAME_CLASS}`}>{name}</span>
+          {!isZoomedOut && <span className="block truncate font-mono text-[11px] leading-4 text-muted">{members}</span>}
+          {counts && <Counts counts={counts} isZoomedOut={isZoomedOut} />}
         </span>
-        {!isFar && <span className="absolute right-3 top-2 text-[11px] font-medium leading-5 text-accent">Open</span>}
+        {!isZoomedOut && (
+          <span className="absolute right-3 top-2 text-[11px] font-medium leading-5 text-accent">Expand</span>
+        )}
       </button>
-    </Placed>
+    </Positioned>
   );
 }
 
-/** Around the members of a group that is open. */
-export function GroupFrame(props: Place & { name: string; counts: readonly number[] | null }) {
+/** The frame around the members of an expanded group. */
+export function GroupFrame(props: Position & { name: string; counts: readonly number[] | null }) {
   const { name, counts } = props;
   return (
-    <Placed {...props}>
+    <Positioned {...props}>
       <div className="h-full rounded-xl border border-dashed border-accent/60">
-        <div className="flex items-center gap-4 px-5" style={{ height: FRAME_HEAD }}>
+        <div className="flex items-center gap-4 px-5" style={{ height: FRAME_HEADER }}>
           <span className="text-[15px] font-semibold">{name}</span>
-          {counts && <Counts counts={counts} isFar={false} />}
+          {counts && <Counts counts={counts} isZoomedOut={false} />}
         </div>
       </div>
-    </Placed>
+    </Positioned>
   );
 }
 
-function spoken({ node, state, loop, mark, now }: CardProps): string {
+/** The description of a node for screen readers. */
+function describeNode({ node, state, loop, label, now }: CardProps): string {
   const parts = [node.id, node.kind === "task" ? node.handler : node.kind];
   if (state) {
     parts.push(state.status);
-    const time = timeOf(state, state.endedAt === null ? null : now);
+    const time = timeText(state, state.endedAt === null ? null : now);
     if (state.attempt > 1) {
       parts.push(`attempt ${state.attempt}`);
     }
@@ -231,7 +243,7 @@ function spoken({ node, state, loop, mark, now }: CardProps): string {
     }
   }
   if (loop) {
-    parts.push(`loop of ${count(loop.total)}: ${toldCounts(loopCounts(loop))}`);
+    parts.push(`loop of ${formatCount(loop.total)}: ${describeCounts(loopCounts(loop))}`);
   }
-  return [...parts, ...(mark ? [mark] : [])].join(", ");
+  return [...parts, ...(label ? [label] : [])].join(", ");
 }

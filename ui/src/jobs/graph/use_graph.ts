@@ -1,13 +1,13 @@
-// The graph of a definition. It and all that is drawn of it first are worked out piece by piece: the page stays free.
+// The graph of a definition. It is built in a deferred render, so that the page stays responsive.
 
 import { useDeferredValue, useMemo } from "react";
-import type { Definition } from "../../api/shapes";
-import { type Graph, graphOf } from "../model/graph";
+import type { Definition } from "../../api/types";
+import { buildGraph, type Graph } from "../model/graph";
 
-/** Null until the graph of this very definition is there. */
+/** Null until the graph of the current definition is built. */
 export function useGraph(definition: Definition | undefined): Graph | null {
-  // What follows from a deferred value is rendered a component at a time, and other things may happen in between.
+  // Renders of a deferred value are interruptible between components.
   const deferred = useDeferredValue(definition ?? null, null);
-  const graph = useMemo(() => deferred && graphOf(deferred), [deferred]);
+  const graph = useMemo(() => deferred && buildGraph(deferred), [deferred]);
   return deferred === definition ? graph : null;
 }

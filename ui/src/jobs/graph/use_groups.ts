@@ -1,34 +1,34 @@
-// Which groups of a graph are open: those that were opened here, and the one that the selected node is of.
+// The groups of a graph and which of them are expanded. The group of the selected node is always expanded.
 
 import { type RefObject, useEffect, useMemo, useRef, useState } from "react";
 import type { Graph } from "../model/graph";
-import { type Drawn, drawnOf, groupsOf } from "../model/groups";
+import { buildUnitGraph, findGroups, type UnitGraph } from "../model/groups";
 
 interface Groups {
-  drawn: Drawn;
-  turn(id: string, isOpened: boolean): void;
-  /** The one that was turned last, for those who follow it. */
-  turned: RefObject<string | null>;
+  unitGraph: UnitGraph;
+  setExpanded(id: string, isExpanded: boolean): void;
+  /** The group that was expanded or collapsed last. */
+  toggledGroup: RefObject<string | null>;
 }
 
 export function useGroups(graph: Graph, selected: string | null): Groups {
-  const groups = useMemo(() => groupsOf(graph), [graph]);
-  const [opened, setOpened] = useState<ReadonlySet<string>>(new Set());
-  const needed = useMemo(() => {
+  const groups = useMemo(() => findGroups(graph), [graph]);
+  const [expanded, setExpandedGroups] = useState<ReadonlySet<string>>(new Set());
+  const selectedGroup = useMemo(() => {
     const number = selected === null ? undefined : graph.index.get(selected);
     return number === undefined ? undefined : groups.find(({ members }) => members.includes(number))?.id;
   }, [graph, groups, selected]);
-  const turned = useRef<string | null>(null);
-  const turn = (id: string, isOpened: boolean) => {
-    turned.current = id;
-    const others = [...opened].filter((other) => other !== id);
-    setOpened(new Set(isOpened ? [...others, id] : others));
+  const toggledGroup = useRef<string | null>(null);
+  const setExpanded = (id: string, isExpanded: boolean) => {
+    toggledGroup.current = id;
+    const others = [...expanded].filter((other) => other !== id);
+    setExpandedGroups(new Set(isExpanded ? [...others, id] : others));
   };
   useEffect(() => {
-    if (needed !== undefined) {
-      setOpened((before) => (before.has(needed) ? before : new Set([...before, needed])));
+    if (selectedGroup !== undefined) {
+      setExpandedGroups((before) => (before.has(selectedGroup) ? before : new Set([...before, selectedGroup])));
     }
-  }, [needed]);
-  const drawn = useMemo(() => drawnOf(graph, groups, opened), [graph, groups, opened]);
-  return { drawn, turn, turned };
+  }, [selectedGroup]);
+  const unitGraph = useMemo(() => buildUnitGraph(graph, groups, expanded), [graph, groups, expanded]);
+  return { unitGraph, setExpanded, toggledGroup };
 }

@@ -1,88 +1,88 @@
-// The layout of what is drawn: from memory, from the session, or from the worker.
+// The layout of a graph: from memory, from the session storage, or from the worker.
 
 import { useEffect, useMemo, useState } from "react";
 import type { Graph } from "../model/graph";
-import type { Drawn } from "../model/groups";
-import { type Direction, keyOf, type Layout, type LayoutRequest, unitCount } from "./layout_shapes";
-import type { Answered, Asked } from "./layout_worker";
-import { requestOf, withMembers } from "./sizes";
+import type { UnitGraph } from "../model/groups";
+import { cacheKey, type Direction, type Layout, type LayoutRequest, unitCount } from "./layout_types";
+import type { LayoutJob, LayoutResult } from "./layout_worker";
+import { layoutRequest, layoutWithMembers } from "./unit_sizes";
 
-const KEPT_MAX = 24;
+const CACHE_MAX = 24;
 const SESSION_UNITS_MAX = 250;
 const SESSION_PREFIX = "windlass.layout.1.";
 
-const known = new Map<string, Layout>();
-const waiting = new Map<string, Set<(layout: Layout) => void>>();
+const cache = new Map<string, Layout>();
+const pending = new Map<string, Set<(layout: Layout) => void>>();
 let worker: Worker | null = null;
 
-/** Null while it is worked out for the first time. */
-export function useLayout(graph: Graph, drawn: Drawn, direction: Direction): Layout | null {
-  const request = useMemo(() => requestOf(graph, drawn, direction), [graph, drawn, direction]);
-  const key = useMemo(() => keyOf(request), [request]);
-  const [found, setFound] = useState<{ key: string; layout: Layout } | null>(null);
-  const ready = useMemo(() => remembered(key, request), [key, request]);
+/** Null while the layout is computed. */
+export function useLayout(graph: Graph, unitGraph: UnitGraph, direction: Direction): Layout | null {
+  const request = useMemo(() => layoutRequest(graph, unitGraph, direction), [graph, unitGraph, direction]);
+  const key = useMemo(() => cacheKey(request), [request]);
+  const [computed, setComputed] = useState<{ key: string; layout: Layout } | null>(null);
+  const cached = useMemo(() => readCache(key, request), [key, request]);
   useEffect(() => {
-    if (ready !== null) {
+    if (cached !== null) {
       return;
     }
-    return ask(key, request, (layout) => setFound({ key, layout }));
-  }, [key, request, ready]);
-  const outer = ready ?? (found?.key === key ? found.layout : null);
-  return useMemo(() => outer && withMembers(graph, drawn, outer), [graph, drawn, outer]);
+    return compute(key, request, (layout) => setComputed({ key, layout }));
+  }, [key, request, cached]);
+  const layout = cached ?? (computed?.key === key ? computed.layout : null);
+  return useMemo(() => layout && layoutWithMembers(graph, unitGraph, layout), [graph, unitGraph, layout]);
 }
 
-function remembered(key: string, request: LayoutRequest): Layout | null {
-  const layout = known.get(key);
+function readCache(key: string, request: LayoutRequest): Layout | null {
+  const layout = cache.get(key);
   if (layout) {
     return layout;
   }
   try {
     const text = sessionStorage.getItem(SESSION_PREFIX + key);
-    return text === null ? null : keep(key, revived(JSON.parse(text), request));
+    return text === null ? null : addToCache(key, restore(JSON.parse(text), request));
   } catch {
-    // Storage that is forbidden or full only costs time.
+    // Without storage the layout is computed again.
     return null;
   }
 }
 
-/** Asks the worker; the function that it returns withdraws the question. */
-function ask(key: string, request: LayoutRequest, tell: (layout: Layout) => void): () => void {
-  const tellers = waiting.get(key) ?? new Set();
-  tellers.add(tell);
-  if (!waiting.has(key)) {
-    waiting.set(key, tellers);
-    theWorker().postMessage({ key, request } satisfies Asked);
+/** Compute a layout in the worker; the returned function removes the listener. */
+function compute(key: string, request: LayoutRequest, listener: (layout: Layout) => void): () => void {
+  const listeners = pending.get(key) ?? new Set();
+  listeners.add(listener);
+  if (!pending.has(key)) {
+    pending.set(key, listeners);
+    getWorker().postMessage({ key, request } satisfies LayoutJob);
   }
-  return () => tellers.delete(tell);
+  return () => listeners.delete(listener);
 }
 
-function theWorker(): Worker {
+function getWorker(): Worker {
   if (worker === null) {
     worker = new Worker(new URL("./layout_worker.ts", import.meta.url), { type: "module" });
-    worker.addEventListener("message", ({ data }: MessageEvent<Answered>) => {
-      keep(data.key, data.layout);
-      store(data.key, data.layout);
-      const tellers = waiting.get(data.key);
-      waiting.delete(data.key);
-      for (const tell of tellers ?? []) {
-        tell(data.layout);
+    worker.addEventListener("message", ({ data }: MessageEvent<LayoutResult>) => {
+      addToCache(data.key, data.layout);
+      writeSession(data.key, data.layout);
+      const listeners = pending.get(data.key);
+      pending.delete(data.key);
+      for (const listener of listeners ?? []) {
+        listener(data.layout);
       }
     });
   }
   return worker;
 }
 
-function keep(key: string, layout: Layout): Layout {
-  known.set(key, layout);
-  const [oldest] = known.keys();
-  if (known.size > KEPT_MAX && oldest !== undefined) {
-    known.delete(oldest);
+function addToCache(key: string, layout: Layout): Layout {
+  cache.set(key, layout);
+  const [oldest] = cache.keys();
+  if (cache.size > CACHE_MAX && oldest !== undefined) {
+    cache.delete(oldest);
   }
   return layout;
 }
 
-/** Only what the request does not tell. */
-interface Stored {
+/** The parts of a layout that are not in the request. */
+interface StoredLayout {
   x: number[];
   y: number[];
   bends: number[];
@@ -91,20 +91,20 @@ interface Stored {
   height: number;
 }
 
-function store(key: string, layout: Layout): void {
+function writeSession(key: string, layout: Layout): void {
   if (unitCount(layout) > SESSION_UNITS_MAX) {
     return;
   }
   const { x, y, bends, bendStarts, width, height } = layout;
-  const stored: Stored = { x: [...x], y: [...y], bends: [...bends], bendStarts: [...bendStarts], width, height };
+  const stored: StoredLayout = { x: [...x], y: [...y], bends: [...bends], bendStarts: [...bendStarts], width, height };
   try {
     sessionStorage.setItem(SESSION_PREFIX + key, JSON.stringify(stored));
   } catch {
-    // Storage that is forbidden or full only costs time.
+    // Without storage the layout is computed again.
   }
 }
 
-function revived(stored: Stored, request: LayoutRequest): Layout {
+function restore(stored: StoredLayout, request: LayoutRequest): Layout {
   return {
     ...request,
     x: Float32Array.from(stored.x),

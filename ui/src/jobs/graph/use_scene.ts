@@ -1,60 +1,66 @@
-// What is drawn of a graph and the state of a job; made anew when one of them has changed.
+// The scene of a graph and the state of a job, updated when either changes.
 
 import { useMemo } from "react";
 import type { Graph } from "../model/graph";
-import type { Drawn } from "../model/groups";
+import type { UnitGraph } from "../model/groups";
 import type { JobState } from "../model/state";
-import { useColours } from "./colours";
-import type { Layout } from "./layout_shapes";
-import { nameOf } from "./names";
-import { tonesOf } from "./picture";
-import { flowingEdges, ownEdges, type Scene } from "./scene";
+import type { Layout } from "./layout_types";
+import { findActiveEdges, findEdgesOf, type Scene } from "./scene";
+import { tonesOf } from "./tones";
+import { unitName } from "./unit_names";
+import { useColors } from "./use_colors";
 
-interface Shown {
+interface SceneInputs {
   graph: Graph;
-  drawn: Drawn;
+  unitGraph: UnitGraph;
   layout: Layout | null;
   state: JobState | null;
-  marked: ReadonlyMap<string, string> | undefined;
+  labels: ReadonlyMap<string, string> | undefined;
   selected: number;
 }
 
-export function useScene({ graph, drawn, layout, state, marked, selected }: Shown): Scene | null {
-  const colours = useColours();
+export function useScene({ graph, unitGraph, layout, state, labels, selected }: SceneInputs): Scene | null {
+  const colors = useColors();
   const version = state?.version ?? -1;
   // biome-ignore lint/correctness/useExhaustiveDependencies: a state that changed in place has another version
-  const tones = useMemo(() => tonesOf(drawn, state), [drawn, state, version]);
-  const fixed = useMemo(
+  const tones = useMemo(() => tonesOf(unitGraph, state), [unitGraph, state, version]);
+  const units = useMemo(
     () => ({
-      names: drawn.units.map((unit) => nameOf(graph, unit)),
-      isFrame: drawn.units.map((unit) => unit.inside >= 0),
+      names: unitGraph.units.map((unit) => unitName(graph, unit)),
+      isFrame: unitGraph.units.map((unit) => unit.firstMember >= 0),
     }),
-    [graph, drawn],
+    [graph, unitGraph],
   );
-  const markedUnits = useMemo(() => {
-    const units = new Set<number>();
-    for (const id of marked?.keys() ?? []) {
-      units.add(unitOf(graph, drawn, id));
+  const highlighted = useMemo(() => {
+    const labeled = new Set<number>();
+    for (const id of labels?.keys() ?? []) {
+      labeled.add(unitOf(graph, unitGraph, id));
     }
-    return units;
-  }, [graph, drawn, marked]);
-  const own = useMemo(() => (layout ? ownEdges(layout, frameOf(drawn, selected)) : []), [layout, drawn, selected]);
+    return labeled;
+  }, [graph, unitGraph, labels]);
+  const selectedEdges = useMemo(
+    () => (layout ? findEdgesOf(layout, unitWithEdges(unitGraph, selected)) : []),
+    [layout, unitGraph, selected],
+  );
   return useMemo(() => {
     if (layout === null) {
       return null;
     }
-    const flowing = flowingEdges(layout, tones);
-    return { ...fixed, layout, tones, colours, selected, marked: markedUnits, flowing, own };
-  }, [layout, own, fixed, tones, colours, selected, markedUnits]);
+    const activeEdges = findActiveEdges(layout, tones);
+    return { ...units, layout, tones, colors, selected, highlighted, activeEdges, selectedEdges };
+  }, [layout, selectedEdges, units, tones, colors, selected, highlighted]);
 }
 
-/** The members of an opened group have their edges together. */
-function frameOf(drawn: Drawn, unit: number): number {
-  const within = drawn.units[unit]?.within ?? -1;
-  return within >= 0 ? within : unit;
+/** The members of an expanded group share the edges of the group. */
+function unitWithEdges(unitGraph: UnitGraph, unit: number): number {
+  const group = unitGraph.units[unit]?.group ?? -1;
+  return group >= 0 ? group : unit;
 }
 
 /** The unit that shows a node, or -1. */
-export function unitOf(graph: Graph, drawn: Drawn, nodeId: string | null): number {
-  return nodeId === null ? -1 : (drawn.unitOf[graph.index.get(nodeId) ?? -1] ?? -1);
+export function unitOf(graph: Graph, unitGraph: UnitGraph, nodeId: string | null): number {
+  if (nodeId === null) {
+    return -1;
+  }
+  return unitGraph.unitOfNode[graph.index.get(nodeId) ?? -1] ?? -1;
 }

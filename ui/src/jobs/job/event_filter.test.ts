@@ -1,8 +1,9 @@
 import { expect, test } from "vitest";
-import type { Event } from "../../api/shapes";
-import { eventTest, summaryOf } from "./event_filter";
+import type { EventType } from "../../api/event_types";
+import type { Event } from "../../api/types";
+import { type EventFilter, eventMatcher, eventSummary, eventWords } from "./event_filter";
 
-const NONE = { type: "", node: "", text: "" };
+const NO_FILTER: EventFilter = { type: "", node: "", text: "" };
 
 function event(change: Partial<Event>): Event {
   const rest = { event_id: "j:1", seq: 1, job_id: "j", index: null, timestamp: "2026-01-01T00:00:00Z" };
@@ -10,24 +11,30 @@ function event(change: Partial<Event>): Event {
   return { ...rest, ...more, event_type: "node_started", node_id: "join", ...change };
 }
 
-test("an empty filter passes everything", () => {
-  expect(eventTest(NONE)(event({ node_id: null }))).toBe(true);
+test("an empty filter matches everything", () => {
+  expect(eventMatcher(NO_FILTER)(event({ node_id: null }))).toBe(true);
 });
 
-test("type and node must both fit", () => {
-  const passes = eventTest({ ...NONE, type: "node_started", node: "join" });
-  expect(passes(event({}))).toBe(true);
-  expect(passes(event({ node_id: "left" }))).toBe(false);
-  expect(passes(event({ event_type: "node_failed" }))).toBe(false);
+test("type and node must both match", () => {
+  const matches = eventMatcher({ ...NO_FILTER, type: "node_started", node: "join" });
+  expect(matches(event({}))).toBe(true);
+  expect(matches(event({ node_id: "left" }))).toBe(false);
+  expect(matches(event({ event_type: "node_failed" }))).toBe(false);
 });
 
-test("text is found in what an event tells, whatever its case", () => {
-  const passes = eventTest({ ...NONE, text: "DECLINED " });
-  expect(passes(event({ data: { error: { message: "the card was declined" } } }))).toBe(true);
-  expect(passes(event({}))).toBe(false);
+test("the search ignores case and covers the data and the name of the event", () => {
+  const declined = event({ data: { error: { message: "the card was declined" } } });
+  expect(eventMatcher({ ...NO_FILTER, text: "DECLINED " })(declined)).toBe(true);
+  expect(eventMatcher({ ...NO_FILTER, text: "DECLINED " })(event({}))).toBe(false);
+  expect(eventMatcher({ ...NO_FILTER, text: "node started" })(event({}))).toBe(true);
 });
 
-test("a retry says why and when it goes on", () => {
+test("the summary of a retry has the error, the delay and the attempt", () => {
   const data = { attempt_number: 2, delay_seconds: 0.654, error: { message: "the server is busy" } };
-  expect(summaryOf(event({ data }))).toBe("the server is busy · again in 0.65 s · attempt 2");
+  expect(eventSummary(event({ data }))).toBe("the server is busy · retry in 0.65 s · attempt 2");
+});
+
+test("an unknown event type is shown as it is", () => {
+  expect(eventWords("node_painted" as EventType)).toBe("node_painted");
+  expect(eventWords("node_completed")).toBe("Node completed");
 });

@@ -1,46 +1,46 @@
-// What can be done with a job: stop it, run what failed again, run it again with another input, compare it.
+// Actions of a job: cancel, retry, run again and compare.
 
 import { useMutation } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useId, useState } from "react";
-import { at, send } from "../../api/client";
-import type { Job, Json } from "../../api/shapes";
-import { ButtonLink } from "../../parts/button_link";
-import { Button, Field } from "../../parts/controls";
-import { Dialog } from "../../parts/dialog";
-import { objectOf } from "../../parts/json_object";
-import { ProblemBox } from "../../parts/problem";
-import { hasEnded, isRetryable } from "../job_states";
+import { apiPath, send } from "../../api/client";
+import type { Job, Json } from "../../api/types";
+import { ButtonLink } from "../../components/button_link";
+import { Button, Field } from "../../components/controls";
+import { Dialog } from "../../components/dialog";
+import { ErrorAlert } from "../../components/query_result";
+import { parseJsonObject } from "../../lib/json_object";
+import { isFinished, isRetryable } from "../job_status";
 
-export function JobActions({ job, status, goOn }: { job: Job; status: string; goOn(): void }) {
-  const [open, setOpen] = useState<"cancel" | "again" | null>(null);
+export function JobActions({ job, status, onResumed }: { job: Job; status: string; onResumed(): void }) {
+  const [open, setOpen] = useState<"cancel" | "run" | null>(null);
   const retry = useMutation({
-    mutationFn: () => send("POST", at("jobs", job.job_id, "retry")),
-    onSuccess: goOn,
+    mutationFn: () => send("POST", apiPath("jobs", job.job_id, "retry")),
+    onSuccess: onResumed,
   });
   return (
     <>
-      {!hasEnded(status) && (
-        <Button look="danger" onClick={() => setOpen("cancel")}>
+      {!isFinished(status) && (
+        <Button variant="danger" onClick={() => setOpen("cancel")}>
           Cancel
         </Button>
       )}
       {isRetryable(status) && (
-        <Button look="main" disabled={retry.isPending} onClick={() => retry.mutate()}>
+        <Button variant="primary" disabled={retry.isPending} onClick={() => retry.mutate()}>
           {status === "cancelled" ? "Retry cancelled" : "Retry failed"}
         </Button>
       )}
-      <Button onClick={() => setOpen("again")}>Run again</Button>
+      <Button onClick={() => setOpen("run")}>Run again</Button>
       <ButtonLink to="/compare" search={{ left: job.job_id }}>
         Compare
       </ButtonLink>
       {retry.error && (
         <div className="w-full">
-          <ProblemBox error={retry.error} title="It was not retried" />
+          <ErrorAlert error={retry.error} title="Retry failed" />
         </div>
       )}
-      {open === "cancel" && <CancelDialog job={job} onClose={() => setOpen(null)} onDone={goOn} />}
-      {open === "again" && <RunAgainDialog job={job} onClose={() => setOpen(null)} />}
+      {open === "cancel" && <CancelDialog job={job} onClose={() => setOpen(null)} onDone={onResumed} />}
+      {open === "run" && <RunAgainDialog job={job} onClose={() => setOpen(null)} />}
     </>
   );
 }
@@ -48,14 +48,15 @@ export function JobActions({ job, status, goOn }: { job: Job; status: string; go
 function CancelDialog({ job, onClose, onDone }: { job: Job; onClose(): void; onDone(): void }) {
   const [reason, setReason] = useState("");
   const cancel = useMutation({
-    mutationFn: () => send("POST", at("jobs", job.job_id, "cancel"), reason.trim() ? { reason: reason.trim() } : {}),
+    mutationFn: () =>
+      send("POST", apiPath("jobs", job.job_id, "cancel"), reason.trim() ? { reason: reason.trim() } : {}),
     onSuccess: () => {
       onClose();
       onDone();
     },
   });
   return (
-    <Dialog title="Cancel this job?" onClose={onClose}>
+    <Dialog title="Cancel job?" onClose={onClose}>
       <form
         className="space-y-4"
         onSubmit={(event) => {
@@ -63,7 +64,7 @@ function CancelDialog({ job, onClose, onDone }: { job: Job; onClose(): void; onD
           cancel.mutate();
         }}
       >
-        <p>What has not ended stops; what completed keeps its output. It can be retried later.</p>
+        <p>Unfinished nodes stop. Completed nodes keep their output, and the job can be retried.</p>
         <Field
           label="Reason (optional)"
           className="w-full"
@@ -71,11 +72,11 @@ function CancelDialog({ job, onClose, onDone }: { job: Job; onClose(): void; onD
           value={reason}
           onChange={(event) => setReason(event.target.value)}
         />
-        {cancel.error && <ProblemBox error={cancel.error} />}
+        {cancel.error && <ErrorAlert error={cancel.error} />}
         <div className="flex justify-end gap-2">
-          <Button onClick={onClose}>Keep it running</Button>
-          <Button type="submit" look="danger" disabled={cancel.isPending}>
-            Cancel the job
+          <Button onClick={onClose}>Keep running</Button>
+          <Button type="submit" variant="danger" disabled={cancel.isPending}>
+            Cancel job
           </Button>
         </div>
       </form>
@@ -87,11 +88,11 @@ function RunAgainDialog({ job, onClose }: { job: Job; onClose(): void }) {
   const [text, setText] = useState(() => JSON.stringify(job.input_data ?? {}, null, 2));
   const id = useId();
   const navigate = useNavigate();
-  const read = objectOf(text);
-  const problem = "problem" in read ? read.problem : null;
+  const parsed = parseJsonObject(text);
+  const error = "error" in parsed ? parsed.error : null;
   const run = useMutation({
     mutationFn: (input: { [key: string]: Json }) =>
-      send<{ job_id: string }>("POST", at("jobs"), {
+      send<{ job_id: string }>("POST", apiPath("jobs"), {
         workflow_id: job.workflow_id,
         version: job.version,
         priority: job.priority,
@@ -108,31 +109,31 @@ function RunAgainDialog({ job, onClose }: { job: Job; onClose(): void }) {
         className="space-y-3"
         onSubmit={(event) => {
           event.preventDefault();
-          if ("value" in read) {
-            run.mutate(read.value);
+          if ("value" in parsed) {
+            run.mutate(parsed.value);
           }
         }}
       >
         <label htmlFor={id} className="block">
-          Input of a new job of version {job.version}, as JSON
+          Input (JSON), version {job.version}
         </label>
         <textarea
           id={id}
           rows={Math.min(20, text.split("\n").length + 2)}
           spellCheck={false}
-          aria-invalid={problem !== null}
-          aria-describedby={`${id}-problem`}
+          aria-invalid={error !== null}
+          aria-describedby={`${id}-error`}
           className="w-full rounded-md border border-line bg-paper p-2 font-mono text-xs"
           value={text}
           onChange={(event) => setText(event.target.value)}
         />
-        <p id={`${id}-problem`} role="status" className="min-h-5 break-words text-failed">
-          {problem}
+        <p id={`${id}-error`} role="status" className="min-h-5 break-words text-failed">
+          {error}
         </p>
-        {run.error && <ProblemBox error={run.error} title="It was not started" />}
+        {run.error && <ErrorAlert error={run.error} title="Start failed" />}
         <div className="flex justify-end gap-2">
           <Button onClick={onClose}>Close</Button>
-          <Button type="submit" look="main" disabled={problem !== null || run.isPending}>
+          <Button type="submit" variant="primary" disabled={error !== null || run.isPending}>
             Run
           </Button>
         </div>

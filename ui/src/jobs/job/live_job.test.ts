@@ -1,10 +1,18 @@
 import { beforeEach, expect, test, vi } from "vitest";
-import type { Event } from "../../api/shapes";
-import { graphOf } from "../model/graph";
+import type { EventType } from "../../api/event_types";
+import type { Event } from "../../api/types";
+import { buildGraph } from "../model/graph";
 import { LiveJob } from "./live_job";
 
-const TYPES = ["job_created", "node_ready", "node_dispatched", "job_started", "node_started", "node_completed"];
-const graph = graphOf({ workflow_id: "w", nodes: [{ id: "only", handler: "echo" }] });
+const TYPES: EventType[] = [
+  "job_created",
+  "node_ready",
+  "node_dispatched",
+  "job_started",
+  "node_started",
+  "node_completed",
+];
+const graph = buildGraph({ workflow_id: "w", nodes: [{ id: "only", handler: "echo" }] });
 
 function event(seq: number): Event {
   const event_type = TYPES[seq - 1] ?? "job_completed";
@@ -16,72 +24,72 @@ function event(seq: number): Event {
 const page = (seqs: number[], next: string | null) => Response.json({ items: seqs.map(event), next_cursor: next });
 const stream = (seqs: number[]) =>
   new Response(seqs.map((seq) => `id: ${seq}\nevent: e\ndata: ${JSON.stringify(event(seq))}\n\n`).join(""));
-const gone = () => new Response("{}", { status: 503 });
-const told = () => new Response(null, { status: 204 });
+const unavailable = () => new Response("{}", { status: 503 });
+const complete = () => new Response(null, { status: 204 });
 
-/** A server that gives these answers one after another; what it was asked for. */
-function serving(...answers: Response[]): string[] {
-  const asked: string[] = [];
+/** Respond with the given responses in order. Returns the requested URLs. */
+function serve(...responses: Response[]): string[] {
+  const requested: string[] = [];
   vi.stubGlobal("fetch", async (url: string) => {
-    asked.push(url);
-    return answers.shift() ?? told();
+    requested.push(url);
+    return responses.shift() ?? complete();
   });
-  return asked;
+  return requested;
 }
 
-const job = () => new LiveJob({ job_id: "j", created_at: "2026-01-01T00:00:00Z" }, graph);
+const createJob = () => new LiveJob({ job_id: "j", created_at: "2026-01-01T00:00:00Z" }, graph);
 
 beforeEach(() => {
-  vi.stubGlobal("requestAnimationFrame", (draw: () => void) => setTimeout(draw, 0));
+  vi.stubGlobal("requestAnimationFrame", (callback: () => void) => setTimeout(callback, 0));
   vi.stubGlobal("document", { hidden: false });
 });
 
-test("stored events are read page by page, and the stream goes on after them", async () => {
-  const asked = serving(page([1, 2], "2"), page([3], null), stream([4, 5, 6, 7]), told());
-  const live = job();
+test("stored events are loaded page by page, and the stream continues after them", async () => {
+  const requested = serve(page([1, 2], "2"), page([3], null), stream([4, 5, 6, 7]), complete());
+  const live = createJob();
   await live.run(new AbortController().signal);
-  expect(live.history.events.map((one) => one.seq)).toEqual([1, 2, 3, 4, 5, 6, 7]);
-  expect(live.hasEnded).toBe(true);
+  expect(live.history.events.map(({ seq }) => seq)).toEqual([1, 2, 3, 4, 5, 6, 7]);
+  expect(live.isFinished).toBe(true);
   expect(live.connection).toBe("ended");
-  expect(asked[1]).toContain("after=2");
-  expect(asked[0]).toContain("limit=2500");
-  expect(asked[2]).toContain("/events/stream?context=false&items=false&after=3");
+  expect(requested[1]).toContain("after=2");
+  expect(requested[0]).toContain("limit=2500");
+  expect(requested[2]).toContain("/events/stream?context=false&iterations=false&after=3");
 });
 
-test("a server that is away for a moment is waited for, and nothing is lost or told twice", async () => {
-  serving(page([1, 2, 3], null), stream([4]), gone(), stream([5, 6, 7]), told());
-  const live = job();
+test("the stream reconnects without losing or repeating events", async () => {
+  serve(page([1, 2, 3], null), stream([4]), unavailable(), stream([5, 6, 7]), complete());
+  const live = createJob();
   const lost: boolean[] = [];
-  live.batched.subscribe(() => lost.push(live.isLost));
+  live.notifier.subscribe(() => lost.push(live.isConnectionLost));
   await live.run(new AbortController().signal);
-  expect(live.history.events.map((one) => one.seq)).toEqual([1, 2, 3, 4, 5, 6, 7]);
+  expect(live.history.events.map(({ seq }) => seq)).toEqual([1, 2, 3, 4, 5, 6, 7]);
   expect(lost).toContain(true);
-  expect(live.isLost).toBe(false);
+  expect(live.isConnectionLost).toBe(false);
 });
 
-test("what the server refuses for good is told and not asked again", async () => {
-  const asked = serving(Response.json({ detail: "there is no such job" }, { status: 404 }));
-  const live = job();
+test("a client error is kept and not retried", async () => {
+  const requested = serve(Response.json({ detail: "job not found" }, { status: 404 }));
+  const live = createJob();
   await live.run(new AbortController().signal);
-  expect(live.problem).toMatchObject({ message: "there is no such job" });
-  expect(asked).toHaveLength(1);
+  expect(live.error).toMatchObject({ message: "job not found" });
+  expect(requested).toHaveLength(1);
 });
 
-test("a second run does not follow twice", async () => {
-  const asked = serving(page([1, 2, 3, 4, 5, 6, 7], null), told());
-  const live = job();
+test("a second run does not stream twice", async () => {
+  const requested = serve(page([1, 2, 3, 4, 5, 6, 7], null), complete());
+  const live = createJob();
   const { signal } = new AbortController();
   await Promise.all([live.run(signal), live.run(signal)]);
-  expect(asked).toHaveLength(2);
+  expect(requested).toHaveLength(2);
 });
 
-test("the events of items take the place of the history once all of them are read", async () => {
-  const live = job();
-  serving(page([1, 7], null), told());
+test("iteration events replace the history when all are loaded", async () => {
+  const live = createJob();
+  serve(page([1, 7], null), complete());
   await live.run(new AbortController().signal);
-  const asked = serving(page([1, 2, 3], "3"), page([4, 5, 6, 7], null));
-  await live.readItems();
-  expect(asked[0]).toContain("items=true");
-  expect(live.hasItems).toBe(true);
+  const requested = serve(page([1, 2, 3], "3"), page([4, 5, 6, 7], null));
+  await live.readIterationEvents();
+  expect(requested[0]).toContain("iterations=true");
+  expect(live.hasIterationEvents).toBe(true);
   expect(live.history.length).toBe(7);
 });

@@ -1,183 +1,183 @@
-// One job as it goes on: its stored events, then those that come, and the counts of its loops.
+// Follows a job: loads its stored events, then streams new ones, and polls the counts of its loops.
 
-import { at, get, Problem } from "../../api/client";
-import { type Connection, follow } from "../../api/follow";
-import type { Event, Job, Node, Page } from "../../api/shapes";
-import { count } from "../../parts/format";
-import { hasEnded } from "../job_states";
+import { ApiError, apiPath, get } from "../../api/client";
+import { type ConnectionState, followStream } from "../../api/event_stream";
+import type { Event, Job, Node, Page } from "../../api/types";
+import { formatCount } from "../../lib/format";
+import { isFinished } from "../job_status";
 import type { Graph } from "../model/graph";
 import { History } from "../model/history";
-import { Batched } from "./batched";
-import { dueLoops } from "./loop_counts";
+import { FrameNotifier } from "./frame_notifier";
+import { loopsToPoll } from "./loop_polling";
 
-// Reading more of them at once would hold the page up.
+// Larger pages would block the browser.
 const PAGE_EVENTS = 2_500;
-/** Item events are held in memory; a loop with more of them is shown without. */
-export const ITEM_EVENTS_MAX = 200_000;
-const READING_TOLD_EVERY_MS = 600;
-const LOOPS_EVERY_MS = 1_000;
-// An order of the operator may take a moment until its first event is there.
-const WAKE_TRIES = 10;
-const WAKE_EVERY_MS = 700;
+/** Iteration events are kept in memory, so their number is limited. */
+export const ITERATION_EVENTS_MAX = 200_000;
+const LOADING_NOTIFY_MS = 600;
+const LOOP_POLL_MS = 1_000;
+// A retry may take a moment until its first event is stored.
+const RESUME_TRIES = 10;
+const RESUME_RETRY_MS = 700;
 
 export class LiveJob {
   readonly jobId: string;
   readonly graph: Graph;
-  readonly batched = new Batched();
+  readonly notifier = new FrameNotifier();
   history: History;
-  connection: Connection = "connecting";
-  isLost = false;
-  /** Whether everything stored has been read once. */
+  connection: ConnectionState = "connecting";
+  isConnectionLost = false;
+  /** Whether the stored events have been loaded. */
   isLoaded = false;
-  /** Whether the events of single iterations are part of the history. */
-  hasItems = false;
-  /** How many item events are read so far, while they are. */
-  itemsRead: number | null = null;
-  problem: unknown = null;
-  private readonly created: Pick<Job, "created_at">;
+  /** Whether the history includes the events of iterations. */
+  hasIterationEvents = false;
+  /** The number of events loaded so far, while iteration events are loaded. */
+  iterationEventsRead: number | null = null;
+  error: unknown = null;
+  private readonly job: Pick<Job, "created_at">;
   private running: AbortSignal | null = null;
-  // By node: what was known of a loop when its counts were asked for last.
-  private readonly counted = new Map<number, string>();
+  // By node: the version of each loop when its counts were polled.
+  private readonly polledLoops = new Map<number, string>();
 
   constructor(job: Pick<Job, "job_id" | "created_at">, graph: Graph) {
     this.jobId = job.job_id;
-    this.created = job;
+    this.job = job;
     this.graph = graph;
     this.history = new History(graph, job);
   }
 
-  get hasEnded(): boolean {
-    return hasEnded(this.history.latest.status);
+  get isFinished(): boolean {
+    return isFinished(this.history.latest.status);
   }
 
-  /** Reads and follows until the job has ended or the signal comes. */
+  /** Load and stream events until the job ends or the signal is aborted. */
   async run(signal: AbortSignal): Promise<void> {
     if (this.running && !this.running.aborted) {
       return;
     }
     this.running = signal;
-    const loops = setInterval(() => void this.countLoops(signal), LOOPS_EVERY_MS);
+    const loopTimer = setInterval(() => void this.pollLoops(signal), LOOP_POLL_MS);
     try {
-      await this.readStored(signal);
-      await this.follow(signal);
-      await this.countLoops(signal);
+      await this.loadStored(signal);
+      await this.stream(signal);
+      await this.pollLoops(signal);
     } catch (error) {
       if (!signal.aborted) {
-        this.problem = error;
+        this.error = error;
       }
     } finally {
-      clearInterval(loops);
+      clearInterval(loopTimer);
       if (this.running === signal) {
         this.running = null;
       }
-      this.batched.changed();
+      this.notifier.notify();
     }
   }
 
-  /** Follows again after an order that lets the job go on. */
-  async wake(signal: AbortSignal): Promise<void> {
+  /** Stream again after a retry of the job. */
+  async resume(signal: AbortSignal): Promise<void> {
     const before = this.history.length;
-    for (let tries = 0; tries < WAKE_TRIES && !signal.aborted; tries++) {
+    for (let tries = 0; tries < RESUME_TRIES && !signal.aborted; tries++) {
       await this.run(signal);
       if (this.history.length > before) {
         return;
       }
-      await new Promise((resolve) => setTimeout(resolve, WAKE_EVERY_MS));
+      await new Promise((resolve) => setTimeout(resolve, RESUME_RETRY_MS));
     }
   }
 
-  /** Reads the history of a job that has ended anew, with the events of iterations. */
-  async readItems(): Promise<void> {
-    const whole = new History(this.graph, this.created);
-    this.itemsRead = 0;
+  /** Reload the history of a finished job with the events of iterations. */
+  async readIterationEvents(): Promise<void> {
+    const history = new History(this.graph, this.job);
+    this.iterationEventsRead = 0;
     try {
       for await (const events of this.pages(0, true)) {
-        whole.append(events);
-        this.itemsRead = whole.length;
-        this.batched.changed();
-        if (whole.length > ITEM_EVENTS_MAX) {
-          throw new Error(`This job has more than ${count(ITEM_EVENTS_MAX)} events.`);
+        history.append(events);
+        this.iterationEventsRead = history.length;
+        this.notifier.notify();
+        if (history.length > ITERATION_EVENTS_MAX) {
+          throw new Error(`The job has more than ${formatCount(ITERATION_EVENTS_MAX)} events.`);
         }
       }
-      this.history = whole;
-      this.hasItems = true;
-      this.counted.clear();
+      this.history = history;
+      this.hasIterationEvents = true;
+      this.polledLoops.clear();
     } finally {
-      this.itemsRead = null;
-      this.batched.changed();
+      this.iterationEventsRead = null;
+      this.notifier.notify();
     }
   }
 
-  private async readStored(signal: AbortSignal): Promise<void> {
+  private async loadStored(signal: AbortSignal): Promise<void> {
     try {
-      let told = 0;
-      for await (const events of this.pages(this.history.latest.seq, this.hasItems, signal)) {
+      let notifiedAt = 0;
+      for await (const events of this.pages(this.history.latest.seq, this.hasIterationEvents, signal)) {
         this.history.append(events);
-        // Drawing every page of a long history would take longer than reading it.
-        if (performance.now() - told > READING_TOLD_EVERY_MS) {
-          told = performance.now();
-          this.batched.changed();
+        // Rendering after every page of a long history would take longer than loading it.
+        if (performance.now() - notifiedAt > LOADING_NOTIFY_MS) {
+          notifiedAt = performance.now();
+          this.notifier.notify();
         }
       }
     } catch (error) {
-      // A server that is away for a moment: the stream waits for it and tells the rest.
-      if (signal.aborted || (error instanceof Problem && error.status >= 400 && error.status < 500)) {
+      // If the server is unreachable, the stream reconnects and delivers the rest.
+      if (signal.aborted || (error instanceof ApiError && error.status >= 400 && error.status < 500)) {
         throw error;
       }
     }
     this.isLoaded = true;
-    this.batched.changed();
+    this.notifier.notify();
   }
 
-  private async *pages(after: number, items: boolean, signal?: AbortSignal): AsyncGenerator<Event[]> {
-    const path = at("jobs", this.jobId, "events");
+  private async *pages(after: number, withIterations: boolean, signal?: AbortSignal): AsyncGenerator<Event[]> {
+    const path = apiPath("jobs", this.jobId, "events");
     let next: string | null = String(after);
     while (next !== null) {
-      const query = { after: next, limit: PAGE_EVENTS, context: false, items };
+      const query = { after: next, limit: PAGE_EVENTS, context: false, iterations: withIterations };
       const page: Page<Event> = await get<Page<Event>>(path, query, signal);
       yield page.items;
       next = page.next_cursor;
     }
   }
 
-  private async follow(signal: AbortSignal): Promise<void> {
-    await follow<Event>(at("jobs", this.jobId, "events", "stream"), {
+  private async stream(signal: AbortSignal): Promise<void> {
+    await followStream<Event>(apiPath("jobs", this.jobId, "events", "stream"), {
       after: this.history.latest.seq,
-      query: { context: false, items: this.hasItems },
+      query: { context: false, iterations: this.hasIterationEvents },
       signal,
-      onMessages: (events) => this.take(events),
+      onMessages: (events) => this.append(events),
       onConnection: (connection) => {
         this.connection = connection;
-        // While it is tried again it is still lost.
-        this.isLost = connection === "lost" || (this.isLost && connection === "connecting");
-        this.batched.changed();
+        // A reconnecting stream is still lost.
+        this.isConnectionLost = connection === "lost" || (this.isConnectionLost && connection === "connecting");
+        this.notifier.notify();
       },
     });
   }
 
-  private take(events: Event[]): void {
+  private append(events: Event[]): void {
     this.history.append(events);
-    this.batched.changed();
+    this.notifier.notify();
   }
 
-  /** Asks for the counts of a few loops whose iterations are not followed. */
-  private async countLoops(signal: AbortSignal): Promise<void> {
-    if (this.hasItems || document.hidden) {
+  /** Get the counts of a few loops, since the events of iterations are not streamed. */
+  private async pollLoops(signal: AbortSignal): Promise<void> {
+    if (this.hasIterationEvents || document.hidden) {
       return;
     }
     const { latest } = this.history;
-    for (const { number, known } of dueLoops(latest, this.counted)) {
+    for (const { number, version } of loopsToPoll(latest, this.polledLoops)) {
       const id = this.graph.nodes[number]?.id ?? "";
-      this.counted.set(number, known);
+      this.polledLoops.set(number, version);
       try {
-        const node = await get<Node>(at("jobs", this.jobId, "nodes", id), {}, signal);
-        if (node.loop && !this.hasItems) {
-          this.history.tellLoop(number, node.loop);
-          this.batched.changed();
+        const node = await get<Node>(apiPath("jobs", this.jobId, "nodes", id), {}, signal);
+        if (node.loop && !this.hasIterationEvents) {
+          this.history.setLoopCounts(number, node.loop);
+          this.notifier.notify();
         }
       } catch {
-        // Asked again with the next turn.
-        this.counted.delete(number);
+        // Retried with the next poll.
+        this.polledLoops.delete(number);
         return;
       }
     }

@@ -1,21 +1,20 @@
-// The lines that a job's attempts write, as they come.
+// Log lines of a job, streamed from the server.
 
-import { at } from "../../api/client";
-import { follow } from "../../api/follow";
-import type { Log } from "../../api/shapes";
-import { Batched } from "./batched";
+import { apiPath } from "../../api/client";
+import { followStream } from "../../api/event_stream";
+import type { Log } from "../../api/types";
+import { FrameNotifier } from "./frame_notifier";
 
-/** More lines than this are not held; the first ones are given up. */
+/** LoadMore lines than this are not held; the first ones are given up. */
 export const LINES_MAX = 50_000;
 
 export class LogStore {
-  readonly batched = new Batched();
-  /** Another list when the first lines were given up. */
+  readonly notifier = new FrameNotifier();
+  /** Replaced by a new list when lines are dropped. */
   lines: Log[] = [];
-  /** How many lines at the beginning were given up. */
-  dropped = 0;
-  hasEnded = false;
-  problem: unknown = null;
+  /** The number of lines dropped at the start. */
+  droppedCount = 0;
+  error: unknown = null;
   private readonly jobId: string;
   private readonly node: string | undefined;
 
@@ -26,29 +25,28 @@ export class LogStore {
 
   async run(signal: AbortSignal): Promise<void> {
     try {
-      await follow<Log>(at("jobs", this.jobId, "logs", "stream"), {
+      await followStream<Log>(apiPath("jobs", this.jobId, "logs", "stream"), {
         after: this.lines.at(-1)?.log_id ?? 0,
         query: { node: this.node },
         signal,
-        onMessages: (lines) => this.take(lines),
+        onMessages: (lines) => this.append(lines),
       });
-      this.hasEnded = !signal.aborted;
     } catch (error) {
-      this.problem = error;
+      this.error = error;
     }
-    this.batched.changed();
+    this.notifier.notify();
   }
 
-  take(lines: readonly Log[]): void {
+  append(lines: readonly Log[]): void {
     for (const line of lines) {
       this.lines.push(line);
     }
-    // A part at a time: moving the rest costs as much as it is long.
+    // Many at once, because each drop copies the remaining lines.
     if (this.lines.length > LINES_MAX) {
-      const spare = this.lines.length - LINES_MAX + LINES_MAX / 10;
-      this.lines = this.lines.slice(spare);
-      this.dropped += spare;
+      const excess = this.lines.length - LINES_MAX + LINES_MAX / 10;
+      this.lines = this.lines.slice(excess);
+      this.droppedCount += excess;
     }
-    this.batched.changed();
+    this.notifier.notify();
   }
 }

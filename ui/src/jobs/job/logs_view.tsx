@@ -1,73 +1,73 @@
-// The lines that a job wrote, of all its nodes or of one, found by their words.
+// The logs of a job or of one node, with a search.
 
 import { useEffect, useMemo, useState, useSyncExternalStore } from "react";
-import type { Log } from "../../api/shapes";
-import { plainText } from "../../parts/ansi";
-import { Empty } from "../../parts/controls";
-import { CopyButton } from "../../parts/copy";
-import { count, plural } from "../../parts/format";
-import { LogLines } from "../../parts/log_lines";
-import { ProblemBox } from "../../parts/problem";
-import { SearchField } from "../../parts/search_field";
+import type { Log } from "../../api/types";
+import { EmptyState } from "../../components/controls";
+import { CopyButton } from "../../components/copy_button";
+import { LogLines } from "../../components/log_lines";
+import { ErrorAlert } from "../../components/query_result";
+import { SearchField } from "../../components/search_field";
+import { plainText } from "../../lib/ansi";
+import { formatCount, pluralize } from "../../lib/format";
+import { IncrementalFilter } from "./incremental_filter";
 import { LogStore } from "./log_store";
-import { Sieve } from "./sieve";
 
 interface LogsProps {
   jobId: string;
   node: string | null;
   isLive: boolean;
-  /** Grows when the job goes on after its end, and there may be more to follow. */
-  round: number;
+  /** Streaming starts again when a retry resumes the job. */
+  isJobFinished: boolean;
 }
 
-export function LogsView({ jobId, node, isLive, round }: LogsProps) {
-  const [isAll, setAll] = useState(false);
-  const [words, setWords] = useState("");
-  const of = isAll ? null : node;
-  const store = useLogs(jobId, of, round);
-  const sieve = useMemo(() => new Sieve<Log>(lineTest(words)), [words]);
-  const lines = sieve.of(store.lines);
+export function LogsView({ jobId, node, isLive, isJobFinished }: LogsProps) {
+  const [isAllNodes, setAllNodes] = useState(false);
+  const [search, setSearch] = useState("");
+  const nodeFilter = isAllNodes ? null : node;
+  const store = useLogs(jobId, nodeFilter, isJobFinished);
+  const filter = useMemo(() => new IncrementalFilter<Log>(lineMatcher(search)), [search]);
+  const lines = filter.apply(store.lines);
   return (
-    <div className="flex h-full flex-col rounded-lg border border-line bg-surface">
+    <div className="flex h-full flex-col isJobFinisheded-lg border border-line bg-surface">
       <div className="flex flex-wrap items-center gap-2 border-b border-line px-3 py-2">
         <SearchField
-          label="Search lines"
-          placeholder="Find in lines"
+          label="Search logs"
+          placeholder="Search logs"
           className="w-56"
-          value={words}
-          onSearch={setWords}
+          value={search}
+          onSearch={setSearch}
         />
         {node && (
           <label className="inline-flex items-center gap-1.5">
             <input
               type="checkbox"
               className="accent-accent"
-              checked={!isAll}
-              onChange={(event) => setAll(!event.target.checked)}
+              checked={!isAllNodes}
+              onChange={(event) => setAllNodes(!event.target.checked)}
             />
             Only {node}
           </label>
         )}
-        <span className="ml-auto text-xs text-muted tabular-nums">{plural(lines.length, "line")}</span>
-        <CopyButton text={() => lines.map((line) => plainText(line.message)).join("\n")}>Copy lines</CopyButton>
+        <span className="ml-auto text-xs text-muted tabular-nums">{pluralize(lines.length, "line")}</span>
+        <CopyButton text={() => lines.map((line) => plainText(line.message)).join("\n")}>Copy logs</CopyButton>
       </div>
-      {store.problem !== null && <ProblemBox error={store.problem} />}
-      {store.dropped > 0 && (
+      {store.error !== null && <ErrorAlert error={store.error} />}
+      {store.droppedCount > 0 && (
         <p className="border-b border-line px-3 py-1 text-xs text-muted">
-          The first {count(store.dropped)} lines are not shown. The command line has them all.
+          The first {formatCount(store.droppedCount)} lines are hidden. Use windlass jobs logs to see all.
         </p>
       )}
-      <Lines lines={lines} isFiltered={words !== ""} isLive={isLive} withNode={of === null} />
+      <Lines lines={lines} isFiltered={search !== ""} isLive={isLive} showNode={nodeFilter === null} />
     </div>
   );
 }
 
-/** The lines of one node, in a small box. */
-export function NodeLogs({ jobId, node, isLive, round }: LogsProps & { node: string }) {
-  const store = useLogs(jobId, node, round);
+/** The logs of one node, in a small box. */
+export function NodeLogs({ jobId, node, isLive, isJobFinished }: LogsProps & { node: string }) {
+  const store = useLogs(jobId, node, isJobFinished);
   return (
-    <div className={`flex flex-col rounded-md border border-line ${store.lines.length > 0 ? "h-64" : ""}`}>
-      <Lines lines={store.lines} isFiltered={false} isLive={isLive} withNode={false} />
+    <div className={`flex flex-col isJobFinisheded-md border border-line ${store.lines.length > 0 ? "h-64" : ""}`}>
+      <Lines lines={store.lines} isFiltered={false} isLive={isLive} showNode={false} />
     </div>
   );
 }
@@ -76,36 +76,34 @@ interface LinesProps {
   lines: readonly Log[];
   isFiltered: boolean;
   isLive: boolean;
-  withNode: boolean;
+  showNode: boolean;
 }
 
-function Lines({ lines, isFiltered, isLive, withNode }: LinesProps) {
+function Lines({ lines, isFiltered, isLive, showNode }: LinesProps) {
   if (lines.length > 0) {
-    return <LogLines lines={lines} isLive={isLive} withNode={withNode} />;
+    return <LogLines lines={lines} isLive={isLive} showNode={showNode} />;
   }
   if (isFiltered) {
-    return <Empty title="No line has these words" />;
+    return <EmptyState title="No matching lines" />;
   }
   return (
-    <Empty title={isLive ? "No lines yet" : "Nothing was written"}>
-      What handlers print or log stands here, line by line.
-    </Empty>
+    <EmptyState title={isLive ? "No logs yet" : "No logs"}>Output and log messages of handlers appear here.</EmptyState>
   );
 }
 
-function useLogs(jobId: string, node: string | null, round: number): LogStore {
+function useLogs(jobId: string, node: string | null, isJobFinished: boolean): LogStore {
   const store = useMemo(() => new LogStore(jobId, node ?? undefined), [jobId, node]);
-  useSyncExternalStore(store.batched.subscribe, store.batched.version);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: another round of the job has more lines to follow
+  useSyncExternalStore(store.notifier.subscribe, store.notifier.version);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a resumed job has more lines
   useEffect(() => {
     const controller = new AbortController();
     void store.run(controller.signal);
     return () => controller.abort();
-  }, [store, round]);
+  }, [store, isJobFinished]);
   return store;
 }
 
-function lineTest(words: string): (line: Log) => boolean {
-  const wanted = words.trim().toLowerCase();
-  return (line) => wanted === "" || plainText(line.message).toLowerCase().includes(wanted);
+function lineMatcher(search: string): (line: Log) => boolean {
+  const query = search.trim().toLowerCase();
+  return (line) => query === "" || plainText(line.message).toLowerCase().includes(query);
 }

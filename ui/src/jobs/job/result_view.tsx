@@ -1,10 +1,10 @@
-// What went into a job and what came out of it.
+// The input and result of a job.
 
-import type { Job, Json } from "../../api/shapes";
-import { Empty, Panel } from "../../parts/controls";
-import { CopyButton } from "../../parts/copy";
-import { JsonTree } from "../../parts/json_tree";
-import { hasEnded } from "../job_states";
+import type { Job, Json } from "../../api/types";
+import { EmptyState, Panel } from "../../components/controls";
+import { CopyButton } from "../../components/copy_button";
+import { JsonTree } from "../../components/json_tree";
+import { isFinished } from "../job_status";
 
 export function ResultView({ job }: { job: Job }) {
   return (
@@ -16,9 +16,9 @@ export function ResultView({ job }: { job: Job }) {
       </Panel>
       <Panel title="Result" actions={job.result_data !== null && <CopyJson value={job.result_data} />}>
         {job.result_data === null ? (
-          <Empty title={hasEnded(job.status) ? "This job left no result" : "No result yet"}>
-            Once the job has ended, the output of every node that completed stands here.
-          </Empty>
+          <EmptyState title={isFinished(job.status) ? "No result" : "No result yet"}>
+            The outputs of completed nodes appear here when the job ends.
+          </EmptyState>
         ) : (
           <div className="p-3">
             <JsonTree value={job.result_data} />

@@ -1,13 +1,14 @@
-// The slider over a job's events: back to any moment, step by step, played again, or live.
+// The slider over the events of a job, with step and play buttons.
 
 import { useCallback, useEffect, useState } from "react";
-import { clock } from "../../parts/clock";
-import { Button, Choice } from "../../parts/controls";
-import { count, plural } from "../../parts/format";
-import { ItemsButton } from "./items_button";
+import { Button, Select } from "../../components/controls";
+import { formatClock } from "../../lib/clock";
+import { formatCount, pluralize } from "../../lib/format";
+import { eventWords } from "./event_filter";
+import type { JobViewProps } from "./job_view_props";
 import type { LiveJob } from "./live_job";
-import { playedUntil } from "./moment";
-import type { Shown } from "./shown";
+import { LoadIterationsButton } from "./load_iterations_button";
+import { countPlayed } from "./time_position";
 
 const FRAME_MS = 60;
 const SPEEDS = [
@@ -17,19 +18,18 @@ const SPEEDS = [
   ["100", "100×"],
 ] as const;
 
-interface Travel extends Shown {
+interface TimeTravelProps extends JobViewProps {
   onTravel(at: number | undefined): void;
 }
 
-export function TimeTravel(travel: Travel) {
-  const { live, at, onTravel } = travel;
+export function TimeTravel({ live, at, onTravel }: TimeTravelProps) {
   const { events } = live.history;
   const position = at === undefined ? events.length : live.history.countUpTo(at);
   const moveTo = useCallback(
     (next: number) => {
       const { events } = live.history;
-      const bounded = Math.max(0, Math.min(events.length, next));
-      onTravel(bounded === events.length ? undefined : (events[bounded - 1]?.seq ?? 0));
+      const position = Math.max(0, Math.min(events.length, next));
+      onTravel(position === events.length ? undefined : (events[position - 1]?.seq ?? 0));
     },
     [live, onTravel],
   );
@@ -45,13 +45,23 @@ export function TimeTravel(travel: Travel) {
   return (
     <div className="flex flex-wrap items-center gap-x-3 gap-y-1 rounded-lg border border-line bg-surface px-2 py-1">
       <div className="flex items-center">
-        <Step name="To the start" sign="start" disabled={position === 0} onClick={() => moveTo(0)} />
-        <Step name="One event back ( [ )" sign="back" disabled={position === 0} onClick={() => moveTo(position - 1)} />
-        <Step name={isPlaying ? "Pause" : "Play"} sign={isPlaying ? "pause" : "play"} onClick={play} />
-        <Step name="One event on ( ] )" sign="on" disabled={at === undefined} onClick={() => moveTo(position + 1)} />
-        <Choice
+        <StepButton name="First event" icon="start" disabled={position === 0} onClick={() => moveTo(0)} />
+        <StepButton
+          name="Previous event ([)"
+          icon="back"
+          disabled={position === 0}
+          onClick={() => moveTo(position - 1)}
+        />
+        <StepButton name={isPlaying ? "Pause" : "Play"} icon={isPlaying ? "pause" : "play"} onClick={play} />
+        <StepButton
+          name="Next event (])"
+          icon="forward"
+          disabled={at === undefined}
+          onClick={() => moveTo(position + 1)}
+        />
+        <Select
           label="Speed"
-          hidden
+          hideLabel
           className="!h-7 !px-1 text-xs"
           value={speed}
           options={SPEEDS}
@@ -60,8 +70,8 @@ export function TimeTravel(travel: Travel) {
       </div>
       <input
         type="range"
-        aria-label="Moment of the job, by its events"
-        aria-valuetext={momentText(live, at)}
+        aria-label="Event"
+        aria-valuetext={positionText(live, at)}
         className="h-8 min-w-32 flex-1 accent-accent"
         min={0}
         max={Math.max(1, events.length)}
@@ -71,57 +81,59 @@ export function TimeTravel(travel: Travel) {
           moveTo(Number(event.target.value));
         }}
       />
-      <Told live={live} at={at} onLive={() => onTravel(undefined)} />
-      {at !== undefined && live.hasEnded && <ItemsButton live={live}>Show loops' counts as they were</ItemsButton>}
+      <Position live={live} at={at} onLive={() => onTravel(undefined)} />
+      {at !== undefined && live.isFinished && (
+        <LoadIterationsButton live={live}>Load loop progress</LoadIterationsButton>
+      )}
     </div>
   );
 }
 
-// As wide for every moment: a slider that changes its length under the hand can not be dragged.
-const TOLD = "flex w-full items-center text-xs sm:w-80 lg:w-96";
+// A fixed width: the slider must not change its length while it is dragged.
+const POSITION_CLASS = "flex w-full items-center text-xs sm:w-80 lg:w-96";
 
-function Told({ live, at, onLive }: { live: LiveJob; at: number | undefined; onLive(): void }) {
+function Position({ live, at, onLive }: { live: LiveJob; at: number | undefined; onLive(): void }) {
   if (at === undefined) {
     return (
-      <span className={`${TOLD} gap-1.5 text-muted`}>
-        <span className={`size-2 rounded-full ${live.hasEnded ? "bg-line" : "bg-running"}`} aria-hidden="true" />
-        {nowText(live)}
+      <span className={`${POSITION_CLASS} gap-1.5 text-muted`}>
+        <span className={`size-2 rounded-full ${live.isFinished ? "bg-line" : "bg-running"}`} aria-hidden="true" />
+        {presentText(live)}
       </span>
     );
   }
   return (
-    <span className={`${TOLD} gap-2`}>
-      <span className="min-w-0 truncate tabular-nums">{momentText(live, at)}</span>
-      <Button look="main" className="ml-auto !h-6 !px-2 text-xs" onClick={onLive}>
-        {live.hasEnded ? "To the end" : "Live"}
+    <span className={`${POSITION_CLASS} gap-2`}>
+      <span className="min-w-0 truncate tabular-nums">{positionText(live, at)}</span>
+      <Button variant="primary" className="ml-auto !h-6 !px-2 text-xs" onClick={onLive}>
+        {live.isFinished ? "Last event" : "Live"}
       </Button>
     </span>
   );
 }
 
-function nowText(live: LiveJob): string {
-  const events = plural(live.history.length, "event");
+function presentText(live: LiveJob): string {
+  const events = pluralize(live.history.length, "event");
   if (!live.isLoaded) {
-    return `Reading, ${events} so far`;
+    return `Loading, ${events}`;
   }
-  return live.hasEnded ? `At the end, ${events}` : `Live, ${events}`;
+  return live.isFinished ? `Ended, ${events}` : `Live, ${events}`;
 }
 
-function momentText(live: LiveJob, at: number | undefined): string {
+function positionText(live: LiveJob, at: number | undefined): string {
   if (at === undefined) {
-    return nowText(live);
+    return presentText(live);
   }
   const event = live.history.eventAt(at);
   if (!event) {
     return "Before the first event";
   }
-  const place = `${count(live.history.countUpTo(at))} of ${count(live.history.length)}`;
+  const number = `${formatCount(live.history.countUpTo(at))} of ${formatCount(live.history.length)}`;
   const index = event.index === null ? "" : `[${event.index}]`;
-  const node = event.node_id === null ? "" : ` ${event.node_id}${index}`;
-  return `${place} · ${clock(event.timestamp)} · ${event.event_type}${node}`;
+  const node = event.node_id === null ? "" : `: ${event.node_id}${index}`;
+  return `${number} · ${formatClock(event.timestamp)} · ${eventWords(event.event_type)}${node}`;
 }
 
-/** Plays the events by the clock they happened on. */
+/** Play the events with their original timing. */
 function usePlayer(
   live: LiveJob,
   at: number | undefined,
@@ -139,17 +151,17 @@ function usePlayer(
     }
     const { history } = live;
     const position = history.countUpTo(at);
-    const shown = history.events[Math.max(0, position - 1)];
+    const current = history.events[Math.max(0, position - 1)];
     const next = history.events[position];
-    if (!shown || !next) {
+    if (!current || !next) {
       moveTo(history.length);
       return;
     }
-    // The next event, after as long as it took; all that happen within a frame come together.
-    const begun = Date.parse(shown.timestamp);
-    const wait = Math.max(FRAME_MS, (Date.parse(next.timestamp) - begun) / speed);
+    // Waits as long as the next event took. Events within one frame are shown together.
+    const startedAt = Date.parse(current.timestamp);
+    const wait = Math.max(FRAME_MS, (Date.parse(next.timestamp) - startedAt) / speed);
     const timer = setTimeout(() => {
-      moveTo(Math.max(position + 1, playedUntil(history.events, position, begun + wait * speed)));
+      moveTo(Math.max(position + 1, countPlayed(history.events, position, startedAt + wait * speed)));
     }, wait);
     return () => clearTimeout(timer);
   }, [isPlaying, live, at, speed, moveTo]);
@@ -158,40 +170,40 @@ function usePlayer(
 
 function useStepKeys(position: number, moveTo: (position: number) => void): void {
   useEffect(() => {
-    const pressed = (event: KeyboardEvent) => {
+    const onKeyDown = (event: KeyboardEvent) => {
       const target = event.target as HTMLElement;
       const isTyping = target.closest("textarea, select, dialog, input:not([type=range])");
-      const step = event.key === "[" ? -1 : event.key === "]" ? 1 : 0;
+      const step = { "[": -1, "]": 1 }[event.key] ?? 0;
       if (step !== 0 && !isTyping && !event.ctrlKey && !event.metaKey) {
         moveTo(position + step);
       }
     };
-    addEventListener("keydown", pressed);
-    return () => removeEventListener("keydown", pressed);
+    addEventListener("keydown", onKeyDown);
+    return () => removeEventListener("keydown", onKeyDown);
   }, [position, moveTo]);
 }
 
-const SIGNS = {
+const ICONS = {
   start: "M4 3v10M13 3 7 8l6 5z",
   back: "M11 3 5 8l6 5z",
   play: "M5 3v10l8-5z",
   pause: "M5 3v10M11 3v10",
-  on: "m5 3 6 5-6 5z",
+  forward: "m5 3 6 5-6 5z",
 };
 
-function Step({
+function StepButton({
   name,
-  sign,
+  icon,
   disabled,
   onClick,
 }: {
   name: string;
-  sign: keyof typeof SIGNS;
+  icon: keyof typeof ICONS;
   disabled?: boolean;
   onClick(): void;
 }) {
   return (
-    <Button look="quiet" className="!h-8 !px-2" aria-label={name} title={name} disabled={disabled} onClick={onClick}>
+    <Button variant="ghost" className="!h-8 !px-2" aria-label={name} title={name} disabled={disabled} onClick={onClick}>
       <svg
         viewBox="0 0 16 16"
         width="14"
@@ -203,7 +215,7 @@ function Step({
         strokeLinecap="round"
         aria-hidden="true"
       >
-        <path d={SIGNS[sign]} />
+        <path d={ICONS[icon]} />
       </svg>
     </Button>
   );

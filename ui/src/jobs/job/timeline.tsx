@@ -1,36 +1,36 @@
-// The timeline of a job: a row for each node, its attempts as bars, its waits hatched.
+// The timeline of a job: a row per node with bars for attempts and hatched bars for waits.
 
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type KeyboardEvent, useMemo, useRef, useState } from "react";
-import { Button } from "../../parts/controls";
-import { duration } from "../../parts/format";
-import { FILLS, StatusIcon, toneOf } from "../../parts/status";
-import { useNow } from "../../parts/time";
-import { useWidth } from "../../parts/width";
-import { hasEnded } from "../job_states";
-import { type Bar, type Gantt, type GanttRow, ganttOf } from "../model/gantt";
-import type { Shown } from "./shown";
-import { type Tick, ticks } from "./timeline_scale";
+import { Button } from "../../components/controls";
+import { FILL_CLASSES, StatusIcon, toneOf } from "../../components/status";
+import { useNow } from "../../components/time";
+import { formatDuration } from "../../lib/format";
+import { useWidth } from "../../lib/use_width";
+import { isFinished } from "../job_status";
+import { type Bar, buildGantt, type Gantt, type GanttRow } from "../model/gantt";
+import type { JobViewProps } from "./job_view_props";
+import { type Tick, ticks } from "./timeline_ticks";
 
 const ROW_PX = 28;
 const AXIS_PX = 26;
 const ZOOM_MAX = 256;
-const BAR_LEAST_PX = 3;
+const BAR_WIDTH_MIN_PX = 3;
 const MARGIN_PX = 24;
 const HATCHED = "bg-[repeating-linear-gradient(135deg,currentColor_0_1.5px,transparent_1.5px_4px)]";
 
-interface TimelineProps extends Shown {
+interface TimelineProps extends JobViewProps {
   selected: string | null;
   onSelect(nodeId: string): void;
 }
 
 export function Timeline({ live, state, at, version, selected, onSelect }: TimelineProps) {
-  const isLive = at === undefined && !hasEnded(state.status);
-  const clock = useNow(isLive ? 250 : null);
-  // A moment of the past is its own now.
-  const now = isLive ? Date.now() : Date.parse(state.at ?? "") || clock;
-  // biome-ignore lint/correctness/useExhaustiveDependencies: the state is changed in place, its version says when
-  const gantt = useMemo(() => ganttOf(live.graph, state, now), [live, state, version, now]);
+  const isLive = at === undefined && !isFinished(state.status);
+  const currentTime = useNow(isLive ? 250 : null);
+  // In the past, the time of the event is now.
+  const now = isLive ? Date.now() : Date.parse(state.at ?? "") || currentTime;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the state is changed in place and has a version
+  const gantt = useMemo(() => buildGantt(live.graph, state, now), [live, state, version, now]);
   return <Rows gantt={gantt} isLive={isLive} selected={selected} onSelect={onSelect} />;
 }
 
@@ -49,8 +49,8 @@ function Rows({ gantt, isLive, selected, onSelect }: RowsProps) {
   const trackPx = Math.max(120, width - namePx - MARGIN_PX) * zoom;
   const span = Math.max(1, gantt.to - gantt.from);
   const scale = trackPx / span;
-  // At a large zoom most marks are out of sight, but a few thousand spans are no burden.
-  const marks = ticks(span, trackPx);
+  // At a large zoom most ticks are invisible, but a few thousand elements are acceptable.
+  const axisTicks = ticks(span, trackPx);
   const rows = useVirtualizer({
     count: gantt.rows.length,
     getScrollElement: () => box.current,
@@ -59,18 +59,18 @@ function Rows({ gantt, isLive, selected, onSelect }: RowsProps) {
     scrollMargin: AXIS_PX,
   });
   const zoomBy = (factor: number) => setZoom((before) => Math.min(ZOOM_MAX, Math.max(1, before * factor)));
-  const moved = (event: KeyboardEvent) => moveFocus(event, gantt.rows.length, (place) => rows.scrollToIndex(place));
+  const onKeyDown = (event: KeyboardEvent) => moveFocus(event, gantt.rows.length, (index) => rows.scrollToIndex(index));
   return (
     <div className="relative flex h-full flex-col rounded-lg border border-line bg-surface">
-      <Tools zoom={zoom} onZoom={zoomBy} onFit={() => setZoom(1)} />
+      <Toolbar zoom={zoom} onZoom={zoomBy} onFit={() => setZoom(1)} />
       {/* biome-ignore lint/a11y/noStaticElementInteractions: the arrow keys move between the buttons within */}
-      <div ref={box} className="min-h-0 flex-1 overflow-auto" onKeyDown={moved}>
+      <div ref={box} className="min-h-0 flex-1 overflow-auto" onKeyDown={onKeyDown}>
         <div
           className="relative"
           style={{ width: namePx + trackPx + MARGIN_PX, height: rows.getTotalSize() + AXIS_PX }}
         >
-          <Axis marks={marks} scale={scale} namePx={namePx} />
-          <Grid marks={marks} scale={scale} namePx={namePx} />
+          <Axis ticks={axisTicks} scale={scale} namePx={namePx} />
+          <Grid ticks={axisTicks} scale={scale} namePx={namePx} />
           {isLive && (
             <div
               className="absolute bottom-0 w-px bg-accent"
@@ -84,7 +84,7 @@ function Rows({ gantt, isLive, selected, onSelect }: RowsProps) {
               <Row
                 key={row.node}
                 row={row}
-                place={item.index}
+                index={item.index}
                 top={item.start}
                 namePx={namePx}
                 from={gantt.from}
@@ -100,27 +100,26 @@ function Rows({ gantt, isLive, selected, onSelect }: RowsProps) {
   );
 }
 
-function Tools({ zoom, onZoom, onFit }: { zoom: number; onZoom(factor: number): void; onFit(): void }) {
+function Toolbar({ zoom, onZoom, onFit }: { zoom: number; onZoom(factor: number): void; onFit(): void }) {
   return (
     <div className="flex flex-wrap items-center justify-between gap-2 border-b border-line px-3 py-1">
       <ul className="flex flex-wrap gap-x-4 gap-y-1 text-xs text-muted">
         <li className="inline-flex items-center gap-1.5">
-          <span className="h-2.5 w-5 rounded-xs bg-running" aria-hidden="true" /> attempt
+          <span className="h-2.5 w-5 rounded-xs bg-running" aria-hidden="true" /> Attempt
         </li>
         <li className="inline-flex items-center gap-1.5">
-          <span className={`${HATCHED} h-2.5 w-5 rounded-xs text-ready`} aria-hidden="true" /> waits for a worker
+          <span className={`${HATCHED} h-2.5 w-5 rounded-xs text-ready`} aria-hidden="true" /> Queued
         </li>
         <li className="inline-flex items-center gap-1.5">
-          <span className={`${HATCHED} h-2.5 w-5 rounded-xs text-waiting`} aria-hidden="true" /> waits for its next
-          attempt
+          <span className={`${HATCHED} h-2.5 w-5 rounded-xs text-waiting`} aria-hidden="true" /> Waiting for retry
         </li>
       </ul>
       <div className="flex items-center gap-1">
-        <Button look="quiet" className="!h-7" aria-label="Zoom out" disabled={zoom <= 1} onClick={() => onZoom(0.5)}>
+        <Button variant="ghost" className="!h-7" aria-label="Zoom out" disabled={zoom <= 1} onClick={() => onZoom(0.5)}>
           −
         </Button>
         <Button
-          look="quiet"
+          variant="ghost"
           className="!h-7"
           aria-label="Zoom in"
           disabled={zoom >= ZOOM_MAX}
@@ -128,7 +127,7 @@ function Tools({ zoom, onZoom, onFit }: { zoom: number; onZoom(factor: number): 
         >
           +
         </Button>
-        <Button look="quiet" className="!h-7" disabled={zoom === 1} onClick={onFit}>
+        <Button variant="ghost" className="!h-7" disabled={zoom === 1} onClick={onFit}>
           Fit
         </Button>
       </div>
@@ -136,17 +135,17 @@ function Tools({ zoom, onZoom, onFit }: { zoom: number; onZoom(factor: number): 
   );
 }
 
-interface MarksProps {
-  marks: Tick[];
+interface TicksProps {
+  ticks: Tick[];
   scale: number;
   namePx: number;
 }
 
-function Axis({ marks, scale, namePx }: MarksProps) {
+function Axis({ ticks, scale, namePx }: TicksProps) {
   return (
     <div className="sticky top-0 z-20 border-b border-line bg-surface" style={{ height: AXIS_PX }} aria-hidden="true">
       <div className="sticky left-0 z-10 h-full bg-surface" style={{ width: namePx }} />
-      {marks.map((tick) => (
+      {ticks.map((tick) => (
         <span
           key={tick.at}
           className="absolute top-0 h-full whitespace-nowrap border-l border-line pl-1 text-[0.6875rem] leading-6 text-muted tabular-nums"
@@ -159,9 +158,9 @@ function Axis({ marks, scale, namePx }: MarksProps) {
   );
 }
 
-/** The marks of the axis, drawn on through all rows. */
-function Grid({ marks, scale, namePx }: MarksProps) {
-  return marks.map((tick) => (
+/** The vertical lines of the ticks. */
+function Grid({ ticks, scale, namePx }: TicksProps) {
+  return ticks.map((tick) => (
     <div
       key={tick.at}
       className="absolute bottom-0 w-px bg-line/50"
@@ -173,7 +172,7 @@ function Grid({ marks, scale, namePx }: MarksProps) {
 
 interface RowProps {
   row: GanttRow;
-  place: number;
+  index: number;
   top: number;
   namePx: number;
   from: number;
@@ -182,12 +181,12 @@ interface RowProps {
   onSelect(nodeId: string): void;
 }
 
-function Row({ row, place, top, namePx, from, scale, isSelected, onSelect }: RowProps) {
+function Row({ row, index, top, namePx, from, scale, isSelected, onSelect }: RowProps) {
   return (
     <button
       type="button"
-      data-row={place}
-      aria-label={rowText(row, from)}
+      data-row={index}
+      aria-label={describeRow(row, from)}
       aria-pressed={isSelected}
       onClick={() => onSelect(row.id)}
       className={`absolute left-0 block w-full border-b border-line/40 text-left hover:bg-sunken/60 focus-visible:-outline-offset-2 ${isSelected ? "bg-accent/10" : ""}`}
@@ -205,7 +204,7 @@ function Row({ row, place, top, namePx, from, scale, isSelected, onSelect }: Row
       ))}
       {row.markAt !== null && (
         <span
-          className={`absolute top-2 size-2.5 rotate-45 rounded-xs ${FILLS[toneOf(row.status)]}`}
+          className={`absolute top-2 size-2.5 rotate-45 rounded-xs ${FILL_CLASSES[toneOf(row.status)]}`}
           style={{ left: namePx + (row.markAt - from) * scale - 4 }}
         />
       )}
@@ -214,7 +213,7 @@ function Row({ row, place, top, namePx, from, scale, isSelected, onSelect }: Row
 }
 
 function BarShape({ bar, left, scale }: { bar: Bar; left: number; scale: number }) {
-  const width = Math.max(BAR_LEAST_PX, (bar.to - bar.from) * scale);
+  const width = Math.max(BAR_WIDTH_MIN_PX, (bar.to - bar.from) * scale);
   const style = { left, width };
   if (bar.kind !== "running") {
     const tone = bar.kind === "queued" ? "text-ready" : "text-waiting";
@@ -223,7 +222,7 @@ function BarShape({ bar, left, scale }: { bar: Bar; left: number; scale: number 
   const failed = bar.outcome === "failed" || bar.outcome === "retrying";
   return (
     <span
-      className={`absolute top-1.5 flex h-4 items-center overflow-hidden rounded-xs ${FILLS[toneOf(failed ? "failed" : (bar.outcome ?? "running"))]}`}
+      className={`absolute top-1.5 flex h-4 items-center overflow-hidden rounded-xs ${FILL_CLASSES[toneOf(failed ? "failed" : (bar.outcome ?? "running"))]}`}
       style={style}
     >
       {bar.attempt > 1 && width > 22 && <span className="px-1 text-[0.625rem] text-surface">×{bar.attempt}</span>}
@@ -231,30 +230,30 @@ function BarShape({ bar, left, scale }: { bar: Bar; left: number; scale: number 
   );
 }
 
-/** A row in words, for who does not see its bars. */
-function rowText(row: GanttRow, from: number): string {
+/** The description of a row for screen readers. */
+function describeRow(row: GanttRow, from: number): string {
   if (row.bars.length === 0) {
     return `${row.id}: ${row.status}`;
   }
-  const told = row.bars.map((bar) => {
-    const took = duration((bar.to - bar.from) / 1000);
-    const begun = duration((bar.from - from) / 1000);
+  const parts = row.bars.map((bar) => {
+    const length = formatDuration((bar.to - bar.from) / 1000);
+    const start = formatDuration((bar.from - from) / 1000);
     return bar.kind === "running"
-      ? `attempt ${bar.attempt} after ${begun}, ${bar.outcome ?? "running"}, ${took}`
-      : `${bar.kind === "queued" ? "waited for a worker" : "waited for its next attempt"} ${took}`;
+      ? `attempt ${bar.attempt} after ${start}, ${bar.outcome ?? "running"}, ${length}`
+      : `${bar.kind === "queued" ? "queued" : "waiting for retry"} ${length}`;
   });
-  return `${row.id}: ${row.status}; ${told.join("; ")}`;
+  return `${row.id}: ${row.status}; ${parts.join("; ")}`;
 }
 
-/** Up and down go from row to row; the rows out of sight are drawn first. */
-function moveFocus(event: KeyboardEvent, count: number, show: (place: number) => void): void {
-  const step = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
-  const place = Number((event.target as HTMLElement).dataset.row ?? Number.NaN) + step;
-  if (step === 0 || Number.isNaN(place) || place < 0 || place >= count) {
+/** Move the focus by arrow keys. Rows outside the view are rendered first. */
+function moveFocus(event: KeyboardEvent, count: number, scrollTo: (index: number) => void): void {
+  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key] ?? 0;
+  const index = Number((event.target as HTMLElement).dataset.row ?? Number.NaN) + step;
+  if (step === 0 || Number.isNaN(index) || index < 0 || index >= count) {
     return;
   }
   event.preventDefault();
-  const box = event.currentTarget;
-  show(place);
-  requestAnimationFrame(() => box.querySelector<HTMLElement>(`[data-row="${place}"]`)?.focus());
+  const container = event.currentTarget;
+  scrollTo(index);
+  requestAnimationFrame(() => container.querySelector<HTMLElement>(`[data-row="${index}"]`)?.focus());
 }

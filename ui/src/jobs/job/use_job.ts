@@ -1,24 +1,24 @@
-// What a page about a job stands on: the job, its definition, and its events as they come.
+// A job with its definition and live events.
 
 import { type UseQueryResult, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useMemo, useRef, useSyncExternalStore } from "react";
 import { jobQuery, versionQuery } from "../../api/queries";
-import type { Job, Workflow } from "../../api/shapes";
+import type { Job, Workflow } from "../../api/types";
 import { useGraph } from "../graph/use_graph";
-import { hasEnded } from "../job_states";
+import { isFinished } from "../job_status";
 import { LiveJob } from "./live_job";
 
-export interface UsedJob {
+export interface JobWithEvents {
   job: UseQueryResult<Job>;
   workflow: UseQueryResult<Workflow>;
-  /** Null until the graph of its definition is there. */
+  /** Null until the graph is built. */
   live: LiveJob | null;
-  /** After an order that lets the job go on: looks again. */
-  goOn(): void;
+  /** Call after a retry or cancel to refresh the job and stream again. */
+  onResumed(): void;
 }
 
-export function useJob(jobId: string): UsedJob {
-  const queries = useQueryClient();
+export function useJob(jobId: string): JobWithEvents {
+  const queryClient = useQueryClient();
   const job = useQuery(jobQuery(jobId));
   const { workflow_id: workflowId = "", version = 0 } = job.data ?? {};
   const workflow = useQuery({ ...versionQuery(workflowId, version), enabled: job.data !== undefined });
@@ -28,43 +28,43 @@ export function useJob(jobId: string): UsedJob {
     () => (graph && created ? new LiveJob({ job_id: jobId, created_at: created }, graph) : null),
     [jobId, graph, created],
   );
-  const following = useRef<AbortController>(null);
+  const controller = useRef<AbortController>(null);
   useEffect(() => {
-    const controller = new AbortController();
-    following.current = controller;
-    void live?.run(controller.signal);
-    return () => controller.abort();
+    const started = new AbortController();
+    controller.current = started;
+    void live?.run(started.signal);
+    return () => started.abort();
   }, [live]);
   useVersion(live);
-  const told = live?.history.latest.status;
+  const liveStatus = live?.history.latest.status;
   useEffect(() => {
-    // The result comes with the job once it has ended.
+    // Reload the job when it ends, for its result.
     const { queryKey } = jobQuery(jobId);
-    const known = queries.getQueryData(queryKey)?.status;
-    if (told && hasEnded(told) && known && !hasEnded(known)) {
-      void queries.invalidateQueries({ queryKey, exact: true });
+    const apiStatus = queryClient.getQueryData(queryKey)?.status;
+    if (liveStatus && isFinished(liveStatus) && apiStatus && !isFinished(apiStatus)) {
+      void queryClient.invalidateQueries({ queryKey, exact: true });
     }
-  }, [told, jobId, queries]);
+  }, [liveStatus, jobId, queryClient]);
   const status = job.data?.status;
   useEffect(() => {
-    // Somebody else let it go on.
-    if (live?.isLoaded && live.connection === "ended" && status && !hasEnded(status) && following.current) {
-      void live.wake(following.current.signal);
+    // The job was resumed elsewhere.
+    if (live?.isLoaded && live.connection === "ended" && status && !isFinished(status) && controller.current) {
+      void live.resume(controller.current.signal);
     }
   }, [live, status]);
-  const goOn = () => {
-    void queries.invalidateQueries({ queryKey: jobQuery(jobId).queryKey });
-    if (live && following.current) {
-      void live.wake(following.current.signal);
+  const onResumed = () => {
+    void queryClient.invalidateQueries({ queryKey: jobQuery(jobId).queryKey });
+    if (live && controller.current) {
+      void live.resume(controller.current.signal);
     }
   };
-  return { job, workflow, live, goOn };
+  return { job, workflow, live, onResumed };
 }
 
-/** Draws again when the job has changed. */
+/** Render again when the job changes. */
 export function useVersion(live: LiveJob | null): number {
-  return useSyncExternalStore(live?.batched.subscribe ?? never, live?.batched.version ?? zero);
+  return useSyncExternalStore(live?.notifier.subscribe ?? subscribeNothing, live?.notifier.version ?? versionZero);
 }
 
-const never = () => () => {};
-const zero = () => 0;
+const subscribeNothing = () => () => {};
+const versionZero = () => 0;

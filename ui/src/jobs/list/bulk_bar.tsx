@@ -1,86 +1,86 @@
-// What can be done to the jobs that are picked, how far it is, and what was refused.
+// Bulk actions on the selected jobs, with progress and failures.
 
 import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
-import { at, send } from "../../api/client";
-import type { Job } from "../../api/shapes";
-import { Button } from "../../parts/controls";
-import { plural } from "../../parts/format";
-import { hasEnded, isRetryable } from "../job_states";
+import { apiPath, send } from "../../api/client";
+import type { Job } from "../../api/types";
+import { Button } from "../../components/controls";
+import { pluralize } from "../../lib/format";
+import { isFinished, isRetryable } from "../job_status";
 import { shortId } from "../links";
-import { each, type Refused } from "./bulk";
+import { type Failure, sendAll } from "./bulk_requests";
 
-interface Work {
-  doing: string;
+interface BulkAction {
+  name: string;
   total: number;
   done: number;
-  /** Null while it goes on. */
-  refused: Refused<Job>[] | null;
+  /** Null while requests are sent. */
+  failures: Failure<Job>[] | null;
 }
 
-export function BulkBar({ picked, onClear }: { picked: Job[]; onClear(): void }) {
-  const [work, setWork] = useState<Work | null>(null);
-  const queries = useQueryClient();
-  const act = async (doing: string, call: string, jobs: Job[]) => {
-    setWork({ doing, total: jobs.length, done: 0, refused: null });
-    const refused = await each(
+export function BulkBar({ selected, onClear }: { selected: Job[]; onClear(): void }) {
+  const [action, setAction] = useState<BulkAction | null>(null);
+  const queryClient = useQueryClient();
+  const start = async (name: string, endpoint: string, jobs: Job[]) => {
+    setAction({ name, total: jobs.length, done: 0, failures: null });
+    const failures = await sendAll(
       jobs,
-      (job) => send("POST", at("jobs", job.job_id, call)),
-      (done) => setWork({ doing, total: jobs.length, done, refused: null }),
+      (job) => send("POST", apiPath("jobs", job.job_id, endpoint)),
+      (done) => setAction({ name, total: jobs.length, done, failures: null }),
     );
-    setWork({ doing, total: jobs.length, done: jobs.length, refused });
+    setAction({ name, total: jobs.length, done: jobs.length, failures });
     onClear();
-    await queries.invalidateQueries({ queryKey: ["jobs"] });
+    await queryClient.invalidateQueries({ queryKey: ["jobs"] });
   };
-  if (work) {
-    return <Progress work={work} onClose={() => setWork(null)} />;
+  if (action) {
+    return <Progress action={action} onClose={() => setAction(null)} />;
   }
-  if (picked.length === 0) {
+  if (selected.length === 0) {
     return null;
   }
-  const going = picked.filter((job) => !hasEnded(job.status));
-  const broken = picked.filter((job) => isRetryable(job.status));
+  const active = selected.filter((job) => !isFinished(job.status));
+  const retryable = selected.filter((job) => isRetryable(job.status));
   return (
-    <div className={BAR}>
-      <span className="font-medium">{plural(picked.length, "job")} picked</span>
-      <Button look="danger" disabled={going.length === 0} onClick={() => void act("Cancel", "cancel", going)}>
-        Cancel {going.length || ""}
+    <div className={BAR_CLASS}>
+      <span className="font-medium">{pluralize(selected.length, "job")} selected</span>
+      <Button variant="danger" disabled={active.length === 0} onClick={() => void start("Cancel", "cancel", active)}>
+        Cancel {active.length || ""}
       </Button>
-      <Button disabled={broken.length === 0} onClick={() => void act("Retry", "retry", broken)}>
-        Retry {broken.length || ""}
+      <Button disabled={retryable.length === 0} onClick={() => void start("Retry", "retry", retryable)}>
+        Retry {retryable.length || ""}
       </Button>
-      <Button look="quiet" onClick={onClear}>
-        Pick none
+      <Button variant="ghost" onClick={onClear}>
+        Clear selection
       </Button>
     </div>
   );
 }
 
-const BAR = "mb-3 flex flex-wrap items-center gap-2 rounded-lg border border-accent/40 bg-accent/5 px-3 py-2";
+const BAR_CLASS = "mb-3 flex flex-wrap items-center gap-2 rounded-lg border border-accent/40 bg-accent/5 px-3 py-2";
 
-function Progress({ work, onClose }: { work: Work; onClose(): void }) {
-  const { doing, total, done, refused } = work;
+function Progress({ action, onClose }: { action: BulkAction; onClose(): void }) {
+  const { name, total, done, failures } = action;
   return (
-    <div className={BAR} role="status">
-      {refused === null ? (
+    <div className={BAR_CLASS} role="status">
+      {failures === null ? (
         <>
           <span>
-            {doing}: {done} of {plural(total, "job")}
+            {name}: {done} of {pluralize(total, "job")}
           </span>
-          <progress max={total} value={done} aria-label={`${doing}: jobs done`} className="h-2 accent-accent" />
+          <progress max={total} value={done} aria-label={`${name}: progress`} className="h-2 accent-accent" />
         </>
       ) : (
         <>
           <span>
-            {doing}: asked for {plural(total - refused.length, "job")}
-            {refused.length > 0 && `, ${refused.length} refused`}
+            {name}: {pluralize(total - failures.length, "job")}
+            {failures.length > 0 && `, ${failures.length} failed`}
           </span>
-          <Button look="quiet" onClick={onClose}>
+          <Button variant="ghost" onClick={onClose}>
             Close
           </Button>
-          {refused.length > 0 && (
+          {failures.length > 0 && (
             <ul className="w-full list-disc pl-5">
-              {refused.map(({ item, reason }) => (
+              {failures.map(({ item, reason }) => (
                 <li key={item.job_id} className="break-words">
                   <code className="font-mono">{shortId(item.job_id)}</code> {reason}
                 </li>

@@ -1,8 +1,8 @@
-// Which jobs the list shows, as its address says.
+// Filters of the job list, kept in the URL.
 
 import type { Query } from "../../api/client";
-import type { JobStatus } from "../../api/shapes";
-import { isId, wordOf } from "../../parts/address";
+import type { JobStatus } from "../../api/types";
+import { isId, textParam } from "../../lib/search_params";
 
 export interface JobFilters {
   status?: JobStatus;
@@ -11,33 +11,33 @@ export interface JobFilters {
 }
 
 export const JOB_STATUSES: readonly JobStatus[] = ["pending", "running", "completed", "failed", "cancelled"];
-// What the server takes.
+// The limit of the server.
 export const SEARCH_MAX = 128;
 
-/** The filters in an address; what makes no sense is left out. */
-export function filtersOf(search: Record<string, unknown>): JobFilters {
+/** Parse the filters in the URL. Invalid values are omitted. */
+export function parseFilters(search: Record<string, unknown>): JobFilters {
   const filters: JobFilters = {};
-  const status = JOB_STATUSES.find((one) => one === search.status);
+  const status = JOB_STATUSES.find((known) => known === search.status);
   if (status) {
     filters.status = status;
   }
-  const workflow = wordOf(search.workflow);
+  const workflow = textParam(search.workflow);
   if (isId(workflow)) {
     filters.workflow = workflow;
   }
-  const words = wordOf(search.search).trim();
-  if (words) {
-    filters.search = words.slice(0, SEARCH_MAX);
+  const text = textParam(search.search).trim();
+  if (text) {
+    filters.search = text.slice(0, SEARCH_MAX);
   }
   return filters;
 }
 
-export function queryOf({ status, workflow, search }: JobFilters): Query {
+export function toQuery({ status, workflow, search }: JobFilters): Query {
   return { status, workflow_id: workflow, search };
 }
 
-/** Whether any job can be found: ids and keys are made of printable ASCII, and the server takes nothing else. */
-export function canFind({ search }: JobFilters): boolean {
+/** Whether the search is valid: ids and keys are printable ASCII, and the server rejects other characters. */
+export function isValidSearch({ search }: JobFilters): boolean {
   return search === undefined || /^[!-~]+$/.test(search);
 }
 

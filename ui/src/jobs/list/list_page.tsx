@@ -1,19 +1,20 @@
-// All jobs, newest first, as they go on: found, filtered, and many of them cancelled or retried at once.
+// The list of jobs, newest first, with search, filters and bulk actions.
 
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { workflowsQuery } from "../../api/queries";
-import type { Job } from "../../api/shapes";
-import { Button, Choice, Empty, More, PageHead, Panel } from "../../parts/controls";
-import { usePaged } from "../../parts/paged";
-import { Loaded, ProblemBox } from "../../parts/problem";
-import { SearchField } from "../../parts/search_field";
+import type { Job } from "../../api/types";
+import { Button, EmptyState, LoadMore, PageHeader, Panel, Select } from "../../components/controls";
+import { ErrorAlert, QueryResult } from "../../components/query_result";
+import { SearchField } from "../../components/search_field";
+import { statusText } from "../../components/status";
+import { usePagedQuery } from "../../lib/use_paged_query";
 import { BulkBar } from "./bulk_bar";
-import { canFind, filtersOf, hasFilters, JOB_STATUSES, type JobFilters, queryOf, SEARCH_MAX } from "./filters";
+import { FeaturedJobPanel } from "./featured_job_panel";
+import { hasFilters, isValidSearch, JOB_STATUSES, type JobFilters, parseFilters, SEARCH_MAX, toQuery } from "./filters";
 import { JobsTable } from "./jobs_table";
-import { RunDialog, RunList } from "./run_list";
-import { WatchedJob } from "./watched_job";
+import { RunWorkflowDialog, RunWorkflowList } from "./run_workflow_list";
 
 const PAGE_SIZE = 50;
 
@@ -21,68 +22,68 @@ const route = getRouteApi("/");
 
 export function ListPage() {
   const filters = route.useSearch();
-  const [isChoosing, setChoosing] = useState(false);
-  const isFindable = canFind(filters);
-  // A new job may begin at any moment, and is what people look for here.
-  const jobs = usePaged<Job>(["jobs"], { ...queryOf(filters), limit: PAGE_SIZE }, () => true, isFindable);
-  const shown = isFindable ? jobs.data : [];
-  const isNew = shown?.length === 0 && !hasFilters(filters) && !jobs.isPlaceholderData;
+  const [isDialogOpen, setDialogOpen] = useState(false);
+  const isValid = isValidSearch(filters);
+  // Always live, because new jobs may start at any time.
+  const jobs = usePagedQuery<Job>(["jobs"], { ...toQuery(filters), limit: PAGE_SIZE }, () => true, isValid);
+  const visible = isValid ? jobs.data : [];
+  const isEmpty = visible?.length === 0 && !hasFilters(filters) && !jobs.isPlaceholderData;
   return (
     <>
-      <PageHead
+      <PageHeader
         title="Jobs"
         actions={
-          <Button look="main" onClick={() => setChoosing(true)}>
-            Run a workflow
+          <Button variant="primary" onClick={() => setDialogOpen(true)}>
+            Run workflow
           </Button>
         }
       />
-      {isNew ? (
-        <Newcomer />
+      {isEmpty ? (
+        <FirstRunPanel />
       ) : (
         <>
-          {shown && !hasFilters(filters) && <WatchedJob jobs={shown} />}
+          {visible && !hasFilters(filters) && <FeaturedJobPanel jobs={visible} />}
           <Filters filters={filters} />
-          {jobs.isRefetchError && <ProblemBox error={jobs.error} title="The list may be out of date" />}
-          <Loaded query={{ ...jobs, data: shown }}>
-            {(some) => (
+          {jobs.isRefetchError && <ErrorAlert error={jobs.error} title="Refresh failed" />}
+          <QueryResult query={{ ...jobs, data: visible }}>
+            {(loaded) => (
               <div aria-busy={jobs.isPlaceholderData} className={jobs.isPlaceholderData ? "opacity-60" : ""}>
-                <Listed key={JSON.stringify(filters)} jobs={some} />
+                <SelectableJobs key={JSON.stringify(filters)} jobs={loaded} />
               </div>
             )}
-          </Loaded>
-          {jobs.hasNextPage && <More onClick={() => void jobs.fetchNextPage()} busy={jobs.isFetchingNextPage} />}
+          </QueryResult>
+          {jobs.hasNextPage && <LoadMore onClick={() => void jobs.fetchNextPage()} isBusy={jobs.isFetchingNextPage} />}
         </>
       )}
-      {isChoosing && <RunDialog onClose={() => setChoosing(false)} />}
+      {isDialogOpen && <RunWorkflowDialog onClose={() => setDialogOpen(false)} />}
     </>
   );
 }
 
-function Listed({ jobs }: { jobs: Job[] }) {
-  const [picked, setPicked] = useState<ReadonlySet<string>>(new Set());
-  const onPick = (jobId: string, isPicked: boolean) => {
-    const next = new Set(picked);
-    if (isPicked) {
+function SelectableJobs({ jobs }: { jobs: Job[] }) {
+  const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
+  const onSelect = (jobId: string, isSelected: boolean) => {
+    const next = new Set(selected);
+    if (isSelected) {
       next.add(jobId);
     } else {
       next.delete(jobId);
     }
-    setPicked(next);
+    setSelected(next);
   };
-  const onPickAll = (isPicked: boolean) => setPicked(new Set(isPicked ? jobs.map((job) => job.job_id) : []));
+  const onSelectAll = (isSelected: boolean) => setSelected(new Set(isSelected ? jobs.map((job) => job.job_id) : []));
   return (
     <>
-      <BulkBar picked={jobs.filter((job) => picked.has(job.job_id))} onClear={() => setPicked(new Set())} />
+      <BulkBar selected={jobs.filter((job) => selected.has(job.job_id))} onClear={() => setSelected(new Set())} />
       <Panel>
         {jobs.length === 0 ? (
-          <Empty title="No job fits these filters">
+          <EmptyState title="No matching jobs">
             <Link to="/" className="text-accent hover:underline">
               Show all jobs
             </Link>
-          </Empty>
+          </EmptyState>
         ) : (
-          <JobsTable jobs={jobs} picking={{ picked, onPick, onPickAll }} />
+          <JobsTable jobs={jobs} selection={{ selected, onSelect, onSelectAll }} />
         )}
       </Panel>
     </>
@@ -93,9 +94,9 @@ function Filters({ filters }: { filters: JobFilters }) {
   const navigate = route.useNavigate();
   const workflows = useQuery(workflowsQuery({ limit: 1000 }));
   const set = (change: Record<string, string>) =>
-    navigate({ search: (before) => filtersOf({ ...before, ...change }), replace: true });
+    navigate({ search: (before) => parseFilters({ ...before, ...change }), replace: true });
   const ids = workflows.data?.items.map((workflow) => workflow.workflow_id) ?? [];
-  const choices = filters.workflow && !ids.includes(filters.workflow) ? [filters.workflow, ...ids] : ids;
+  const options = filters.workflow && !ids.includes(filters.workflow) ? [filters.workflow, ...ids] : ids;
   return (
     <search className="mb-3 flex flex-wrap items-center gap-2">
       <SearchField
@@ -105,36 +106,36 @@ function Filters({ filters }: { filters: JobFilters }) {
         value={filters.search ?? ""}
         onSearch={(search) => void set({ search })}
       />
-      <Choice
+      <Select
         label="Status"
-        hidden
+        hideLabel
         value={filters.status ?? ""}
-        options={[["", "Any status"], ...JOB_STATUSES.map((status) => [status, status] as const)]}
+        options={[["", "Any status"], ...JOB_STATUSES.map((status) => [status, statusText(status)] as const)]}
         onChange={(event) => void set({ status: event.target.value })}
       />
-      <Choice
+      <Select
         label="Workflow"
-        hidden
+        hideLabel
         className="max-w-56"
         value={filters.workflow ?? ""}
-        options={[["", "Any workflow"], ...choices.map((id) => [id, id] as const)]}
+        options={[["", "Any workflow"], ...options.map((id) => [id, id] as const)]}
         onChange={(event) => void set({ workflow: event.target.value })}
       />
       {hasFilters(filters) && (
-        <Button look="quiet" onClick={() => void navigate({ search: {} })}>
-          Clear
+        <Button variant="ghost" onClick={() => void navigate({ search: {} })}>
+          Clear filters
         </Button>
       )}
     </search>
   );
 }
 
-function Newcomer() {
+function FirstRunPanel() {
   return (
     <Panel className="mx-auto max-w-3xl" title="Run your first workflow">
       <div className="px-5 py-3">
-        <p className="mb-2 text-muted">Nothing has run here yet. Run one of these and watch it, step by step.</p>
-        <RunList />
+        <p className="mb-2 text-muted">No jobs yet. Run a workflow and follow its progress.</p>
+        <RunWorkflowList />
       </div>
     </Panel>
   );

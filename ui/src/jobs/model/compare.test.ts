@@ -1,14 +1,18 @@
 import { describe, expect, it } from "vitest";
-import type { Json, Node } from "../../api/shapes";
-import { firstDifference, same } from "./compare";
-import { type Graph, graphOf } from "./graph";
-import { definition } from "./shapes.fixture";
-import { fresh, type JobState, type NodeState } from "./state";
+import type { Json } from "../../api/types";
+import { type ComparedJob, compareJobs, isSameJson } from "./compare";
+import { buildGraph, type Graph } from "./graph";
+import { definition } from "./graph.fixture";
+import { initialState, type NodeState } from "./state";
 
-const line = graphOf(definition({ one: [], two: ["one"], three: ["two"] }));
+const chain = buildGraph(definition({ one: [], two: ["one"], three: ["two"] }));
 
-function completed(graph: Graph, changes: Record<string, Partial<NodeState>> = {}): JobState {
-  const state = fresh(graph);
+function completed(
+  graph: Graph,
+  outputs: Record<string, Json> = {},
+  changes: Record<string, Partial<NodeState>> = {},
+): ComparedJob {
+  const state = initialState(graph);
   state.nodes = state.nodes.map((node, number) => ({
     ...node,
     status: "completed",
@@ -17,71 +21,63 @@ function completed(graph: Graph, changes: Record<string, Partial<NodeState>> = {
     endedAt: "2026-01-01T00:00:01.000000Z",
     ...changes[graph.nodes[number]?.id ?? ""],
   }));
-  return state;
+  return { jobId: "j", state, outputs: new Map(Object.entries(outputs)) };
 }
 
-function outputs(values: Record<string, Json>): Node[] {
-  return Object.entries(values).map(([node_id, output]) => ({ node_id, output }) as Node);
+function describeAll(left: ComparedJob, right: ComparedJob): string[] {
+  return compareJobs(left, right).all.map(({ nodeId, kind }) => `${nodeId} ${kind}`);
 }
 
-describe("two jobs of one workflow", () => {
-  it("have no difference when everything is the same", () => {
-    const values = outputs({ one: { a: 1, b: [2] }, two: 2, three: 3 });
-    const others = outputs({ one: { b: [2], a: 1 }, two: 2, three: 3 });
+describe("compareJobs", () => {
+  it("finds no difference between equal jobs", () => {
+    const left = completed(chain, { one: { a: 1, b: [2] }, two: 2, three: 3 });
+    const right = completed(chain, { one: { b: [2], a: 1 }, two: 2, three: 3 });
 
-    expect(firstDifference(completed(line), values, completed(line), others)).toEqual({
-      first: null,
-      all: [],
-    });
+    expect(compareJobs(left, right)).toEqual({ first: null, all: [] });
   });
 
-  it("part at the first node in the order of the graph, whatever differs there", () => {
-    const failed = completed(line, {
+  it("returns the first difference in execution order", () => {
+    const failures: Record<string, Partial<NodeState>> = {
       two: { status: "failed", error: { message: "no" } },
       three: { status: "failed", error: { message: "upstream" } },
-    });
-    const left = outputs({ one: 1, two: 2, three: 3 });
-    const statuses = firstDifference(completed(line), left, failed, outputs({ one: 1 }));
-    const values = firstDifference(completed(line), left, failed, outputs({ one: "other" }));
+    };
+    const left = completed(chain, { one: 1, two: 2, three: 3 });
+    const sameOutput = completed(chain, { one: 1 }, failures);
+    const otherOutput = completed(chain, { one: "other" }, failures);
 
-    expect(statuses.first).toEqual({ nodeId: "two", kind: "status" });
-    expect(values.first).toEqual({ nodeId: "one", kind: "output" });
-    expect(values.all.map(({ nodeId, kind }) => `${nodeId} ${kind}`)).toEqual([
-      "one output",
-      "two status",
-      "three status",
-    ]);
+    expect(compareJobs(left, sameOutput).first).toEqual({ nodeId: "two", kind: "status" });
+    expect(compareJobs(left, otherOutput).first).toEqual({ nodeId: "one", kind: "output" });
+    expect(describeAll(left, otherOutput)).toEqual(["one output", "two status", "three status"]);
   });
 
-  it("differ in attempts, and in errors when both failed", () => {
-    const left = completed(line, { one: { attempt: 3 }, two: { status: "failed", error: { message: "no" } } });
-    const right = completed(line, { two: { status: "failed", error: { message: "never" } } });
-    const { all } = firstDifference(left, [], right, []);
+  it("compares attempts, and errors of nodes that failed in both jobs", () => {
+    const left = completed(chain, {}, { one: { attempt: 3 }, two: { status: "failed", error: { message: "no" } } });
+    const right = completed(chain, {}, { two: { status: "failed", error: { message: "never" } } });
 
-    expect(all.map(({ nodeId, kind }) => `${nodeId} ${kind}`)).toEqual(["one attempts", "two error"]);
+    expect(describeAll(left, right)).toEqual(["one attempts", "two error"]);
   });
 
-  it("tell of a node that took far longer, but never as the first difference", () => {
-    const slow = completed(line, { one: { endedAt: "2026-01-01T00:00:09.000000Z" } });
-    const little = completed(line, { one: { endedAt: "2026-01-01T00:00:01.900000Z" } });
-    const { first, all } = firstDifference(completed(line), [], slow, []);
+  it("lists a much longer duration, but never as the first difference", () => {
+    const slow = completed(chain, {}, { one: { endedAt: "2026-01-01T00:00:09.000000Z" } });
+    const slightlySlow = completed(chain, {}, { one: { endedAt: "2026-01-01T00:00:01.900000Z" } });
+    const { first, all } = compareJobs(completed(chain), slow);
 
     expect([first, all]).toEqual([null, [{ nodeId: "one", kind: "duration" }]]);
-    expect(firstDifference(completed(line), [], little, []).all).toEqual([]);
+    expect(compareJobs(completed(chain), slightlySlow).all).toEqual([]);
   });
 
-  it("of other versions show what only one of them has, where it runs", () => {
-    const other = graphOf(definition({ one: [], added: ["one"], three: ["added"] }));
-    const { first, all } = firstDifference(completed(line), [], completed(other), []);
+  it("lists nodes that only one version has in execution order", () => {
+    const other = buildGraph(definition({ one: [], added: ["one"], three: ["added"] }));
+    const { first } = compareJobs(completed(chain), completed(other));
 
     expect(first).toEqual({ nodeId: "added", kind: "only_right" });
-    expect(all.map(({ nodeId, kind }) => `${nodeId} ${kind}`)).toEqual(["added only_right", "two only_left"]);
+    expect(describeAll(completed(chain), completed(other))).toEqual(["added only_right", "two only_left"]);
   });
 });
 
-describe("JSON values", () => {
-  it("are the same whatever the order of their keys, and not otherwise", () => {
-    expect(same({ a: [1, { b: null }], c: 2 }, { c: 2, a: [1, { b: null }] })).toBe(true);
+describe("isSameJson", () => {
+  it("ignores the order of keys and nothing else", () => {
+    expect(isSameJson({ a: [1, { b: null }], c: 2 }, { c: 2, a: [1, { b: null }] })).toBe(true);
     const different: [Json, Json][] = [
       [
         [1, 2],
@@ -94,7 +90,7 @@ describe("JSON values", () => {
       ["1", 1],
     ];
     for (const [one, other] of different) {
-      expect(same(one, other)).toBe(false);
+      expect(isSameJson(one, other)).toBe(false);
     }
   });
 });

@@ -1,9 +1,9 @@
-// Where two jobs part: their nodes in the order in which they run, and what differs.
+// Compares two jobs: their nodes in execution order, and what differs.
 
-import type { Json, Node } from "../../api/shapes";
+import type { Json } from "../../api/types";
 import type { Graph } from "./graph";
-import { milliseconds } from "./instants";
 import type { JobState, NodeState } from "./state";
+import { toMilliseconds } from "./timestamps";
 
 export type DifferenceKind = "status" | "error" | "attempts" | "output" | "only_left" | "only_right" | "duration";
 
@@ -13,95 +13,89 @@ export interface Difference {
 }
 
 export interface Comparison {
-  /** Never a duration: how long something took is no cause. */
+  /** Never a duration, which is no cause of other differences. */
   first: Difference | null;
   all: Difference[];
+}
+
+/** One of the two jobs. */
+export interface ComparedJob {
+  jobId: string;
+  state: JobState;
+  /** By node id. */
+  outputs: ReadonlyMap<string, Json>;
 }
 
 const SLOWER_FACTOR = 2;
 const SLOWER_SECONDS = 1;
 
-/** `nodes` bring the outputs, which events do not tell. */
-export function firstDifference(
-  left: JobState,
-  leftNodes: readonly Node[],
-  right: JobState,
-  rightNodes: readonly Node[],
-): Comparison {
-  const leftOutputs = new Map(leftNodes.map((node) => [node.node_id, node]));
-  const rightOutputs = new Map(rightNodes.map((node) => [node.node_id, node]));
+export function compareJobs(left: ComparedJob, right: ComparedJob): Comparison {
   const all: Difference[] = [];
-  for (const nodeId of inOrder(left.graph, right.graph)) {
-    const one = nodeOf(left, nodeId);
-    const other = nodeOf(right, nodeId);
-    if (one === undefined || other === undefined) {
-      all.push({ nodeId, kind: other === undefined ? "only_left" : "only_right" });
+  for (const nodeId of executionOrder(left.state.graph, right.state.graph)) {
+    const leftNode = findNode(left.state, nodeId);
+    const rightNode = findNode(right.state, nodeId);
+    if (leftNode === undefined || rightNode === undefined) {
+      all.push({ nodeId, kind: rightNode === undefined ? "only_left" : "only_right" });
       continue;
     }
-    for (const kind of kindsOf(one, other, leftOutputs.get(nodeId), rightOutputs.get(nodeId))) {
+    const hasSameOutput = isSameJson(left.outputs.get(nodeId) ?? null, right.outputs.get(nodeId) ?? null);
+    for (const kind of compareNodes(leftNode, rightNode, hasSameOutput)) {
       all.push({ nodeId, kind });
     }
   }
   return { first: all.find(({ kind }) => kind !== "duration") ?? null, all };
 }
 
-function kindsOf(one: NodeState, other: NodeState, left?: Node, right?: Node): DifferenceKind[] {
+function compareNodes(left: NodeState, right: NodeState, hasSameOutput: boolean): DifferenceKind[] {
   const kinds: DifferenceKind[] = [];
-  if (one.status !== other.status) {
+  if (left.status !== right.status) {
     kinds.push("status");
-  } else if (one.status === "failed" && !same(toldError(one), toldError(other))) {
+  } else if (left.status === "failed" && !hasSameError(left, right)) {
     kinds.push("error");
   }
-  if (attemptsOf(one) !== attemptsOf(other)) {
+  if (left.attempt !== right.attempt) {
     kinds.push("attempts");
   }
-  const haveOutputs = one.status === "completed" && other.status === "completed" && left && right;
-  if (haveOutputs && !same(left.output, right.output)) {
+  if (left.status === "completed" && right.status === "completed" && !hasSameOutput) {
     kinds.push("output");
   }
-  if (differsInDuration(one, other)) {
+  if (differsInDuration(left, right)) {
     kinds.push("duration");
   }
   return kinds;
 }
 
-function toldError(node: NodeState): Json {
-  return [node.error?.type ?? null, node.error?.message ?? null];
+function hasSameError(left: NodeState, right: NodeState): boolean {
+  return left.error?.type === right.error?.type && left.error?.message === right.error?.message;
 }
 
-/** Those of its last round count: a job that was retried goes on counting. */
-export function attemptsOf(node: NodeState): number {
-  return node.attempts.length > 0 ? node.attempts.length : node.attempt;
-}
-
-export function nodeOf(state: JobState, nodeId: string): NodeState | undefined {
+export function findNode(state: JobState, nodeId: string): NodeState | undefined {
   return state.nodes[state.graph.index.get(nodeId) ?? -1];
 }
 
-/** The nodes of both in the order of the left one; what only the right one has stands after what it waits for. */
-function inOrder(left: Graph, right: Graph): string[] {
-  const places = new Map(left.nodes.map((node, number) => [node.id, number]));
+/** Node ids in the order of the left graph. Nodes that only the right graph has follow their last dependency. */
+function executionOrder(left: Graph, right: Graph): string[] {
+  const positions = new Map(left.nodes.map((node, number) => [node.id, number]));
   const added: string[] = [];
   for (const node of right.nodes) {
-    if (!places.has(node.id)) {
-      const above = node.parents.map((parent) => places.get(right.nodes[parent]?.id ?? "") ?? -1);
-      places.set(node.id, Math.max(-1, ...above));
+    if (!positions.has(node.id)) {
+      const parents = node.parents.map((parent) => positions.get(right.nodes[parent]?.id ?? "") ?? -1);
+      // The sort is stable: an added node stays behind the last of its dependencies.
+      positions.set(node.id, Math.max(-1, ...parents) + 0.5);
       added.push(node.id);
     }
   }
-  const isAdded = new Set(added);
-  const all = [...left.nodes.map((node) => node.id), ...added];
-  // Sorting keeps the order of equals: a node that is added comes right after the last one that it waits for.
-  const place = (id: string) => (places.get(id) as number) + (isAdded.has(id) ? 0.5 : 0);
-  return all.sort((one, other) => place(one) - place(other));
+  const ids = [...left.nodes.map((node) => node.id), ...added];
+  return ids.sort((one, other) => (positions.get(one) as number) - (positions.get(other) as number));
 }
 
-function differsInDuration(one: NodeState, other: NodeState): boolean {
-  const [first, second] = [secondsOf(one), secondsOf(other)];
-  if (first === null || second === null) {
+function differsInDuration(left: NodeState, right: NodeState): boolean {
+  const [leftSeconds, rightSeconds] = [secondsOf(left), secondsOf(right)];
+  if (leftSeconds === null || rightSeconds === null) {
     return false;
   }
-  const [shorter, longer] = first < second ? [first, second] : [second, first];
+  const shorter = Math.min(leftSeconds, rightSeconds);
+  const longer = Math.max(leftSeconds, rightSeconds);
   return longer > SLOWER_FACTOR * shorter && longer - shorter > SLOWER_SECONDS;
 }
 
@@ -109,11 +103,11 @@ function secondsOf(node: NodeState): number | null {
   if (node.startedAt === null || node.endedAt === null) {
     return null;
   }
-  return (milliseconds(node.endedAt) - milliseconds(node.startedAt)) / 1000;
+  return (toMilliseconds(node.endedAt) - toMilliseconds(node.startedAt)) / 1000;
 }
 
-/** Whether two values are the same JSON; the order of keys says nothing. */
-export function same(one: Json, other: Json): boolean {
+/** Whether two JSON values are equal, regardless of the order of keys. */
+export function isSameJson(one: Json, other: Json): boolean {
   if (one === other) {
     return true;
   }
@@ -122,11 +116,11 @@ export function same(one: Json, other: Json): boolean {
   }
   if (Array.isArray(one) || Array.isArray(other)) {
     const areLists = Array.isArray(one) && Array.isArray(other) && one.length === other.length;
-    return areLists && one.every((item, place) => same(item, other[place] as Json));
+    return areLists && one.every((item, index) => isSameJson(item, other[index] as Json));
   }
   const keys = Object.keys(one);
   return (
     keys.length === Object.keys(other).length &&
-    keys.every((key) => Object.hasOwn(other, key) && same(one[key] as Json, other[key] as Json))
+    keys.every((key) => Object.hasOwn(other, key) && isSameJson(one[key] as Json, other[key] as Json))
   );
 }

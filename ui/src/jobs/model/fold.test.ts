@@ -1,10 +1,11 @@
 import { describe, expect, it } from "vitest";
-import type { Definition, Event, Job } from "../../api/shapes";
-import { fold, fresh } from "./fold";
-import { graphOf } from "./graph";
+import type { EventType } from "../../api/event_types";
+import type { Definition, Event, Job } from "../../api/types";
+import { fold } from "./fold";
+import { buildGraph } from "./graph";
+import { fastestMs } from "./graph.fixture";
 import { History } from "./history";
-import { quickest } from "./shapes.fixture";
-import type { JobState, NodeState } from "./state";
+import { initialState, type JobState, type NodeState } from "./state";
 
 interface Recorded {
   definition: Definition;
@@ -19,7 +20,7 @@ function recording(name: string): Recorded {
 }
 
 function folded({ definition, job, events }: Recorded, until = Number.POSITIVE_INFINITY): JobState {
-  const state = fresh(graphOf(definition), job);
+  const state = initialState(buildGraph(definition), job);
   for (const event of events) {
     if (event.seq <= until) {
       fold(state, event);
@@ -32,16 +33,16 @@ function nodeOf(state: JobState, id: string): NodeState {
   return state.nodes[state.graph.index.get(id) ?? -1] as NodeState;
 }
 
-/** What the API and the fold both tell of a node. */
-function told(node: NodeState | undefined): object {
+/** The fields of a node that the API returns too. */
+function comparable(node: NodeState | undefined): object {
   const { status, attempt, error, loop, startedAt, endedAt } = node as NodeState;
   return { status, attempt, message: error?.message, loop, startedAt, endedAt };
 }
 
 const NO_LOOP = { begun: 0, completed: 0, failed: 0, skipped: 0, running: 0, waiting: 0, cancelled: 0 };
 
-describe("the fold of the events of a job", () => {
-  it.each(Object.keys(recorded))("agrees with what the API tells at the end: %s", (path) => {
+describe("fold", () => {
+  it.each(Object.keys(recorded))("agrees with the final state of the API: %s", (path) => {
     const { job } = recorded[path] as Recorded;
     const state = folded(recorded[path] as Recorded);
 
@@ -52,11 +53,11 @@ describe("the fold of the events of a job", () => {
     for (const node of job.nodes ?? []) {
       const { status, attempt, error, loop, started_at: startedAt, completed_at: endedAt } = node;
       const expected = { status, attempt, message: error?.message, loop, startedAt, endedAt };
-      expect({ [node.node_id]: told(nodeOf(state, node.node_id)) }).toEqual({ [node.node_id]: expected });
+      expect({ [node.node_id]: comparable(nodeOf(state, node.node_id)) }).toEqual({ [node.node_id]: expected });
     }
   });
 
-  it("changes nothing for an event that it has seen, or whose type it does not know", () => {
+  it("ignores events already applied and unknown types", () => {
     const diamond = recording("diamond");
     const state = folded(diamond);
     const before = structuredClone(state.nodes);
@@ -65,13 +66,13 @@ describe("the fold of the events of a job", () => {
     for (const event of diamond.events) {
       fold(state, event);
     }
-    fold(state, { ...last, seq: last.seq + 1, event_type: "node_painted", node_id: "left" });
+    fold(state, { ...last, seq: last.seq + 1, event_type: "node_painted" as EventType, node_id: "left" });
 
     expect(state.nodes).toEqual(before);
     expect(state.seq).toBe(last.seq + 1);
   });
 
-  it("tells when the next attempt is due while a node waits for it", () => {
+  it("sets when the next attempt is due while a node waits", () => {
     const flaky = recording("flaky");
     const retrying = flaky.events.find((event) => event.event_type === "node_retrying") as Event;
     const waiting = nodeOf(folded(flaky, retrying.seq), "call");
@@ -83,7 +84,7 @@ describe("the fold of the events of a job", () => {
     expect(again.waitUntil).toBeNull();
   });
 
-  it("keeps every attempt with its worker and how it ended", () => {
+  it("keeps every attempt with its worker and outcome", () => {
     const call = nodeOf(folded(recording("flaky")), "call");
 
     expect(call.attempts.map(({ number, outcome, worker }) => [number, outcome, worker])).toEqual([
@@ -94,13 +95,13 @@ describe("the fold of the events of a job", () => {
     expect(call.attempts[0]?.error?.message).toBe("the server is busy");
   });
 
-  it("shows a node whose process died as an attempt that another one follows", () => {
+  it("marks the attempt of a lost worker as retrying", () => {
     const fragile = nodeOf(folded(recording("crashed")), "fragile");
 
     expect(fragile.attempts.map((attempt) => attempt.outcome)).toEqual(["retrying", "completed"]);
   });
 
-  it("completes START with the first step and END as soon as it is ready", () => {
+  it("completes START with the first step and END when it is ready", () => {
     const diamond = recording("diamond");
     const ready = diamond.events.find((event) => event.node_id === "end") as Event;
 
@@ -110,7 +111,7 @@ describe("the fold of the events of a job", () => {
     expect(nodeOf(folded(diamond, ready.seq), "end").status).toBe("completed");
   });
 
-  it("lets a retried node begin again without forgetting its attempts", () => {
+  it("resets a retried node and keeps its attempts", () => {
     const retried = recording("retried");
     const event = retried.events.find(({ event_type }) => event_type === "job_retried") as Event;
     const state = folded(retried, event.seq);
@@ -122,20 +123,20 @@ describe("the fold of the events of a job", () => {
     expect(nodeOf(state, "order").status).toBe("completed");
   });
 
-  it("keeps what a loop has done when only its failed items run again, and forgets it when the loop runs anew", () => {
-    const again = recording("loop_retried");
-    const anew = recording("from_node");
+  it("keeps the counts of a loop when only failed iterations are retried, and resets them when the loop restarts", () => {
+    const partial = recording("loop_retried");
+    const restarted = recording("from_node");
     const at = ({ events }: Recorded) => (events.find((event) => event.event_type === "job_retried") as Event).seq;
-    const kept = nodeOf(folded(again, at(again)), "each").loop;
+    const kept = nodeOf(folded(partial, at(partial)), "each").loop;
 
     expect(kept).toMatchObject({ total: 8, failed: 0, cancelled: 0, running: 0, skipped: 1 });
     expect(kept?.completed).toBeGreaterThan(0);
-    expect(nodeOf(folded(anew, at(anew)), "each").loop).toBeNull();
+    expect(nodeOf(folded(restarted, at(restarted)), "each").loop).toBeNull();
   });
 
-  it.each(Object.keys(recorded))("never counts more iterations than were begun: %s", (path) => {
+  it.each(Object.keys(recorded))("never counts more iterations than began: %s", (path) => {
     const { definition, job, events } = recorded[path] as Recorded;
-    const state = fresh(graphOf(definition), job);
+    const state = initialState(buildGraph(definition), job);
     for (const event of events) {
       fold(state, event);
       for (const { loop } of state.nodes) {
@@ -146,7 +147,7 @@ describe("the fold of the events of a job", () => {
     }
   });
 
-  it("counts an iteration that waits for another attempt as one that waits", () => {
+  it("counts a retrying iteration as waiting", () => {
     const failed = recording("loop_failed");
     const retrying = failed.events.find((event) => event.event_type === "iteration_retrying") as Event;
 
@@ -154,7 +155,7 @@ describe("the fold of the events of a job", () => {
     expect(nodeOf(folded(failed, retrying.seq), "each").loop?.waiting).toBe(1);
   });
 
-  it("tells the counts of a loop by its beginning and its end when the events of items are left out", () => {
+  it("sets the counts of a loop without the events of its iterations", () => {
     const squares = recording("squares");
     const events = squares.events.filter((event) => event.index === null);
     const state = folded({ ...squares, events });
@@ -163,10 +164,10 @@ describe("the fold of the events of a job", () => {
   });
 });
 
-describe("the history of a job", () => {
-  function long(rounds: number): { history: History; events: Event[]; graph: ReturnType<typeof graphOf> } {
+describe("History", () => {
+  function long(rounds: number): { history: History; events: Event[]; graph: ReturnType<typeof buildGraph> } {
     const { definition, job, events } = recording("retried");
-    const graph = graphOf(definition);
+    const graph = buildGraph(definition);
     const history = new History(graph, job);
     const all: Event[] = [];
     for (let round = 0; round < rounds; round++) {
@@ -178,10 +179,10 @@ describe("the history of a job", () => {
     return { history, events: all, graph };
   }
 
-  it("gives the state after any event as folding from the beginning does", () => {
+  it("returns the same state after any event as folding from the start", () => {
     const { history, events, graph } = long(120);
     for (const seq of [0, 1, 499, 500, 501, 1700, 1699, 3000, events.length - 1, events.length]) {
-      const state = fresh(graph, recording("retried").job);
+      const state = initialState(graph, recording("retried").job);
       for (const event of events.slice(0, seq)) {
         fold(state, event);
       }
@@ -190,7 +191,7 @@ describe("the history of a job", () => {
     }
   });
 
-  it("does not let a look at the past change the present, nor the present the past", () => {
+  it("keeps past and latest states independent", () => {
     const { history, events } = long(30);
     const latest = structuredClone(history.latest.nodes);
     const past = structuredClone(history.stateAt(510).nodes);
@@ -204,9 +205,9 @@ describe("the history of a job", () => {
     expect(history.latest.nodes[0]?.status).toBe("skipped");
   });
 
-  it("leaves out events that come twice and tells how many were new", () => {
+  it("skips duplicate events and returns the number of new ones", () => {
     const { job, definition, events } = recording("diamond");
-    const history = new History(graphOf(definition), job);
+    const history = new History(buildGraph(definition), job);
 
     expect(history.append(events.slice(0, 5))).toBe(5);
     expect(history.append(events.slice(3))).toBe(events.length - 5);
@@ -215,16 +216,16 @@ describe("the history of a job", () => {
     expect(history.eventAt(0)).toBeNull();
   });
 
-  it("finds any of 50,000 events in a few milliseconds", () => {
+  it("finds any of 50,000 states in a few milliseconds", () => {
     const { history, events } = long(1_900);
     expect(events.length).toBeGreaterThan(50_000);
 
-    const look = () => {
-      for (let time = 0; time < 20; time++) {
-        history.stateAt((time * 7919) % events.length);
+    const seek = () => {
+      for (let step = 0; step < 20; step++) {
+        history.stateAt((step * 7919) % events.length);
       }
     };
 
-    expect(quickest(look) / 20).toBeLessThan(10);
+    expect(fastestMs(seek) / 20).toBeLessThan(10);
   });
 });

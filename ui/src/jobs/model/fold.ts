@@ -1,22 +1,20 @@
-// The state of a job as a fold of its events. Types that are not known here change nothing.
+// Applies the events of a job to its state: the only fold, for live state and for time travel.
 
-import type { Event, EventData, NodeError } from "../../api/shapes";
-import { foldIteration, isOfIteration } from "./fold_loop";
+import type { EventType } from "../../api/event_types";
+import type { Event, EventData, NodeError } from "../../api/types";
+import { foldIteration, isIterationEvent } from "./fold_iteration";
 import type { Attempt, JobState, LoopCounts, NodeState, Outcome } from "./state";
-
-export type { Attempt, JobState, LoopCounts, NodeState, Outcome } from "./state";
-export { fresh } from "./state";
 
 type Change = Partial<NodeState>;
 
-/** Changes the state by its next event; one that it has seen already changes nothing. */
+/** Apply the next event to the state. Events already applied and unknown types change nothing. */
 export function fold(state: JobState, event: Event): void {
   if (event.seq <= state.seq) {
     return;
   }
   state.seq = event.seq;
   state.version++;
-  // An attempt's start is told by the clock of its worker, and may come after what happened later.
+  // The start of an attempt has the clock of its worker and may be later than events that follow it.
   state.at = state.at !== null && state.at > event.timestamp ? state.at : event.timestamp;
   if (event.node_id === null) {
     foldJob(state, event);
@@ -26,10 +24,10 @@ export function fold(state: JobState, event: Event): void {
   if (number === undefined) {
     return;
   }
-  if (!state.isBegun && !ENDS_BEFORE_BEGINNING.has(event.event_type)) {
+  if (!state.hasBegun && !ENDS_BEFORE_START.has(event.event_type)) {
     begin(state, event.timestamp);
   }
-  if (isOfIteration(event)) {
+  if (isIterationEvent(event)) {
     foldIteration(state, number, event);
     return;
   }
@@ -40,15 +38,15 @@ export function fold(state: JobState, event: Event): void {
   }
 }
 
-const ENDS_BEFORE_BEGINNING = new Set(["node_cancelled", "node_failed"]);
+const ENDS_BEFORE_START: ReadonlySet<EventType> = new Set(["node_cancelled", "node_failed"]);
 
-/** START nodes complete with the first step of a job, and no event tells of it. */
+/** Complete START nodes. They complete with the first step of a job, without an event. */
 function begin(state: JobState, at: string): void {
-  state.isBegun = true;
+  state.hasBegun = true;
   state.graph.nodes.forEach((node, number) => {
-    const known = state.nodes[number] as NodeState;
-    if (node.kind === "start" && known.status === "pending") {
-      state.nodes[number] = { ...known, status: "completed", endedAt: at };
+    const current = state.nodes[number] as NodeState;
+    if (node.kind === "start" && current.status === "pending") {
+      state.nodes[number] = { ...current, status: "completed", endedAt: at };
     }
   });
 }
@@ -76,35 +74,37 @@ function foldJob(state: JobState, event: Event): void {
     case "job_retried":
       retry(state, at, data);
       break;
+    default:
+      break;
   }
 }
 
-/** An operator's retry: the nodes that it names are as if they had not begun; their attempts go on counting. */
+/** Reset the nodes that a retry of the job names. Their attempts keep counting. */
 function retry(state: JobState, at: string, data: EventData): void {
   state.status = "running";
   state.startedAt ??= at;
   state.endedAt = null;
   state.error = null;
-  const named = new Set<number>();
+  const retried = new Set<number>();
   for (const id of Array.isArray(data.nodes) ? data.nodes : []) {
     const number = state.graph.index.get(String(id));
     if (number !== undefined) {
-      named.add(number);
+      retried.add(number);
     }
   }
-  const first = state.graph.index.get(String(data.from_node ?? ""));
-  for (const number of named) {
+  const fromNode = state.graph.index.get(String(data.from_node ?? ""));
+  for (const number of retried) {
     const parents = state.graph.nodes[number]?.parents ?? [];
-    resetNode(state, number, number === first || parents.some((parent) => named.has(parent)));
+    resetNode(state, number, number === fromNode || parents.some((parent) => retried.has(parent)));
   }
   begin(state, at);
 }
 
-/** `isAnew` when what it reads may be other than before: then a loop begins from its beginning. */
-function resetNode(state: JobState, number: number, isAnew: boolean): void {
+/** `isRestart` if the inputs of the node may change: its loop then starts over. */
+function resetNode(state: JobState, number: number, isRestart: boolean): void {
   const node = state.nodes[number] as NodeState;
-  const keepsLoop = node.loop !== null && !isAnew && node.status !== "completed";
-  state.flights.delete(number);
+  const keepsLoop = node.loop !== null && !isRestart && node.status !== "completed";
+  state.activeIterations.delete(number);
   state.nodes[number] = {
     ...node,
     status: "pending",
@@ -117,6 +117,11 @@ function resetNode(state: JobState, number: number, isAnew: boolean): void {
     waitUntil: null,
     loop: keepsLoop ? { ...(node.loop as LoopCounts), failed: 0, cancelled: 0, running: 0, waiting: 0 } : null,
   };
+}
+
+/** A newer server may send types that this version does not know. The parameter makes tsc report a missing case. */
+function unknownEvent(_type: never): null {
+  return null;
 }
 
 function changeOf(state: JobState, number: number, node: NodeState, event: Event): Change | null {
@@ -134,36 +139,51 @@ function changeOf(state: JobState, number: number, node: NodeState, event: Event
     case "node_started":
       return started(node, attempt, at, data.worker_id ?? null);
     case "node_completed":
-      return { ...ended("completed", attempt, at), attempts: closed(node, at, "completed", null) };
+      return { ...ended("completed", attempt, at), attempts: withLastEnded(node, at, "completed", null) };
     case "node_retrying":
       return {
         status: "waiting",
         attempt,
         error,
-        waitUntil: later(at, data.delay_seconds ?? 0),
-        attempts: closed(node, at, "retrying", error),
+        waitUntil: addSeconds(at, data.delay_seconds ?? 0),
+        attempts: withLastEnded(node, at, "retrying", error),
       };
     case "retry_sequence_completed":
-      return { status: "waiting", attempts: closed(node, at, "completed", null) };
+      return { status: "waiting", attempts: withLastEnded(node, at, "completed", null) };
     case "node_failed":
-      return { ...ended("failed", attempt, at), error, attempts: closed(node, at, "failed", error) };
+      return { ...ended("failed", attempt, at), error, attempts: withLastEnded(node, at, "failed", error) };
     case "node_skipped":
       return { ...ended("skipped", node.attempt, at), reason: data.reason ?? null };
     case "node_cancelled":
       return {
         ...ended("cancelled", node.attempt, at),
         reason: data.reason ?? null,
-        attempts: closed(node, at, "cancelled", null),
+        attempts: withLastEnded(node, at, "cancelled", null),
       };
     case "worker_lost":
-      // Without an error the same attempt is handed out once more.
-      return error === null ? null : { attempts: closed(node, at, "retrying", error) };
+      // Without an error the same attempt is dispatched again.
+      return error === null ? null : { attempts: withLastEnded(node, at, "retrying", error) };
     case "iterator_started":
-      return loopBegun(node, data);
+      return loopStarted(node, data);
     case "iterator_completed":
-      return loopEnded(data);
-    default:
+      return loopCompleted(data);
+    case "result_ignored":
+    case "job_created":
+    case "job_started":
+    case "job_completed":
+    case "job_failed":
+    case "job_cancelled":
+    case "job_retried":
+    case "iteration_dispatched":
+    case "iteration_started":
+    case "iteration_completed":
+    case "iteration_retrying":
+    case "iteration_failed":
+    case "iteration_skipped":
+    case "iteration_cancelled":
       return null;
+    default:
+      return unknownEvent(event.event_type);
   }
 }
 
@@ -198,8 +218,8 @@ function started(node: NodeState, number: number, at: string, worker: string | n
   return { status: "running", attempt: number, startedAt: at, attempts };
 }
 
-/** The attempts, of which the last one is over now if it was not before. */
-function closed(node: NodeState, at: string, outcome: Outcome, error: NodeError | null): readonly Attempt[] {
+/** Return the attempts with the last one ended. */
+function withLastEnded(node: NodeState, at: string, outcome: Outcome, error: NodeError | null): readonly Attempt[] {
   const last = node.attempts.at(-1);
   if (last === undefined || last.endedAt !== null) {
     return node.attempts;
@@ -207,7 +227,7 @@ function closed(node: NodeState, at: string, outcome: Outcome, error: NodeError 
   return [...node.attempts.slice(0, -1), { ...last, endedAt: at, outcome, error }];
 }
 
-function loopBegun(node: NodeState, data: EventData): Change {
+function loopStarted(node: NodeState, data: EventData): Change {
   if (data.left !== undefined && node.loop !== null) {
     return {};
   }
@@ -216,7 +236,7 @@ function loopBegun(node: NodeState, data: EventData): Change {
   return { loop: { total, ...none } };
 }
 
-function loopEnded(data: EventData): Change {
+function loopCompleted(data: EventData): Change {
   const total = data.total_iterations ?? 0;
   return {
     loop: {
@@ -232,6 +252,6 @@ function loopEnded(data: EventData): Change {
   };
 }
 
-function later(at: string, seconds: number): string {
+function addSeconds(at: string, seconds: number): string {
   return new Date(Date.parse(at) + seconds * 1000).toISOString();
 }

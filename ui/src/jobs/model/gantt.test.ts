@@ -1,24 +1,24 @@
 import { describe, expect, it } from "vitest";
-import type { Definition, Event, Job } from "../../api/shapes";
+import type { Definition, Event, Job } from "../../api/types";
 import failing from "./fixtures/failing.json";
 import flaky from "./fixtures/flaky.json";
-import { ganttOf } from "./gantt";
-import { graphOf } from "./graph";
+import { buildGantt } from "./gantt";
+import { buildGraph } from "./graph";
+import { mesh } from "./graph.fixture";
 import { History } from "./history";
-import { milliseconds } from "./instants";
-import { mesh } from "./shapes.fixture";
-import { fresh } from "./state";
+import { initialState } from "./state";
+import { toMilliseconds } from "./timestamps";
 
 function historyOf(recorded: { definition: unknown; job: unknown; events: unknown }): History {
-  const history = new History(graphOf(recorded.definition as Definition), recorded.job as Job);
+  const history = new History(buildGraph(recorded.definition as Definition), recorded.job as Job);
   history.append(recorded.events as Event[]);
   return history;
 }
 
-describe("the timeline", () => {
-  it("shows each attempt, and the waits before and between them, without gaps or overlaps", () => {
+describe("buildGantt", () => {
+  it("has bars for attempts and waits without gaps or overlaps", () => {
     const history = historyOf(flaky);
-    const { rows, from, to } = ganttOf(history.graph, history.latest, Date.now());
+    const { rows, from, to } = buildGantt(history.graph, history.latest, Date.now());
     const bars = rows[0]?.bars ?? [];
     const kinds = bars.map((bar) => bar.kind);
 
@@ -30,43 +30,43 @@ describe("the timeline", () => {
       "retrying",
       "completed",
     ]);
-    bars.slice(1).forEach((bar, place) => {
-      expect(bar.from).toBe(bars[place]?.to);
+    bars.slice(1).forEach((bar, index) => {
+      expect(bar.from).toBe(bars[index]?.to);
     });
-    expect([from, to]).toEqual([bars[0]?.from, milliseconds(history.latest.endedAt ?? "")]);
+    expect([from, to]).toEqual([bars[0]?.from, toMilliseconds(history.latest.endedAt ?? "")]);
   });
 
-  it("lets a wait for the next attempt reach up to now", () => {
+  it("extends a wait for the next attempt to now", () => {
     const history = historyOf(flaky);
     const retrying = history.events.find((event) => event.event_type === "node_retrying") as Event;
-    const now = milliseconds(retrying.timestamp) + 120;
-    const { rows, to } = ganttOf(history.graph, history.stateAt(retrying.seq), now);
+    const now = toMilliseconds(retrying.timestamp) + 120;
+    const { rows, to } = buildGantt(history.graph, history.stateAt(retrying.seq), now);
     const last = rows[0]?.bars.at(-1);
 
     expect([last?.kind, last?.isOpen, last?.to, to]).toEqual(["retry_wait", true, now, now]);
     expect(rows[1]?.bars).toEqual([]);
   });
 
-  it("marks when nodes ended that were never sent to a worker", () => {
+  it("marks the end of nodes that were never dispatched", () => {
     const history = historyOf(failing);
-    const { rows } = ganttOf(history.graph, history.latest, 0);
+    const { rows } = buildGantt(history.graph, history.latest, 0);
     const ship = rows.find((row) => row.id === "ship");
 
     expect([ship?.status, ship?.bars, ship?.markAt === null]).toEqual(["failed", [], false]);
   });
 
-  it("has a row for each of 10,000 nodes that have not begun, in their order", () => {
-    const graph = graphOf(mesh(100, 100));
-    const { rows, from, to } = ganttOf(graph, fresh(graph), 5_000);
+  it("has a row for each of 10,000 pending nodes, in graph order", () => {
+    const graph = buildGraph(mesh(100, 100));
+    const { rows, from, to } = buildGantt(graph, initialState(graph), 5_000);
 
     expect([rows.length, from, to]).toEqual([10_000, 5_000, 5_000]);
-    expect(rows.every((row, place) => row.node === place)).toBe(true);
+    expect(rows.every((row, index) => row.node === index)).toBe(true);
   });
 });
 
-describe("instants", () => {
-  it("keep their microseconds", () => {
-    expect(milliseconds("2026-11-16T05:47:15.485428Z") - Date.parse("2026-11-16T05:47:15Z")).toBeCloseTo(485.428, 3);
-    expect(milliseconds("2026-11-16T05:47:15Z")).toBe(Date.parse("2026-11-16T05:47:15Z"));
+describe("toMilliseconds", () => {
+  it("keeps microseconds", () => {
+    expect(toMilliseconds("2026-11-16T05:47:15.485428Z") - Date.parse("2026-11-16T05:47:15Z")).toBeCloseTo(485.428, 3);
+    expect(toMilliseconds("2026-11-16T05:47:15Z")).toBe(Date.parse("2026-11-16T05:47:15Z"));
   });
 });

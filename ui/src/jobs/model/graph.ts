@@ -1,43 +1,43 @@
-// A definition as a graph of numbered nodes, in an order in which they may run.
+// Builds a graph of numbered nodes in topological order from a definition.
 
-import type { Definition, NodeDefinition } from "../../api/shapes";
+import type { Definition, NodeDefinition } from "../../api/types";
 
 export type NodeKind = "task" | "start" | "end";
 
 export interface GraphNode {
   id: string;
   kind: NodeKind;
-  /** What runs it; START and END have their kind here. */
+  /** The handler; for START and END nodes their kind. */
   handler: string;
   isLoop: boolean;
   hasWhen: boolean;
   parents: number[];
   children: number[];
-  /** The length of the longest way to it. */
+  /** Length of the longest path to the node. */
   rank: number;
 }
 
-/** The numbers are those of the engine's plan: level by level, and as written within a level. */
+/** Nodes are numbered like in the engine's plan: level by level, in document order within a level. */
 export interface Graph {
   nodes: GraphNode[];
   index: Map<string, number>;
 }
 
-export function graphOf(definition: Definition): Graph {
-  const written = definition.nodes;
-  const places = new Map(written.map((node, place) => [node.id, place]));
-  const parents = written.map((node) => placesOf(node.dependencies ?? [], places));
-  const { order, ranks, children } = ordered(parents);
-  const numbers = new Int32Array(written.length);
-  order.forEach((place, number) => {
-    numbers[place] = number;
+export function buildGraph(definition: Definition): Graph {
+  const definitions = definition.nodes;
+  const indexes = new Map(definitions.map((node, index) => [node.id, index]));
+  const parents = definitions.map((node) => indexesOf(node.dependencies ?? [], indexes));
+  const { order, ranks, children } = sortTopologically(parents);
+  const numbers = new Int32Array(definitions.length);
+  order.forEach((index, number) => {
+    numbers[index] = number;
   });
-  const nodes = order.map((place) => nodeOf(written[place] as NodeDefinition, ranks[place] ?? 0));
-  // In the order of the parents, so that nobody's parents have to be sorted.
-  order.forEach((place, number) => {
-    for (const below of children[place] ?? []) {
-      const child = numbers[below] as number;
-      // A document that is not checked yet may have a cycle: what would close it is left out.
+  const nodes = order.map((index) => toGraphNode(definitions[index] as NodeDefinition, ranks[index] ?? 0));
+  // Iterating in graph order keeps every list of parents sorted.
+  order.forEach((index, number) => {
+    for (const childIndex of children[index] ?? []) {
+      const child = numbers[childIndex] as number;
+      // An unvalidated document may have a cycle: omit the edge that closes it.
       if (number < child) {
         nodes[child]?.parents.push(number);
       }
@@ -51,43 +51,43 @@ export function graphOf(definition: Definition): Graph {
   return { nodes, index: new Map(nodes.map((node, number) => [node.id, number])) };
 }
 
-// Of longer lists a set is made; for most it would cost more than it saves.
+// For short lists a set costs more than a linear search.
 const SHORT_LIST_MAX = 16;
 
-function placesOf(ids: string[], places: Map<string, number>): number[] {
-  const found: number[] = [];
+function indexesOf(ids: string[], indexes: Map<string, number>): number[] {
+  const result: number[] = [];
   for (const id of ids.length > SHORT_LIST_MAX ? new Set(ids) : ids) {
-    const place = places.get(id);
-    if (place !== undefined && (ids.length > SHORT_LIST_MAX || !found.includes(place))) {
-      found.push(place);
+    const index = indexes.get(id);
+    if (index !== undefined && (ids.length > SHORT_LIST_MAX || !result.includes(index))) {
+      result.push(index);
     }
   }
-  return found;
+  return result;
 }
 
-/** Kahn's algorithm, level by level; what is on a cycle comes last. */
-function ordered(parents: number[][]): { order: number[]; ranks: Int32Array; children: number[][] } {
+/** Kahn's algorithm, level by level. Nodes on a cycle come last. */
+function sortTopologically(parents: number[][]): { order: number[]; ranks: Int32Array; children: number[][] } {
   const children: number[][] = parents.map(() => []);
-  const missing = new Int32Array(parents.length);
-  parents.forEach((above, node) => {
-    missing[node] = above.length;
-    for (const parent of above) {
+  const remaining = new Int32Array(parents.length);
+  parents.forEach((nodeParents, node) => {
+    remaining[node] = nodeParents.length;
+    for (const parent of nodeParents) {
       children[parent]?.push(node);
     }
   });
   const order: number[] = [];
   const ranks = new Int32Array(parents.length);
-  const isPlaced = new Uint8Array(parents.length);
-  let level = [...parents.keys()].filter((node) => missing[node] === 0);
+  const isSorted = new Uint8Array(parents.length);
+  let level = [...parents.keys()].filter((node) => remaining[node] === 0);
   for (let rank = 0; level.length > 0; rank++) {
     const next: number[] = [];
     for (const node of level) {
       order.push(node);
       ranks[node] = rank;
-      isPlaced[node] = 1;
+      isSorted[node] = 1;
       for (const child of children[node] ?? []) {
-        missing[child] = (missing[child] as number) - 1;
-        if (missing[child] === 0) {
+        remaining[child] = (remaining[child] as number) - 1;
+        if (remaining[child] === 0) {
           next.push(child);
         }
       }
@@ -95,21 +95,21 @@ function ordered(parents: number[][]): { order: number[]; ranks: Int32Array; chi
     level = next.sort((one, other) => one - other);
   }
   parents.forEach((_, node) => {
-    if (!isPlaced[node]) {
+    if (!isSorted[node]) {
       order.push(node);
     }
   });
   return { order, ranks, children };
 }
 
-function nodeOf(written: NodeDefinition, rank: number): GraphNode {
-  const kind = written.kind === "start" || written.kind === "end" ? written.kind : "task";
+function toGraphNode(definition: NodeDefinition, rank: number): GraphNode {
+  const kind = definition.kind === "start" || definition.kind === "end" ? definition.kind : "task";
   return {
-    id: written.id,
+    id: definition.id,
     kind,
-    handler: kind === "task" ? written.handler : kind,
-    isLoop: written.loop !== undefined && written.loop !== null,
-    hasWhen: written.when !== undefined && written.when !== null,
+    handler: kind === "task" ? definition.handler : kind,
+    isLoop: definition.loop !== undefined && definition.loop !== null,
+    hasWhen: definition.when !== undefined && definition.when !== null,
     parents: [],
     children: [],
     rank,

@@ -1,64 +1,64 @@
-// What is drawn of a graph: its nodes, and many alike ones as one group until it is opened.
+// Combines equivalent nodes of a large graph into groups. A unit is what is drawn: a node or a group.
 
 import type { Graph, GraphNode } from "./graph";
 
-const GROUP_MIN = 12;
-const GRAPH_MIN = 60;
+const GROUP_NODES_MIN = 12;
+const GRAPH_NODES_MIN = 60;
 
 export interface Unit {
   kind: "node" | "group";
-  /** The node's id, or that of the group. */
+  /** The id of the node or group. */
   id: string;
-  /** Numbers of nodes: one, or all of a group. */
+  /** The numbers of its nodes. */
   members: number[];
-  /** Of a group: its members are shown too, by the units from here on; -1 while it is closed. */
-  inside: number;
-  /** Of a member of an opened group: the unit of that group. Else -1. */
-  within: number;
+  /** For an expanded group, the first of the units of its members; otherwise -1. */
+  firstMember: number;
+  /** For a member of an expanded group, the unit of the group; otherwise -1. */
+  group: number;
   parents: number[];
   children: number[];
 }
 
-export interface Drawn {
+export interface UnitGraph {
   units: Unit[];
-  /** So many units stand for the whole graph; the members of opened groups come after them. */
-  outer: number;
-  /** By the node's number, the unit that shows it. */
-  unitOf: Int32Array;
+  /** The members of expanded groups come after these units. */
+  topLevelCount: number;
+  /** The unit of each node, by node number. */
+  unitOfNode: Int32Array;
 }
 
-/** Nodes with the same parents, the same children and the same handler. */
+/** Nodes with the same parents, children and handler. */
 export interface Group {
   id: string;
   members: number[];
 }
 
-export function groupsOf(graph: Graph): Group[] {
-  if (graph.nodes.length <= GRAPH_MIN) {
+export function findGroups(graph: Graph): Group[] {
+  if (graph.nodes.length <= GRAPH_NODES_MIN) {
     return [];
   }
-  const alike = new Map<number, number[][]>();
+  const byHash = new Map<number, number[][]>();
   graph.nodes.forEach((node, number) => {
-    const key = hashOf(node);
-    const buckets = alike.get(key);
-    const bucket = buckets?.find((members) => areAlike(graph.nodes[members[0] as number] as GraphNode, node));
+    const hash = hashOf(node);
+    const buckets = byHash.get(hash);
+    const bucket = buckets?.find((members) => areEquivalent(graph.nodes[members[0] as number] as GraphNode, node));
     if (bucket) {
       bucket.push(number);
     } else if (buckets) {
       buckets.push([number]);
     } else {
-      alike.set(key, [[number]]);
+      byHash.set(hash, [[number]]);
     }
   });
-  const found: number[][] = [];
-  for (const buckets of alike.values()) {
-    found.push(...buckets.filter((members) => members.length >= GROUP_MIN));
+  const groups: number[][] = [];
+  for (const buckets of byHash.values()) {
+    groups.push(...buckets.filter((members) => members.length >= GROUP_NODES_MIN));
   }
-  return found.map((members) => ({ id: `group of ${graph.nodes[members[0] as number]?.id}`, members }));
+  return groups.map((members) => ({ id: `group of ${graph.nodes[members[0] as number]?.id}`, members }));
 }
 
-/** The graph as it is drawn while these groups are open. */
-export function drawnOf(graph: Graph, groups: Group[], opened: ReadonlySet<string>): Drawn {
+/** Return the units to draw while the given groups are expanded. */
+export function buildUnitGraph(graph: Graph, groups: Group[], expanded: ReadonlySet<string>): UnitGraph {
   const groupOf = new Map<number, Group>();
   for (const group of groups) {
     for (const member of group.members) {
@@ -66,69 +66,70 @@ export function drawnOf(graph: Graph, groups: Group[], opened: ReadonlySet<strin
     }
   }
   const units: Unit[] = [];
-  const unitOf = new Int32Array(graph.nodes.length);
+  const unitOfNode = new Int32Array(graph.nodes.length);
   graph.nodes.forEach((node, number) => {
     const group = groupOf.get(number);
     const first = group?.members[0] ?? number;
     if (first !== number) {
-      unitOf[number] = unitOf[first] as number;
+      unitOfNode[number] = unitOfNode[first] as number;
       return;
     }
-    unitOf[number] = units.length;
-    units.push(group ? unit("group", group.id, group.members) : unit("node", node.id, [number]));
+    unitOfNode[number] = units.length;
+    units.push(group ? createUnit("group", group.id, group.members) : createUnit("node", node.id, [number]));
   });
-  join(graph, units, unitOf);
-  const outer = units.length;
-  for (let number = 0; number < outer; number++) {
-    if (opened.has((units[number] as Unit).id)) {
-      open(graph, units, unitOf, number);
+  connect(graph, units, unitOfNode);
+  const topLevelCount = units.length;
+  for (let number = 0; number < topLevelCount; number++) {
+    if (expanded.has((units[number] as Unit).id)) {
+      expand(graph, units, unitOfNode, number);
     }
   }
-  return { units, outer, unitOf };
+  return { units, topLevelCount, unitOfNode };
 }
 
-function unit(kind: Unit["kind"], id: string, members: number[]): Unit {
-  return { kind, id, members, inside: -1, within: -1, parents: [], children: [] };
+function createUnit(kind: Unit["kind"], id: string, members: number[]): Unit {
+  return { kind, id, members, firstMember: -1, group: -1, parents: [], children: [] };
 }
 
-/** The edges between units; all members of a group have the same ones. */
-function join(graph: Graph, units: Unit[], unitOf: Int32Array): void {
+/** Add the edges between units. All members of a group have the same edges. */
+function connect(graph: Graph, units: Unit[], unitOfNode: Int32Array): void {
   units.forEach((unit, number) => {
     for (const parent of graph.nodes[unit.members[0] as number]?.parents ?? []) {
-      const above = units[unitOf[parent] as number] as Unit;
-      // Of a group above, all members lead here: it is a parent once.
-      if (above.children.at(-1) !== number) {
-        above.children.push(number);
-        unit.parents.push(unitOf[parent] as number);
+      const parentUnit = units[unitOfNode[parent] as number] as Unit;
+      // A parent group has an edge from each member but counts once.
+      if (parentUnit.children.at(-1) !== number) {
+        parentUnit.children.push(number);
+        unit.parents.push(unitOfNode[parent] as number);
       }
     }
   });
 }
 
-function open(graph: Graph, units: Unit[], unitOf: Int32Array, number: number): void {
+function expand(graph: Graph, units: Unit[], unitOfNode: Int32Array, number: number): void {
   const group = units[number] as Unit;
   if (group.kind !== "group") {
     return;
   }
-  group.inside = units.length;
+  group.firstMember = units.length;
+  const { parents, children } = group;
   for (const member of group.members) {
-    unitOf[member] = units.length;
-    const { parents, children } = group;
-    units.push({ ...unit("node", graph.nodes[member]?.id ?? "", [member]), within: number, parents, children });
+    unitOfNode[member] = units.length;
+    const unit = createUnit("node", graph.nodes[member]?.id ?? "", [member]);
+    units.push({ ...unit, group: number, parents, children });
   }
 }
 
-function areAlike(one: GraphNode, other: GraphNode): boolean {
+function areEquivalent(one: GraphNode, other: GraphNode): boolean {
   return (
     one.handler === other.handler &&
     one.isLoop === other.isLoop &&
-    sameNumbers(one.parents, other.parents) &&
-    sameNumbers(one.children, other.children)
+    areEqual(one.parents, other.parents) &&
+    areEqual(one.children, other.children)
   );
 }
 
-function sameNumbers(one: number[], other: number[]): boolean {
-  return one.length === other.length && one.every((number, place) => number === other[place]);
+function areEqual(one: number[], other: number[]): boolean {
+  return one.length === other.length && one.every((number, index) => number === other[index]);
 }
 
 function hashOf(node: GraphNode): number {

@@ -1,27 +1,27 @@
 // The events of a job in order, and its state after any of them.
 
-import type { Event, Job } from "../../api/shapes";
+import type { Event, Job } from "../../api/types";
 import { fold } from "./fold";
 import type { Graph } from "./graph";
-import { copied, fresh, type JobState, type LoopCounts, tellLoop } from "./state";
+import { copyState, initialState, type JobState, type LoopCounts, setLoopCounts } from "./state";
 
 const CHECKPOINT_EVENTS = 500;
 
 export class History {
   readonly graph: Graph;
   readonly events: Event[] = [];
-  /** After all events; folded on as more of them come. */
+  /** The state after all events so far. */
   readonly latest: JobState;
-  private readonly first: JobState;
+  private readonly initial: JobState;
   private readonly checkpoints: { count: number; state: JobState }[] = [];
-  // A checkpoint holds a place for each node: as many events lie between two of them as there are nodes.
+  // A checkpoint has an entry per node, so the interval grows with the number of nodes.
   private readonly interval: number;
-  private asked: JobState | null = null;
+  private lastRequested: JobState | null = null;
 
   constructor(graph: Graph, job?: Pick<Job, "created_at">) {
     this.graph = graph;
-    this.first = fresh(graph, job);
-    this.latest = copied(this.first);
+    this.initial = initialState(graph, job);
+    this.latest = copyState(this.initial);
     this.interval = Math.max(CHECKPOINT_EVENTS, graph.nodes.length);
   }
 
@@ -29,7 +29,7 @@ export class History {
     return this.events.length;
   }
 
-  /** Adds events that follow; those that are there already are left out. How many were new. */
+  /** Append events, skip duplicates, and return the number of new ones. */
   append(events: readonly Event[]): number {
     const before = this.events.length;
     for (const event of events) {
@@ -39,41 +39,41 @@ export class History {
       this.events.push(event);
       fold(this.latest, event);
       if (this.events.length % this.interval === 0) {
-        this.checkpoints.push({ count: this.events.length, state: copied(this.latest) });
+        this.checkpoints.push({ count: this.events.length, state: copyState(this.latest) });
       }
     }
     return this.events.length - before;
   }
 
-  /** Counts of a loop whose iterations' events are not read; only of the present. */
-  tellLoop(number: number, loop: LoopCounts): void {
-    tellLoop(this.latest, number, loop);
+  /** Set the counts of a loop in the latest state. */
+  setLoopCounts(number: number, loop: LoopCounts): void {
+    setLoopCounts(this.latest, number, loop);
   }
 
-  /** After all events up to this number. It stays valid until another state of the past is asked for. */
+  /** Return the state after all events up to `seq`. Valid until the next call. */
   stateAt(seq: number): JobState {
     if (seq >= this.latest.seq) {
       return this.latest;
     }
     const count = this.countUpTo(seq);
     const reached = this.events[count - 1]?.seq ?? 0;
-    if (this.asked?.seq === reached) {
-      return this.asked;
+    if (this.lastRequested?.seq === reached) {
+      return this.lastRequested;
     }
-    const state = copied(this.nearest(count, reached));
+    const state = copyState(this.closest(count, reached));
     for (let at = this.countUpTo(state.seq); at < count; at++) {
       fold(state, this.events[at] as Event);
     }
-    this.asked = state;
+    this.lastRequested = state;
     return state;
   }
 
-  /** The event after which a state stands; null before the first. */
+  /** The last event up to `seq`; null before the first. */
   eventAt(seq: number): Event | null {
     return this.events[this.countUpTo(seq) - 1] ?? null;
   }
 
-  /** How many events have a number up to this one. */
+  /** The number of events up to `seq`. */
   countUpTo(seq: number): number {
     let low = 0;
     let high = this.events.length;
@@ -88,11 +88,11 @@ export class History {
     return low;
   }
 
-  /** The state that is known and the least before: a checkpoint, or the one asked for last. */
-  private nearest(count: number, reached: number): JobState {
-    const passed = Math.floor(count / this.interval);
-    const checkpoint = this.checkpoints[passed - 1]?.state ?? this.first;
-    const asked = this.asked;
-    return asked !== null && asked.seq <= reached && asked.seq > checkpoint.seq ? asked : checkpoint;
+  /** The closest earlier state: a checkpoint, or the last one requested. */
+  private closest(count: number, reached: number): JobState {
+    const checkpointCount = Math.floor(count / this.interval);
+    const checkpoint = this.checkpoints[checkpointCount - 1]?.state ?? this.initial;
+    const recent = this.lastRequested;
+    return recent !== null && recent.seq <= reached && recent.seq > checkpoint.seq ? recent : checkpoint;
   }
 }

@@ -1,6 +1,6 @@
-// The state of a job and of its nodes at one moment, as the pages show it.
+// The state of a job and its nodes after an event.
 
-import type { Job, JobStatus, Loop, NodeError, NodeStatus } from "../../api/shapes";
+import type { Job, JobStatus, Loop, NodeError, NodeStatus } from "../../api/types";
 import type { Graph } from "./graph";
 
 export type LoopCounts = Required<Loop>;
@@ -11,49 +11,49 @@ export interface Attempt {
   dispatchedAt: string | null;
   startedAt: string | null;
   endedAt: string | null;
-  /** Null while it goes on; `retrying` when another one follows. */
+  /** Null while the attempt is active; `retrying` if it failed and another attempt follows. */
   outcome: Outcome | null;
   error: NodeError | null;
   worker: string | null;
 }
 
-/** Never changed in place: a node that changed is another object. */
+/** Immutable: a changed node is a new object. */
 export interface NodeState {
   readonly status: NodeStatus;
   readonly attempt: number;
   readonly readyAt: string | null;
   readonly dispatchedAt: string | null;
-  /** Of the last attempt, as the API tells it. */
+  /** Start of the last attempt, as in the API. */
   readonly startedAt: string | null;
   readonly endedAt: string | null;
   readonly error: NodeError | null;
-  /** Why it was skipped or cancelled. */
+  /** Why the node was skipped or cancelled. */
   readonly reason: string | null;
-  /** When its next attempt is due, while it waits for one. */
+  /** When the next attempt is due, while the node waits for it. */
   readonly waitUntil: string | null;
   readonly loop: LoopCounts | null;
   readonly attempts: readonly Attempt[];
 }
 
+/** Changed in place; `version` increases with every change. */
 export interface JobState {
   status: JobStatus;
-  /** The last event that is part of it. */
+  /** Sequence number of the last event applied. */
   seq: number;
   at: string | null;
   startedAt: string | null;
   endedAt: string | null;
   error: NodeError | null;
   nodes: NodeState[];
-  /** Grows with every change. */
   version: number;
   graph: Graph;
-  /** Whether START nodes have passed. */
-  isBegun: boolean;
-  /** By loop: its iterations that are out (true) or wait for another attempt (false). */
-  flights: Map<number, Map<number, boolean>>;
+  /** Whether START nodes are completed. */
+  hasBegun: boolean;
+  /** For each loop, its active iterations by index. */
+  activeIterations: Map<number, Map<number, "running" | "waiting">>;
 }
 
-const PENDING: NodeState = {
+export const PENDING_NODE: NodeState = {
   status: "pending",
   attempt: 0,
   readyAt: null,
@@ -67,8 +67,8 @@ const PENDING: NodeState = {
   attempts: [],
 };
 
-/** Before the first event. */
-export function fresh(graph: Graph, job?: Pick<Job, "created_at">): JobState {
+/** The state before the first event. */
+export function initialState(graph: Graph, job?: Pick<Job, "created_at">): JobState {
   return {
     status: "pending",
     seq: 0,
@@ -76,22 +76,24 @@ export function fresh(graph: Graph, job?: Pick<Job, "created_at">): JobState {
     startedAt: null,
     endedAt: null,
     error: null,
-    nodes: graph.nodes.map(() => PENDING),
+    nodes: graph.nodes.map(() => PENDING_NODE),
     version: 0,
     graph,
-    isBegun: false,
-    flights: new Map(),
+    hasBegun: false,
+    activeIterations: new Map(),
   };
 }
 
-/** A copy that can be folded on; what did not change is shared. */
-export function copied(state: JobState): JobState {
-  const flights = new Map([...state.flights].map(([node, flying]) => [node, new Map(flying)]));
-  return { ...state, nodes: state.nodes.slice(), flights };
+/** Copy a state so that events can be applied to the copy. Unchanged parts are shared. */
+export function copyState(state: JobState): JobState {
+  const activeIterations = new Map(
+    [...state.activeIterations].map(([node, iterations]) => [node, new Map(iterations)]),
+  );
+  return { ...state, nodes: state.nodes.slice(), activeIterations };
 }
 
-/** Counts of a loop from elsewhere, where the events of its iterations are not read. */
-export function tellLoop(state: JobState, number: number, loop: LoopCounts): void {
+/** Set the counts of a loop whose iteration events are not loaded. */
+export function setLoopCounts(state: JobState, number: number, loop: LoopCounts): void {
   const node = state.nodes[number];
   if (node) {
     state.nodes[number] = { ...node, loop };

@@ -1,30 +1,30 @@
-// Everything about one node of a job, at the moment that is shown.
+// The details of a node at the time nodeState.
 
 import { useMutation } from "@tanstack/react-query";
 import { useEffect } from "react";
-import { address, at as pathAt, send } from "../../api/client";
-import { Button } from "../../parts/controls";
-import { Fact } from "../../parts/facts";
-import { ProblemBox } from "../../parts/problem";
-import { Status, StatusIcon } from "../../parts/status";
-import { Moment, Took } from "../../parts/time";
+import { apiPath, send, withQuery } from "../../api/client";
+import { Button } from "../../components/controls";
+import { Detail } from "../../components/details";
+import { ErrorAlert } from "../../components/query_result";
+import { Status, StatusIcon } from "../../components/status";
+import { Duration, Timestamp } from "../../components/time";
+import type { JobViewProps } from "../job/job_view_props";
 import { NodeLogs } from "../job/logs_view";
-import type { Shown } from "../job/shown";
-import { hasEnded } from "../job_states";
+import { isFinished } from "../job_status";
 import type { GraphNode } from "../model/graph";
 import type { LoopCounts, NodeState } from "../model/state";
-import { Attempts, Countdown } from "./attempts";
-import { ErrorBox } from "./error_box";
-import { LoopSection } from "./loop_items";
+import { AttemptsTable, Countdown } from "./attempts_table";
+import { LoopSection } from "./loop_section";
+import { NodeErrorBox } from "./node_error_box";
 import { NodeOutput, NodeParams } from "./node_values";
-import { Folded } from "./section";
+import { Collapsible } from "./section";
 
-export interface NodePanelProps extends Shown {
+export interface NodePanelProps extends JobViewProps {
   nodeId: string;
-  round: number;
+
   onSelect(nodeId: string): void;
   onClose(): void;
-  goOn(): void;
+  onResumed(): void;
 }
 
 export function NodePanel(props: NodePanelProps) {
@@ -32,7 +32,7 @@ export function NodePanel(props: NodePanelProps) {
   useEscape(onClose);
   const number = live.graph.index.get(nodeId);
   const node = number === undefined ? undefined : live.graph.nodes[number];
-  const shown = number === undefined ? undefined : state.nodes[number];
+  const nodeState = number === undefined ? undefined : state.nodes[number];
   return (
     <aside
       aria-label={`Node ${nodeId}`}
@@ -40,58 +40,64 @@ export function NodePanel(props: NodePanelProps) {
     >
       <header className="sticky top-0 z-10 flex items-center justify-between gap-2 border-b border-line bg-surface px-4 py-2">
         <h2 className="flex min-w-0 items-center gap-2 font-semibold">
-          <StatusIcon status={shown?.status ?? "pending"} />
+          <StatusIcon status={nodeState?.status ?? "pending"} />
           <span className="min-w-0 break-words">{nodeId}</span>
           {node && <span className="font-mono text-xs font-normal text-muted">{node.handler}</span>}
         </h2>
-        <Button look="quiet" aria-label="Close the panel" onClick={onClose}>
+        <Button variant="ghost" aria-label="Close panel" onClick={onClose}>
           ✕
         </Button>
       </header>
-      {node && shown ? (
-        <Sections {...props} node={node} shown={shown} />
+      {node && nodeState ? (
+        <Sections {...props} node={node} nodeState={nodeState} />
       ) : (
-        <p className="p-4 text-muted">This job has no such node.</p>
+        <p className="p-4 text-muted">Node not found</p>
       )}
     </aside>
   );
 }
 
-function Sections(props: NodePanelProps & { node: GraphNode; shown: NodeState }) {
-  const { live, state, at, node, shown, round, onSelect } = props;
+function Sections(props: NodePanelProps & { node: GraphNode; nodeState: NodeState }) {
+  const { live, state, at, node, nodeState, onSelect } = props;
   const isPast = at !== undefined;
-  // In the past, what goes on has gone on until then.
+  // In the past, active attempts end at the time nodeState.
   const until = isPast ? state.at : null;
   const { jobId } = live;
   return (
     <div className="space-y-4 p-4">
-      <Facts shown={shown} until={until} />
-      {shown.error && <ErrorBox error={shown.error} />}
-      {!isPast && live.hasEnded && <Retries {...props} />}
-      {shown.loop && (
+      <NodeDetails nodeState={nodeState} until={until} />
+      {nodeState.error && <NodeErrorBox error={nodeState.error} />}
+      {!isPast && live.isFinished && <RetryButtons {...props} />}
+      {nodeState.loop && (
         <LoopSection
           jobId={jobId}
           nodeId={node.id}
-          shown={shown}
+          node={nodeState}
           isPast={isPast}
-          isCounted={!isPast || live.hasItems || isThrough(shown.loop)}
+          hasCounts={!isPast || live.hasIterationEvents || isComplete(nodeState.loop)}
         />
       )}
-      {shown.attempts.length > 0 && <Attempts attempts={shown.attempts} until={until} />}
-      {node.kind === "task" && <NodeParams jobId={jobId} nodeId={node.id} shown={shown} isLoop={node.isLoop} />}
-      <NodeOutput jobId={jobId} nodeId={node.id} shown={shown} latest={latestOf(props)} />
-      <Neighbours props={props} node={node} onSelect={onSelect} />
+      {nodeState.attempts.length > 0 && <AttemptsTable attempts={nodeState.attempts} until={until} />}
+      {node.kind === "task" && <NodeParams jobId={jobId} nodeId={node.id} nodeState={nodeState} isLoop={node.isLoop} />}
+      <NodeOutput jobId={jobId} nodeId={node.id} nodeState={nodeState} latest={latestOf(props)} />
+      <Neighbors props={props} node={node} onSelect={onSelect} />
       {node.kind === "task" && (
-        <Folded title="Logs">
-          <NodeLogs key={node.id} jobId={jobId} node={node.id} isLive={!live.hasEnded} round={round} />
-        </Folded>
+        <Collapsible title="Logs">
+          <NodeLogs
+            key={node.id}
+            jobId={jobId}
+            node={node.id}
+            isLive={!live.isFinished}
+            isJobFinished={live.isFinished}
+          />
+        </Collapsible>
       )}
     </div>
   );
 }
 
-/** Whether every item has ended: its counts come with the loop's own end. */
-function isThrough({ total, completed, failed, skipped }: LoopCounts): boolean {
+/** Whether all iterations ended. The end of the loop has their counts. */
+function isComplete({ total, completed, failed, skipped }: LoopCounts): boolean {
   return completed + failed + skipped === total;
 }
 
@@ -99,68 +105,74 @@ function latestOf({ live, nodeId }: NodePanelProps): NodeState | undefined {
   return live.history.latest.nodes[live.graph.index.get(nodeId) ?? -1];
 }
 
-function Facts({ shown, until }: { shown: NodeState; until: string | null }) {
+function NodeDetails({ nodeState, until }: { nodeState: NodeState; until: string | null }) {
   return (
     <dl className="grid grid-cols-[auto_1fr] gap-x-4 gap-y-1">
-      <Fact name="State">
-        <Status status={shown.status} />
-        {shown.reason && <span className="break-words text-muted"> {shown.reason}</span>}
-      </Fact>
-      {shown.waitUntil !== null && shown.status === "waiting" && (
-        <Fact name="Next attempt">
-          {until === null ? <Countdown until={shown.waitUntil} /> : <Moment at={shown.waitUntil} />}
-        </Fact>
+      <Detail name="Status">
+        <Status status={nodeState.status} />
+        {nodeState.reason && <span className="break-words text-muted"> {nodeState.reason}</span>}
+      </Detail>
+      {nodeState.waitUntil !== null && nodeState.status === "waiting" && (
+        <Detail name="Next attempt">
+          {until === null ? <Countdown until={nodeState.waitUntil} /> : <Timestamp at={nodeState.waitUntil} />}
+        </Detail>
       )}
-      {shown.attempt > 0 && <Fact name="Attempt">{shown.attempt}</Fact>}
-      {shown.startedAt !== null && (
-        <Fact name="Started">
-          <Moment at={shown.startedAt} />
-        </Fact>
+      {nodeState.attempt > 0 && <Detail name="Attempt">{nodeState.attempt}</Detail>}
+      {nodeState.startedAt !== null && (
+        <Detail name="Started">
+          <Timestamp at={nodeState.startedAt} />
+        </Detail>
       )}
-      {shown.startedAt !== null && (shown.endedAt !== null || shown.status === "running") && (
-        <Fact name={shown.endedAt === null ? "For" : "Took"}>
-          <Took start={shown.startedAt} end={shown.endedAt ?? until} />
-        </Fact>
+      {nodeState.startedAt !== null && (nodeState.endedAt !== null || nodeState.status === "running") && (
+        <Detail name="Duration">
+          <Duration start={nodeState.startedAt} end={nodeState.endedAt ?? until} />
+        </Detail>
       )}
     </dl>
   );
 }
 
-/** What can be run again once the job has ended. */
-function Retries({ live, nodeId, node, shown, goOn }: NodePanelProps & { node: GraphNode; shown: NodeState }) {
+/** Retry buttons of a finished job. */
+function RetryButtons({
+  live,
+  nodeId,
+  node,
+  nodeState,
+  onResumed,
+}: NodePanelProps & { node: GraphNode; nodeState: NodeState }) {
   const retry = useMutation({
-    mutationFn: (from: string | undefined) => send("POST", address(pathAt("jobs", live.jobId, "retry"), { from })),
-    onSuccess: goOn,
+    mutationFn: (from: string | undefined) => send("POST", withQuery(apiPath("jobs", live.jobId, "retry"), { from })),
+    onSuccess: onResumed,
   });
-  const broken = (shown.loop?.failed ?? 0) + (shown.loop?.cancelled ?? 0);
-  const hasBrokenItems = node.isLoop && broken > 0 && shown.status !== "completed";
-  if (node.kind !== "task" || !hasEnded(live.history.latest.status)) {
+  const failedCount = (nodeState.loop?.failed ?? 0) + (nodeState.loop?.cancelled ?? 0);
+  const hasFailedIterations = node.isLoop && failedCount > 0 && nodeState.status !== "completed";
+  if (node.kind !== "task" || !isFinished(live.history.latest.status)) {
     return null;
   }
   return (
     <div className="space-y-2">
       <div className="flex flex-wrap gap-2">
-        {hasBrokenItems && (
-          <Button look="main" disabled={retry.isPending} onClick={() => retry.mutate(undefined)}>
-            Retry failed items
+        {hasFailedIterations && (
+          <Button variant="primary" disabled={retry.isPending} onClick={() => retry.mutate(undefined)}>
+            Retry failed iterations
           </Button>
         )}
         <Button
           disabled={retry.isPending}
-          title="Runs this node and everything after it again"
+          title="Run this node and all downstream nodes again"
           onClick={() => retry.mutate(nodeId)}
         >
           Retry from here
         </Button>
       </div>
-      {retry.error && <ProblemBox error={retry.error} title="It was not retried" />}
+      {retry.error && <ErrorAlert error={retry.error} title="Retry failed" />}
     </div>
   );
 }
 
-const NEIGHBOURS_SHOWN = 20;
+const NEIGHBORS_MAX = 20;
 
-function Neighbours({
+function Neighbors({
   props,
   node,
   onSelect,
@@ -175,7 +187,7 @@ function Neighbours({
       <div>
         <h3 className="mb-1 text-xs font-medium text-muted">{title}</h3>
         <ul className="flex flex-wrap gap-1">
-          {numbers.slice(0, NEIGHBOURS_SHOWN).map((number) => {
+          {numbers.slice(0, NEIGHBORS_MAX).map((number) => {
             const id = live.graph.nodes[number]?.id ?? "";
             return (
               <li key={id}>
@@ -186,29 +198,29 @@ function Neighbours({
               </li>
             );
           })}
-          {numbers.length > NEIGHBOURS_SHOWN && (
-            <li className="self-center text-xs text-muted">and {numbers.length - NEIGHBOURS_SHOWN} more</li>
+          {numbers.length > NEIGHBORS_MAX && (
+            <li className="self-center text-xs text-muted">and {numbers.length - NEIGHBORS_MAX} more</li>
           )}
         </ul>
       </div>
     );
   return (
     <div className="grid gap-3 sm:grid-cols-2">
-      {list("Before it", node.parents)}
-      {list("After it", node.children)}
+      {list("Upstream", node.parents)}
+      {list("Downstream", node.children)}
     </div>
   );
 }
 
 function useEscape(onClose: () => void): void {
   useEffect(() => {
-    const pressed = (event: KeyboardEvent) => {
+    const onKeyDown = (event: KeyboardEvent) => {
       const target = event.target as HTMLElement;
       if (event.key === "Escape" && !event.defaultPrevented && !target.closest("dialog, input, textarea")) {
         onClose();
       }
     };
-    addEventListener("keydown", pressed);
-    return () => removeEventListener("keydown", pressed);
+    addEventListener("keydown", onKeyDown);
+    return () => removeEventListener("keydown", onKeyDown);
   }, [onClose]);
 }

@@ -1,71 +1,71 @@
-// What a node was given and what it gave back.
+// The params and output of a node.
 
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
-import { at, get } from "../../api/client";
+import { apiPath, get } from "../../api/client";
 import { nodeQuery } from "../../api/queries";
-import type { Json } from "../../api/shapes";
-import { textLink } from "../../parts/controls";
-import { CopyButton } from "../../parts/copy";
-import { bytes } from "../../parts/format";
-import { JsonTree } from "../../parts/json_tree";
-import { Loaded } from "../../parts/problem";
-import { ScrollBox } from "../../parts/scroll_box";
+import type { Json } from "../../api/types";
+import { linkClass } from "../../components/controls";
+import { CopyButton } from "../../components/copy_button";
+import { JsonTree } from "../../components/json_tree";
+import { QueryResult } from "../../components/query_result";
+import { ScrollBox } from "../../components/scroll_box";
+import { formatBytes } from "../../lib/format";
 import type { NodeState } from "../model/state";
 import { Section } from "./section";
 
 interface Params {
   params: Json;
-  /** Whether the templates in them could be filled in. */
+  /** Whether the templates are rendered. */
   rendered: boolean;
 }
 
 interface ValuesProps {
   jobId: string;
   nodeId: string;
-  shown: NodeState;
+  nodeState: NodeState;
 }
 
-export function NodeParams({ jobId, nodeId, shown, isLoop }: ValuesProps & { isLoop: boolean }) {
+export function NodeParams({ jobId, nodeId, nodeState, isLoop }: ValuesProps & { isLoop: boolean }) {
   const params = useQuery({
-    queryKey: ["job", jobId, "params", nodeId, shown.status === "pending", shown.attempt],
-    queryFn: ({ signal }) => get<Params>(at("jobs", jobId, "nodes", nodeId, "params"), {}, signal),
+    queryKey: ["job", jobId, "params", nodeId, nodeState.status === "pending", nodeState.attempt],
+    queryFn: ({ signal }) => get<Params>(apiPath("jobs", jobId, "nodes", nodeId, "params"), {}, signal),
     placeholderData: keepPreviousData,
   });
   return (
     <Section title="Params" actions={params.data && <CopyJson value={params.data.params} />}>
-      <Loaded query={params}>
+      <QueryResult query={params}>
         {({ params, rendered }) => (
           <>
             {!rendered && (
               <p className="mb-1 text-xs text-muted">
-                {isLoop ? "Templates, filled in for each item." : "Templates: what they read is not there yet."}
+                {isLoop ? "Templates, rendered for each iteration" : "Templates, not rendered yet"}
               </p>
             )}
-            <Box label="Params" value={params} />
+            <JsonBox label="Params" value={params} />
           </>
         )}
-      </Loaded>
+      </QueryResult>
     </Section>
   );
 }
 
-export function NodeOutput({ jobId, nodeId, shown, latest }: ValuesProps & { latest: NodeState | undefined }) {
-  const isThere = shown.status === "completed";
-  // A later run of the node has put its own output in the place of this one.
-  const isReplaced = isThere && latest !== undefined && latest.endedAt !== shown.endedAt;
+export function NodeOutput({ jobId, nodeId, nodeState, latest }: ValuesProps & { latest: NodeState | undefined }) {
+  const hasOutput = nodeState.status === "completed";
+  // The node ran again later and replaced its output.
+  const isReplaced = hasOutput && latest !== undefined && latest.endedAt !== nodeState.endedAt;
   const query = nodeQuery(jobId, nodeId);
   const node = useQuery({
     ...query,
-    queryKey: [...query.queryKey, shown.endedAt ?? ""],
-    enabled: isThere && !isReplaced,
+    queryKey: [...query.queryKey, nodeState.endedAt ?? ""],
+    enabled: hasOutput && !isReplaced,
   });
-  if (!isThere) {
+  if (!hasOutput) {
     return null;
   }
   if (isReplaced) {
     return (
       <Section title="Output">
-        <p className="text-muted">The output of that moment was replaced when the node ran again.</p>
+        <p className="text-muted">The output was replaced when the node ran again.</p>
       </Section>
     );
   }
@@ -75,31 +75,36 @@ export function NodeOutput({ jobId, nodeId, shown, latest }: ValuesProps & { lat
       actions={
         <span className="flex items-center gap-1 text-xs">
           {node.data && <CopyJson value={node.data.output} />}
-          <a className={textLink} href={at("jobs", jobId, "nodes", nodeId, "output")} target="_blank" rel="noreferrer">
-            Whole output
+          <a
+            className={linkClass}
+            href={apiPath("jobs", jobId, "nodes", nodeId, "output")}
+            target="_blank"
+            rel="noreferrer"
+          >
+            Full output
           </a>
         </span>
       }
     >
-      <Loaded query={node}>{({ output }) => <Value label="Output" value={output} />}</Loaded>
+      <QueryResult query={node}>{({ output }) => <ValueView label="Output" value={output} />}</QueryResult>
     </Section>
   );
 }
 
-/** A value, or what the server says of one that it does not show here. */
-export function Value({ label, value }: { label: string; value: Json }) {
+/** A JSON value, or a message if the server omitted it. */
+export function ValueView({ label, value }: { label: string; value: Json }) {
   if (value !== null && typeof value === "object" && !Array.isArray(value)) {
     if (value._truncated === true) {
-      return <p className="text-muted">It has {bytes(Number(value._size))}: too large to show here.</p>;
+      return <p className="text-muted">Too large to show: {formatBytes(Number(value._size))}</p>;
     }
     if (value._missing === true || value._unavailable === true) {
-      return <p className="text-muted">Its store {value._missing ? "does not have it any more" : "did not answer"}.</p>;
+      return <p className="text-muted">{value._missing ? "Value not found" : "Value store unavailable"}</p>;
     }
   }
-  return <Box label={label} value={value} />;
+  return <JsonBox label={label} value={value} />;
 }
 
-function Box({ label, value }: { label: string; value: Json }) {
+function JsonBox({ label, value }: { label: string; value: Json }) {
   return (
     <ScrollBox label={label} className="max-h-80 overflow-auto rounded-md border border-line bg-paper p-2">
       <JsonTree value={value} />

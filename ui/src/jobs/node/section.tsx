@@ -1,4 +1,4 @@
-// A part of the node panel under a heading; a folded one is made when it is opened.
+// Sections of the node panel. The content of a collapsible one is rendered when it is opened.
 
 import { type ReactNode, useState } from "react";
 
@@ -14,7 +14,7 @@ export function Section({ title, actions, children }: { title: string; actions?:
   );
 }
 
-export function Folded({ title, children }: { title: string; children: ReactNode }) {
+export function Collapsible({ title, children }: { title: string; children: ReactNode }) {
   const [isOpen, setOpen] = useState(false);
   return (
     <details onToggle={(event) => setOpen(event.currentTarget.open)}>

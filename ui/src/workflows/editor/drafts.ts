@@ -1,43 +1,43 @@
-// Drafts that were not deployed yet, kept as long as the tab is open.
+// Drafts of documents, saved in the session storage.
 
 import { useEffect, useRef } from "react";
 
 const PREFIX = "windlass.draft.";
-// A large document takes a while to store: not with every key.
-const KEEP_MS = 400;
+// Saving a large document with every key press would be slow.
+const SAVE_DELAY_MS = 400;
 
-export function keptDraft(workflowId: string): string | null {
+export function loadDraft(workflowId: string): string | null {
   return sessionStorage.getItem(PREFIX + workflowId);
 }
 
-function keepDraft(workflowId: string, text: string): void {
+function saveDraft(workflowId: string, text: string): void {
   try {
     sessionStorage.setItem(PREFIX + workflowId, text);
   } catch {
-    // The store of the browser is full: the draft lives in the page alone.
+    // The storage is full: the draft is kept in the page only.
   }
 }
 
-/** Keeps a draft once the typing rests, and when the page is left before. */
-export function useDraftKept(workflowId: string, text: string, isDraft: boolean): void {
+/** Save a draft after a delay and when the page is left. */
+export function useSavedDraft(workflowId: string, text: string, isDraft: boolean): void {
   const latest = useRef({ workflowId, text, isDraft });
   latest.current = { workflowId, text, isDraft };
   useEffect(() => {
     if (isDraft) {
-      const timer = setTimeout(() => keepDraft(workflowId, text), KEEP_MS);
+      const timer = setTimeout(() => saveDraft(workflowId, text), SAVE_DELAY_MS);
       return () => clearTimeout(timer);
     }
   }, [workflowId, text, isDraft]);
   useEffect(() => {
-    const keep = () => latest.current.isDraft && keepDraft(latest.current.workflowId, latest.current.text);
-    addEventListener("pagehide", keep);
+    const saveNow = () => latest.current.isDraft && saveDraft(latest.current.workflowId, latest.current.text);
+    addEventListener("pagehide", saveNow);
     return () => {
-      removeEventListener("pagehide", keep);
-      keep();
+      removeEventListener("pagehide", saveNow);
+      saveNow();
     };
   }, []);
 }
 
-export function dropDraft(workflowId: string): void {
+export function deleteDraft(workflowId: string): void {
   sessionStorage.removeItem(PREFIX + workflowId);
 }

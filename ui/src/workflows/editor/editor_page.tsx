@@ -1,22 +1,22 @@
-// Writes and changes workflows: checked by the server as one types, every problem marked at its line.
+// The editor of workflow documents, validated by the server while the user types.
 
 import { keepPreviousData, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useEffect, useRef, useState } from "react";
-import { at, Problem, problemOf, send } from "../../api/client";
+import { ApiError, apiPath, send, toApiError } from "../../api/client";
 import { documentQuery } from "../../api/queries";
-import type { Validation, Workflow } from "../../api/shapes";
-import { Button, PageHead, Panel, textLink } from "../../parts/controls";
-import { plural } from "../../parts/format";
-import { Loaded, ProblemBox } from "../../parts/problem";
+import type { Validation, Workflow } from "../../api/types";
+import { Button, linkClass, PageHeader, Panel } from "../../components/controls";
+import { ErrorAlert, QueryResult } from "../../components/query_result";
+import { pluralize } from "../../lib/format";
 import { workflowQuery } from "../queries";
-import { dropDraft, keptDraft, useDraftKept } from "./drafts";
-import { EXAMPLE } from "./example";
-import { marksOf } from "./marks";
-import { Problems } from "./problems";
+import { toDiagnostics } from "./diagnostics";
+import { DiagnosticsList } from "./diagnostics_list";
+import { deleteDraft, loadDraft, useSavedDraft } from "./drafts";
+import { STARTER_DOCUMENT } from "./starter_document";
 import { type EditorHandle, TextEditor } from "./text_editor";
 
-const VALIDATE_MS = 400;
+const VALIDATION_DELAY_MS = 400;
 const JSON_TYPE = "application/json";
 const YAML_TYPE = "application/yaml";
 
@@ -24,54 +24,58 @@ const route = getRouteApi("/editor");
 
 export function EditorPage() {
   const { id } = route.useSearch();
-  return id === undefined ? <Editor key="" workflowId="" deployed={EXAMPLE} /> : <Existing key={id} workflowId={id} />;
+  return id === undefined ? (
+    <Editor key="" workflowId="" deployed={STARTER_DOCUMENT} />
+  ) : (
+    <ExistingWorkflow key={id} workflowId={id} />
+  );
 }
 
-function Existing({ workflowId }: { workflowId: string }) {
+function ExistingWorkflow({ workflowId }: { workflowId: string }) {
   const workflow = useQuery(workflowQuery(workflowId));
   const version = workflow.data?.version;
-  // The editor stays, with what it says of a deployment, while the document of the new version is read.
+  // Keeps the editor and its message while the document of a new version is loaded.
   const text = useQuery({
     ...documentQuery(workflowId, version ?? 0),
     enabled: version !== undefined,
     placeholderData: keepPreviousData,
   });
   return (
-    <Loaded query={{ data: text.data, error: workflow.error ?? text.error, isPending: text.isPending }}>
+    <QueryResult query={{ data: text.data, error: workflow.error ?? text.error, isPending: text.isPending }}>
       {(deployed) => <Editor workflowId={workflowId} deployed={deployed} />}
-    </Loaded>
+    </QueryResult>
   );
 }
 
-/** `workflowId` is empty for a new one. */
+/** `workflowId` is empty for a new workflow. */
 function Editor({ workflowId, deployed }: { workflowId: string; deployed: string }) {
-  // What is deployed elsewhere meanwhile does not change what somebody writes here.
-  const [origin, setOrigin] = useState(deployed);
-  const [text, setText] = useState(() => keptDraft(workflowId) ?? deployed);
-  const place = useRef<EditorHandle>(null);
-  useDraftKept(workflowId, text, text !== origin);
+  // A deployment elsewhere does not change the text.
+  const [original, setOriginal] = useState(deployed);
+  const [text, setText] = useState(() => loadDraft(workflowId) ?? deployed);
+  const editor = useRef<EditorHandle>(null);
+  useSavedDraft(workflowId, text, text !== original);
   const validation = useValidation(text);
-  const deployment = useDeployment(workflowId, (sent) => setOrigin(sent));
-  const marks = validation.data ? marksOf(validation.data) : [];
+  const deployment = useDeployment(workflowId, (deployedText) => setOriginal(deployedText));
+  const diagnostics = validation.data ? toDiagnostics(validation.data) : [];
   const change = (next: string) => {
     setText(next);
     deployment.reset();
   };
   const discard = () => {
-    dropDraft(workflowId);
-    setText(origin);
+    deleteDraft(workflowId);
+    setText(original);
     deployment.reset();
   };
   return (
     <>
-      <PageHead
+      <PageHeader
         title={workflowId ? `Edit ${workflowId}` : "New workflow"}
-        about={<Standing validation={validation} text={text} isDraft={text !== origin} />}
+        subtitle={<ValidationStatus validation={validation} text={text} isDraft={text !== original} />}
         actions={
           <>
-            {text !== origin && <Button onClick={discard}>Discard the draft</Button>}
+            {text !== original && <Button onClick={discard}>Discard draft</Button>}
             <Button
-              look="main"
+              variant="primary"
               disabled={deployment.isPending || validation.data?.valid === false}
               onClick={() => deployment.mutate(text)}
             >
@@ -80,43 +84,43 @@ function Editor({ workflowId, deployed }: { workflowId: string; deployed: string
           </>
         }
       />
-      <Deployed deployment={deployment} />
+      <DeploymentResult deployment={deployment} />
       <div className="grid grid-cols-1 items-start gap-4 lg:grid-cols-[minmax(0,1fr)_24rem]">
         <Panel className="overflow-hidden">
           <div className="h-[min(70dvh,52rem)]">
             <TextEditor
-              ref={place}
+              ref={editor}
               label="Workflow document"
               text={text}
               onChange={change}
-              marks={marks}
+              diagnostics={diagnostics}
               describedBy="editor-hint"
             />
           </div>
           <p id="editor-hint" className="border-t border-line px-3 py-1.5 text-xs text-muted">
-            YAML or JSON. Tab indents; press Esc, then Tab, to leave the field.
+            YAML or JSON. Tab indents. Press Esc, then Tab to leave the editor.
           </p>
         </Panel>
-        <Problems
-          marks={marks}
+        <DiagnosticsList
+          diagnostics={diagnostics}
           validation={validation}
-          onPick={(mark) => place.current?.goTo(mark.line, mark.column)}
+          onSelect={(diagnostic) => editor.current?.goTo(diagnostic.line, diagnostic.column)}
         />
       </div>
     </>
   );
 }
 
-/** What the server says of the text, once the typing rests. */
+/** Validate the text on the server after a delay. */
 function useValidation(text: string) {
-  const [rested, setRested] = useState(text);
+  const [debounced, setDebounced] = useState(text);
   useEffect(() => {
-    const timer = setTimeout(() => setRested(text), VALIDATE_MS);
+    const timer = setTimeout(() => setDebounced(text), VALIDATION_DELAY_MS);
     return () => clearTimeout(timer);
   }, [text]);
   return useQuery({
-    queryKey: ["validation", rested],
-    queryFn: () => send<Validation>("POST", at("workflows", "validate"), rested, typeOf(rested)),
+    queryKey: ["validation", debounced],
+    queryFn: () => send<Validation>("POST", apiPath("workflows", "validate"), debounced, contentTypeOf(debounced)),
     placeholderData: (before) => before,
     gcTime: 0,
     staleTime: Number.POSITIVE_INFINITY,
@@ -124,38 +128,38 @@ function useValidation(text: string) {
 }
 
 function useDeployment(workflowId: string, onDeployed: (text: string) => void) {
-  const queries = useQueryClient();
+  const queryClient = useQueryClient();
   return useMutation({
     mutationFn: deploy,
     onSuccess: (_, text) => {
-      dropDraft(workflowId);
+      deleteDraft(workflowId);
       onDeployed(text);
-      void queries.invalidateQueries({ queryKey: ["workflow"] });
-      void queries.invalidateQueries({ queryKey: ["workflows"] });
+      void queryClient.invalidateQueries({ queryKey: ["workflow"] });
+      void queryClient.invalidateQueries({ queryKey: ["workflows"] });
     },
   });
 }
 
-/** The status alone says whether there is a new version. */
+/** Status 201 means that a new version was created. */
 async function deploy(text: string): Promise<{ workflow: Workflow; isNew: boolean }> {
-  const response = await fetch(at("workflows"), {
+  const response = await fetch(apiPath("workflows"), {
     method: "POST",
-    headers: { "content-type": typeOf(text) },
+    headers: { "content-type": contentTypeOf(text) },
     body: text,
   }).catch(() => {
-    throw new Problem(0, "The server does not answer. Try again when it does; the draft is kept.");
+    throw new ApiError(0, "The server is unreachable.");
   });
   if (!response.ok) {
-    throw await problemOf(response);
+    throw await toApiError(response);
   }
   return { workflow: (await response.json()) as Workflow, isNew: response.status === 201 };
 }
 
-function typeOf(text: string): string {
+function contentTypeOf(text: string): string {
   return text.trimStart().startsWith("{") ? JSON_TYPE : YAML_TYPE;
 }
 
-function Standing({
+function ValidationStatus({
   validation,
   text,
   isDraft,
@@ -165,27 +169,28 @@ function Standing({
   isDraft: boolean;
 }) {
   const errors = validation.data?.errors?.length ?? 0;
-  const said = validation.isPending
-    ? "Checking…"
-    : validation.error
-      ? "Not checked"
-      : errors > 0
-        ? plural(errors, "problem")
-        : "It is valid";
+  let status = "Valid";
+  if (validation.isPending) {
+    status = "Validating…";
+  } else if (validation.error) {
+    status = "Not validated";
+  } else if (errors > 0) {
+    status = pluralize(errors, "error");
+  }
   return (
     <span role="status">
-      {said}
-      {isDraft && text !== "" && ". This draft is kept in this tab until you deploy it."}
+      {status}
+      {isDraft && text !== "" && ", draft saved in this tab"}
     </span>
   );
 }
 
-function Deployed({ deployment }: { deployment: ReturnType<typeof useDeployment> }) {
+function DeploymentResult({ deployment }: { deployment: ReturnType<typeof useDeployment> }) {
   const { data, error } = deployment;
   if (error) {
     return (
       <div className="mb-4">
-        <ProblemBox error={error} title="It was not deployed" />
+        <ErrorAlert error={error} title="Deployment failed" />
       </div>
     );
   }
@@ -195,15 +200,13 @@ function Deployed({ deployment }: { deployment: ReturnType<typeof useDeployment>
   const { workflow_id: workflowId, version } = data.workflow;
   return (
     <p role="status" className="mb-4 rounded-md border border-completed/40 bg-completed/5 px-4 py-3">
-      {data.isNew
-        ? `Deployed ${workflowId} as version ${version}. `
-        : `Nothing changed: version ${version} says the same. `}
-      <Link to="/workflows/$workflowId" params={{ workflowId }} className={textLink}>
-        See it
+      {data.isNew ? `Deployed ${workflowId} version ${version}. ` : `No changes since version ${version}. `}
+      <Link to="/workflows/$workflowId" params={{ workflowId }} className={linkClass}>
+        Show
       </Link>{" "}
       or{" "}
-      <Link to="/workflows/$workflowId" params={{ workflowId }} search={{ tab: "run" }} className={textLink}>
-        run it
+      <Link to="/workflows/$workflowId" params={{ workflowId }} search={{ tab: "run" }} className={linkClass}>
+        run
       </Link>
       .
     </p>

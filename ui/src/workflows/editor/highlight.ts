@@ -1,21 +1,21 @@
-// The words of a YAML or JSON document by what they are, line by line, to be shown in colours.
+// Splits a YAML or JSON document into tokens for syntax highlighting, line by line.
 
-export type Word = "plain" | "comment" | "key" | "string" | "template" | "literal" | "sign";
+export type TokenKind = "plain" | "comment" | "key" | "string" | "template" | "literal" | "punctuation";
 
-export interface Piece {
-  kind: Word;
+export interface Token {
+  kind: TokenKind;
   text: string;
 }
 
-const BLOCK = /(^|[\s:-])[|>][+-]?\d?\s*(#.*)?$/;
-const TOKEN = new RegExp(
+const BLOCK_SCALAR = /(^|[\s:-])[|>][+-]?\d?\s*(#.*)?$/;
+const TOKEN_PATTERN = new RegExp(
   [
     /(?<comment>(?:^|(?<=\s))#.*$)/,
     /(?<template>\{\{.*?\}\}|\{%.*?%\})/,
     /(?<key>"(?:[^"\\]|\\.)*"(?=\s*:)|'(?:[^']|'')*'(?=\s*:(?:\s|$))|[A-Za-z_$@][\w.$@/-]*(?=\s*:(?:\s|$)))/,
     /(?<string>"(?:[^"\\]|\\.)*"?|'(?:[^']|'')*'?)/,
     /(?<literal>\b(?:true|false|null)\b|(?<![\w.-])-?\d+(?:\.\d+)?(?:ms|[smhd])?\b)/,
-    /(?<sign>[{}[\],:]|^\s*-(?=\s))/,
+    /(?<punctuation>[{}[\],:]|^\s*-(?=\s))/,
     /(?<plain>[^\s#"'{}[\],:]+|\s+|.)/,
   ]
     .map((part) => part.source)
@@ -23,42 +23,43 @@ const TOKEN = new RegExp(
   "gu",
 );
 
-/** `known` keeps lines from one call to the next: those that did not change are the same pieces again. */
-export function highlighted(text: string, known = new Map<string, Piece[]>()): Piece[][] {
-  // The lines of a block text are those deeper than the line that began it.
+/** `cache` keeps the tokens of lines between calls, so that unchanged lines have the same tokens. */
+export function tokenize(text: string, cache = new Map<string, Token[]>()): Token[][] {
+  // The lines of a block scalar are indented more than its first line.
   let blockIndent: number | null = null;
   return text.split("\n").map((line) => {
     const indent = line.length - line.trimStart().length;
-    const isText = blockIndent !== null && (line.trim() === "" || indent > blockIndent);
-    if (!isText) {
-      blockIndent = BLOCK.test(line) ? indent : null;
+    const isBlockText = blockIndent !== null && (line.trim() === "" || indent > blockIndent);
+    if (!isBlockText) {
+      blockIndent = BLOCK_SCALAR.test(line) ? indent : null;
     }
-    const key = `${isText ? "|" : " "}${line}`;
-    const pieces = known.get(key) ?? (isText ? withTemplates(line, "string") : lineOf(line));
-    known.set(key, pieces);
-    return pieces;
+    const key = `${isBlockText ? "|" : " "}${line}`;
+    const tokens = cache.get(key) ?? (isBlockText ? splitTemplates(line, "string") : tokenizeLine(line));
+    cache.set(key, tokens);
+    return tokens;
   });
 }
 
-function lineOf(line: string): Piece[] {
-  const pieces: Piece[] = [];
-  for (const match of line.matchAll(TOKEN)) {
-    const kind = (Object.entries(match.groups ?? {}).find(([, text]) => text !== undefined)?.[0] ?? "plain") as Word;
-    const last = pieces.at(-1);
+function tokenizeLine(line: string): Token[] {
+  const tokens: Token[] = [];
+  for (const match of line.matchAll(TOKEN_PATTERN)) {
+    const kind = (Object.entries(match.groups ?? {}).find(([, text]) => text !== undefined)?.[0] ??
+      "plain") as TokenKind;
+    const last = tokens.at(-1);
     if (kind === "string") {
-      pieces.push(...withTemplates(match[0], "string"));
+      tokens.push(...splitTemplates(match[0], "string"));
     } else if (last && last.kind === kind) {
       last.text += match[0];
     } else {
-      pieces.push({ kind, text: match[0] });
+      tokens.push({ kind, text: match[0] });
     }
   }
-  return pieces;
+  return tokens;
 }
 
-function withTemplates(text: string, otherwise: Word): Piece[] {
+function splitTemplates(text: string, kind: TokenKind): Token[] {
   return text
     .split(/(\{\{.*?\}\}|\{%.*?%\})/)
-    .map((part, place): Piece => ({ kind: place % 2 === 1 ? "template" : otherwise, text: part }))
-    .filter((piece) => piece.text !== "");
+    .map((part, index): Token => ({ kind: index % 2 === 1 ? "template" : kind, text: part }))
+    .filter((token) => token.text !== "");
 }

@@ -1,43 +1,42 @@
-// What Tab, Shift+Tab and Enter do to the text of the editor.
+// Edits of the Tab, Shift+Tab and Enter keys.
 
 export interface TextEdit {
-  /** This stretch is replaced, */
+  /** The range to replace. */
   from: number;
   to: number;
-  /** by this, */
   insert: string;
-  /** and then this is selected. */
+  /** The selection after the edit. */
   start: number;
   end: number;
 }
 
-const STEP = "  ";
+const INDENT = "  ";
 
-/** Tab: spaces up to the next stop, or every selected line one step further. */
+/** Tab: insert spaces up to the next stop, or indent the selected lines. */
 export function indent(text: string, start: number, end: number): TextEdit {
   if (!text.slice(start, end).includes("\n")) {
     const column = start - lineStart(text, start);
-    const insert = " ".repeat(STEP.length - (column % STEP.length));
+    const insert = " ".repeat(INDENT.length - (column % INDENT.length));
     return { from: start, to: end, insert, start: start + insert.length, end: start + insert.length };
   }
-  return lines(text, start, end, (line) => (line === "" ? line : STEP + line));
+  return editLines(text, start, end, (line) => (line === "" ? line : INDENT + line));
 }
 
-/** Shift+Tab: every line one step back. */
+/** Shift+Tab: outdent the selected lines. */
 export function outdent(text: string, start: number, end: number): TextEdit {
-  return lines(text, start, end, (line) => line.replace(/^ {1,2}|^\t/, ""));
+  return editLines(text, start, end, (line) => line.replace(/^ {1,2}|^\t/, ""));
 }
 
-/** Enter: as deep as this line, one step deeper where it opens something. */
+/** Enter: keep the indentation, or increase it after a line that opens a block. */
 export function newLine(text: string, start: number, end: number): TextEdit {
   const line = text.slice(lineStart(text, start), start);
-  const depth = /^\s*/.exec(line)?.[0] ?? "";
-  const insert = `\n${depth}${/(:|[|>][+-]?)$/.test(line.trimEnd()) ? STEP : ""}`;
+  const indentation = /^\s*/.exec(line)?.[0] ?? "";
+  const insert = `\n${indentation}${/(:|[|>][+-]?)$/.test(line.trimEnd()) ? INDENT : ""}`;
   return { from: start, to: end, insert, start: start + insert.length, end: start + insert.length };
 }
 
-/** Where a line and a column (both from 1) are in a text. */
-export function placeOf(text: string, line: number, column: number): number {
+/** The offset of a line and column, both from 1. */
+export function offsetOf(text: string, line: number, column: number): number {
   let from = 0;
   for (let number = 1; number < line; number++) {
     const next = text.indexOf("\n", from);
@@ -50,25 +49,25 @@ export function placeOf(text: string, line: number, column: number): number {
   return Math.min(from + column - 1, until < 0 ? text.length : until);
 }
 
-function lines(text: string, start: number, end: number, change: (line: string) => string): TextEdit {
+function editLines(text: string, start: number, end: number, change: (line: string) => string): TextEdit {
   const from = lineStart(text, start);
-  // A selection that ends before the first character of a line does not mean that line.
+  // A selection that ends at the start of a line does not include that line.
   const last = end > start && text[end - 1] === "\n" ? end - 1 : end;
   const next = text.indexOf("\n", last);
   const to = next < 0 ? text.length : next;
   const before = text.slice(from, to).split("\n");
   const after = before.map(change);
   const insert = after.join("\n");
-  const first = (after[0] ?? "").length - (before[0] ?? "").length;
+  const firstLineShift = (after[0] ?? "").length - (before[0] ?? "").length;
   return {
     from,
     to,
     insert,
-    start: Math.max(from, start + first),
+    start: Math.max(from, start + firstLineShift),
     end: Math.max(from, end + insert.length - (to - from)),
   };
 }
 
-function lineStart(text: string, place: number): number {
-  return text.lastIndexOf("\n", place - 1) + 1;
+function lineStart(text: string, offset: number): number {
+  return text.lastIndexOf("\n", offset - 1) + 1;
 }

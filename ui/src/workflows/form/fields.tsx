@@ -1,131 +1,133 @@
-// The fields of a form as they are seen: labels, what each takes, and what is wrong with it.
+// The input fields of a form with labels, help and error messages.
 
 import { type ReactNode, useId } from "react";
-import { Button } from "../../parts/controls";
-import { boundsInWords, type Draft, type Entry, entry, initial } from "./form_values";
+import { Button } from "../../components/controls";
+import { createEntry, describeBounds, type Entry, type FormValue, initialValue } from "./form_values";
 import type { ChoiceField, Field, GroupField, ListField } from "./schema_form";
 
-interface Shown<F extends Field> {
+interface FieldProps<F extends Field> {
   field: F;
   path: string;
-  draft: Draft;
-  onChange(draft: Draft): void;
-  /** What is wrong, by path. */
-  wrong: ReadonlyMap<string, string[]>;
+  value: FormValue;
+  onChange(value: FormValue): void;
+  /** Error messages by path. */
+  errors: ReadonlyMap<string, string[]>;
 }
 
-const INPUT =
+const INPUT_CLASS =
   "w-full rounded-md border border-line bg-surface px-2.5 text-sm aria-invalid:border-failed aria-invalid:bg-failed/5";
 
-export function Group({ field, path, draft, onChange, wrong }: Shown<GroupField>) {
-  const drafts = draft as { [name: string]: Draft };
+export function Group({ field, path, value, onChange, errors }: FieldProps<GroupField>) {
+  const values = value as { [name: string]: FormValue };
   return (
     <div className="space-y-4">
-      {field.fields.map((one) => (
-        <One
-          key={one.name}
-          field={one}
-          path={path ? `${path}.${one.name}` : one.name}
-          draft={drafts[one.name] ?? ""}
-          onChange={(changed) => onChange({ ...drafts, [one.name]: changed })}
-          wrong={wrong}
+      {field.fields.map((child) => (
+        <FormField
+          key={child.name}
+          field={child}
+          path={path ? `${path}.${child.name}` : child.name}
+          value={values[child.name] ?? ""}
+          onChange={(changed) => onChange({ ...values, [child.name]: changed })}
+          errors={errors}
         />
       ))}
     </div>
   );
 }
 
-function One(shown: Shown<Field>) {
-  const { field } = shown;
+function FormField(props: FieldProps<Field>) {
+  const { field } = props;
   if (field.kind === "group") {
     return (
-      <Nested field={field} problems={shown.wrong.get(shown.path)}>
-        <Group {...shown} field={field} />
+      <Nested field={field} errors={props.errors.get(props.path)}>
+        <Group {...props} field={field} />
       </Nested>
     );
   }
   if (field.kind === "list") {
     return (
-      <Nested field={field} problems={shown.wrong.get(shown.path)}>
-        <List {...shown} field={field} />
+      <Nested field={field} errors={props.errors.get(props.path)}>
+        <List {...props} field={field} />
       </Nested>
     );
   }
-  return <Labelled {...shown} />;
+  return <LabeledInput {...props} />;
 }
 
-function Nested({ field, problems, children }: { field: Field; problems: string[] | undefined; children: ReactNode }) {
+function Nested({ field, errors, children }: { field: Field; errors: string[] | undefined; children: ReactNode }) {
   return (
     <fieldset className="min-w-0">
       <legend className="text-sm font-medium">
         {field.title}
-        <Needed field={field} />
+        <OptionalMark field={field} />
       </legend>
       {field.description && <p className="text-xs text-muted">{field.description}</p>}
-      <Wrong problems={problems} />
+      <ErrorText errors={errors} />
       <div className="mt-2 border-l-2 border-line pl-3">{children}</div>
     </fieldset>
   );
 }
 
-function List({ field, path, draft, onChange, wrong }: Shown<ListField>) {
-  const entries = draft as Entry[];
+function List({ field, path, value, onChange, errors }: FieldProps<ListField>) {
+  const entries = value as Entry[];
   const isFull = field.itemsMax !== null && entries.length >= field.itemsMax;
   return (
     <div className="space-y-2">
-      {entries.map((one, place) => (
-        <div key={one.key} className="flex items-start gap-2">
+      {entries.map((entry, index) => (
+        <div key={entry.key} className="flex items-start gap-2">
           <div className="min-w-0 flex-1">
-            <One
-              field={{ ...field.item, title: `${field.title} ${place + 1}` }}
-              path={`${path}[${place}]`}
-              draft={one.draft}
-              onChange={(changed) => onChange(entries.with(place, { ...one, draft: changed }))}
-              wrong={wrong}
+            <FormField
+              field={{ ...field.item, title: `${field.title} ${index + 1}` }}
+              path={`${path}[${index}]`}
+              value={entry.value}
+              onChange={(changed) => onChange(entries.with(index, { ...entry, value: changed }))}
+              errors={errors}
             />
           </div>
           <Button
-            look="quiet"
-            aria-label={`Remove ${field.title} ${place + 1}`}
-            onClick={() => onChange(entries.filter((other) => other.key !== one.key))}
+            variant="ghost"
+            aria-label={`Remove ${field.title} ${index + 1}`}
+            onClick={() => onChange(entries.filter((other) => other.key !== entry.key))}
           >
             ✕
           </Button>
         </div>
       ))}
-      <Button disabled={isFull} onClick={() => onChange([...entries, entry(initial(field.item))])}>
-        Add to {field.title}
+      <Button disabled={isFull} onClick={() => onChange([...entries, createEntry(initialValue(field.item))])}>
+        Add {field.title}
       </Button>
     </div>
   );
 }
 
-function Labelled({ field, path, draft, onChange, wrong }: Shown<Field>) {
+function LabeledInput({ field, path, value, onChange, errors }: FieldProps<Field>) {
   const id = useId();
-  const problems = wrong.get(path);
-  const bounds = boundsInWords(field);
-  const told = [problems && `${id}-wrong`, (field.description || bounds) && `${id}-about`].filter(Boolean).join(" ");
+  const messages = errors.get(path);
+  const bounds = describeBounds(field);
+  const describedBy = [messages && `${id}-errors`, (field.description || bounds) && `${id}-help`]
+    .filter(Boolean)
+    .join(" ");
   return (
     <div>
       <label htmlFor={id} className="mb-1 block text-sm font-medium">
         {field.title}
-        <Needed field={field} />
+        <OptionalMark field={field} />
       </label>
       <Input
         field={field}
-        value={String(draft)}
+        value={String(value)}
         onChange={onChange}
         id={id}
-        aria-invalid={problems !== undefined}
+        aria-invalid={messages !== undefined}
         aria-required={field.required}
-        aria-describedby={told || undefined}
+        aria-describedby={describedBy || undefined}
       />
       {(field.description || bounds) && (
-        <p id={`${id}-about`} className="mt-0.5 break-words text-xs text-muted">
+        <p id={`${id}-help`} className="mt-0.5 break-words text-xs text-muted">
           {[field.description, bounds].filter(Boolean).join(" · ")}
         </p>
       )}
-      <Wrong id={`${id}-wrong`} problems={problems} />
+      <ErrorText id={`${id}-errors`} errors={messages} />
     </div>
   );
 }
@@ -151,12 +153,17 @@ function Input({ field, onChange, ...rest }: InputProps) {
             ["true", "true"],
             ["false", "false"],
           ]}
-          unset={!field.required}
+          hasEmptyOption={!field.required}
         />
       );
     case "choice":
       return (
-        <Select {...rest} onChange={onChange} options={optionsOf(field)} unset={!field.required || rest.value === ""} />
+        <Select
+          {...rest}
+          onChange={onChange}
+          options={toOptions(field)}
+          hasEmptyOption={!field.required || rest.value === ""}
+        />
       );
     case "json":
       return (
@@ -164,7 +171,7 @@ function Input({ field, onChange, ...rest }: InputProps) {
           {...rest}
           rows={3}
           spellCheck={false}
-          className={`${INPUT} py-1.5 font-mono`}
+          className={`${INPUT_CLASS} py-1.5 font-mono`}
           onChange={(event) => onChange(event.target.value)}
         />
       );
@@ -175,7 +182,7 @@ function Input({ field, onChange, ...rest }: InputProps) {
           type="text"
           inputMode={field.kind === "number" ? (field.isInteger ? "numeric" : "decimal") : undefined}
           autoComplete="off"
-          className={`${INPUT} h-8`}
+          className={`${INPUT_CLASS} h-8`}
           onChange={(event) => onChange(event.target.value)}
         />
       );
@@ -184,13 +191,13 @@ function Input({ field, onChange, ...rest }: InputProps) {
 
 function Select({
   options,
-  unset,
+  hasEmptyOption,
   onChange,
   ...rest
-}: Omit<InputProps, "field"> & { options: [string, string][]; unset: boolean }) {
+}: Omit<InputProps, "field"> & { options: [string, string][]; hasEmptyOption: boolean }) {
   return (
-    <select {...rest} className={`${INPUT} h-8`} onChange={(event) => onChange(event.target.value)}>
-      {unset && <option value="">not set</option>}
+    <select {...rest} className={`${INPUT_CLASS} h-8`} onChange={(event) => onChange(event.target.value)}>
+      {hasEmptyOption && <option value="">Not set</option>}
       {options.map(([value, text]) => (
         <option key={value} value={value}>
           {text}
@@ -200,21 +207,21 @@ function Select({
   );
 }
 
-function optionsOf(field: ChoiceField): [string, string][] {
-  return field.options.map((option, place) => [
-    String(place),
+function toOptions(field: ChoiceField): [string, string][] {
+  return field.options.map((option, index) => [
+    String(index),
     typeof option === "string" ? option : JSON.stringify(option),
   ]);
 }
 
-function Needed({ field }: { field: Field }) {
+function OptionalMark({ field }: { field: Field }) {
   return field.required ? null : <span className="ml-1.5 text-xs font-normal text-muted">optional</span>;
 }
 
-function Wrong({ id, problems }: { id?: string; problems: string[] | undefined }) {
-  return problems ? (
+function ErrorText({ id, errors }: { id?: string; errors: string[] | undefined }) {
+  return errors ? (
     <p id={id} className="mt-0.5 break-words text-xs font-medium text-failed">
-      {problems.join("; ")}
+      {errors.join("; ")}
     </p>
   ) : null;
 }

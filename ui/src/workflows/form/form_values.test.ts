@@ -1,7 +1,15 @@
 import { expect, test } from "vitest";
-import type { Json } from "../../api/shapes";
-import { boundsInWords, byField, type Draft, draftOf, entry, initial, jsonOf } from "./form_values";
-import { type Field, formOf, type GroupField } from "./schema_form";
+import type { Json } from "../../api/types";
+import {
+  createEntry,
+  describeBounds,
+  type FormValue,
+  groupByField,
+  initialValue,
+  toFormValue,
+  toJson,
+} from "./form_values";
+import { type Field, formFromSchema, type GroupField } from "./schema_form";
 
 const ORDER = {
   type: "object",
@@ -23,26 +31,26 @@ const ORDER = {
 };
 
 function form(schema: { [key: string]: Json } = ORDER): GroupField {
-  const made = formOf(schema);
-  if (made === null) {
+  const result = formFromSchema(schema);
+  if (result === null) {
     throw new Error("the schema has no form");
   }
-  return made;
+  return result;
 }
 
 function field(name: string): Field {
-  const found = form().fields.find((one) => one.name === name);
+  const found = form().fields.find((field) => field.name === name);
   if (found === undefined) {
-    throw new Error(`there is no field ${name}`);
+    throw new Error(`field not found: ${name}`);
   }
   return found;
 }
 
-function filled(changes: { [name: string]: Draft }): ReturnType<typeof jsonOf> {
-  return jsonOf(form(), { ...(initial(form()) as { [name: string]: Draft }), ...changes });
+function filled(changes: { [name: string]: FormValue }): ReturnType<typeof toJson> {
+  return toJson(form(), { ...(initialValue(form()) as { [name: string]: FormValue }), ...changes });
 }
 
-test("every kind of schema has its field, and what is required comes first", () => {
+test("every kind of schema has a field, required fields first", () => {
   expect(form().fields.map(({ name, kind, required }) => `${name} ${kind}${required ? "!" : ""}`)).toEqual([
     "customer text!",
     "quantity number!",
@@ -55,32 +63,37 @@ test("every kind of schema has its field, and what is required comes first", () 
 });
 
 test("a schema without properties has no form", () => {
-  expect(formOf(undefined)).toBeNull();
-  expect(formOf({ type: "object" })).toBeNull();
+  expect(formFromSchema(undefined)).toBeNull();
+  expect(formFromSchema({ type: "object" })).toBeNull();
 });
 
-test("a fresh form gives the defaults, and leaves out what nobody filled in", () => {
+test("a new form has the defaults and omits empty fields", () => {
   expect(filled({ customer: "Ada" })).toEqual({
     value: { customer: "Ada", quantity: 3, express: false, size: "large" },
-    wrong: [],
+    errors: [],
   });
 });
 
-test("what is required and missing is told at its field", () => {
-  expect(filled({}).wrong).toEqual([{ path: "customer", message: "is required" }]);
+test("a missing required field is an error", () => {
+  expect(filled({}).errors).toEqual([{ path: "customer", message: "is required" }]);
 });
 
-test("an optional group that was begun lacks what it requires", () => {
-  const line = entry({ sku: "" });
-  expect(filled({ customer: "Ada", address: { city: "", lines: [line] } }).wrong).toEqual([
+test("a partly filled optional group has missing fields", () => {
+  const line = createEntry({ sku: "" });
+  expect(filled({ customer: "Ada", address: { city: "", lines: [line] } }).errors).toEqual([
     { path: "address.city", message: "is required" },
     { path: "address.lines[0].sku", message: "is required" },
   ]);
 });
 
-test("lists and nested objects become JSON", () => {
-  const address = { city: "Paris", lines: [entry({ sku: "x1" }), entry({ sku: "x2" })] };
-  const { value } = filled({ customer: "Ada", tags: [entry("a"), entry("b")], address, anything: "[1, null]" });
+test("lists and nested objects are converted", () => {
+  const address = { city: "Paris", lines: [createEntry({ sku: "x1" }), createEntry({ sku: "x2" })] };
+  const { value } = filled({
+    customer: "Ada",
+    tags: [createEntry("a"), createEntry("b")],
+    address,
+    anything: "[1, null]",
+  });
   expect(value).toMatchObject({
     tags: ["a", "b"],
     address: { city: "Paris", lines: [{ sku: "x1" }, { sku: "x2" }] },
@@ -89,45 +102,49 @@ test("lists and nested objects become JSON", () => {
 });
 
 test.each([
-  ["quantity", "0", "is less than 1"],
-  ["quantity", "11", "is more than 10"],
-  ["quantity", "2.5", "is not a whole number"],
-  ["quantity", "many", "is not a number"],
-  ["customer", "A", "has fewer than 2 characters"],
-  ["customer", "ada", "does not match ^[A-Z]"],
-])("%s %s %s", (name, typed, message) => {
-  expect(filled({ customer: "Ada", [name]: typed }).wrong).toEqual([{ path: name, message }]);
+  ["quantity", "0", "must be at least 1"],
+  ["quantity", "11", "must be at most 10"],
+  ["quantity", "2.5", "must be an integer"],
+  ["quantity", "many", "must be a number"],
+  ["customer", "A", "must have at least 2 characters"],
+  ["customer", "ada", "must match ^[A-Z]"],
+])("%s %s %s", (name, text, message) => {
+  expect(filled({ customer: "Ada", [name]: text }).errors).toEqual([{ path: name, message }]);
 });
 
-test("exclusive bounds are outside", () => {
+test("exclusive bounds are invalid values", () => {
   const schema = form({ properties: { price: { type: "number", exclusiveMinimum: 0 } } });
-  expect(jsonOf(schema, { price: "0" }).wrong).toEqual([{ path: "price", message: "must be more than 0" }]);
-  expect(jsonOf(schema, { price: "0.01" }).wrong).toEqual([]);
+  expect(toJson(schema, { price: "0" }).errors).toEqual([{ path: "price", message: "must be more than 0" }]);
+  expect(toJson(schema, { price: "0.01" }).errors).toEqual([]);
 });
 
-test("too many entries and bad JSON are told", () => {
-  const wrong = filled({ customer: "Ada", tags: [entry("a"), entry("b"), entry("c")], anything: "{" }).wrong;
-  expect(wrong[0]).toEqual({ path: "tags", message: "has more than 2 entries" });
-  expect(wrong[1]?.message).toMatch(/^is not JSON/);
+test("too many entries and invalid JSON are errors", () => {
+  const errors = filled({
+    customer: "Ada",
+    tags: [createEntry("a"), createEntry("b"), createEntry("c")],
+    anything: "{",
+  }).errors;
+  expect(errors[0]).toEqual({ path: "tags", message: "must have at most 2 entries" });
+  expect(errors[1]?.message).toMatch(/^invalid JSON/);
 });
 
-test("a value goes into the fields and comes back the same", () => {
+test("a value is the same after a round trip", () => {
   const value = { customer: "Ada", quantity: 1, tags: ["x"], address: { city: "Rome", lines: [{ sku: "1" }] } };
-  const draft = draftOf(form(), value);
-  expect(draft && jsonOf(form(), draft).value).toEqual(value);
+  const formValue = toFormValue(form(), value);
+  expect(formValue && toJson(form(), formValue).value).toEqual(value);
 });
 
-test("a value that the fields can not show is left to JSON", () => {
-  expect(draftOf(form(), { customer: "Ada", other: 1 })).toBeNull();
-  expect(draftOf(form(), { customer: 7 })).toBeNull();
-  expect(draftOf(form(), { size: "huge" })).toBeNull();
+test("a value that does not match the fields is rejected", () => {
+  expect(toFormValue(form(), { customer: "Ada", other: 1 })).toBeNull();
+  expect(toFormValue(form(), { customer: 7 })).toBeNull();
+  expect(toFormValue(form(), { size: "huge" })).toBeNull();
 });
 
-test("a type that may be null is the field of the other type", () => {
+test("a nullable type has the field of the other type", () => {
   expect(form({ properties: { name: { type: ["string", "null"] } } }).fields[0]?.kind).toBe("text");
 });
 
-test("a schema that refers to itself ends in JSON", () => {
+test("a recursive schema ends in a JSON field", () => {
   const schema = {
     properties: { child: { $ref: "#/$defs/tree" } },
     $defs: { tree: { type: "object", properties: { child: { $ref: "#/$defs/tree" } } } },
@@ -135,26 +152,26 @@ test("a schema that refers to itself ends in JSON", () => {
   expect(JSON.stringify(form(schema))).toContain('"kind":"json"');
 });
 
-test("alternatives are typed as JSON", () => {
+test("alternatives have a JSON field", () => {
   expect(form({ properties: { one: { oneOf: [{ type: "string" }, { type: "number" }] } } }).fields[0]?.kind).toBe(
     "json",
   );
 });
 
-test("the server's problems stand at their fields, missing ones at what is missing", () => {
-  const found = byField([
+test("errors of the server are grouped by field", () => {
+  const grouped = groupByField([
     { path: "", message: '"customer" is a required property' },
     { path: "address.lines[0]", message: '"sku" is a required property' },
     { path: "quantity", message: "3000 is greater than the maximum of 400" },
   ]);
-  expect(Object.fromEntries(found)).toEqual({
+  expect(Object.fromEntries(grouped)).toEqual({
     customer: ["is required"],
     "address.lines[0].sku": ["is required"],
     quantity: ["3000 is greater than the maximum of 400"],
   });
 });
 
-test("bounds are told in words", () => {
-  expect(boundsInWords(field("quantity"))).toBe("whole number, 1 to 10");
-  expect(boundsInWords(field("customer"))).toBe("at least 2 characters, matches ^[A-Z]");
+test("bounds are described", () => {
+  expect(describeBounds(field("quantity"))).toBe("integer, 1 to 10");
+  expect(describeBounds(field("customer"))).toBe("at least 2 characters, matches ^[A-Z]");
 });

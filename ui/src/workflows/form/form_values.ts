@@ -1,36 +1,36 @@
-// What is typed into the fields of a form as JSON, and what is plainly wrong with it.
+// Converts between form values and JSON, and validates form values.
 
-import type { Json } from "../../api/shapes";
+import type { Json } from "../../api/types";
 import { type Field, type GroupField, isObject, type ListField, type NumberField, type TextField } from "./schema_form";
 
-/** What stands in the fields: text as typed, the number of an option, a list with lasting keys, a group by name. */
-export type Draft = string | Entry[] | { [name: string]: Draft };
+/** Text, the index of an option, a list with stable keys, or a group by field name. */
+export type FormValue = string | Entry[] | { [name: string]: FormValue };
 
 export interface Entry {
   key: number;
-  draft: Draft;
+  value: FormValue;
 }
 
-export interface Wrong {
+export interface FieldError {
   path: string;
   message: string;
 }
 
-let keys = 0;
+let lastKey = 0;
 
-/** What a fresh form shows: the defaults. */
-export function initial(field: Field): Draft {
-  if (field.preset !== undefined) {
-    const shown = draftOf(field, field.preset);
-    if (shown !== null) {
-      return shown;
+/** The initial value of a field, from the defaults of the schema. */
+export function initialValue(field: Field): FormValue {
+  if (field.default !== undefined) {
+    const value = toFormValue(field, field.default);
+    if (value !== null) {
+      return value;
     }
   }
   switch (field.kind) {
     case "group":
-      return Object.fromEntries(field.fields.map((one) => [one.name, initial(one)]));
+      return Object.fromEntries(field.fields.map((child) => [child.name, initialValue(child)]));
     case "list":
-      return Array.from({ length: field.required ? field.itemsMin : 0 }, () => entry(initial(field.item)));
+      return Array.from({ length: field.required ? field.itemsMin : 0 }, () => createEntry(initialValue(field.item)));
     case "choice":
       return field.required && field.options.length === 1 ? "0" : "";
     default:
@@ -38,142 +38,150 @@ export function initial(field: Field): Draft {
   }
 }
 
-export function entry(draft: Draft): Entry {
-  keys += 1;
-  return { key: keys, draft };
+export function createEntry(value: FormValue): Entry {
+  lastKey += 1;
+  return { key: lastKey, value };
 }
 
-/** A value as it stands in the fields; null when the fields can not show it. */
-export function draftOf(field: Field, value: Json | undefined): Draft | null {
+/** Convert JSON to a form value; null if the fields cannot show it. */
+export function toFormValue(field: Field, value: Json | undefined): FormValue | null {
   if (value === undefined) {
     return field.kind === "group"
-      ? Object.fromEntries(field.fields.map((one) => [one.name, draftOf(one, undefined) ?? ""]))
+      ? Object.fromEntries(field.fields.map((child) => [child.name, toFormValue(child, undefined) ?? ""]))
       : field.kind === "list"
         ? []
         : "";
   }
   switch (field.kind) {
     case "text":
-      // An empty field says that there is no value.
+      // An empty field means that there is no value.
       return typeof value === "string" && value !== "" ? value : null;
     case "number":
       return typeof value === "number" ? String(value) : null;
     case "switch":
       return typeof value === "boolean" ? String(value) : null;
     case "choice": {
-      const place = field.options.findIndex((option) => canonical(option) === canonical(value));
-      return place < 0 ? null : String(place);
+      const index = field.options.findIndex((option) => canonical(option) === canonical(value));
+      return index < 0 ? null : String(index);
     }
     case "list": {
-      const drafts = Array.isArray(value) ? value.map((one) => draftOf(field.item, one)) : [null];
-      return drafts.some((one) => one === null) ? null : drafts.map((one) => entry(one as Draft));
+      const values = Array.isArray(value) ? value.map((item) => toFormValue(field.item, item)) : [null];
+      return values.some((item) => item === null) ? null : values.map((item) => createEntry(item as FormValue));
     }
     case "group":
-      return groupDraft(field, value);
+      return toGroupValue(field, value);
     case "json":
       return JSON.stringify(value, null, 2);
   }
 }
 
-function groupDraft(field: GroupField, value: Json): Draft | null {
-  if (!isObject(value) || Object.keys(value).some((name) => !field.fields.some((one) => one.name === name))) {
+function toGroupValue(field: GroupField, value: Json): FormValue | null {
+  if (!isObject(value) || Object.keys(value).some((name) => !field.fields.some((child) => child.name === name))) {
     return null;
   }
-  const drafts = field.fields.map((one): [string, Draft | null] => [one.name, draftOf(one, value[one.name])]);
-  return drafts.some(([, draft]) => draft === null) ? null : (Object.fromEntries(drafts) as { [name: string]: Draft });
+  const values = field.fields.map((child): [string, FormValue | null] => [
+    child.name,
+    toFormValue(child, value[child.name]),
+  ]);
+  const isComplete = values.every(([, child]) => child !== null);
+  return isComplete ? (Object.fromEntries(values) as { [name: string]: FormValue }) : null;
 }
 
-/** The JSON of what stands in the fields (undefined: nothing), and what is plainly wrong with it. */
-export function jsonOf(field: Field, draft: Draft, path = ""): { value: Json | undefined; wrong: Wrong[] } {
+/** Convert a form value to JSON (undefined if empty) and validate it. */
+export function toJson(
+  field: Field,
+  formValue: FormValue,
+  path = "",
+): { value: Json | undefined; errors: FieldError[] } {
   if (field.kind === "group") {
-    return groupValue(field, draft as { [name: string]: Draft }, path);
+    return groupToJson(field, formValue as { [name: string]: FormValue }, path);
   }
   if (field.kind === "list") {
-    return listValue(field, draft as Entry[], path);
+    return listToJson(field, formValue as Entry[], path);
   }
-  const typed = String(draft);
-  if (typed.trim() === "") {
-    return { value: undefined, wrong: field.required ? [{ path, message: "is required" }] : [] };
+  const text = String(formValue);
+  if (text.trim() === "") {
+    return { value: undefined, errors: field.required ? [{ path, message: "is required" }] : [] };
   }
-  const [value, message] = leafValue(field, typed);
-  return { value, wrong: message === null ? [] : [{ path, message }] };
+  const [value, message] = leafToJson(field, text);
+  return { value, errors: message === null ? [] : [{ path, message }] };
 }
 
-function groupValue(field: GroupField, draft: { [name: string]: Draft }, path: string) {
+function groupToJson(field: GroupField, formValue: { [name: string]: FormValue }, path: string) {
   const value: { [name: string]: Json } = {};
-  const wrong: Wrong[] = [];
-  for (const one of field.fields) {
-    const made = jsonOf(one, draft[one.name] ?? "", path ? `${path}.${one.name}` : one.name);
-    if (made.value !== undefined) {
-      value[one.name] = made.value;
+  const errors: FieldError[] = [];
+  for (const child of field.fields) {
+    const result = toJson(child, formValue[child.name] ?? "", path ? `${path}.${child.name}` : child.name);
+    if (result.value !== undefined) {
+      value[child.name] = result.value;
     }
-    wrong.push(...made.wrong);
+    errors.push(...result.errors);
   }
-  // An optional group that nobody touched is left out, and lacks nothing.
-  const isLeftOut = !field.required && Object.keys(value).length === 0;
-  return isLeftOut ? { value: undefined, wrong: wrong.filter(isTyped) } : { value, wrong };
+  // An empty optional group is omitted, and its required fields may be missing.
+  const isOmitted = !field.required && Object.keys(value).length === 0;
+  return isOmitted ? { value: undefined, errors: errors.filter(isNotMissing) } : { value, errors };
 }
 
-function isTyped(wrong: Wrong): boolean {
-  return wrong.message !== "is required";
+function isNotMissing(error: FieldError): boolean {
+  return error.message !== "is required";
 }
 
-function listValue(field: ListField, draft: Entry[], path: string) {
-  const made = draft.map((one, place) => jsonOf(field.item, one.draft, `${path}[${place}]`));
-  const wrong = made.flatMap((one) => one.wrong);
-  if (draft.length === 0 && !field.required) {
-    return { value: undefined, wrong };
+function listToJson(field: ListField, entries: Entry[], path: string) {
+  const results = entries.map((entry, index) => toJson(field.item, entry.value, `${path}[${index}]`));
+  const errors = results.flatMap((result) => result.errors);
+  if (entries.length === 0 && !field.required) {
+    return { value: undefined, errors };
   }
-  if (draft.length < field.itemsMin) {
-    wrong.push({ path, message: `needs at least ${field.itemsMin} entries` });
-  } else if (field.itemsMax !== null && draft.length > field.itemsMax) {
-    wrong.push({ path, message: `has more than ${field.itemsMax} entries` });
+  if (entries.length < field.itemsMin) {
+    errors.push({ path, message: `must have at least ${field.itemsMin} entries` });
+  } else if (field.itemsMax !== null && entries.length > field.itemsMax) {
+    errors.push({ path, message: `must have at most ${field.itemsMax} entries` });
   }
-  return { value: made.map((one) => one.value ?? null), wrong };
+  return { value: results.map((result) => result.value ?? null), errors };
 }
 
-function leafValue(field: Exclude<Field, GroupField | ListField>, typed: string): [Json | undefined, string | null] {
+function leafToJson(field: Exclude<Field, GroupField | ListField>, text: string): [Json | undefined, string | null] {
   switch (field.kind) {
     case "text":
-      return [typed, wrongText(field, typed)];
+      return [text, validateText(field, text)];
     case "number": {
-      const number = Number(typed);
-      return [number, Number.isFinite(number) ? wrongNumber(field, number) : "is not a number"];
+      const number = Number(text);
+      return [number, Number.isFinite(number) ? validateNumber(field, number) : "must be a number"];
     }
     case "switch":
-      return [typed === "true", null];
+      return [text === "true", null];
     case "choice":
-      return [field.options[Number(typed)], null];
+      return [field.options[Number(text)], null];
     case "json":
       try {
-        return [JSON.parse(typed) as Json, null];
+        return [JSON.parse(text) as Json, null];
       } catch (error) {
-        return [undefined, `is not JSON: ${(error as Error).message}`];
+        return [undefined, `invalid JSON: ${(error as Error).message}`];
       }
   }
 }
 
-function wrongText(field: TextField, typed: string): string | null {
-  const length = [...typed].length;
+function validateText(field: TextField, text: string): string | null {
+  const length = [...text].length;
   if (field.lengthMin !== null && length < field.lengthMin) {
-    return `has fewer than ${field.lengthMin} characters`;
+    return `must have at least ${field.lengthMin} characters`;
   }
   if (field.lengthMax !== null && length > field.lengthMax) {
-    return `has more than ${field.lengthMax} characters`;
+    return `must have at most ${field.lengthMax} characters`;
   }
-  const pattern = field.pattern === null ? null : patternOf(field.pattern);
-  return pattern?.test(typed) === false ? `does not match ${field.pattern}` : null;
+  const pattern = field.pattern === null ? null : compilePattern(field.pattern);
+  return pattern?.test(text) === false ? `must match ${field.pattern}` : null;
 }
 
-function wrongNumber(field: NumberField, number: number): string | null {
+function validateNumber(field: NumberField, number: number): string | null {
   if (field.isInteger && !Number.isInteger(number)) {
-    return "is not a whole number";
+    return "must be an integer";
   }
   if (field.minimum !== null && number < field.minimum) {
-    return `is less than ${field.minimum}`;
+    return `must be at least ${field.minimum}`;
   }
   if (field.maximum !== null && number > field.maximum) {
-    return `is more than ${field.maximum}`;
+    return `must be at most ${field.maximum}`;
   }
   if (field.above !== null && number <= field.above) {
     return `must be more than ${field.above}`;
@@ -181,48 +189,55 @@ function wrongNumber(field: NumberField, number: number): string | null {
   return field.below !== null && number >= field.below ? `must be less than ${field.below}` : null;
 }
 
-/** The server's problems by the path of the field that they are about. */
-export function byField(problems: readonly Wrong[]): Map<string, string[]> {
-  const found = new Map<string, string[]>();
-  for (const { path, message } of problems) {
-    // What is missing is told of the object that should have it.
+/** Group error messages by the path of their field. */
+export function groupByField(errors: readonly FieldError[]): Map<string, string[]> {
+  const grouped = new Map<string, string[]>();
+  for (const { path, message } of errors) {
+    // The server reports a missing property at its object.
     const missing = /^"(.+)" is a required property$/.exec(message)?.[1];
-    const place = missing === undefined ? path : path ? `${path}.${missing}` : missing;
-    found.set(place, [...(found.get(place) ?? []), missing === undefined ? message : "is required"]);
+    let target = path;
+    if (missing !== undefined) {
+      target = path ? `${path}.${missing}` : missing;
+    }
+    grouped.set(target, [...(grouped.get(target) ?? []), missing === undefined ? message : "is required"]);
   }
-  return found;
+  return grouped;
 }
 
-/** What a field takes, in a few words. */
-export function boundsInWords(field: Field): string | null {
+/** Describe the values that a field accepts. */
+export function describeBounds(field: Field): string | null {
   if (field.kind === "number") {
-    const least =
-      field.minimum === null ? (field.above === null ? null : `more than ${field.above}`) : `${field.minimum}`;
-    const most =
-      field.maximum === null ? (field.below === null ? null : `less than ${field.below}`) : `${field.maximum}`;
-    const kind = field.isInteger ? "whole number" : "number";
-    return least && most
-      ? `${kind}, ${least} to ${most}`
-      : least
-        ? `${kind}, from ${least}`
-        : most
-          ? `${kind}, up to ${most}`
-          : kind;
+    const kind = field.isInteger ? "integer" : "number";
+    const range = describeRange(field);
+    return range === null ? kind : `${kind}, ${range}`;
   }
   if (field.kind === "text") {
-    const told = [
+    const parts = [
       field.format,
       field.lengthMin === null ? null : `at least ${field.lengthMin} characters`,
       field.lengthMax === null ? null : `at most ${field.lengthMax} characters`,
       field.pattern === null ? null : `matches ${field.pattern}`,
-    ].filter((one) => one !== null);
-    return told.length > 0 ? told.join(", ") : null;
+    ].filter((part) => part !== null);
+    return parts.length > 0 ? parts.join(", ") : null;
   }
   return field.kind === "json" ? "JSON" : null;
 }
 
-/** A pattern that this browser reads otherwise than the server is left to the server. */
-function patternOf(pattern: string): RegExp | null {
+function describeRange({ minimum, maximum, above, below }: NumberField): string | null {
+  if (minimum !== null && maximum !== null) {
+    return `${minimum} to ${maximum}`;
+  }
+  const bounds = [
+    minimum !== null && `at least ${minimum}`,
+    above !== null && `more than ${above}`,
+    maximum !== null && `at most ${maximum}`,
+    below !== null && `less than ${below}`,
+  ];
+  return bounds.filter(Boolean).join(", ") || null;
+}
+
+/** Null for a pattern that the browser cannot compile; the server validates it. */
+function compilePattern(pattern: string): RegExp | null {
   try {
     return new RegExp(pattern, "u");
   } catch {
@@ -231,7 +246,7 @@ function patternOf(pattern: string): RegExp | null {
 }
 
 function canonical(value: Json): string {
-  return JSON.stringify(value, (_, one: Json) =>
-    isObject(one) ? Object.fromEntries(Object.entries(one).sort(([a], [b]) => (a < b ? -1 : 1))) : one,
+  return JSON.stringify(value, (_, part: Json) =>
+    isObject(part) ? Object.fromEntries(Object.entries(part).sort(([a], [b]) => (a < b ? -1 : 1))) : part,
   );
 }

@@ -1,19 +1,19 @@
-// A JSON Schema as the fields of a form.
+// Converts a JSON Schema to the fields of a form.
 
-import type { Json } from "../../api/shapes";
+import type { Json } from "../../api/types";
 
 type Schema = { [key: string]: Json };
 
-interface Common {
+interface FieldBase {
   name: string;
   title: string;
   description: string | null;
   required: boolean;
-  /** undefined: there is none. */
-  preset: Json | undefined;
+  /** Undefined if the schema has none. */
+  default: Json | undefined;
 }
 
-export interface TextField extends Common {
+export interface TextField extends FieldBase {
   kind: "text";
   lengthMin: number | null;
   lengthMax: number | null;
@@ -21,7 +21,7 @@ export interface TextField extends Common {
   format: string | null;
 }
 
-export interface NumberField extends Common {
+export interface NumberField extends FieldBase {
   kind: "number";
   isInteger: boolean;
   minimum: number | null;
@@ -30,29 +30,29 @@ export interface NumberField extends Common {
   below: number | null;
 }
 
-export interface SwitchField extends Common {
+export interface SwitchField extends FieldBase {
   kind: "switch";
 }
 
-export interface ChoiceField extends Common {
+export interface ChoiceField extends FieldBase {
   kind: "choice";
   options: Json[];
 }
 
-export interface ListField extends Common {
+export interface ListField extends FieldBase {
   kind: "list";
   item: Field;
   itemsMin: number;
   itemsMax: number | null;
 }
 
-export interface GroupField extends Common {
+export interface GroupField extends FieldBase {
   kind: "group";
   fields: Field[];
 }
 
-/** Whatever has no field of its own is typed as JSON. */
-export interface JsonField extends Common {
+/** A field for any other type, edited as JSON. */
+export interface JsonField extends FieldBase {
   kind: "json";
 }
 
@@ -60,23 +60,23 @@ export type Field = TextField | NumberField | SwitchField | ChoiceField | ListFi
 
 const DEPTH_MAX = 6;
 
-/** The form of a schema; null when there is nothing to make fields of. */
-export function formOf(schema: Schema | undefined): GroupField | null {
+/** The form of a schema; null if it has no properties. */
+export function formFromSchema(schema: Schema | undefined): GroupField | null {
   if (schema === undefined) {
     return null;
   }
-  const field = fieldOf(schema, "", true, schema, 0);
+  const field = createField(schema, "", true, schema, 0);
   return field.kind === "group" && field.fields.length > 0 ? field : null;
 }
 
-function fieldOf(given: Json | undefined, name: string, required: boolean, root: Schema, depth: number): Field {
-  const schema = resolved(given, root);
-  const common: Common = {
+function createField(source: Json | undefined, name: string, required: boolean, root: Schema, depth: number): Field {
+  const schema = resolveReference(source, root);
+  const common: FieldBase = {
     name,
     title: textOf(schema.title) ?? name,
     description: textOf(schema.description),
     required,
-    preset: schema.default,
+    default: schema.default,
   };
   if (Array.isArray(schema.enum)) {
     return { ...common, kind: "choice", options: schema.enum };
@@ -85,7 +85,7 @@ function fieldOf(given: Json | undefined, name: string, required: boolean, root:
     return { ...common, kind: "choice", options: [schema.const] };
   }
   const type = typeOf(schema);
-  if (depth > DEPTH_MAX || type === null || BRANCHES.some((key) => key in schema)) {
+  if (depth > DEPTH_MAX || type === null || COMBINATORS.some((key) => key in schema)) {
     return { ...common, kind: "json" };
   }
   switch (type) {
@@ -97,69 +97,75 @@ function fieldOf(given: Json | undefined, name: string, required: boolean, root:
     case "boolean":
       return { ...common, kind: "switch" };
     case "array":
-      return listOf(schema, common, root, depth);
+      return createList(schema, common, root, depth);
     case "object":
-      return groupOf(schema, common, root, depth);
+      return createGroup(schema, common, root, depth);
     default:
       return { ...common, kind: "json" };
   }
 }
 
-const BRANCHES = ["anyOf", "oneOf", "allOf", "not", "if"];
+const COMBINATORS = ["anyOf", "oneOf", "allOf", "not", "if"];
 
-function listOf(schema: Schema, common: Common, root: Schema, depth: number): Field {
+function createList(schema: Schema, common: FieldBase, root: Schema, depth: number): Field {
   if (!isObject(schema.items)) {
     return { ...common, kind: "json" };
   }
   return {
     ...common,
     kind: "list",
-    item: fieldOf(schema.items, "", true, root, depth + 1),
+    item: createField(schema.items, "", true, root, depth + 1),
     itemsMin: numberOf(schema.minItems) ?? 0,
     itemsMax: numberOf(schema.maxItems),
   };
 }
 
-function groupOf(schema: Schema, common: Common, root: Schema, depth: number): Field {
+function createGroup(schema: Schema, common: FieldBase, root: Schema, depth: number): Field {
   const properties = isObject(schema.properties) ? Object.entries(schema.properties) : [];
   if (properties.length === 0) {
     return { ...common, kind: "json" };
   }
-  const needed = Array.isArray(schema.required) ? schema.required : [];
-  const fields = properties.map(([name, one]) => fieldOf(one, name, needed.includes(name), root, depth + 1));
-  return { ...common, kind: "group", fields: [...fields.filter(isNeeded), ...fields.filter((one) => !isNeeded(one))] };
+  const required = Array.isArray(schema.required) ? schema.required : [];
+  const fields = properties.map(([name, property]) =>
+    createField(property, name, required.includes(name), root, depth + 1),
+  );
+  return {
+    ...common,
+    kind: "group",
+    fields: [...fields.filter(isRequired), ...fields.filter((field) => !isRequired(field))],
+  };
 }
 
-function isNeeded(field: Field): boolean {
+function isRequired(field: Field): boolean {
   return field.required;
 }
 
-function resolved(given: Json | undefined, root: Schema): Schema {
-  let schema: Json | undefined = given;
+function resolveReference(source: Json | undefined, root: Schema): Schema {
+  let schema: Json | undefined = source;
   for (let step = 0; step < DEPTH_MAX && isObject(schema) && typeof schema.$ref === "string"; step++) {
-    const target: Json | undefined = pointed(root, schema.$ref);
+    const target: Json | undefined = followPointer(root, schema.$ref);
     if (target === undefined) {
       return {};
     }
-    const { $ref: _, ...beside } = schema;
-    schema = isObject(target) ? { ...target, ...beside } : target;
+    const { $ref: _, ...siblings } = schema;
+    schema = isObject(target) ? { ...target, ...siblings } : target;
   }
   return isObject(schema) && typeof schema.$ref !== "string" ? schema : {};
 }
 
-function pointed(root: Schema, reference: string): Json | undefined {
+function followPointer(root: Schema, reference: string): Json | undefined {
   if (!reference.startsWith("#/")) {
     return undefined;
   }
-  let place: Json | undefined = root;
+  let value: Json | undefined = root;
   for (const part of reference.slice(2).split("/")) {
-    place = isObject(place) ? place[part.replaceAll("~1", "/").replaceAll("~0", "~")] : undefined;
+    value = isObject(value) ? value[part.replaceAll("~1", "/").replaceAll("~0", "~")] : undefined;
   }
-  return place;
+  return value;
 }
 
 function typeOf(schema: Schema): string | null {
-  const types = Array.isArray(schema.type) ? schema.type.filter((one) => one !== "null") : [schema.type];
+  const types = Array.isArray(schema.type) ? schema.type.filter((type) => type !== "null") : [schema.type];
   if (types.length === 1 && typeof types[0] === "string") {
     return types[0];
   }

@@ -1,13 +1,13 @@
 import { expect, test } from "vitest";
-import { NO_EXTRAS, submissionOf, wrongExtras } from "./submission";
+import { NO_OPTIONS, submitBody, validateOptions } from "./submission";
 
-test("only what was filled in is sent", () => {
-  expect(submissionOf("order", undefined, { a: 1 }, NO_EXTRAS)).toEqual({ workflow_id: "order", input_data: { a: 1 } });
+test("empty options are omitted", () => {
+  expect(submitBody("order", undefined, { a: 1 }, NO_OPTIONS)).toEqual({ workflow_id: "order", input_data: { a: 1 } });
 });
 
-test("a version is a number or an alias, and an instant has an offset", () => {
-  const extras = { idempotencyKey: " key ", priority: "-5", scheduledAt: "2030-01-31T08:00" };
-  expect(submissionOf("order", "2", {}, extras)).toEqual({
+test("a version is a number or an alias, and a start time has an offset", () => {
+  const options = { idempotencyKey: " key ", priority: "-5", scheduledAt: "2030-01-31T08:00" };
+  expect(submitBody("order", "2", {}, options)).toEqual({
     workflow_id: "order",
     input_data: {},
     version: 2,
@@ -15,7 +15,7 @@ test("a version is a number or an alias, and an instant has an offset", () => {
     priority: -5,
     scheduled_at: new Date("2030-01-31T08:00").toISOString(),
   });
-  expect(submissionOf("order", "live", {}, NO_EXTRAS)).toMatchObject({ version: "live" });
+  expect(submitBody("order", "live", {}, NO_OPTIONS)).toMatchObject({ version: "live" });
 });
 
 test.each([
@@ -24,10 +24,10 @@ test.each([
   [{ priority: "much" }, "priority"],
   [{ scheduledAt: "soon" }, "scheduled_at"],
   [{ idempotencyKey: "two words" }, "idempotency_key"],
-])("%o is refused at %s", (extras, path) => {
-  expect(wrongExtras({ ...NO_EXTRAS, ...extras }).map((wrong) => wrong.path)).toEqual([path]);
+])("%o is invalid in %s", (options, path) => {
+  expect(validateOptions({ ...NO_OPTIONS, ...options }).map((error) => error.path)).toEqual([path]);
 });
 
-test("nothing wrong is found in nothing", () => {
-  expect(wrongExtras(NO_EXTRAS)).toEqual([]);
+test("empty options are valid", () => {
+  expect(validateOptions(NO_OPTIONS)).toEqual([]);
 });

@@ -1,48 +1,49 @@
-// A job to be started, as the form has it, and as the server wants it.
+// Builds and validates the request that submits a job.
 
-import type { Json } from "../../api/shapes";
-import type { Wrong } from "./form_values";
+import type { Json } from "../../api/types";
+import type { FieldError } from "./form_values";
 
-export interface Extras {
+/** Options of a job, as text of their input fields. */
+export interface JobOptions {
   idempotencyKey: string;
   priority: string;
-  /** As the field of the browser has it, on the reader's clock: 2030-01-31T08:00 */
+  /** Value of a datetime-local input in local time: 2030-01-31T08:00 */
   scheduledAt: string;
 }
 
-export const NO_EXTRAS: Extras = { idempotencyKey: "", priority: "", scheduledAt: "" };
+export const NO_OPTIONS: JobOptions = { idempotencyKey: "", priority: "", scheduledAt: "" };
 
 const PRIORITY_MAX = 1_000;
 
-/** The body of the request; only what was filled in stands in it. */
-export function submissionOf(workflowId: string, version: string | undefined, input: Json, extras: Extras): Json {
+/** The body of the request, without empty options. */
+export function submitBody(workflowId: string, version: string | undefined, input: Json, options: JobOptions): Json {
   const body: { [key: string]: Json } = { workflow_id: workflowId, input_data: input };
   if (version !== undefined) {
     body.version = /^\d+$/.test(version) ? Number(version) : version;
   }
-  if (extras.idempotencyKey.trim()) {
-    body.idempotency_key = extras.idempotencyKey.trim();
+  if (options.idempotencyKey.trim()) {
+    body.idempotency_key = options.idempotencyKey.trim();
   }
-  if (extras.priority.trim()) {
-    body.priority = Number(extras.priority);
+  if (options.priority.trim()) {
+    body.priority = Number(options.priority);
   }
-  if (extras.scheduledAt) {
-    body.scheduled_at = new Date(extras.scheduledAt).toISOString();
+  if (options.scheduledAt) {
+    body.scheduled_at = new Date(options.scheduledAt).toISOString();
   }
   return body;
 }
 
-export function wrongExtras(extras: Extras): Wrong[] {
-  const wrong: Wrong[] = [];
-  const priority = Number(extras.priority);
-  if (extras.priority.trim() && !(Number.isInteger(priority) && Math.abs(priority) <= PRIORITY_MAX)) {
-    wrong.push({ path: "priority", message: `is a whole number from -${PRIORITY_MAX} to ${PRIORITY_MAX}` });
+export function validateOptions(options: JobOptions): FieldError[] {
+  const errors: FieldError[] = [];
+  const priority = Number(options.priority);
+  if (options.priority.trim() && !(Number.isInteger(priority) && Math.abs(priority) <= PRIORITY_MAX)) {
+    errors.push({ path: "priority", message: `must be an integer from -${PRIORITY_MAX} to ${PRIORITY_MAX}` });
   }
-  if (extras.scheduledAt && Number.isNaN(Date.parse(extras.scheduledAt))) {
-    wrong.push({ path: "scheduled_at", message: "is not a moment" });
+  if (options.scheduledAt && Number.isNaN(Date.parse(options.scheduledAt))) {
+    errors.push({ path: "scheduled_at", message: "must be a date and time" });
   }
-  if (!/^[!-~]{0,255}$/.test(extras.idempotencyKey.trim())) {
-    wrong.push({ path: "idempotency_key", message: "has up to 255 letters and signs without spaces" });
+  if (!/^[!-~]{0,255}$/.test(options.idempotencyKey.trim())) {
+    errors.push({ path: "idempotency_key", message: "must be at most 255 ASCII characters without spaces" });
   }
-  return wrong;
+  return errors;
 }

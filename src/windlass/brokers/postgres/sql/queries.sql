@@ -1,21 +1,21 @@
 -- name: lock_schema
--- Those who start together make the tables once.
+-- Processes that start at the same time create the tables one after the other.
 select pg_advisory_xact_lock(hashtext('windlass broker'));
 
 -- name: publish
--- Dispatch once: a task that is there already, queued or held, is left as it is.
+-- A task id that is already queued or held is ignored.
 insert into broker_tasks (task_id, number, queue, priority, body)
 select task_id, nextval('broker_numbers'), queue, priority, body
   from unnest($1::text[], $2::text[], $3::integer[], $4::bytea[]) as new (task_id, queue, priority, body)
     on conflict (task_id) do nothing
 returning queue;
 
--- name: take
-select taken_body, delivery from broker_take($1, $2, $3);
+-- name: claim
+select claimed_body, delivery_count from broker_claim($1, $2, $3);
 
 -- name: extend
--- The worker is seen in the same statement; what it serves is known from its claims.
-with mine as (
+-- Also records the worker's last call; its queues are known from its claims.
+with held as (
     update broker_tasks set extended_at = clock_timestamp()
      where task_id = any ($2::text[]) and holder = $1
     returning task_id
@@ -23,17 +23,17 @@ with mine as (
     insert into broker_workers values ($1, '{}', clock_timestamp())
         on conflict (worker_id) do update set seen_at = excluded.seen_at
 )
-select task_id from unnest($2::text[]) as named (task_id) where task_id not in (select task_id from mine);
+select task_id from unnest($2::text[]) as given (task_id) where task_id not in (select task_id from held);
 
 -- name: finish
--- The result goes to its shard and the task goes away in one step. Whoever else has the task now is asked to stop.
-with gone as (
+-- Sends the results and deletes the tasks in one step. Another worker that holds such a task now is asked to stop.
+with deleted as (
     delete from broker_tasks where task_id = any ($2::text[]) returning task_id, holder
-), stopped as (
-    insert into broker_stops (worker_id, number, task_id)
-    select holder, nextval('broker_numbers'), task_id from gone where holder <> $1
+), cancelled as (
+    insert into broker_cancellations (worker_id, number, task_id)
+    select holder, nextval('broker_numbers'), task_id from deleted where holder <> $1
     returning worker_id
-), told as (
+), sent as (
     insert into broker_inbox (shard, number, message)
     select shard, nextval('broker_numbers'), message
       from unnest($3::integer[], $4::bytea[]) as new (shard, message)
@@ -41,16 +41,16 @@ with gone as (
     insert into broker_workers values ($1, '{}', clock_timestamp())
         on conflict (worker_id) do update set seen_at = excluded.seen_at
 )
-select distinct worker_id from stopped;
+select distinct worker_id from cancelled;
 
--- name: give_back
--- The number stays, and with it the place in the queue.
+-- name: return_tasks
+-- The task keeps its number and with it its position in the queue.
 update broker_tasks set holder = null, extended_at = null
  where task_id = any ($2::text[]) and holder = $1
 returning queue;
 
 -- name: reclaim
--- Several engines do this at once: each task is found by one of them.
+-- Several engines run this at once; each task is found by one of them.
 with silent as (
     select task_id, holder from broker_tasks
      where holder is not null and extended_at < clock_timestamp() - make_interval(secs => $1)
@@ -67,22 +67,22 @@ with silent as (
        and not exists (select from broker_tasks where holder = broker_workers.worker_id)
     returning worker_id
 )
-delete from broker_stops where worker_id in (select worker_id from silent);
+delete from broker_cancellations where worker_id in (select worker_id from silent);
 
 -- name: cancel
-with gone as (
+with deleted as (
     delete from broker_tasks where task_id = any ($1::text[]) returning task_id, holder
 )
-insert into broker_stops (worker_id, number, task_id)
-select holder, nextval('broker_numbers'), task_id from gone where holder is not null
+insert into broker_cancellations (worker_id, number, task_id)
+select holder, nextval('broker_numbers'), task_id from deleted where holder is not null
 returning worker_id;
 
--- name: stops
-delete from broker_stops
- where (worker_id, number) in (select worker_id, number from broker_stops where worker_id = $1 order by number limit $2)
+-- name: pop_cancellations
+delete from broker_cancellations
+ where (worker_id, number) in (select worker_id, number from broker_cancellations where worker_id = $1 order by number limit $2)
 returning task_id;
 
--- name: drop_tasks
+-- name: delete_tasks
 delete from broker_tasks where task_id = any ($1::text[]);
 
 -- name: workers
@@ -91,13 +91,13 @@ select worker_id, queues, (extract(epoch from seen_at) * 1000000)::bigint,
   from broker_workers order by worker_id limit $1;
 
 -- name: held
-select holder, task_id, (extract(epoch from coalesce(taken_at, extended_at)) * 1000000)::bigint from (
-    select holder, task_id, taken_at, extended_at, row_number() over (partition by holder order by taken_at) as place
+select holder, task_id, (extract(epoch from coalesce(claimed_at, extended_at)) * 1000000)::bigint from (
+    select holder, task_id, claimed_at, extended_at, row_number() over (partition by holder order by claimed_at) as place
       from broker_tasks where holder is not null
 ) as held where place <= $2 limit $1;
 
 -- name: queues
--- The names by one step of the index each, and of each a bounded walk along its part: a long queue takes no longer.
+-- Queue names by one index step each, and a bounded index scan per queue: the time does not depend on the depth.
 with recursive waiting as (
     (select queue from broker_tasks where holder is null order by queue limit 1)
     union all
@@ -106,28 +106,28 @@ with recursive waiting as (
 ), running as (
     select queue, count(*) as count from broker_tasks where holder is not null group by queue
 )
-select queue, coalesce(line.count, 0), coalesce(running.count, 0),
-       extract(epoch from clock_timestamp() - line.oldest_at)::double precision
+select queue, coalesce(queued.count, 0), coalesce(running.count, 0),
+       extract(epoch from clock_timestamp() - queued.oldest_at)::double precision
   from (select queue from waiting where queue is not null union select queue from running) as known
   left join running using (queue)
  cross join lateral (
     select count(*), min(published_at) as oldest_at from (
         select published_at from broker_tasks where queue = known.queue and holder is null
          order by priority desc, number limit $1
-    ) as some_of_it
-) as line order by queue;
+    ) as counted
+) as queued order by queue;
 
 -- name: missing
-select task_id from unnest($1::text[]) as named (task_id)
- where not exists (select from broker_tasks where broker_tasks.task_id = named.task_id);
+select task_id from unnest($1::text[]) as given (task_id)
+ where not exists (select from broker_tasks where broker_tasks.task_id = given.task_id);
 
 -- name: send
 insert into broker_inbox (shard, number, message)
 select $1, nextval('broker_numbers'), message from unnest($2::bytea[]) as new (message);
 
--- name: gather
--- Reading takes nothing away. Numbers are given before commits, so one that was late may be below those already read:
--- what was gathered is therefore left out by name, and only what is old is left out by number.
+-- name: receive
+-- Numbers are assigned before commits, so a message may appear below those already read. Received messages are therefore
+-- excluded by number; only old ones are excluded by range.
 select number, message from broker_inbox
  where shard = $1 and number > $2 and number <> all ($3::bigint[])
  order by number limit $4;
@@ -136,4 +136,4 @@ select number, message from broker_inbox
 delete from broker_inbox where shard = $1 and number = any ($2::bigint[]);
 
 -- name: notify
-select pg_notify($1, payload) from unnest($2::text[]) as told (payload);
+select pg_notify($1, payload) from unnest($2::text[]) as sent (payload);

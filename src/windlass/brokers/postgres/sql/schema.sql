@@ -1,8 +1,7 @@
 -- name: schema
--- Unlogged: a broker may lose everything, and PostgreSQL empties these tables after a crash of the server. Nothing of a
--- queue is then written to the log or waited for. The numbers are logged: one that was given out never comes again, so
--- an owner that acknowledges late can not hit another message.
--- Rows live for moments. Pages keep room for the update that every task gets, and dead rows are removed soon.
+-- Unlogged tables need no write-ahead log and no waiting for a disk. PostgreSQL empties them after a crash, which a broker
+-- may do. The sequence is logged: a number is never assigned twice, so a late acknowledgement cannot delete another
+-- message. Rows are short-lived: pages keep room for the update of every task, and dead rows are vacuumed soon.
 create sequence if not exists broker_numbers;
 
 create unlogged table if not exists broker_tasks (
@@ -15,19 +14,11 @@ create unlogged table if not exists broker_tasks (
     extended_at timestamptz,
     losses integer not null default 0,
     published_at timestamptz not null default clock_timestamp(),
-    taken_at timestamptz
+    claimed_at timestamptz
 ) with (
     fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
     autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.5
 );
--- Tables of earlier versions have no such columns. To look first spares a lock that all others would wait for.
-do $$
-begin
-    if not exists (select from pg_attribute where attrelid = 'broker_tasks'::regclass and attname = 'taken_at') then
-        alter table broker_tasks
-            add column published_at timestamptz not null default clock_timestamp(), add column taken_at timestamptz;
-    end if;
-end $$;
 create index if not exists broker_tasks_waiting on broker_tasks (queue, priority desc, number) where holder is null;
 create index if not exists broker_tasks_held on broker_tasks (holder) where holder is not null;
 
@@ -47,22 +38,22 @@ create unlogged table if not exists broker_workers (
     seen_at timestamptz not null
 ) with (fillfactor = 50);
 
-create unlogged table if not exists broker_stops (
+create unlogged table if not exists broker_cancellations (
     worker_id text not null,
     number bigint not null,
     task_id text not null,
     primary key (worker_id, number)
 );
 
--- One round trip, however many queues: the queues in the order they are named, in each the highest priority first, then
--- the oldest. What another worker is just taking is passed over. '*' stands for every queue with something waiting,
--- found by one step of the index for each of them.
-create or replace function broker_take(for_worker text, from_queues text[], at_most integer)
-returns table (taken_body bytea, delivery integer) language plpgsql as $$
+-- Claims tasks in one round trip: queues in the given order, in each the highest priority first, then the oldest task.
+-- Tasks that another worker is claiming are skipped. '*' means every queue with waiting tasks, found by one index step
+-- per queue.
+create or replace function broker_claim(for_worker text, from_queues text[], at_most integer)
+returns table (claimed_body bytea, delivery_count integer) language plpgsql as $$
 declare
-    one_queue text;
-    taken integer := 0;
-    found integer;
+    queue_name text;
+    claimed_count integer := 0;
+    row_total integer;
 begin
     insert into broker_workers values (for_worker, from_queues, clock_timestamp())
         on conflict (worker_id) do update set queues = excluded.queues, seen_at = excluded.seen_at;
@@ -78,22 +69,22 @@ begin
             select queue from names where queue is not null
         );
     end if;
-    foreach one_queue in array from_queues loop
+    foreach queue_name in array from_queues loop
         return query
             with wanted as (
                 select task_id from broker_tasks
-                 where queue = one_queue and holder is null
-                 order by priority desc, number limit at_most - taken
+                 where queue = queue_name and holder is null
+                 order by priority desc, number limit at_most - claimed_count
                    for update skip locked
-            ), given as (
+            ), claimed as (
                 update broker_tasks
-                   set holder = for_worker, extended_at = clock_timestamp(), taken_at = clock_timestamp()
+                   set holder = for_worker, extended_at = clock_timestamp(), claimed_at = clock_timestamp()
                   from wanted where broker_tasks.task_id = wanted.task_id
                 returning body, losses, priority, number
             )
-            select body, losses + 1 from given order by priority desc, number;
-        get diagnostics found = row_count;
-        taken := taken + found;
-        exit when taken >= at_most;
+            select body, losses + 1 from claimed order by priority desc, number;
+        get diagnostics row_total = row_count;
+        claimed_count := claimed_count + row_total;
+        exit when claimed_count >= at_most;
     end loop;
 end $$;

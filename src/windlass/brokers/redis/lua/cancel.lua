@@ -1,8 +1,8 @@
--- Drop queued tasks, and ask the holders of the others to stop.
--- KEYS: 1 the prefix. ARGV: tasks.
+-- Remove queued tasks, and ask the holders of claimed ones to stop.
+-- KEYS: 1 the prefix. ARGV: task ids.
 for i = 1, #ARGV do
   if redis.call('HEXISTS', BODIES, ARGV[i]) == 1 then
-    withdraw(ARGV[i], redis.call('HGET', LEASES, ARGV[i]))
+    remove_task(ARGV[i], redis.call('HGET', LEASES, ARGV[i]))
   end
 end
 return redis.status_reply('OK')

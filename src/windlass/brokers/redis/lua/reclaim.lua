@@ -1,47 +1,48 @@
--- Take tasks from holders that did not extend them, tell their shards, and forget workers that are silent and empty.
--- One caller finds each of them: the script that queues a task again also removes its lease.
--- KEYS: 1 the prefix. ARGV: 1 microseconds of silence, 2 about how many leases to look at, 3 where to go on looking.
--- Returns where to go on, 0 when all were looked at, and how many tasks were queued again.
+-- Requeue tasks without a recent heartbeat, notify their shards, and forget silent workers that hold nothing.
+-- Several engines may run this at once: requeueing a task also removes its lease, so each task is reclaimed once.
+-- KEYS: 1 the prefix. ARGV: 1 microseconds without a heartbeat, 2 leases to scan (approximately), 3 the scan cursor.
+-- Returns the next cursor, 0 at the end, and how many tasks were requeued.
 local silent_since = now() - tonumber(ARGV[1])
-local lines, told, old, lease_of, count = {}, {}, {}, {}, 0
+local collected, notifications, candidates, lease_of, count = {}, {}, {}, {}, 0
 local cursor, leases = unpack(redis.call('HSCAN', LEASES, ARGV[3], 'COUNT', ARGV[2]))
 for i = 1, #leases, 2 do
-  local taken = taken_of(leases[i + 1])
-  -- A lease may be met twice.
-  if tonumber(taken) < silent_since and not lease_of[leases[i]] then
-    old[#old + 1] = leases[i]
-    lease_of[leases[i]] = leases[i + 1]
+  local id, lease = leases[i], leases[i + 1]
+  local claimed_at = lease_origin(lease)
+  -- HSCAN may return a field twice.
+  if tonumber(claimed_at) < silent_since and not lease_of[id] then
+    candidates[#candidates + 1] = id
+    lease_of[id] = lease
   end
 end
-local beats = values_of(BEATS, old)
-for i, id in ipairs(old) do
+local heartbeats = hash_values(HEARTBEATS, candidates)
+for i, id in ipairs(candidates) do
   local lease = lease_of[id]
-  local is_silent = not beats[i] or tonumber(beats[i]) < silent_since
-  local task = is_silent and put_back(lines, id, lease)
-  if task then
+  local is_silent = not heartbeats[i] or tonumber(heartbeats[i]) < silent_since
+  local header = is_silent and requeue(collected, id, lease)
+  if header then
     count = count + 1
     local losses = redis.call('HINCRBY', LOSSES, id, 1)
-    deliver(told, task.shard, cjson.encode({
-      type = 'task_lost', job_id = task.job_id, node_id = task.node_id, attempt = task.attempt,
-      worker_id = holder_of(lease), losses = losses, index = task.index,
+    send(notifications, header.shard, cjson.encode({
+      type = 'task_lost', job_id = header.job_id, node_id = header.node_id, attempt = header.attempt,
+      worker_id = lease_holder(lease), losses = losses, index = header.index,
     }))
   end
 end
-queue_up(lines)
-tell_shards(told)
+enqueue_collected(collected)
+notify_shards(notifications)
 if cursor == '0' then
-  -- Once, at the end: by then the silent hold nothing any more.
+  -- At the end of the scan, silent workers hold nothing any more.
   local before = '(' .. string.format('%.0f', silent_since)
-  local quiet = redis.call('ZRANGEBYSCORE', WORKERS, '-inf', before, 'LIMIT', 0, ARGV[2])
-  local holds = {}
-  for _, lease in ipairs(#quiet > 0 and redis.call('HVALS', LEASES) or {}) do
-    holds[holder_of(lease)] = true
+  local silent = redis.call('ZRANGEBYSCORE', WORKERS, '-inf', before, 'LIMIT', 0, ARGV[2])
+  local is_holder = {}
+  for _, lease in ipairs(#silent > 0 and redis.call('HVALS', LEASES) or {}) do
+    is_holder[lease_holder(lease)] = true
   end
-  for _, worker in ipairs(quiet) do
-    if not holds[worker] then
+  for _, worker in ipairs(silent) do
+    if not is_holder[worker] then
       redis.call('ZREM', WORKERS, worker)
-      redis.call('HDEL', SERVES, worker)
-      redis.call('DEL', prefix .. 'stops:' .. worker)
+      redis.call('HDEL', WORKER_QUEUES, worker)
+      redis.call('DEL', prefix .. 'cancellations:' .. worker)
     end
   end
 end

@@ -1,7 +1,8 @@
+-- Append messages to the inbox of a shard.
 -- KEYS: 1 the prefix. ARGV: 1 shard, 2… messages.
-local told = {}
+local notifications = {}
 for i = 2, #ARGV do
-  deliver(told, ARGV[1], ARGV[i])
+  send(notifications, ARGV[1], ARGV[i])
 end
-tell_shards(told)
+notify_shards(notifications)
 return redis.status_reply('OK')

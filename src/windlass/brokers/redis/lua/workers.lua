@@ -1,23 +1,23 @@
--- Rarely asked, so what each worker holds is counted here and not kept.
--- KEYS: 1 the prefix. ARGV: 1 how many at most, 2 how many tasks of each at most.
--- Returns of each worker its id, when it was last seen, what it serves, how many tasks it holds, and of some of them
--- the id and since when.
+-- Called rarely, so the tasks of each worker are counted here and not stored.
+-- KEYS: 1 the prefix. ARGV: 1 workers at most, 2 tasks of each worker at most.
+-- Returns for each worker its id, the time of its last call, its queues as JSON, the number of held tasks, then the id
+-- and the time of the claim of some of them.
 local found, held, tasks = {}, {}, {}
 local leases = redis.call('HGETALL', LEASES)
 for i = 1, #leases, 2 do
-  local holder = holder_of(leases[i + 1])
+  local holder = lease_holder(leases[i + 1])
   held[holder] = (held[holder] or 0) + 1
-  local some = tasks[holder] or {}
-  tasks[holder] = some
-  if #some < 2 * ARGV[2] then
-    some[#some + 1] = leases[i]
-    some[#some + 1] = taken_of(leases[i + 1])
+  local shown = tasks[holder] or {}
+  tasks[holder] = shown
+  if #shown < 2 * ARGV[2] then
+    shown[#shown + 1] = leases[i]
+    shown[#shown + 1] = lease_origin(leases[i + 1])
   end
 end
-local seen = redis.call('ZRANGE', WORKERS, 0, ARGV[1] - 1, 'WITHSCORES')
-for i = 1, #seen, 2 do
-  local worker = seen[i]
-  local serves = redis.call('HGET', SERVES, worker) or ''
-  found[#found + 1] = { worker, seen[i + 1], serves, held[worker] or 0, unpack(tasks[worker] or {}) }
+local workers = redis.call('ZRANGE', WORKERS, 0, ARGV[1] - 1, 'WITHSCORES')
+for i = 1, #workers, 2 do
+  local worker = workers[i]
+  local queues = redis.call('HGET', WORKER_QUEUES, worker) or ''
+  found[#found + 1] = { worker, workers[i + 1], queues, held[worker] or 0, unpack(tasks[worker] or {}) }
 end
 return found

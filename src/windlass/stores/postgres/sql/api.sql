@@ -66,14 +66,14 @@ select number, status, completed_at, substr(output, 1, 32), meta, progress from 
  where job_id = $1 and number = any ($2::integer[]);
 
 -- name: count_iterations
-select status, count(*) from tasks where job_id = $1 and number = $2 and generation = $3 group by status;
+select status, count(*) from iterations where job_id = $1 and number = $2 and generation = $3 group by status;
 
 -- name: gaps_of_loop
 -- Where indexes are missing between two rows, or before the first, or after the last.
 with found as (
     select $4::integer as "index"
     union all
-    select "index" from tasks
+    select "index" from iterations
      where job_id = $1 and number = $2 and generation = $3 and "index" > $4 and "index" < $5
     union all
     select $5::integer

@@ -37,12 +37,12 @@ with names as (
        and ($3::bigint is null or (created_at, job_id) < ($3, $4::text))
 )
 select job_id, workflow_id, version, shard, status, input, round, priority, created_at, started_at, completed_at,
-       deadline_at, error, idempotency_key, body_digest, scheduled_at, 0 as seq
+       deadline_at, error, idempotency_key, request_digest, scheduled_at, 0 as seq
   from jobs join found using (job_id) order by created_at desc, job_id desc limit $5;
 
 -- name: jobs_newest_of_workflow
 select job_id, workflow_id, version, shard, status, input, round, priority, created_at, started_at, completed_at,
-       deadline_at, error, idempotency_key, body_digest, scheduled_at, 0 as seq
+       deadline_at, error, idempotency_key, request_digest, scheduled_at, 0 as seq
   from jobs
  where workflow_id = $1
    and ($2::text is null or status = $2)
@@ -79,6 +79,6 @@ select count(*) from (select from jobs where not is_ended limit $1) as found;
 select job_id, node_id, status, attempt, started_at, completed_at from node_list
  where job_id = any ($1::text[]) limit $2;
 
--- name: some_blocks_of_loop
-select body from collections
- where job_id = $1 and number = $2 and generation = $3 and block >= $4 and block <= $5 order by block;
+-- name: chunks_between
+select body from collection_chunks
+ where job_id = $1 and number = $2 and generation = $3 and chunk >= $4 and chunk <= $5 order by chunk;

@@ -25,12 +25,12 @@ with given as (
     select * from unnest(windlass_texts($1), windlass_texts($2), $3::text::integer[], windlass_texts($4),
                          $5::text::bigint[], $6::text::integer[], $7::text::integer[], windlass_texts($8),
                          windlass_texts($9), $10::text::bigint[]) with ordinality
-        as given (job_id, workflow_id, version, input, created_at, shard, priority, idempotency_key, body_digest,
+        as given (job_id, workflow_id, version, input, created_at, shard, priority, idempotency_key, request_digest,
                   scheduled_at, place)
 )
-insert into jobs (job_id, workflow_id, version, input, created_at, shard, priority, idempotency_key, body_digest,
+insert into jobs (job_id, workflow_id, version, input, created_at, shard, priority, idempotency_key, request_digest,
                   scheduled_at, status, round)
-select job_id, workflow_id, version, input, created_at, shard, priority, idempotency_key, body_digest,
+select job_id, workflow_id, version, input, created_at, shard, priority, idempotency_key, request_digest,
        scheduled_at, 'pending', 0
   from given order by workflow_id, idempotency_key, place
     on conflict (workflow_id, idempotency_key) where idempotency_key is not null do nothing
@@ -38,7 +38,7 @@ returning job_id;
 
 -- name: jobs_by_idempotency_keys
 select job_id, workflow_id, version, shard, status, input, round, priority, created_at, started_at, completed_at,
-       deadline_at, error, idempotency_key, body_digest, scheduled_at
+       deadline_at, error, idempotency_key, request_digest, scheduled_at
   from unnest($1::text[], $2::text[]) as wanted (workflow_id, idempotency_key)
   join jobs using (workflow_id, idempotency_key);
 
@@ -89,7 +89,7 @@ select place, job_id
 -- The last sequence number is read from the events: keeping it in the row would mean a write of it in every commit. The
 -- first event, that the job was made, is the row itself.
 select job_id, workflow_id, version, shard, status, input, round, priority, created_at, started_at, completed_at,
-       deadline_at, error, idempotency_key, body_digest, scheduled_at,
+       deadline_at, error, idempotency_key, request_digest, scheduled_at,
        coalesce((select last_seq from events
                   where events.job_id = jobs.job_id order by first_seq desc limit 1), 1) as seq
   from jobs where job_id = $1;
@@ -102,7 +102,7 @@ select job_id,
 
 -- name: jobs_newest
 select job_id, workflow_id, version, shard, status, input, round, priority, created_at, started_at, completed_at,
-       deadline_at, error, idempotency_key, body_digest, scheduled_at, 0 as seq
+       deadline_at, error, idempotency_key, request_digest, scheduled_at, 0 as seq
   from jobs
  where ($1::text is null or workflow_id = $1)
    and ($2::text is null or status = $2)
@@ -119,11 +119,11 @@ union all
 select to_json(found)::text, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null,
        null, null
   from (select job_id, workflow_id, version, shard, status, input, round, priority, created_at, started_at,
-               completed_at, deadline_at, error, idempotency_key, body_digest, scheduled_at,
-               coalesce(newest.last_seq, 1) as seq, newest.departed
+               completed_at, deadline_at, error, idempotency_key, request_digest, scheduled_at,
+               coalesce(newest.last_seq, 1) as seq, newest.in_flight
           from jobs
           left join lateral (
-            select last_seq, departed from events
+            select last_seq, in_flight from events
              where events.job_id = jobs.job_id order by first_seq desc limit 1
           ) as newest on true
          where job_id = any ($1::text[])) as found;
@@ -132,7 +132,7 @@ select to_json(found)::text, null, null, null, null, null, null, null, null, nul
 -- Those to which nothing has happened yet, so that there are no rows of nodes: what a batch of submits asks for. A
 -- question for each of them, not a join: that one might read all events there ever were.
 select job_id, workflow_id, version, shard, status, input, round, priority, created_at, started_at, completed_at,
-       deadline_at, error, idempotency_key, body_digest, scheduled_at, 1 as seq
+       deadline_at, error, idempotency_key, request_digest, scheduled_at, 1 as seq
   from jobs
  where job_id = any ($1::text[])
    and (select true from events where events.job_id = jobs.job_id and first_seq > 1 limit 1) is null;
@@ -140,39 +140,39 @@ select job_id, workflow_id, version, shard, status, input, round, priority, crea
 -- name: node_of_job
 select * from node_list where job_id = $1 and node_id = $2;
 
--- name: blocks_of_loop
-select body from collections where job_id = $1 and number = $2 and generation = $3 order by block;
+-- name: chunks_of_loop
+select body from collection_chunks where job_id = $1 and number = $2 and generation = $3 order by chunk;
 
 -- name: completed_of_loop
 -- Of those that completed at the first attempt only the numbers, for there may be a million.
-select coalesce(array_agg("index" order by "index"), '{}') from tasks
+select coalesce(array_agg("index" order by "index"), '{}') from iterations
  where job_id = $1 and number = $2 and generation = $3 and status = 'completed' and attempt = 1;
 
--- name: tasks_of_loop
+-- name: iterations_to_restore
 -- All others. Outputs are not needed to go on with a loop, and may be large.
 select job_id, number, generation, "index", status, attempt, attempts_before, losses, first_seq, dispatched_at,
        started_at, completed_at, due_at, worker_id, null, null, null, progress
-  from tasks where job_id = $1 and number = $2 and generation = $3 and not (status = 'completed' and attempt = 1);
+  from iterations where job_id = $1 and number = $2 and generation = $3 and not (status = 'completed' and attempt = 1);
 
 -- name: iterations_of_loop
-select * from tasks
+select * from iterations
  where job_id = $1 and number = $2 and generation = $3 and "index" > $5 and ($4::text is null or status = $4)
  order by "index" limit $6;
 
 -- name: outputs_of_loop
-select "index", output from tasks
+select "index", output from iterations
  where job_id = $1 and number = $2 and generation = $3 and "index" >= $4 and "index" < $5 and output is not null
  order by "index";
 
 -- name: outputs_of_calls
-select output from pages
+select output from call_outputs
  where job_id = $1 and number = $2 and generation = $3 and "index" = $4 and call <= $5 order by call;
 
 -- name: events_of_job
 -- Numbers have no gaps: the first page that is wanted begins at or before the first number that is, and the last one at
 -- or before the last number. Not from the view of all pages: that would read all pages of the job.
 select body from (
-    select first_seq, body from first_pages where job_id = $1 and $2::bigint = 0
+    select first_seq, body from job_created_pages where job_id = $1 and $2::bigint = 0
     union all
     select first_seq, body from events
      where job_id = $1 and first_seq <= $2 + $3::bigint and last_seq > $2
@@ -190,12 +190,12 @@ with gone as (
        for update skip locked
 ), gone_events as (
     delete from events using gone where events.job_id = gone.job_id
-), gone_tasks as (
-    delete from tasks using gone where tasks.job_id = gone.job_id
-), gone_pages as (
-    delete from pages using gone where pages.job_id = gone.job_id
-), gone_collections as (
-    delete from collections using gone where collections.job_id = gone.job_id
+), gone_iterations as (
+    delete from iterations using gone where iterations.job_id = gone.job_id
+), gone_call_outputs as (
+    delete from call_outputs using gone where call_outputs.job_id = gone.job_id
+), gone_chunks as (
+    delete from collection_chunks using gone where collection_chunks.job_id = gone.job_id
 ), gone_nodes as (
     delete from nodes using gone where nodes.job_id = gone.job_id
 ), gone_requests as (

@@ -79,10 +79,10 @@ select request_id, workflow_id, shard, kind, created_at, run_id, reason, since, 
 select request_id from run_requests where request_id = any ($1::text[]);
 
 -- name: beat_runs
-insert into run_beats (shard, at) values ($1, clock_timestamp()) on conflict (shard) do update set at = excluded.at;
+insert into run_heartbeats (shard, at) values ($1, clock_timestamp()) on conflict (shard) do update set at = excluded.at;
 
 -- name: runs_beaten
-select extract(epoch from clock_timestamp() - at)::double precision from run_beats where shard = $1;
+select extract(epoch from clock_timestamp() - at)::double precision from run_heartbeats where shard = $1;
 
 -- name: delivery
 select * from deliveries where delivery_id = $1;

@@ -66,14 +66,14 @@ select number, status, completed_at, substr(output, 1, 32), meta, progress from 
 
 -- name: count_iterations
 -- The status comes before the output in a row: large outputs are not read.
-select status, count(*) from tasks where job_id = ? and number = ? and generation = ? group by status;
+select status, count(*) from iterations where job_id = ? and number = ? and generation = ? group by status;
 
 -- name: gaps_of_loop
 -- Where indexes are missing between two rows, or before the first, or after the last.
 with found as (
     select :after as "index"
     union all
-    select "index" from tasks
+    select "index" from iterations
      where job_id = :job_id and number = :number and generation = :generation
        and "index" > :after and "index" < :begun
     union all

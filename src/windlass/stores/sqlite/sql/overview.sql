@@ -89,6 +89,6 @@ select count(*) from (select 1 from jobs where status in ('pending', 'running') 
 select job_id, node_id, status, attempt, started_at, completed_at from node_list
  where job_id in (select value from json_each(?1)) limit ?2;
 
--- name: some_blocks_of_loop
-select body from collections
- where job_id = ? and number = ? and generation = ? and block >= ? and block <= ? order by block;
+-- name: chunks_between
+select body from collection_chunks
+ where job_id = ? and number = ? and generation = ? and chunk >= ? and chunk <= ? order by chunk;

@@ -19,12 +19,12 @@ insert into workflows (workflow_id, version, digest, definition, created_at) val
 select * from jobs where workflow_id = ? and idempotency_key = ?;
 
 -- name: insert_jobs
-insert into jobs (job_id, workflow_id, version, input, created_at, shard, priority, idempotency_key, body_digest,
+insert into jobs (job_id, workflow_id, version, input, created_at, shard, priority, idempotency_key, request_digest,
                   scheduled_at, status, round)
 values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', 0);
 
 -- name: insert_events
-insert into events (job_id, first_seq, last_seq, body, departed) values (?, ?, ?, ?, ?);
+insert into events (job_id, first_seq, last_seq, body, in_flight) values (?, ?, ?, ?, ?);
 
 -- name: put_nodes
 -- The whole row each time: a node's row is what the engine knows of it, and nothing else writes it.
@@ -32,16 +32,16 @@ insert or replace into nodes (job_id, node_id, status, attempt, attempts_before,
                               started_at, completed_at, due_at, worker_id, output, error, meta, number, progress)
 values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
--- name: put_tasks
-insert or replace into tasks (job_id, number, generation, "index", status, attempt, attempts_before, losses, first_seq,
+-- name: put_iterations
+insert or replace into iterations (job_id, number, generation, "index", status, attempt, attempts_before, losses, first_seq,
                               dispatched_at, started_at, completed_at, due_at, worker_id, output, error, meta, progress)
 values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
--- name: put_pages
-insert or replace into pages (job_id, number, generation, "index", call, output) values (?, ?, ?, ?, ?, ?);
+-- name: put_call_outputs
+insert or replace into call_outputs (job_id, number, generation, "index", call, output) values (?, ?, ?, ?, ?, ?);
 
--- name: put_blocks
-insert or replace into collections (job_id, number, generation, block, body) values (?, ?, ?, ?, ?);
+-- name: put_chunks
+insert or replace into collection_chunks (job_id, number, generation, chunk, body) values (?, ?, ?, ?, ?);
 
 -- name: update_jobs
 with change (job_id, status, round, started_at, completed_at, deadline_at, error) as (
@@ -96,8 +96,8 @@ select *, 0 as seq from jobs
 -- name: nodes_of_job
 select * from nodes where job_id = ?;
 
--- name: departed_of_job
-select departed from events where job_id = ? order by first_seq desc limit 1;
+-- name: in_flight_of_job
+select in_flight from events where job_id = ? order by first_seq desc limit 1;
 
 -- name: all_nodes_of_job
 select * from node_list where job_id = ?;
@@ -105,34 +105,34 @@ select * from node_list where job_id = ?;
 -- name: node_of_job
 select * from node_list where job_id = ? and node_id = ?;
 
--- name: blocks_of_loop
-select body from collections where job_id = ? and number = ? and generation = ? order by block;
+-- name: chunks_of_loop
+select body from collection_chunks where job_id = ? and number = ? and generation = ? order by chunk;
 
--- name: tasks_of_loop
+-- name: iterations_to_restore
 -- Outputs are not needed to go on with a loop, and may be large.
 select job_id, number, generation, "index", status, attempt, attempts_before, losses, first_seq, dispatched_at,
        started_at, completed_at, due_at, worker_id, null, null, null, progress
-  from tasks where job_id = ? and number = ? and generation = ?;
+  from iterations where job_id = ? and number = ? and generation = ?;
 
 -- name: iterations_of_loop
-select * from tasks
+select * from iterations
  where job_id = :job_id and number = :number and generation = :generation and "index" > :after
    and (:status is null or status = :status)
  order by "index" limit :limit;
 
 -- name: outputs_of_loop
-select "index", output from tasks
+select "index", output from iterations
  where job_id = ? and number = ? and generation = ? and "index" >= ? and "index" < ? and output is not null
  order by "index";
 
 -- name: outputs_of_calls
-select output from pages
+select output from call_outputs
  where job_id = ? and number = ? and generation = ? and "index" = ? and call <= ? order by call;
 
 -- name: events_of_job
 -- The first page that is wanted is the last one that begins at or before the first number: found by the index, however
 -- many pages come before it. Not from the view of all pages: that would put them all in order first.
-select body, first_seq from first_pages where job_id = ?1 and ?2 = 0
+select body, first_seq from job_created_pages where job_id = ?1 and ?2 = 0
 union all
 select body, first_seq from events
  where job_id = ?1 and last_seq > ?2
@@ -163,11 +163,11 @@ delete from logs where job_id in (select value from json_each(?));
 -- name: delete_results
 delete from results where job_id in (select value from json_each(?));
 
--- name: delete_tasks
-delete from tasks where job_id in (select value from json_each(?));
+-- name: delete_iterations
+delete from iterations where job_id in (select value from json_each(?));
 
--- name: delete_pages
-delete from pages where job_id in (select value from json_each(?));
+-- name: delete_call_outputs
+delete from call_outputs where job_id in (select value from json_each(?));
 
--- name: delete_collections
-delete from collections where job_id in (select value from json_each(?));
+-- name: delete_chunks
+delete from collection_chunks where job_id in (select value from json_each(?));

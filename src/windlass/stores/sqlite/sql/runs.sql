@@ -95,10 +95,10 @@ select request_id from run_requests where request_id in (select value from json_
 delete from run_requests where request_id in (select value from json_each(?));
 
 -- name: beat_runs
-insert or replace into run_beats (shard, at) values (?, ?);
+insert or replace into run_heartbeats (shard, at) values (?, ?);
 
 -- name: runs_beaten
-select at from run_beats where shard = ?;
+select at from run_heartbeats where shard = ?;
 
 -- name: put_deliveries
 insert or replace into deliveries (delivery_id, job_id, workflow_id, node_id, attempt, url, outcome, status, error,

@@ -1,0 +1,206 @@
+"""Jobs, iterations, events, logs and workers as tables."""
+
+from collections.abc import Sequence
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from windlass.cli.output.console import console, new_table
+from windlass.cli.output.event_data import (
+    LoopCounts,
+    decode_data,
+    format_counts,
+    format_loop_event,
+    format_raw_error,
+    format_reason,
+    from_wire,
+    is_null,
+)
+from windlass.cli.output.results import format_result
+from windlass.cli.output.styles import LEVEL_STYLES, STATUS_STYLES
+from windlass.cli.output.text import one_line
+from windlass.cli.output.times import format_duration, local_clock_time, local_time
+from windlass.wire import Event, Job, Log, Loop, Node, Task, WorkerSeen
+
+NODES_LISTED_MAX = 100
+OUTPUT_CHARS_MAX = 100
+# In long lists, nodes that failed or have not finished come first.
+STATUS_RANKS = {"failed": 0, "running": 1, "waiting": 1, "dispatched": 1, "cancelled": 3, "completed": 4}
+OTHER_RANK = 2
+
+
+def print_jobs(jobs: Sequence[Job]) -> None:
+    """Print one line per job."""
+    if not jobs:
+        click.echo("no jobs found")
+        return
+    table = new_table("job", "workflow", "status", "created", "duration", wrapped={"workflow"})
+    for job in jobs:
+        table.add_row(
+            job.job_id,
+            f"{job.workflow_id} v{job.version}",
+            _status(job.status),
+            local_time(job.created_at),
+            format_duration(job.started_at, job.completed_at),
+        )
+    console().print(table)
+
+
+def print_job(job: Job) -> None:
+    """Print a job, its nodes and its result."""
+    out = console()
+    out.print(_job_heading(job))
+    out.print(_job_times(job), style="dim")
+    nodes = sorted(job.nodes or [], key=_chronological)
+    if len(nodes) > NODES_LISTED_MAX:
+        nodes.sort(key=_rank)
+    out.print(_node_table(nodes[:NODES_LISTED_MAX]))
+    if len(nodes) > NODES_LISTED_MAX:
+        out.print(f"and {len(nodes) - NODES_LISTED_MAX:,} more nodes; --json lists all of them", style="dim")
+    click.echo(f"result: {format_result(job, is_terminal=out.is_terminal)}")
+    if not is_null(job.error):
+        click.echo(f"error: {format_raw_error(job.error)}")
+
+
+def _job_heading(job: Job) -> Text:
+    return Text.assemble((job.workflow_id, "bold"), f" version {job.version}  job {job.job_id}  ", _status(job.status))
+
+
+def _job_times(job: Job) -> str:
+    times = f"created {local_time(job.created_at)}"
+    duration = format_duration(job.started_at, job.completed_at)
+    if duration:
+        times += f", duration {duration}"
+    return times
+
+
+def _node_table(nodes: Sequence[Node]) -> Table:
+    has_loops = any(node.loop is not None for node in nodes)
+    columns = ["node", "status", "attempt", "duration", "error"]
+    if has_loops:
+        columns.insert(4, "iterations")
+    table = new_table(*columns, wrapped={"error"})
+    for node in nodes:
+        cells: list[str | Text] = [
+            node.node_id,
+            _status(node.status),
+            str(node.attempt or ""),
+            format_duration(node.started_at, node.completed_at),
+            Text(format_raw_error(node.error)),
+        ]
+        if has_loops:
+            cells.insert(4, _loop(node.loop))
+        table.add_row(*cells)
+    return table
+
+
+def print_iterations(iterations: Sequence[Task]) -> None:
+    """Print one line per iteration of a loop."""
+    if not iterations:
+        click.echo("no iterations found")
+        return
+    table = new_table("index", "status", "attempt", "duration", "output or error", wrapped={"output or error"})
+    for iteration in iterations:
+        table.add_row(
+            str(iteration.index),
+            _status(iteration.status),
+            str(iteration.attempt or ""),
+            format_duration(iteration.started_at, iteration.completed_at),
+            _outcome(iteration),
+        )
+    console().print(table)
+
+
+def _outcome(iteration: Task) -> Text:
+    if not is_null(iteration.error):
+        return Text(format_raw_error(iteration.error))
+    if is_null(iteration.output):
+        return Text()
+    # Outputs may be large, and a character has at most four bytes.
+    head = bytes(memoryview(iteration.output)[: 4 * OUTPUT_CHARS_MAX + 4]).decode(errors="replace")
+    return Text(one_line(head, OUTPUT_CHARS_MAX), no_wrap=True, overflow="ellipsis")
+
+
+def print_events(events: Sequence[Event]) -> None:
+    """Print one line per event."""
+    if not events:
+        click.echo("no events found")
+        return
+    table = new_table("seq", "time", "event", "node", "attempt", "details", wrapped={"details"})
+    for event in events:
+        data = decode_data(from_wire(event))
+        table.add_row(
+            str(event.seq),
+            local_clock_time(event.timestamp),
+            event.event_type,
+            _node_name(event.node_id or "", event.index),
+            str(data.attempt_number or ""),
+            Text(format_reason(data) or format_loop_event(data)),
+        )
+    console().print(table)
+
+
+def print_log(line: Log, out: Console) -> None:
+    """Print a log line without wrapping, so that it can be searched."""
+    name = _node_name(line.node_id, line.index or None)
+    if line.attempt > 1:
+        name += f"#{line.attempt}"
+    text = Text.assemble(
+        (f"{local_clock_time(line.timestamp)}  ", "dim"),
+        f"{name}  ",
+        (f"{line.level:<7}  ", LEVEL_STYLES.get(line.level, "")),
+        one_line(line.message, len(line.message)),
+    )
+    out.print(text, soft_wrap=True)
+
+
+def print_workers(workers: Sequence[WorkerSeen]) -> None:
+    """Print one line per worker."""
+    if not workers:
+        click.echo("no workers connected")
+        return
+    table = new_table("worker", "status", "queues", "running", "last heartbeat", wrapped={"queues"})
+    for worker in workers:
+        status = Text("lost", "red")
+        if worker.alive:
+            status = Text("healthy", "green")
+        queues = ", ".join(worker.queues)
+        table.add_row(worker.worker_id, status, queues, str(worker.running), local_time(worker.seen_at))
+    console().print(table)
+
+
+def _chronological(node: Node) -> tuple[bool, str]:
+    """Sort by start; ISO instants sort as text. Nodes that have not started come last."""
+    at = node.started_at or node.completed_at
+    return at is None, at or ""
+
+
+def _rank(node: Node) -> int:
+    return STATUS_RANKS.get(node.status, OTHER_RANK)
+
+
+def _node_name(node_id: str, index: int | None) -> str:
+    if index is None:
+        return node_id
+    return f"{node_id}[{index}]"
+
+
+def _status(status: str) -> Text:
+    return Text(status, STATUS_STYLES[status])
+
+
+def _loop(loop: Loop | None) -> str:
+    if loop is None:
+        return ""
+    counts = LoopCounts(
+        total=loop.total,
+        completed=loop.completed,
+        failed=loop.failed,
+        skipped=loop.skipped,
+        cancelled=loop.cancelled,
+    )
+    if loop.waiting:
+        return f"{format_counts(counts)}, {loop.waiting:,} waiting"
+    return format_counts(counts)

@@ -1,0 +1,71 @@
+"""A finished job: its result for people, and the document of `--json`."""
+
+import sys
+
+import click
+import msgspec
+
+from windlass import wire
+from windlass.cli.exit_codes import COMPLETED, FAILED
+from windlass.cli.output.event_data import format_raw_error, is_null
+from windlass.cli.output.times import duration_seconds
+
+# What a terminal displays of a result; the database has all of it.
+RESULT_CHARS_MAX = 10_000
+
+
+def format_result(job: wire.Job, *, is_terminal: bool) -> str:
+    """Return a job's result as indented JSON, truncated on a terminal."""
+    text = msgspec.json.format(bytes(job.result_data), indent=2).decode()
+    if is_terminal and len(text) > RESULT_CHARS_MAX:
+        return f"{text[:RESULT_CHARS_MAX]}\n… truncated; full result: windlass jobs show {job.job_id} --json"
+    return text
+
+
+def print_result(job: wire.Job, *, as_json: bool) -> int:
+    """Print the result of a finished job, and its error if it has one; return the exit code."""
+    if as_json:
+        click.echo(msgspec.json.encode(result_document(job)))
+    else:
+        click.echo(format_result(job, is_terminal=sys.stdout.isatty()))
+        if not is_null(job.error):
+            click.echo(f"{job.status}: {format_raw_error(job.error)}", err=True)
+    if job.status == "completed":
+        return COMPLETED
+    return FAILED
+
+
+def result_document(job: wire.Job) -> dict[str, object]:
+    """Return what `windlass run --json` prints."""
+    return {
+        "job_id": job.job_id,
+        "status": job.status,
+        "result_data": job.result_data,
+        "error": job.error,
+        "nodes": {node.node_id: _node_document(node) for node in job.nodes or []},
+        "duration_seconds": duration_seconds(job.started_at or job.created_at, job.completed_at),
+    }
+
+
+def unfinished_document(job_id: str) -> dict[str, object]:
+    """Return what `windlass run --json` prints when it is interrupted."""
+    return {
+        "job_id": job_id,
+        "status": "running",
+        "result_data": None,
+        "error": None,
+        "nodes": {},
+        "duration_seconds": None,
+    }
+
+
+def _node_document(node: wire.Node) -> dict[str, object]:
+    document: dict[str, object] = {"status": node.status, "attempt": node.attempt}
+    if not is_null(node.error):
+        document["error"] = node.error
+    if node.loop is not None:
+        document["loop"] = node.loop
+    duration = duration_seconds(node.started_at, node.completed_at)
+    if duration is not None:
+        document["duration_seconds"] = duration
+    return document

@@ -1,0 +1,53 @@
+"""A job as it is declared: what was asked (`JobSpec`) and what the rules change (`JobState`).
+
+Columns, queries and messages are derived from these fields; a new field needs one line here and one migration per
+database.
+"""
+
+from msgspec import Raw, Struct, field
+
+from windlass.core.states import JOB_FINAL, JobStatus
+
+
+class JobSpec(Struct, frozen=True, omit_defaults=True, gc=False):
+    """What was asked: stored when a job is submitted, never changed."""
+
+    job_id: str
+    workflow_id: str
+    version: int
+    # The checked input with its defaults, as JSON.
+    input: Raw
+    created_at: int
+    shard: int = 0
+    priority: int = 0
+    idempotency_key: str | None = None
+    # Tells whether a repeated idempotency key carries the same request.
+    request_digest: str | None = None
+    # The job starts no earlier than this instant.
+    scheduled_at: int | None = None
+
+
+class JobState(Struct, gc=False):
+    """What the rules change: stored again with every change."""
+
+    status: JobStatus = JobStatus.PENDING
+    # Counts retries of the whole job by an operator.
+    round: int = 0
+    started_at: int | None = None
+    completed_at: int | None = None
+    deadline_at: int | None = None
+    error: Raw | None = None
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the job has ended."""
+        return self.status in JOB_FINAL
+
+
+class JobRecord(Struct, frozen=True, gc=False):
+    """A job as stored: its spec, its state, and the sequence number of its last event."""
+
+    spec: JobSpec
+    state: JobState = field(default_factory=JobState)
+    # The first event, job_created, is implied by the row itself.
+    seq: int = 1

@@ -1,0 +1,99 @@
+"""Read texts into trees: detect the format, limit the size, and find positions."""
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from windlass.spec.reading.findings import Findings, FindPositions, OtherFormat, Position, Target, Unreadable
+from windlass.spec.reading.json_positions import find_in_json
+from windlass.spec.reading.json_reader import read_json
+from windlass.spec.reading.yaml_positions import find_in_yaml
+from windlass.spec.reading.yaml_reader import read_yaml
+
+DOCUMENT_BYTES_MAX = 32 << 20
+
+Format = Literal["yaml", "json"]
+
+
+def _find_nothing(targets: frozenset[Target]) -> Mapping[Target, Position]:
+    return {}
+
+
+class Document(Struct):
+    """The tree of a text, None if it is unreadable, and a function that finds positions in the text."""
+
+    tree: object = None
+    find_positions: FindPositions = _find_nothing
+
+
+def read_document(text: str | bytes, format: Format | None, findings: Findings) -> Document:
+    """Read a text. Without a format, a text that starts with a brace is JSON or YAML, any other is YAML."""
+    if len(text) > DOCUMENT_BYTES_MAX:
+        message = f"document too large: {len(text)} bytes, limit {DOCUMENT_BYTES_MAX}"
+        findings.add((), message, "split the workflow", position=Position(1, 1))
+        return Document()
+    decoded = _decode(text, findings)
+    if decoded is None:
+        return Document()
+    is_json = format == "json" or (format is None and decoded.lstrip().startswith("{"))
+    try:
+        if is_json:
+            return _read_json_document(decoded, findings)
+        return _read_yaml_document(decoded, findings)
+    except OtherFormat:
+        if format is None:
+            return _read_flow_yaml(decoded, findings)
+    except Unreadable:
+        pass
+    return Document()
+
+
+def _read_json_document(text: str, findings: Findings) -> Document:
+    return Document(read_json(text, findings), lambda targets: find_in_json(text, targets))
+
+
+def _read_yaml_document(text: str, findings: Findings) -> Document:
+    return Document(read_yaml(text, findings), lambda targets: find_in_yaml(text, targets))
+
+
+def _read_flow_yaml(text: str, findings: Findings) -> Document:
+    """Read a text that starts like JSON as YAML. If it is not YAML either, the JSON error remains."""
+    yaml_findings = Findings()
+    try:
+        document = _read_yaml_document(text, yaml_findings)
+    except Unreadable:
+        return Document()
+    findings.replace(yaml_findings)
+    return document
+
+
+def read_value(value: dict[str, object], findings: Findings) -> Document:
+    """Accept a tree that is already decoded, if it is valid JSON within the limits. It has no positions."""
+    try:
+        # The encoding is also a copy, so later changes by the caller have no effect.
+        encoded = msgspec.json.encode(value)
+        tree = read_json(encoded.decode(), findings)
+    except Unreadable:
+        return Document()
+    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
+        findings.add((), f"not JSON: {error}", "use plain dicts, lists, strings and numbers")
+        return Document()
+    if len(encoded) > DOCUMENT_BYTES_MAX:
+        message = f"document too large: {len(encoded)} bytes, limit {DOCUMENT_BYTES_MAX}"
+        findings.add((), message, "split the workflow")
+    return Document(tree)
+
+
+def _decode(text: str | bytes, findings: Findings) -> str | None:
+    if isinstance(text, bytes):
+        try:
+            text = text.decode("utf-8")
+        except UnicodeDecodeError as error:
+            line = text.count(b"\n", 0, error.start) + 1
+            column = error.start - text.rfind(b"\n", 0, error.start)
+            message = f"not UTF-8: byte 0x{text[error.start]:02x}"
+            findings.add((), message, "save the file as UTF-8", position=Position(line, column))
+            return None
+    return text.removeprefix("\ufeff")

@@ -1,0 +1,187 @@
+"""The `sink` section of a node: the options of each tool. The sink itself checks options that are templates."""
+
+import re
+from collections.abc import Mapping
+
+from windlass.core.plan import SinkPlan
+from windlass.core.templates.json_values import kind_of, shown
+from windlass.core.templates.template import is_template
+from windlass.spec.reading.findings import Findings, Path
+from windlass.spec.reading.trees import is_array, is_object
+from windlass.spec.sections.fields import (
+    Read,
+    Section,
+    choice,
+    duration,
+    matching,
+    read_key_path,
+    read_section,
+    read_template,
+    read_text,
+)
+
+KEY_COLUMNS_MAX = 32
+MODES = ("append", "upsert", "replace")
+FORMATS = ("jsonl", "csv", "parquet")
+# File extensions that determine the format.
+EXTENSIONS = (".jsonl", ".ndjson", ".csv", ".parquet")
+METHODS = ("POST", "PUT", "PATCH")
+
+_IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_$]{0,62}"
+_TABLE = re.compile(rf"(?:{_IDENTIFIER}\.)?{_IDENTIFIER}")
+_SCHEMA = re.compile(_IDENTIFIER)
+# Columns are keys of rows, which may have any name.
+_COLUMN = re.compile(r".{1,200}", re.DOTALL)
+_NAME_RULE = "use up to 63 letters, digits and _, not starting with a digit"
+_URL = re.compile(r"https?://\S+")
+
+
+def _or_template(read: Read) -> Read:
+    """Return a reader that accepts templates without checking them."""
+
+    def read_or_template(findings: Findings, path: Path, value: object) -> object:
+        if isinstance(value, str) and is_template(value):
+            return value
+        return read(findings, path, value)
+
+    return read_or_template
+
+
+_read_column = matching(_COLUMN, "column name", "write a string of 1 to 200 characters")
+
+
+def _read_key(findings: Findings, path: Path, value: object) -> object:
+    """Read the column or columns that identify a row."""
+    if not is_array(value):
+        return _read_column(findings, path, value)
+    if not 0 < len(value) <= KEY_COLUMNS_MAX:
+        findings.add(path, f"a key must have 1 to {KEY_COLUMNS_MAX} columns: {len(value)}", "write [column, …]")
+        return None
+    before = findings.count
+    for index, column in enumerate(value):
+        is_valid = _or_template(_read_column)(findings, (*path, index), column) is not None
+        if is_valid and column in value[:index]:
+            findings.add((*path, index), f"duplicate column: {shown(column)}", "remove one of the two")
+    if findings.count > before:
+        return None
+    return value
+
+
+def _read_connection(findings: Findings, path: Path, value: object) -> str | None:
+    """Read the name of a connection in the settings."""
+    if isinstance(value, str) and "://" in value:
+        # The value may contain a password, so the message does not show it.
+        message = "a connection must be a name from the settings: this is an address"
+        findings.add(path, message, 'add [connections] main_db = "…" to the settings, and write connection: main_db')
+        return None
+    return read_text(findings, path, value)
+
+
+def _read_headers(findings: Findings, path: Path, value: object) -> object:
+    if not is_object(value):
+        findings.add(path, f"must be an object: {kind_of(value)}", "write {Name: value, …}")
+        return None
+    for name, header in value.items():
+        if not isinstance(header, str):
+            findings.add((*path, name), f"a header must be a string: {shown(header)}", "put quotes around it")
+    return value
+
+
+_ROWS: Mapping[str, Read] = {
+    "rows": _or_template(read_key_path),
+    "column": _or_template(_read_column),
+    "json_column": _or_template(_read_column),
+}
+_TABLE_OPTIONS: Mapping[str, Read] = {
+    "table": _or_template(matching(_TABLE, "table name", "write table or schema.table; " + _NAME_RULE)),
+    "connection": _or_template(_read_connection),
+    "mode": _or_template(choice(*MODES)),
+    "key": _or_template(_read_key),
+    **_ROWS,
+}
+_SYNONYMS: Mapping[str, str] = {
+    "path": "rows",
+    "data": "rows",
+    "items": "rows",
+    "keys": "key",
+    "primary_key": "key",
+    "method": "mode",
+    "db": "connection",
+    "connection_string": "connection",
+    "url": "connection",
+}
+TOOLS: Mapping[str, Section] = {
+    "postgres": Section(
+        {**_TABLE_OPTIONS, "schema": _or_template(matching(_SCHEMA, "schema name", _NAME_RULE))},
+        ("table",),
+        _SYNONYMS,
+    ),
+    "sqlite": Section(
+        {**_TABLE_OPTIONS, "database": _or_template(read_text)}, ("table",), {**_SYNONYMS, "file": "database"}
+    ),
+    "file": Section(
+        {
+            "path": _or_template(read_text),
+            "format": _or_template(choice(*FORMATS)),
+            "mode": _or_template(choice("append", "replace")),
+            **_ROWS,
+        },
+        ("path",),
+        {"file": "path", "filename": "path", "type": "format"},
+    ),
+    "http": Section(
+        {
+            "url": _or_template(matching(_URL, "URL", "write http://… or https://…")),
+            "method": _or_template(choice(*METHODS)),
+            "headers": _or_template(_read_headers),
+            "timeout": _or_template(duration(0.001, 3600)),
+            "rows": _or_template(read_key_path),
+        },
+        ("url",),
+        {"path": "rows", "endpoint": "url", "uri": "url"},
+    ),
+}
+
+
+def read_sink(findings: Findings, path: Path, value: object) -> SinkPlan | None:
+    """Read where results are written."""
+    if not is_object(value):
+        findings.add(path, f"must be an object: {kind_of(value)}", "write {tool: postgres, table: …}")
+        return None
+    options = dict(value)
+    if "tool" not in options:
+        findings.add(path, "missing key: 'tool'", f"add tool: one of {', '.join(TOOLS)}")
+        return None
+    tool = choice(*TOOLS)(findings, (*path, "tool"), options.pop("tool"))
+    if tool is None:
+        return None
+    before = findings.count
+    read_section(findings, path, options, TOOLS[tool])
+    _check_options(findings, path, tool, options)
+    template = read_template(findings, path, options)
+    if template is None or findings.count > before:
+        return None
+    return SinkPlan(tool=tool, options=template)
+
+
+def _check_options(findings: Findings, path: Path, tool: str, options: Mapping[str, object]) -> None:
+    """Check options against each other."""
+    if tool == "file" and "format" not in options:
+        _check_extension(findings, path, options.get("path"))
+    if options.get("mode") == "upsert" and "key" not in options:
+        hint = "add key: [column, …], the columns that identify a row"
+        findings.add((*path, "mode"), "missing key: mode upsert needs 'key'", hint)
+    if "connection" in options and "database" in options:
+        message = "conflicting keys: 'connection' and 'database' both locate the table"
+        findings.add((*path, "database"), message, "keep one of the two", at_key=True)
+    table = options.get("table")
+    if "schema" in options and isinstance(table, str) and "." in table and not is_template(table):
+        message = f"conflicting keys: the table already has a schema: {shown(table)}"
+        findings.add((*path, "schema"), message, "remove 'schema'", at_key=True)
+
+
+def _check_extension(findings: Findings, path: Path, file: object) -> None:
+    if not isinstance(file, str) or is_template(file) or file.lower().endswith(EXTENSIONS):
+        return
+    message = f"unknown file format: {shown(file)}"
+    findings.add((*path, "path"), message, f"use {', '.join(EXTENSIONS)}, or add format: jsonl")

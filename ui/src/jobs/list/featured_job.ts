@@ -1,0 +1,17 @@
+// Chooses the job whose graph is shown above the list.
+
+import type { Job } from "../../api/types";
+import { isFinished } from "../job_status";
+
+/** Keep the current job until it ends and another runs. `jobs` are sorted newest first. */
+export function chooseFeaturedJob(
+  currentId: string | null,
+  jobs: readonly Pick<Job, "job_id" | "status">[],
+): string | null {
+  const current = jobs.find((job) => job.job_id === currentId);
+  if (current && !isFinished(current.status)) {
+    return currentId;
+  }
+  const running = jobs.find((job) => job.status === "running");
+  return running?.job_id ?? currentId ?? jobs[0]?.job_id ?? null;
+}

@@ -1,0 +1,31 @@
+// The state of a job as the API returns it, without reading its events.
+
+import type { Job, Node, NodeStatus } from "../../api/types";
+import type { Graph } from "./graph";
+import { initialState, type JobState, PENDING_NODE } from "./state";
+
+export function stateFromApi(graph: Graph, job: Job, nodes: readonly Node[]): JobState {
+  const byId = new Map(nodes.map((node) => [node.node_id, node]));
+  return {
+    ...initialState(graph, job),
+    status: job.status,
+    startedAt: job.started_at,
+    endedAt: job.completed_at,
+    error: job.error,
+    nodes: graph.nodes.map(({ id }) => {
+      const node = byId.get(id);
+      if (node === undefined) {
+        return PENDING_NODE;
+      }
+      return {
+        ...PENDING_NODE,
+        status: node.status as NodeStatus,
+        attempt: node.attempt,
+        startedAt: node.started_at,
+        endedAt: node.completed_at,
+        error: node.error,
+        loop: node.loop,
+      };
+    }),
+  };
+}

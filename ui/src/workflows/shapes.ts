@@ -1,9 +1,0 @@
-// The shapes of what is told about workflows beyond their versions.
-
-import type { JobStatus, Schemas, Workflow } from "../api/shapes";
-
-export type RecentJob = Required<Schemas["RecentJob"]> & { status: JobStatus };
-export type ListedWorkflow = Workflow & { recent: RecentJob[] };
-export type NodeStatistics = Required<Schemas["NodeStatistics"]>;
-export type Statistics = Required<Schemas["WorkflowStatistics"]>;
-export type AliasTarget = Required<Schemas["AliasTarget"]>;
