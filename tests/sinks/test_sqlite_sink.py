@@ -44,7 +44,7 @@ async def test_a_path_outside_the_directory_is_rejected(tmp_path: Path, database
 async def test_a_name_and_a_path_together_are_rejected(tmp_path: Path) -> None:
     sink = SqliteSink(Connections({"main_db": "sqlite:///x.db"}, Folder(tmp_path)))
 
-    with pytest.raises(ConnectionUnknown, match="keep one of the two"):
+    with pytest.raises(ConnectionUnknown, match="remove one of them"):
         await sink.write(order("sqlite", table="marks", connection="main_db", database="x.db"), raw([]), "task-1")
 
 
