@@ -1,8 +1,7 @@
 """Virtual time for tests: an asyncio event loop whose clock jumps to the next timer when nothing is left to do.
 
-`run(main())` runs a coroutine on such a loop, so `asyncio.sleep`, `asyncio.timeout` and `VirtualClock` take no real
-time. Every run sees the same times. Waiting for something that can never happen raises Deadlock instead of hanging.
-Only timers and callbacks work: there is no network, and threads cannot wake the loop.
+`run(main())` runs a coroutine on it: `asyncio.sleep`, `asyncio.timeout` and `VirtualClock` take no real time, every run
+sees the same times, and an endless wait raises Deadlock. There is no network, and threads cannot wake the loop.
 """
 
 import asyncio

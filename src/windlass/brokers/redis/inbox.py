@@ -1,8 +1,7 @@
 """The inbox of a shard on Redis, as this process reads it.
 
-A notification contains its messages when they are few ("pushed" messages). They can be used only if this process has
-read everything before them, so the notification names the preceding message. In all other cases the stream is fetched
-from the last position.
+A notification contains its messages when they are few ("pushed" messages). They are used if this process has read the
+preceding message, which the notification names. In all other cases the stream is fetched from the last position.
 """
 
 import logging
