@@ -58,8 +58,8 @@ ui: $(UI) ## Build the web UI into the package
 generate: $(READY) ## Write the files that are generated from declarations
 	@$(BIN)/python -m tools.generate
 
-ui-types: $(READY) $(UI_READY) ## Write the types of the web UI anew from the API's description
-	@$(BIN)/python -m tests.ui.shapes
+ui-types: $(READY) $(UI_READY) ## Regenerate the types of the web UI from the OpenAPI document
+	@$(BIN)/python -m tests.ui.api_types
 
 browser: $(UI_READY)
 	@ui/chromium

@@ -1,4 +1,4 @@
-"""Puts the web UI into packages: builds it when that was not done yet. Users of a wheel or an sdist need no Node.js."""
+"""Builds the web UI into wheels and sdists, so that users do not need Node.js."""
 
 import os
 import shutil
@@ -9,22 +9,22 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 PAGE = "src/windlass/_ui/index.html"
-# Browsers are for the tests of the UI.
+# Only the tests of the UI need browsers.
 ENVIRONMENT = {"PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD": "1"}
 
 
 class UiBuild(BuildHookInterface):
-    """Runs before a wheel or an sdist is packed."""
+    """A build hook of hatchling."""
 
     PLUGIN_NAME = "custom"
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Build the UI, unless it is there or its sources are not. An editable install shows what is in the tree."""
+        """Build the UI if its sources are present and it is not built yet. Editable installs use the tree as it is."""
         root = Path(self.root)
         if version == "editable" or (root / PAGE).is_file() or not (root / "ui" / "package.json").is_file():
             return
         npm = shutil.which("npm")
         if npm is None:
-            raise RuntimeError("the web UI is built with npm, and there is none; install Node.js 20 or newer")
+            raise RuntimeError("npm not found; install Node.js 20 or newer to build the web UI")
         for command in (["ci", "--no-audit", "--no-fund"], ["run", "build"]):
             subprocess.run([npm, *command], cwd=root / "ui", env={**os.environ, **ENVIRONMENT}, check=True)

@@ -1,6 +1,7 @@
-"""What a broker carries: tasks a second through publish, claim, finish, receive and acknowledge, and one at a time.
+"""Throughput and latency of brokers: publish, claim, finish, receive and acknowledge.
 
-From the top folder: `python -m benchmarks.brokers [memory] [redis] [postgres]`. Servers are private ones without fsync.
+Run `python -m benchmarks.brokers [memory] [redis] [postgres]` in the top folder. It starts private servers without
+fsync, and prints one JSON object per broker.
 """
 
 import asyncio
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from msgspec import Raw
 
+from benchmarks.results import percentile
 from tests.servers import Server, start_postgres, start_redis
 from windlass.brokers.memory import MemoryBroker
 from windlass.brokers.postgres.broker import PostgresBroker
@@ -32,22 +34,37 @@ WAIT_SECONDS = 10.0
 
 
 def task(number: int) -> Task:
-    name = f"job-{number // 100}/node-{number}"
-    return Task(f"{name}/1", f"job-{number // 100}", f"node-{number}", 1, "echo", b'{"value":1,"other":"abcdefgh"}')
+    job_id, node_id = f"job-{number // 100}", f"node-{number}"
+    return Task(
+        task_id=f"{job_id}/{node_id}/1",
+        job_id=job_id,
+        node_id=node_id,
+        attempt=1,
+        handler="echo",
+        params=b'{"value":1,"other":"abcdefgh"}',
+    )
 
 
 def report(done: Task) -> TaskReport:
-    message = TaskFinished(done.job_id, done.node_id, done.attempt, "w1", 1, 2, Succeeded(Raw(b'{"value":1}')))
+    message = TaskFinished(
+        job_id=done.job_id,
+        node_id=done.node_id,
+        attempt=done.attempt,
+        worker_id="w1",
+        started_at=1,
+        finished_at=2,
+        outcome=Succeeded(Raw(b'{"value":1}')),
+    )
     return TaskReport(done.task_id, done.shard, message)
 
 
 async def worker(broker: Broker, count: int, limit: int) -> None:
     done = 0
     while done < count:
-        taken = await broker.claim("w1", QUEUES, limit, WAIT_SECONDS)
-        if taken:
-            await broker.finish("w1", [report(delivery.task) for delivery in taken])
-        done += len(taken)
+        claims = await broker.claim("w1", QUEUES, limit, WAIT_SECONDS)
+        if claims:
+            await broker.finish("w1", [report(claim.task) for claim in claims])
+        done += len(claims)
 
 
 async def owner(broker: Broker, count: int) -> None:
@@ -60,26 +77,26 @@ async def owner(broker: Broker, count: int) -> None:
 
 
 async def throughput(engine: Broker, workers: Broker) -> float:
-    """Everything at once: batches are published while earlier ones are worked off and gathered."""
+    """Return tasks per second while batches are published, claimed, finished and received at the same time."""
     count = BATCH * BATCHES
     tasks = [task(number) for number in range(count)]
-    begun = time.perf_counter()
+    started = time.perf_counter()
     running = [asyncio.ensure_future(worker(workers, count, BATCH)), asyncio.ensure_future(owner(engine, count))]
     for start in range(0, count, BATCH):
         await engine.publish(tasks[start : start + BATCH])
     await asyncio.gather(*running)
-    return count / (time.perf_counter() - begun)
+    return count / (time.perf_counter() - started)
 
 
 async def latency(engine: Broker, workers: Broker) -> list[float]:
-    """A chain: each task is published when the result of the one before it was gathered."""
+    """Return the round trips in ms of tasks that are published one after the other, as in a chain."""
     running = asyncio.ensure_future(worker(workers, SINGLES, 1))
     times: list[float] = []
     for number in range(SINGLES):
-        begun = time.perf_counter()
+        started = time.perf_counter()
         await engine.publish([task(number)])
         await owner(engine, 1)
-        times.append((time.perf_counter() - begun) * 1000)
+        times.append((time.perf_counter() - started) * 1000)
     await running
     return times
 
@@ -88,19 +105,15 @@ async def measure(name: str, open_one: Callable[[], Awaitable[Broker]]) -> None:
     engine, workers = await open_one(), await open_one()
     rate = await throughput(engine, workers)
     times = sorted(await latency(engine, workers))
-    print(
-        json.dumps(
-            {
-                "broker": name,
-                "tasks_per_second": round(rate),
-                "round_trip_ms_median": round(statistics.median(times), 3),
-                "round_trip_ms_p99": round(times[int(len(times) * 0.99)], 3),
-            }
-        )
-    )
+    result = {
+        "broker": name,
+        "tasks_per_second": round(rate),
+        "round_trip_ms_median": round(statistics.median(times), 3),
+        "round_trip_ms_p99": round(percentile(times, 0.99), 3),
+    }
+    print(json.dumps(result))
     for broker in (engine, workers):
-        if not isinstance(broker, MemoryBroker):
-            await broker.close()  # pyright: ignore[reportAttributeAccessIssue]
+        await broker.close()
 
 
 async def main() -> None:

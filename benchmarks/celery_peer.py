@@ -1,4 +1,4 @@
-"""Celery on a private Redis: the same shapes of work as `windlass bench`, for a comparison in one run."""
+"""Measures Celery on a private Redis with the workloads of `windlass bench`."""
 
 import contextlib
 import os
@@ -17,11 +17,11 @@ RESULT_SECONDS_MAX = 600.0
 
 @contextlib.contextmanager
 def peer() -> Iterator[None]:
-    """A Redis and a Celery worker of two processes, ended with the block."""
+    """Run a Redis server and a Celery worker of two processes during the block."""
     with tempfile.TemporaryDirectory(prefix="windlass-peer-") as folder, contextlib.ExitStack() as stack:
         port = _free_port()
         os.environ["PEER_REDIS"] = f"redis://127.0.0.1:{port}/0"
-        # Durable as Redis users run it: the log is flushed every second.
+        # The usual durability of Redis: the log is flushed every second.
         redis = [_redis_binary(), "--port", str(port), "--bind", "127.0.0.1", "--dir", folder]
         _start(stack, [*redis, "--save", "", "--appendonly", "yes", "--appendfsync", "everysec"])
         _wait_for(lambda: _answers(port))
@@ -67,30 +67,30 @@ def _wait_for(ready: Callable[[], bool]) -> None:
     deadline = time.monotonic() + START_SECONDS_MAX
     while not ready():
         if time.monotonic() > deadline:
-            raise TimeoutError(f"the peer did not start within {START_SECONDS_MAX:g} s")
+            raise TimeoutError(f"Redis did not start within {START_SECONDS_MAX:g} s")
         time.sleep(0.05)
 
 
 def measure(repeats: int) -> dict[str, float]:
-    """Medians under the names that `windlass bench` uses for its groups."""
+    """Return the medians by the names of the groups of `windlass bench`."""
     from celery import chain, chord, group
 
-    from celery_tasks import echo, gather
+    from celery_tasks import count, echo
 
-    def seconds(act: Callable[[], object]) -> float:
-        began = time.perf_counter()
-        act()
-        return time.perf_counter() - began
+    def seconds(workload: Callable[[], object]) -> float:
+        started = time.perf_counter()
+        workload()
+        return time.perf_counter() - started
 
     def chained(length: int) -> object:
         return chain(*(echo.si(0) for _ in range(length))).apply_async().get(timeout=RESULT_SECONDS_MAX)
 
     def fanned(width: int) -> object:
-        fan = chord(group(echo.si(0) for _ in range(width)), gather.s())
+        fan = chord(group(echo.si(0) for _ in range(width)), count.s())
         return (echo.si(0) | fan).apply_async().get(timeout=RESULT_SECONDS_MAX)
 
-    def jobs(count: int) -> None:
-        results = [chain(echo.si(0), echo.si(0), echo.si(0)).apply_async() for _ in range(count)]
+    def jobs(number: int) -> None:
+        results = [chain(echo.si(0), echo.si(0), echo.si(0)).apply_async() for _ in range(number)]
         for result in results:
             result.get(timeout=RESULT_SECONDS_MAX)
 

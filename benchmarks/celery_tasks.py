@@ -1,4 +1,4 @@
-"""The no-op tasks that the Celery side of the comparison runs."""
+"""The no-op tasks of the Celery benchmark."""
 
 import os
 
@@ -16,11 +16,11 @@ app.conf.update(
 
 @app.task
 def echo(value: object = None) -> object:
-    """Give the argument back."""
+    """Return the argument."""
     return value
 
 
 @app.task
-def gather(values: list[object]) -> int:
-    """The end of a fan."""
+def count(values: list[object]) -> int:
+    """Return the number of values, at the end of a fan."""
     return len(values)

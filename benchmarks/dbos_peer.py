@@ -1,6 +1,6 @@
-"""DBOS on a private PostgreSQL with fsync: the same shapes of work as `benchmarks.distributed`.
+"""Measures DBOS on a private PostgreSQL with fsync, with the workloads of `benchmarks.distributed`.
 
-From the top folder: `python -m benchmarks.dbos_peer`. The last line is JSON.
+Run `python -m benchmarks.dbos_peer` in the top folder. The last line is JSON.
 """
 
 import json
@@ -27,48 +27,48 @@ POLL_SECONDS = 0.05
 
 @DBOS.step()
 def echo() -> int:
-    """A no-op node."""
+    """Do nothing, as one node."""
     return 0
 
 
 @DBOS.workflow()
 def chained(length: int) -> int:
-    """Nodes one after another."""
+    """Run nodes one after the other."""
     return sum(echo() for _ in range(length))
 
 
 @DBOS.workflow()
 def one() -> int:
-    """A node of a fan, which runs beside others only as a workflow of its own."""
+    """Run one node of a fan; only workflows run in parallel."""
     return echo()
 
 
 @DBOS.workflow()
 def fanned(width: int) -> int:
-    """One node, then many side by side, then one."""
+    """Run one node, then many in parallel, then one."""
     echo()
     handles = [DBOS.enqueue_workflow(QUEUE, one) for _ in range(width)]
     return sum(handle.get_result() for handle in handles) + echo()
 
 
 def many(count: int) -> None:
-    """Small workflows at once."""
+    """Run many small workflows at once."""
     for handle in [DBOS.enqueue_workflow(QUEUE, chained, 3) for _ in range(count)]:
         handle.get_result()
 
 
-def seconds(act: Callable[[], object], repeats: int = REPEATS) -> float:
-    """The median time of an act."""
+def seconds(workload: Callable[[], object], repeats: int = REPEATS) -> float:
+    """Return the median time of a workload."""
     found: list[float] = []
     for _ in range(repeats):
-        began = time.perf_counter()
-        act()
-        found.append(time.perf_counter() - began)
+        started = time.perf_counter()
+        workload()
+        found.append(time.perf_counter() - started)
     return statistics.median(found)
 
 
 def main() -> int:
-    """Measure; JSON."""
+    """Measure, and print JSON."""
     folder = Path(tempfile.mkdtemp(prefix="windlass-dbos-"))
     postgres = durable_postgres(folder)
     postgres.wait()
@@ -79,15 +79,15 @@ def main() -> int:
         DBOS.launch()
         DBOS.register_queue(QUEUE, polling_interval_sec=POLL_SECONDS)
         chained(3)
-        wide = "--wide" in sys.argv
-        told = {
+        medians = {
             "chain": seconds(lambda: chained(100)) / 100 * 1000,
             "fan": 1_002 / seconds(lambda: fanned(1_000)),
             "jobs": 3 * JOBS / seconds(lambda: many(JOBS)),
-            **({"bigfan": (WIDE + 2) / seconds(lambda: fanned(WIDE), 1)} if wide else {}),
         }
+        if "--wide" in sys.argv:
+            medians["bigfan"] = (WIDE + 2) / seconds(lambda: fanned(WIDE), 1)
         DBOS.destroy()
-        print(json.dumps(told))
+        print(json.dumps(medians))
         return 0
     finally:
         postgres.kill(signal.SIGQUIT)

@@ -1,7 +1,7 @@
-"""`make bench-distributed`: engine and worker as processes of their own on PostgreSQL and Redis, peers beside them.
+"""`make bench-distributed`: an engine and a worker process on PostgreSQL and Redis, and other systems for comparison.
 
-From the top folder: `python -m benchmarks.distributed`. Servers are private ones: PostgreSQL with fsync, Redis with its
-log flushed every second. `--profile` tells where the engine's time goes.
+Run `python -m benchmarks.distributed` in the top folder. It starts private servers: PostgreSQL with fsync, Redis with
+its log flushed every second. `--profile` profiles one of the processes.
 """
 
 import argparse
@@ -28,6 +28,7 @@ from msgspec import structs
 
 from benchmarks.celery_peer import measure as measure_celery
 from benchmarks.celery_peer import peer
+from benchmarks.results import Goal, aligned
 from tests.servers import new_database
 from tests.system.fleet import Fleet, durable_postgres, durable_redis
 from windlass.cli.bench.engine import NO_INPUT, deploy
@@ -51,55 +52,58 @@ GOALS = {
 
 
 async def ended(engine: Embedded, job_ids: Sequence[str]) -> None:
-    """Return once the ends of all jobs can be read. This process is told of them: looking takes from those measured."""
+    """Wait for the ends of all jobs. This process is notified: polling would slow down the measured processes."""
     async with asyncio.timeout(ENDS_SECONDS_MAX):
         await asyncio.gather(*(engine.wait_end(job_id) for job_id in job_ids))
 
 
 async def check_ends(engine: Embedded, job_ids: Sequence[str]) -> None:
-    """Every job must have completed."""
+    """Check that every job completed."""
     statuses = Counter(one.status for one in await engine.store.jobs.positions(job_ids))
     assert statuses == {"completed": len(job_ids)}, statuses
 
 
 async def one_job(engine: Embedded, document: Document) -> float:
-    """Seconds of one job, from its submit to its durable end."""
-    began = time.perf_counter()
+    """Return the seconds from the submit of one job to its durable end."""
+    started = time.perf_counter()
     job = await engine.submit(document["workflow_id"], NO_INPUT)
     await ended(engine, [job.spec.job_id])
-    seconds = time.perf_counter() - began
+    seconds = time.perf_counter() - started
     await check_ends(engine, [job.spec.job_id])
     return seconds
 
 
 async def many_jobs(engine: Embedded, document: Document) -> float:
-    """Seconds of many jobs, from the submits to the last durable end."""
-    began = time.perf_counter()
+    """Return the seconds from the submit of many jobs to the last durable end."""
+    started = time.perf_counter()
     jobs = await engine.submit_all(document["workflow_id"], [NO_INPUT] * JOBS)
     job_ids = [job.spec.job_id for job in jobs]
     await ended(engine, job_ids)
-    seconds = time.perf_counter() - began
+    seconds = time.perf_counter() - started
     await check_ends(engine, job_ids)
     return seconds
 
 
 def cpu_seconds(pid: int) -> float:
-    """The processor time of a process and of its children so far: unlike the clock it knows no busy neighbours."""
+    """Return the processor time of a process and its children, which does not depend on the load of the machine."""
     if pid == os.getpid():
         return time.process_time()
     total = 0.0
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError, IndexError):
             fields = (folder / "stat").read_text().rpartition(")")[2].split()
-            if int(folder.name) == pid or int(fields[1]) == pid:
-                total += sum(map(int, fields[11:15])) if int(folder.name) == pid else sum(map(int, fields[11:13]))
+            if int(folder.name) == pid:
+                # User and system time, and those of children that have ended.
+                total += sum(map(int, fields[11:15]))
+            elif int(fields[1]) == pid:
+                total += sum(map(int, fields[11:13]))
     return total / os.sysconf("SC_CLK_TCK")
 
 
 async def figures(
     engine: Embedded, broker: str, groups: Sequence[str], repeats: int, pids: Mapping[str, int]
 ) -> list[Measurement]:
-    """The figures of one deployment."""
+    """Measure one deployment."""
     documents = {"chain": chain(100), "fan": fan(1_000), "jobs": chain(3), "bigfan": fan(10_000)}
     names = {
         "chain": "chain: 100 nodes one after another",
@@ -118,21 +122,31 @@ async def figures(
         seconds = [await run(engine, document) for _ in range(repeats)]
         spent = {name: (cpu_seconds(pid) - before[name]) / nodes / repeats * 1e6 for name, pid in pids.items()}
         costs = ", ".join(f"{name} {value:.0f}" for name, value in spent.items())
-        print(f"  {names[group]}: processor time a node in µs: {costs}")
+        print(f"  {names[group]}: processor time per node in µs: {costs}")
         goal = GOALS[broker].get(group, "")
         if group == "chain":
-            values = [1000 * one / nodes for one in seconds]
-            found.append(Measurement(names[group], "ms/node", statistics.median(values), min(values), repeats, goal))
+            unit, values = "ms/node", [1000 * duration / nodes for duration in seconds]
+            best = min(values)
         else:
-            values = [nodes / one for one in seconds]
-            found.append(Measurement(names[group], "nodes/s", statistics.median(values), max(values), repeats, goal))
+            unit, values = "nodes/s", [nodes / duration for duration in seconds]
+            best = max(values)
+        found.append(
+            Measurement(
+                workload=names[group],
+                unit=unit,
+                median=statistics.median(values),
+                best=best,
+                repeats=repeats,
+                goal=goal,
+            )
+        )
     return found
 
 
 async def measure(
     folder: Path, broker: str, groups: Sequence[str], repeats: int, shards: int, profiled: str | None
 ) -> list[Measurement]:
-    """One engine, one worker, and this process, which submits."""
+    """Start one engine and one worker, and submit from this process."""
     for name in ("postgres", "redis", "processes"):
         (folder / name).mkdir(parents=True)
     postgres, redis = durable_postgres(folder / "postgres"), durable_redis(folder / "redis")
@@ -141,8 +155,10 @@ async def measure(
     try:
         url = new_database(postgres.url, "bench")
         redis_url = redis.url if broker == "redis" else None
-        environment = {"WINDLASS_DATABASE_URL": url, **({"WINDLASS_REDIS_URL": redis_url} if redis_url else {})}
-        fleet = Fleet(folder / "processes", {**environment, "WINDLASS_ENGINE__SHARDS": str(shards)})
+        environment = {"WINDLASS_DATABASE_URL": url, "WINDLASS_ENGINE__SHARDS": str(shards)}
+        if redis_url is not None:
+            environment["WINDLASS_REDIS_URL"] = redis_url
+        fleet = Fleet(folder / "processes", environment)
         try:
             pids = {"postgres": postgres.pid, "redis": redis.pid, "submitter": os.getpid()}
             for kind in ("engine", "worker"):
@@ -174,7 +190,7 @@ def _profile(file: Path) -> str:
 
 
 def windlass(broker: str, groups: Sequence[str], repeats: int, shards: int, profiled: str | None) -> list[Measurement]:
-    """Windlass in three processes on servers of its own."""
+    """Measure Windlass in three processes on private servers."""
     folder = Path(tempfile.mkdtemp(prefix="windlass-bench-"))
     try:
         return asyncio.run(measure(folder, broker, groups, repeats, shards, profiled))
@@ -182,62 +198,59 @@ def windlass(broker: str, groups: Sequence[str], repeats: int, shards: int, prof
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def is_met(goal: str, value: float) -> bool:
-    """Whether a value reaches a goal such as `>= 4,000`."""
-    how, bound = goal.split()
-    wanted = float(bound.replace(",", ""))
-    return value >= wanted if how == ">=" else value <= wanted
-
-
 def overview(
     groups: Sequence[str], found: Mapping[str, Sequence[Measurement]], peers: Mapping[str, Mapping[str, float]]
 ) -> str:
-    """All medians side by side, with the goals."""
-    lines = [["workload", "unit", *(part for broker in found for part in (f"Windlass, {broker}", "goal")), *peers]]
-    for place, group in enumerate(groups):
-        first = next(iter(found.values()))[place]
-        line = [first.workload, first.unit]
-        for figures_of in found.values():
-            one = figures_of[place]
-            met = "" if not one.goal else " met" if is_met(one.goal, one.median) else " MISSED"
-            line += [f"{one.median:,.2f}", f"{one.goal}{met}"]
-        lines.append([*line, *(f"{told[group]:,.2f}" if group in told else "-" for told in peers.values())])
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)) for line in lines)
+    """Return a table of all medians with their goals."""
+    header = ["workload", "unit"]
+    for broker in found:
+        header += [f"Windlass, {broker}", "goal"]
+    rows = [[*header, *peers]]
+    for number, group in enumerate(groups):
+        first = next(iter(found.values()))[number]
+        row = [first.workload, first.unit]
+        for figures_of_broker in found.values():
+            figure = figures_of_broker[number]
+            goal = Goal(figure.goal).shown(figure.median) if figure.goal else ""
+            row += [f"{figure.median:,.2f}", goal]
+        for medians in peers.values():
+            row.append(f"{medians[group]:,.2f}" if group in medians else "-")
+        rows.append(row)
+    return aligned(rows)
 
 
 def main() -> int:
-    """Measure all; tables for people, then one JSON object."""
+    """Measure all systems; print tables, then one JSON object."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.distributed", description=__doc__)
     parser.add_argument("groups", nargs="*", help=f"some of {', '.join(GROUPS)}; all by default")
     parser.add_argument("--repeats", type=int, default=REPEATS)
     parser.add_argument("--shards", type=int, default=EngineSettings().shards)
-    parser.add_argument("--broker", choices=["redis", "postgres"], help="one of the two; both by default")
-    parser.add_argument("--no-peers", action="store_true", help="measure Windlass alone")
-    parser.add_argument("--profile", choices=["engine", "worker"], help="profile a process; figures suffer")
-    wanted = parser.parse_args()
-    groups = wanted.groups or list(GROUPS)
-    told: dict[str, Any] = {}
+    parser.add_argument("--broker", choices=["redis", "postgres"], help="the broker to measure; both by default")
+    parser.add_argument("--no-peers", action="store_true", help="measure only Windlass")
+    parser.add_argument("--profile", choices=["engine", "worker"], help="profile a process, which slows it down")
+    options = parser.parse_args()
+    groups = options.groups or list(GROUPS)
+    printed: dict[str, Any] = {}
     found: dict[str, list[Measurement]] = {}
-    for broker in [wanted.broker] if wanted.broker else ["redis", "postgres"]:
-        found[broker] = windlass(broker, groups, wanted.repeats, wanted.shards, wanted.profile)
-        print(f"\nWindlass, PostgreSQL with fsync, tasks on {broker}; engine and worker are one process each:")
+    for broker in [options.broker] if options.broker else ["redis", "postgres"]:
+        found[broker] = windlass(broker, groups, options.repeats, options.shards, options.profile)
+        print(f"\nWindlass, PostgreSQL with fsync, tasks on {broker}; one engine and one worker process:")
         print(format_table(found[broker]))
-        told[broker] = [structs.asdict(one) for one in found[broker]]
+        printed[broker] = [structs.asdict(figure) for figure in found[broker]]
     peers: dict[str, dict[str, float]] = {}
-    if not wanted.no_peers and not wanted.groups:
+    if not options.no_peers and not options.groups:
         with peer():
             peers["Celery + Redis"] = measure_celery(PEER_REPEATS)
         peers["DBOS + PostgreSQL"] = _dbos()
     print("\nAll together (medians; Celery with 2 processes and late acks, PostgreSQL with fsync everywhere):")
     print(overview(groups, found, peers))
-    told.update(peers)
-    print(json.dumps(told))
+    printed.update(peers)
+    print(json.dumps(printed))
     return 0
 
 
 def _dbos() -> dict[str, float]:
-    """The figures of DBOS, which wants a process to itself."""
+    """Measure DBOS, which needs its own process."""
     done = subprocess.run([sys.executable, "-m", "benchmarks.dbos_peer"], capture_output=True, check=False)
     if done.returncode:
         print(f"\nDBOS could not be measured: {done.stderr.decode()[-300:]}")

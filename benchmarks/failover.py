@@ -1,6 +1,6 @@
-"""How long a death stops the work: an engine's until another dispatches its jobs, a worker's until its task runs.
+"""How long work stops when a process dies: until another engine dispatches its jobs, or another worker runs its task.
 
-From the top folder: `python -m benchmarks.failover`. Settings are the defaults, unless `--fast`.
+Run `python -m benchmarks.failover` in the top folder. It uses the default settings unless `--fast` is given.
 """
 
 import argparse
@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from benchmarks.chaos.handlers import FOLDER
+from benchmarks.results import percentile
 from tests.servers import new_database
 from tests.system.fleet import FAST, Fleet, durable_postgres, durable_redis, rows, until
 from windlass.client import Client
@@ -35,7 +36,7 @@ select job_id, min(extract(epoch from at)) as at from event_list
 
 
 def steady() -> dict[str, Any]:
-    """A long chain of short steps."""
+    """Return a long chain of short nodes."""
     return {
         f"n{at}": {
             "handler": "work",
@@ -47,40 +48,40 @@ def steady() -> dict[str, Any]:
 
 
 async def engine_deaths(fleet: Fleet, client: Client, url: str, kills: int) -> list[float]:
-    """Seconds from the kill to the next dispatch, of each job that the killed engine had."""
+    """Return the seconds from the kill to the next dispatch, for each job of the killed engine."""
     engines = [await fleet.engine("engine-1"), await fleet.engine("engine-2")]
     found: list[float] = []
     for at in range(kills):
         await asyncio.sleep(SETTLE_SECONDS)
-        jobs = [(await client.submit("steady", {"kill": at})).job_id for _ in range(JOBS)]
+        jobs = [(await client.jobs.submit("steady", {"kill": at})).job_id for _ in range(JOBS)]
         await asyncio.sleep(SETTLE_SECONDS)
         victim = engines[at % 2]
         query = "select job_id from jobs join shards using (shard) where owner = $1 and job_id = any ($2::text[])"
         held = [row["job_id"] for row in await rows(url, query, victim.id, jobs)]
         await victim.kill()
         killed_at = time.time()
-        # By another: what the dead one had dispatched carries an earlier instant.
+        # Events of the killed engine have an earlier time.
 
-        async def all_go_on(held: list[str] = held, since: float = killed_at) -> list[float] | None:
+        async def all_continue(held: list[str] = held, since: float = killed_at) -> list[float] | None:
             seen = await rows(url, NEXT_DISPATCHES, held, since)
             return [float(row["at"]) - since for row in seen] if len(seen) == len(held) else None
 
-        found += await until(all_go_on, WAIT_SECONDS_MAX, "all jobs of the killed engine go on")
+        found += await until(all_continue, WAIT_SECONDS_MAX, "all jobs of the killed engine continue")
         for job_id in jobs:
-            await client.cancel(job_id)
+            await client.jobs.cancel(job_id)
         engines[at % 2] = await fleet.engine(victim.name)
     return found
 
 
 async def worker_deaths(fleet: Fleet, client: Client, kills: int) -> list[float]:
-    """Seconds from the kill to the first line of the second execution."""
+    """Return the seconds from the kill to the start of the second execution."""
     workers = {}
     for name in ("worker-1", "worker-2"):
         process = await fleet.worker(name, imports=HANDLERS)
         workers[process.id] = process
     found: list[float] = []
     for _ in range(kills):
-        job = await client.submit("long")
+        job = await client.jobs.submit("long")
 
         async def runs(job_id: str = job.job_id) -> list[dict[str, Any]]:
             return executions(fleet.folder / FOLDER, job_id)
@@ -96,20 +97,22 @@ async def worker_deaths(fleet: Fleet, client: Client, kills: int) -> list[float]
 
         second = await until(runs_again, WAIT_SECONDS_MAX, "the task runs elsewhere")
         found.append(second["started_at"] / 1_000_000 - killed_at)
-        await client.cancel(job.job_id)
+        await client.jobs.cancel(job.job_id)
         process = await fleet.worker(victim.name, imports=HANDLERS)
         workers[process.id] = process
     return found
 
 
 def executions(folder: Path, job_id: str) -> list[dict[str, Any]]:
-    """The first lines of a job's executions."""
-    lines = [line for file in folder.iterdir() for line in file.read_bytes().splitlines()] if folder.exists() else []
-    return [one for one in map(msgspec.json.decode, lines) if one.get("job_id") == job_id]
+    """Return the started executions of a job."""
+    if not folder.exists():
+        return []
+    lines = [line for file in folder.iterdir() for line in file.read_bytes().splitlines()]
+    return [record for record in map(msgspec.json.decode, lines) if record.get("job_id") == job_id]
 
 
 async def measure(folder: Path, kills: int, worker_kills: int, *, fast: bool) -> dict[str, list[float]]:
-    """Both, in one deployment."""
+    """Measure deaths of engines and of workers in one deployment."""
     for name in ("postgres", "redis", "processes"):
         (folder / name).mkdir()
     postgres, redis = durable_postgres(folder / "postgres"), durable_redis(folder / "redis")
@@ -122,7 +125,7 @@ async def measure(folder: Path, kills: int, worker_kills: int, *, fast: bool) ->
         async with Client(fleet.url) as client:
             long = {"a": {"handler": "work", "params": {"seconds": 600}}}
             for name, nodes in (("steady", steady()), ("long", long)):
-                await client.deploy(msgspec.json.encode({"workflow_id": name, "nodes": nodes}), format="json")
+                await client.workflows.deploy(msgspec.json.encode({"workflow_id": name, "nodes": nodes}), format="json")
             worker = await fleet.worker("worker", imports=HANDLERS)
             engines = await engine_deaths(fleet, client, url, kills)
             await worker.stop()
@@ -135,23 +138,22 @@ async def measure(folder: Path, kills: int, worker_kills: int, *, fast: bool) ->
 
 
 def main() -> int:
-    """Measure; a line for each, then JSON."""
+    """Measure; print a line for each kind of process, then JSON."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.failover", description=__doc__)
     parser.add_argument("--kills", type=int, default=KILLS)
     parser.add_argument("--worker-kills", type=int, default=WORKER_KILLS)
-    parser.add_argument("--fast", action="store_true", help="short leases and short silences")
-    wanted = parser.parse_args()
+    parser.add_argument("--fast", action="store_true", help="use short leases and heartbeat timeouts")
+    options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="windlass-failover-"))
     try:
-        found = asyncio.run(measure(folder, wanted.kills, wanted.worker_kills, fast=wanted.fast))
+        found = asyncio.run(measure(folder, options.kills, options.worker_kills, fast=options.fast))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    goals = {"engine": "p99 <= 5 s", "worker": "<= 3 s" if wanted.fast else "<= 16 s"}
+    goals = {"engine": "p99 <= 5 s", "worker": "<= 3 s" if options.fast else "<= 16 s"}
     for name, values in found.items():
-        p50, p99 = values[len(values) // 2], values[min(len(values) - 1, round(len(values) * 0.99))]
-        print(
-            f"{name} killed: p50 {p50:.2f} s, p99 {p99:.2f} s, max {values[-1]:.2f} s of {len(values)} ({goals[name]})"
-        )
+        p50, p99 = percentile(values, 0.5), percentile(values, 0.99)
+        measured = f"p50 {p50:.2f} s, p99 {p99:.2f} s, max {values[-1]:.2f} s of {len(values)}"
+        print(f"{name} killed: {measured} (goal: {goals[name]})")
     print(json.dumps(found))
     return 0
 

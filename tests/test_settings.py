@@ -11,7 +11,7 @@ from windlass.settings import LoadedSettings, declarations, load_settings, mask_
 
 PACKAGE = Path(__file__).resolve().parent.parent / "src" / "windlass"
 # The packages that settings configure.
-CONFIGURED = ("engine", "worker", "api", "stores/postgres", "handlers/container")
+CONFIGURED = ("engine", "worker", "api", "stores")
 
 
 @pytest.fixture
@@ -142,29 +142,35 @@ def test_every_setting_has_a_description() -> None:
 
 def test_defaults_are_declared_once() -> None:
     """The parts that settings configure take explicit numbers: a default there would be a second declaration."""
-    names = {key.rpartition(".")[2] for key in declarations()} | {"artifact_bytes_max", "output_bytes_max"}
-    repeated = [
-        f"{path.relative_to(PACKAGE)}: {name}"
-        for folder in CONFIGURED
-        for path in sorted((PACKAGE / folder).rglob("*.py"))
-        for name in numeric_defaults(path)
-        if name in names
-    ]
+    names = {*numeric_settings(), "artifact_bytes_max", "output_bytes_max"}
+    repeated: list[str] = []
+    for folder in CONFIGURED:
+        for path in sorted((PACKAGE / folder).rglob("*.py")):
+            found = names.intersection(numeric_defaults(path))
+            repeated.extend(f"{path.relative_to(PACKAGE)}: {name}" for name in sorted(found))
 
     assert repeated == []
 
 
+def numeric_settings() -> Iterator[str]:
+    """Yield the names of settings that are numbers, without their sections."""
+    for key, declaration in declarations().items():
+        if declaration.plain_type in (int, float):
+            yield key.rpartition(".")[2]
+
+
 def numeric_defaults(path: Path) -> Iterator[str]:
-    """The parameters and fields whose default is a number or a constant."""
+    """Yield the parameters and fields of a module whose default is a number or a constant."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and is_number(node.value):
+            yield node.target.id
         if isinstance(node, ast.arguments):
             positional = [*node.posonlyargs, *node.args]
-            pairs = zip([*positional[len(positional) - len(node.defaults) :], *node.kwonlyargs],
-                        [*node.defaults, *node.kw_defaults], strict=True)  # fmt: skip
-            yield from (argument.arg for argument, default in pairs if is_number(default))
-        elif isinstance(node, ast.ClassDef):
-            fields = [one for one in node.body if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)]
-            yield from (one.target.id for one in fields if isinstance(one.target, ast.Name) and is_number(one.value))
+            with_default = positional[len(positional) - len(node.defaults) :]
+            arguments = [*with_default, *node.kwonlyargs]
+            for argument, default in zip(arguments, [*node.defaults, *node.kw_defaults], strict=True):
+                if is_number(default):
+                    yield argument.arg
 
 
 def is_number(default: ast.expr | None) -> bool:

@@ -44,13 +44,13 @@ CATCHES_EVERYTHING = {
     "worker/child.py": "user code",
     "worker/executor.py": "user code",
     "worker/log_writer.py": "the top of a duty's loop",
+    "worker/output_step.py": "user code: sinks",
     "worker/outcomes.py": "user code: the text of its exceptions",
     "worker/heartbeat.py": "the top of a duty's loop",
     "worker/worker.py": "the top of a duty's loop",
 }
 # Frameworks that can only be extended by inheriting from them.
 FRAMEWORK_PARENTS = {
-    "HttpToolsProtocol",
     "asyncio.Protocol",
     "click.Group",
     "httpcore2.AsyncNetworkBackend",

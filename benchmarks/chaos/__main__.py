@@ -1,6 +1,6 @@
-"""`make chaos`: real processes and servers under load, killed, paused and emptied at random; then an audit of it all.
+"""`make chaos`: kills, pauses and flushes real processes and servers under load, then audits the result.
 
-From the top folder: `python -m benchmarks.chaos --seconds 300 --seed 1`.
+Run `python -m benchmarks.chaos --seconds 300 --seed 1` in the top folder.
 """
 
 import argparse
@@ -18,20 +18,22 @@ RATE = 200.0
 
 
 def main() -> int:
-    """Run, print the report; 0 when nothing was violated."""
+    """Run and print the report; return 0 if there were no violations."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.chaos", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="how long faults happen")
-    parser.add_argument("--rate", type=float, default=RATE, help="jobs offered a second")
-    parser.add_argument("--seed", type=int, help="the choice of faults and work; a new one by default")
-    parser.add_argument("--brief", action="store_true", help="short leases and short pauses between faults")
-    parser.add_argument("--calm", action="store_true", help="no faults: what the machine can do")
-    parser.add_argument("--keep", action="store_true", help="keep the folder with logs and ledgers")
-    wanted = parser.parse_args()
-    seed = SystemRandom().randrange(1_000_000) if wanted.seed is None else wanted.seed
-    told = f"--seconds {wanted.seconds:g} --rate {wanted.rate:g} --seed {seed}{' --brief' if wanted.brief else ''}"
-    print(f"replay with: python -m benchmarks.chaos {told}")
-    pace = msgspec.structs.replace(BRIEF if wanted.brief else FULL, calm=wanted.calm)
-    report = asyncio.run(chaos(pace, wanted.seconds, wanted.rate, seed, keep=wanted.keep, say=print))
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="duration of the load and the faults")
+    parser.add_argument("--rate", type=float, default=RATE, help="jobs submitted per second")
+    parser.add_argument("--seed", type=int, help="determines faults and jobs; random by default")
+    parser.add_argument("--brief", action="store_true", help="use short leases and short pauses between faults")
+    parser.add_argument("--no-faults", action="store_true", help="inject no faults, to measure what the machine can do")
+    parser.add_argument("--keep", action="store_true", help="keep the folder with logs")
+    options = parser.parse_args()
+    seed = SystemRandom().randrange(1_000_000) if options.seed is None else options.seed
+    arguments = f"--seconds {options.seconds:g} --rate {options.rate:g} --seed {seed}"
+    if options.brief:
+        arguments += " --brief"
+    print(f"run again with: python -m benchmarks.chaos {arguments}")
+    pace = msgspec.structs.replace(BRIEF if options.brief else FULL, has_faults=not options.no_faults)
+    report = asyncio.run(chaos(pace, options.seconds, options.rate, seed, keep=options.keep, log=print))
     print(report.text())
     return 1 if report.violations else 0
 

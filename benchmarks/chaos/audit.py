@@ -1,4 +1,4 @@
-"""What a chaos run left behind, brought before the checker: rows, events, ledgers, sinks, and answers to callers."""
+"""Checks what a chaos run left behind: rows, events, execution logs, sink rows and answers to clients."""
 
 import tempfile
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.chaos.history import Findings, Ledger, histories, inspect
+from benchmarks.chaos.history import ExecutionLogReader, Findings, histories, inspect
 from benchmarks.chaos.work import FAILING, TABLE
 from simulation.history import AcknowledgedSubmit, SinkRow
 from tests.system.fleet import rows
@@ -16,55 +16,53 @@ from windlass.stores.postgres.store import PostgresStore
 
 
 async def audit(
-    database_url: str, target_url: str, ledgers: Path, acknowledged: Sequence[AcknowledgedSubmit]
+    database_url: str, target_url: str, logs: Path, acknowledged: Sequence[AcknowledgedSubmit]
 ) -> tuple[Findings, list[str]]:
-    """Check every job there is; what was seen, and every violation."""
+    """Check every job; return the counts and every violation."""
     findings = Findings()
-    sink_rows, problems = await _sunk(target_url)
-    store = await PostgresStore.open(database_url, SystemClock())
+    sink_rows, problems = await _sink_rows(target_url)
+    store = await PostgresStore.open(database_url, SystemClock(), connections_max=10)
     keys: dict[tuple[str, str | None], str] = {}
     with tempfile.TemporaryDirectory(prefix="windlass-audit-") as folder:
-        ledger = Ledger(ledgers, Path(folder) / "ledger.db")
+        log = ExecutionLogReader(logs, Path(folder) / "executions.db")
         try:
-            async for batch in histories(database_url, store, ledger, sink_rows):
+            async for batch in histories(database_url, store, log, sink_rows):
                 inspect(batch, findings, settled=True)
                 for history in batch:
                     job = history.job
-                    if (failure := _failure(job)) is not None:
-                        problems.append(failure)
-                    if (
-                        first := keys.setdefault((job.spec.workflow_id, job.spec.idempotency_key), job.spec.job_id)
-                    ) != job.spec.job_id:
-                        problems.append(f"I25: {job.spec.job_id} has the idempotency key of {first}")
+                    problems += _unexpected_failures(job)
+                    spec = job.spec
+                    first = keys.setdefault((spec.workflow_id, spec.idempotency_key), spec.job_id)
+                    if first != spec.job_id:
+                        problems.append(f"I25: {spec.job_id} has the idempotency key of {first}")
         finally:
             await store.close()
-            ledger.close()
-    for told in acknowledged:
-        if (known := keys.get((told.workflow_id, told.idempotency_key))) != told.job_id:
-            problems.append(f"I24: {told.job_id} was acknowledged for {told.idempotency_key}, which is {known}")
+            log.close()
+    for submit in acknowledged:
+        known = keys.get((submit.workflow_id, submit.idempotency_key))
+        if known != submit.job_id:
+            problems.append(f"I24: {submit.job_id} was acknowledged for {submit.idempotency_key}, which is {known}")
     return findings, problems + [str(violation) for violation in findings.violations]
 
 
-def _failure(job: JobRecord) -> str | None:
-    """Only the workflow that is made for it fails, and a task whose worker was killed again and again."""
+def _unexpected_failures(job: JobRecord) -> list[str]:
+    """Return the failure of a job, unless its workflow always fails or its worker was killed too often."""
     if job.state.status != "failed" or job.spec.workflow_id == FAILING or job.state.error is None:
-        return None
+        return []
     error = msgspec.json.decode(job.state.error)
-    return (
-        None
-        if error.get("type") == "worker_lost"
-        else f"I13: {job.spec.job_id} of {job.spec.workflow_id} failed: {error}"
-    )
+    if error.get("type") == "worker_lost":
+        return []
+    return [f"I13: {job.spec.job_id} of {job.spec.workflow_id} failed: {error}"]
 
 
-async def _sunk(target_url: str) -> tuple[dict[str, list[SinkRow]], list[str]]:
-    """What the sink's table holds, by job, and what it holds twice."""
+async def _sink_rows(target_url: str) -> tuple[dict[str, list[SinkRow]], list[str]]:
+    """Return the rows of the sink by job, and the duplicates."""
     sink_rows: dict[str, list[SinkRow]] = {}
     problems: list[str] = []
     seen: set[str] = set()
     for row in await rows(target_url, f"select job, node, attempt, run, key from {TABLE}"):
         if row["key"] in seen:
-            problems.append(f"I7: {row['key']} is in the sink's table twice")
+            problems.append(f"I7: {row['key']} was written to the sink twice")
         seen.add(row["key"])
         sink_rows.setdefault(row["job"], []).append(SinkRow(row["key"], msgspec.Raw(msgspec.json.encode(dict(row)))))
     return sink_rows, problems

@@ -1,6 +1,6 @@
-"""Handlers for tests with real processes: each execution is written to a file of its worker, at its begin and its end.
+"""Handlers for tests with real processes, which log the start and the end of each execution to a file.
 
-The worker's folder has one file a process, `ledger/PID`, of JSON lines that are only ever appended to.
+Each process appends JSON lines to its own file, `executions/PID`, in the working directory of the worker.
 """
 
 import asyncio
@@ -18,11 +18,11 @@ from windlass.core.errors import FatalError, RetryableError
 from windlass.ports.handler import Context
 from windlass.ports.handler_declaration import handler
 
-FOLDER = "ledger"
+FOLDER = "executions"
 
 
 class Ended(Struct, frozen=True):
-    """The second line of an execution. JSON values are texts here: decoders know no optional raw ones."""
+    """The end of an execution. JSON values are strings, because msgspec cannot decode an optional Raw."""
 
     run: str
     finished_at: int
@@ -30,8 +30,8 @@ class Ended(Struct, frozen=True):
     output: str | None = None
 
 
-class Begun(Struct, frozen=True):
-    """The first line of an execution, under a name of its own."""
+class Started(Struct, frozen=True):
+    """The start of an execution."""
 
     run: str
     job_id: str
@@ -46,12 +46,19 @@ class Begun(Struct, frozen=True):
     params: str | None = None
 
     def execution(self, ended: Ended | None) -> Execution:
-        """Both lines together."""
+        """Return the execution with its end."""
         execution = Execution(
-            self.job_id, self.node_id, self.attempt, self.worker_id, self.idempotency_key, self.started_at,
+            job_id=self.job_id,
+            node_id=self.node_id,
+            attempt=self.attempt,
+            worker_id=self.worker_id,
+            idempotency_key=self.idempotency_key,
+            started_at=self.started_at,
             reads={name: Raw(text.encode()) for name, text in self.reads.items()},
-            index=self.index, element=_raw(self.element), params=_raw(self.params),
-        )  # fmt: skip
+            index=self.index,
+            element=_raw(self.element),
+            params=_raw(self.params),
+        )
         if ended is not None:
             execution.finished_at, execution.outcome = ended.finished_at, ended.outcome
             execution.output = _raw(ended.output)
@@ -66,14 +73,14 @@ def _text(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
-class LedgerFile:
-    """The file of this process. A line is one write, so a kill leaves whole lines."""
+class LogFile:
+    """The log of this process. Each line is one write, so a killed process leaves complete lines."""
 
     def __init__(self) -> None:
         Path(FOLDER).mkdir(exist_ok=True)
         self._file = os.open(f"{FOLDER}/{os.getpid()}", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
 
-    def write(self, line: Begun | Ended) -> None:
+    def write(self, line: Started | Ended) -> None:
         """Append a line."""
         os.write(self._file, msgspec.json.encode(line) + b"\n")
 
@@ -86,44 +93,51 @@ def _now() -> int:
     return time.time_ns() // 1000
 
 
-class _Run:
-    """One execution, from its first line to its second."""
+class _Execution:
+    """One execution, which logs its start and its end."""
 
     def __init__(self, ctx: Context, params: dict[str, Any]) -> None:
         self.id = uuid4().hex
-        self._file = ctx.resource(FOLDER, LedgerFile)
+        self._file = ctx.resource(FOLDER, LogFile)
         reads: dict[str, Any] = params.get("reads") or {}
-        self._file.write(Begun(
-            self.id, ctx.job_id, ctx.node_id, ctx.attempt, ctx.worker_id, ctx.idempotency_key, _now(),
+        started = Started(
+            run=self.id,
+            job_id=ctx.job_id,
+            node_id=ctx.node_id,
+            attempt=ctx.attempt,
+            worker_id=ctx.worker_id,
+            idempotency_key=ctx.idempotency_key,
+            started_at=_now(),
             reads={name: _text(value) for name, value in reads.items()},
             index=params.get("index"),
             element=_text(params["element"]) if "element" in params else None,
             params=_text(params) if "query" in params else None,
-        ))  # fmt: skip
+        )
+        self._file.write(started)
 
     def end(self, outcome: str, output: object = None) -> None:
         self._file.write(Ended(self.id, _now(), outcome, _text(output) if outcome == "succeeded" else None))
 
 
-def _act(acts: list[str], attempt: int) -> None:
-    match acts[min(attempt, len(acts)) - 1]:
+def _act(actions: list[str], attempt: int) -> None:
+    match actions[min(attempt, len(actions)) - 1]:
         case "error":
             raise ValueError("scripted error")
         case "flaky":
-            raise RetryableError("scripted flake")
+            raise RetryableError("scripted temporary error")
         case "fatal":
-            raise FatalError("scripted end")
+            raise FatalError("scripted fatal error")
         case _:
             pass
 
 
 @handler("work")
 async def work(ctx: Context, **params: Any) -> object:
-    """Wait for `seconds`, then do what `acts` says for this attempt."""
-    run = _Run(ctx, params)
+    """Wait for `seconds`, then take the action of this attempt."""
+    run = _Execution(ctx, params)
     try:
         await asyncio.sleep(params.get("seconds", 0))
-        _act(params.get("acts", ["ok"]), ctx.attempt)
+        _act(params.get("actions", ["ok"]), ctx.attempt)
     except asyncio.CancelledError:
         run.end("stopped")
         raise
@@ -149,7 +163,7 @@ async def work(ctx: Context, **params: Any) -> object:
 @handler("burn_in_thread")
 def burn_in_thread(ctx: Context, seconds: float) -> str:
     """Keep a thread and the interpreter busy."""
-    run = _Run(ctx, {})
+    run = _Execution(ctx, {})
     _burn(seconds)
     run.end("succeeded", ctx.worker_id)
     return ctx.worker_id
@@ -157,8 +171,8 @@ def burn_in_thread(ctx: Context, seconds: float) -> str:
 
 @handler("burn_in_loop")
 async def burn_in_loop(ctx: Context, seconds: float) -> str:
-    """Keep the worker's event loop busy: what a handler must not do, and does."""
-    run = _Run(ctx, {})
+    """Keep the worker's event loop busy, which handlers should not do."""
+    run = _Execution(ctx, {})
     _burn(seconds)
     run.end("succeeded", ctx.worker_id)
     return ctx.worker_id
@@ -166,8 +180,8 @@ async def burn_in_loop(ctx: Context, seconds: float) -> str:
 
 @handler("block_in_loop")
 async def block_in_loop(ctx: Context, seconds: float) -> str:
-    """Keep the worker's event loop waiting."""
-    run = _Run(ctx, {})
+    """Block the worker's event loop."""
+    run = _Execution(ctx, {})
     # On purpose.
     time.sleep(seconds)  # noqa: ASYNC251
     run.end("succeeded", ctx.worker_id)

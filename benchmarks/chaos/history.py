@@ -1,4 +1,4 @@
-"""Reads the histories of jobs from PostgreSQL and from the ledgers of workers, batch by batch, and has them checked."""
+"""Reads the histories of jobs from PostgreSQL and the execution logs of workers in batches, and checks them."""
 
 import json
 import sqlite3
@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct, field
 
-from benchmarks.chaos.handlers import Begun, Ended
+from benchmarks.chaos.handlers import Ended, Started
 from simulation.checker import check_job
 from simulation.history import Execution, JobHistory, SinkRow, Violation
 from windlass.core.changes import IterationRow, NodeRow
@@ -47,12 +47,12 @@ _OF_JOBS = {
     "requests": "select job_id, request_id, kind, created_at, reason, from_node, applied from requests "
     "where job_id = any ($1::text[])",
 }
-_begun = msgspec.json.Decoder(Begun)
+_started = msgspec.json.Decoder(Started)
 _ended = msgspec.json.Decoder(Ended)
 
 
 class Findings(Struct):
-    """What an audit saw."""
+    """The counts and violations of an audit."""
 
     jobs: Counter[str] = field(default_factory=Counter)
     nodes: Counter[str] = field(default_factory=Counter)
@@ -65,8 +65,8 @@ class Findings(Struct):
     acknowledged_seen: set[str] = field(default_factory=set)
 
 
-class Ledger:
-    """The lines of all workers in a file that can be asked by job: there may be millions of them."""
+class ExecutionLogReader:
+    """The execution logs of all workers in a database, because there may be millions of lines."""
 
     def __init__(self, folder: Path, place: Path) -> None:
         self._database = sqlite3.connect(place)
@@ -82,7 +82,7 @@ class Ledger:
         with file.open("rb") as lines:
             for line in lines:
                 if line.startswith(b'{"run":') and b'"job_id":' in line[:64]:
-                    found = _begun.decode(line)
+                    found = _started.decode(line)
                     begun.append((found.run, found.job_id, line))
                 else:
                     ended.append((_ended.decode(line).run, line))
@@ -98,37 +98,37 @@ class Ledger:
         ended.clear()
 
     def executions(self, job_ids: Sequence[str]) -> dict[str, list[Execution]]:
-        """What ran for these jobs."""
+        """Return the executions of these jobs."""
         found: dict[str, list[Execution]] = {}
         query = (
             "select begun.body, ended.body from json_each(?) as wanted "
             "join begun on begun.job_id = wanted.value left join ended using (run)"
         )
         for begun, ended in self._database.execute(query, (json.dumps(job_ids),)):
-            execution = _begun.decode(begun).execution(None if ended is None else _ended.decode(ended))
+            execution = _started.decode(begun).execution(None if ended is None else _ended.decode(ended))
             found.setdefault(execution.job_id, []).append(execution)
         return found
 
     def jobs(self) -> int:
-        """How many jobs ran something."""
+        """Return the number of jobs with executions."""
         return self._database.execute("select count(distinct job_id) from begun").fetchone()[0]
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the database."""
         self._database.close()
 
 
 async def histories(
-    url: str, store: Store, ledger: Ledger | None, sinks: Mapping[str, Sequence[SinkRow]] | None = None
+    url: str, store: Store, log: ExecutionLogReader | None, sinks: Mapping[str, Sequence[SinkRow]] | None = None
 ) -> AsyncIterator[list[JobHistory]]:
-    """All jobs of a database, in batches."""
+    """Yield the histories of all jobs of a database in batches."""
     plans = Plans(store, compile_stored)
     session = await connect(url)
     after = ""
     try:
         while jobs := [job_of(dict(row)) for row in await session.fetch(_JOBS, after, BATCH_JOBS)]:
             after = jobs[-1].spec.job_id
-            yield await _batch(session, plans, jobs, ledger, sinks)
+            yield await _batch(session, plans, jobs, log, sinks)
     finally:
         await session.close()
 
@@ -137,12 +137,12 @@ async def _batch(
     session: Session,
     plans: Plans,
     jobs: Sequence[JobRecord],
-    ledger: Ledger | None,
+    log: ExecutionLogReader | None,
     sinks: Mapping[str, Sequence[SinkRow]] | None,
 ) -> list[JobHistory]:
     job_ids = [job.spec.job_id for job in jobs]
     rows = {name: await session.fetch(query, job_ids) for name, query in _OF_JOBS.items()}
-    executions = {} if ledger is None else ledger.executions(job_ids)
+    executions = {} if log is None else log.executions(job_ids)
     nodes: dict[str, list[NodeRow]] = {}
     events: dict[str, list[Event]] = {}
     requests: dict[str, list[tuple[Request, bool]]] = {}
@@ -162,7 +162,7 @@ async def _batch(
             events=events.get(job.spec.job_id, []),
             requests=requests.get(job.spec.job_id, []),
             executions=executions.get(job.spec.job_id, []),
-            is_execution_log_complete=ledger is not None,
+            is_execution_log_complete=log is not None,
             loops=loops.get(job.spec.job_id, LoopRecords()),
             sink_rows=None if sinks is None else sinks.get(job.spec.job_id, ()),
         )

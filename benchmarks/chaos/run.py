@@ -1,4 +1,4 @@
-"""One chaos run from the first process to the report."""
+"""One chaos run, from the first process to the report."""
 
 import asyncio
 import shutil
@@ -17,7 +17,7 @@ from benchmarks.chaos.audit import audit
 from benchmarks.chaos.faults import Pace, Site
 from benchmarks.chaos.handlers import FOLDER
 from benchmarks.chaos.history import Findings
-from benchmarks.chaos.work import HELD_BACK, TABLE_SQL, Load
+from benchmarks.chaos.work import SKIPPED, TABLE_SQL, Load
 from tests.system.fleet import rows, until
 
 # After the last fault all jobs must have ended within this time, and the queues must be empty soon after.
@@ -26,12 +26,12 @@ EMPTY_SECONDS_MAX = 30.0
 VIOLATIONS_SHOWN_MAX = 30
 
 
-class Report(Struct, frozen=True):
-    """What a run did and what it found."""
+class ChaosReport(Struct, frozen=True):
+    """The result of a chaos run."""
 
     seconds: float
-    # Jobs a second: those asked for, and those acknowledged.
-    wanted_rate: float
+    # Jobs per second: requested and acknowledged.
+    requested_rate: float
     rate: float
     acknowledged: int
     faults: Counter[str]
@@ -45,39 +45,39 @@ class Report(Struct, frozen=True):
     violations: list[str]
 
     def text(self) -> str:
-        """The report for people, then one line of JSON."""
+        """Return the report as text, followed by one line of JSON."""
         found = self.findings
-        offered = f"{self.acknowledged:,} submits acknowledged in {self.seconds:.0f} s ({self.rate:.0f} a second)"
+        offered = f"{self.acknowledged:,} submits acknowledged in {self.seconds:.0f} s ({self.rate:.0f} per second)"
         lost = f"{found.losses:,} deliveries lost with their worker, {self.takeovers:,} takeovers of shards"
         lines = [
-            f"{self.faults.total()} faults: {_told(self.faults)}; {_told(self.starts)}",
-            f"load: {offered}; {_told(self.load)}",
+            f"{self.faults.total()} faults: {_counts(self.faults)}; {_counts(self.starts)}",
+            f"load: {offered}; {_counts(self.load)}",
             self._pace(),
-            f"jobs: {_told(found.jobs)}; {found.rounds:,} rounds of retries",
-            f"nodes: {_told(found.nodes)}",
+            f"jobs: {_counts(found.jobs)}; {found.rounds:,} rounds of retries",
+            f"nodes: {_counts(found.nodes)}",
             f"{found.events:,} events, {found.executions:,} executions, {lost}",
             f"the last job ended {self.settled_seconds:.1f} s after the faults; audit: {self.audit_seconds:.1f} s",
             *self.violations[:VIOLATIONS_SHOWN_MAX],
             f"{len(self.violations)} violations",
         ]
-        told = {
-            "seconds": self.seconds, "wanted_rate": self.wanted_rate, "rate": self.rate,
+        summary = {
+            "seconds": self.seconds, "requested_rate": self.requested_rate, "rate": self.rate,
             "acknowledged": self.acknowledged, "faults": self.faults, "load": self.load,
             "jobs": found.jobs, "nodes": found.nodes, "events": found.events, "executions": found.executions,
             "losses": found.losses, "takeovers": self.takeovers, "violations": len(self.violations),
         }  # fmt: skip
-        return "\n".join([*lines, msgspec.json.encode(told).decode()])
+        return "\n".join([*lines, msgspec.json.encode(summary).decode()])
 
     def _pace(self) -> str:
-        """Whether the machine bore the rate that was asked for, faults and all."""
-        held_back = self.load[HELD_BACK]
-        if not held_back:
-            return f"none of the {self.wanted_rate:g} jobs a second that were asked for was held back"
-        told = f"{held_back:,} of {self.wanted_rate:g} jobs a second that were asked for were held back"
-        return f"{told}: this machine sustained {self.rate:.0f} a second"
+        """Describe whether the machine sustained the requested rate."""
+        skipped = self.load[SKIPPED]
+        if not skipped:
+            return f"the requested rate of {self.requested_rate:g} jobs per second was sustained"
+        requested = f"of the requested {self.requested_rate:g} per second"
+        return f"{skipped:,} jobs {requested} were not submitted: this machine sustained {self.rate:.0f} per second"
 
 
-def _told(counts: Counter[str]) -> str:
+def _counts(counts: Counter[str]) -> str:
     return ", ".join(f"{count:,} {name}" for name, count in sorted(counts.items())) or "none"
 
 
@@ -88,34 +88,34 @@ async def chaos(
     seed: int,
     *,
     keep: bool = False,
-    say: Callable[[str], object] = lambda _: None,
-) -> Report:
-    """Run for so long; the report."""
+    log: Callable[[str], object] = lambda _: None,
+) -> ChaosReport:
+    """Run for `seconds`, audit, and return the report."""
     folder = Path(tempfile.mkdtemp(prefix="windlass-chaos-"))
     site = Site(folder, pace, Random(seed))
     try:
         await site.start()
         await rows(site.target_url, TABLE_SQL)
-        return await _run(site, seconds, rate, seed, say)
+        return await _run(site, seconds, rate, seed, log)
     finally:
         await site.aclose()
         if keep:
-            say(f"kept: {folder}")
+            log(f"kept: {folder}")
         else:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-async def _run(site: Site, seconds: float, rate: float, seed: int, say: Callable[[str], object]) -> Report:
+async def _run(site: Site, seconds: float, rate: float, seed: int, log: Callable[[str], object]) -> ChaosReport:
     load = Load(site.fleet.url, rate, Random(seed + 1))
     await load.deploy()
     began = time.monotonic()
     loading = asyncio.create_task(load.run())
     while time.monotonic() - began < seconds:
-        await site.rest()
-        await site.wound()
+        await site.pause()
+        await site.inject_fault()
         if loading.done():
             loading.result()
-        say(f"{time.monotonic() - began:5.0f} s: {len(load.acknowledged):,} jobs, {site.counts.total()} faults")
+        log(f"{time.monotonic() - began:5.0f} s: {len(load.acknowledged):,} jobs, {site.counts.total()} faults")
     load.stop()
     loaded_seconds = time.monotonic() - began
     await loading
@@ -123,14 +123,14 @@ async def _run(site: Site, seconds: float, rate: float, seed: int, say: Callable
     settled_seconds = time.monotonic() - began - loaded_seconds
     takeovers = (await rows(site.database_url, "select coalesce(sum(epoch), 0)::bigint from shards"))[0][0]
     await site.stop()
-    say(f"all jobs ended after {settled_seconds:.1f} s; the audit begins")
+    log(f"all jobs ended after {settled_seconds:.1f} s; the audit starts")
     audit_began = time.monotonic()
     findings, found = await audit(
         site.database_url, site.target_url, site.folder / FOLDER, list(load.acknowledged.values())
     )
-    return Report(
+    return ChaosReport(
         seconds=loaded_seconds,
-        wanted_rate=rate,
+        requested_rate=rate,
         rate=len(load.acknowledged) / loaded_seconds,
         acknowledged=len(load.acknowledged),
         faults=site.counts,
@@ -145,7 +145,7 @@ async def _run(site: Site, seconds: float, rate: float, seed: int, say: Callable
 
 
 async def _settled(site: Site, since: float) -> list[str]:
-    """Wait until everything has come to its end; what has not."""
+    """Wait until everything has ended; return what has not."""
     left_of = "select count(*) from {} where not {}"
     deadline = since + ENDS_SECONDS_MAX
     violations: list[str] = []
@@ -158,7 +158,7 @@ async def _settled(site: Site, since: float) -> list[str]:
             await until(is_done, max(1.0, deadline - time.monotonic()), f"all {table} done")
         except AssertionError:
             left = (await rows(site.database_url, left_of.format(table, done)))[0][0]
-            violations.append(f"I14: {left} {table} are not done {ENDS_SECONDS_MAX:g} s after the last fault")
+            violations.append(f"I14: {left} {table} are unfinished {ENDS_SECONDS_MAX:g} s after the last fault")
 
     async def is_empty() -> bool:
         return not await asyncio.to_thread(_queued, site.redis.url)
@@ -171,12 +171,11 @@ async def _settled(site: Site, since: float) -> list[str]:
 
 
 def _queued(url: str) -> dict[str, int]:
-    """What Redis keeps though nothing is to be done."""
-    # The driver is an extra.
+    """Return what is left in Redis."""
+    # An optional dependency.
     import redis
 
     with redis.Redis.from_url(url) as client:
-        sizes: dict[str, Any] = {"bodies": client.hlen, "leases": client.hlen, "extended": client.zcard}
-        found = {name: size(f"windlass:{name}") for name, size in sizes.items()}
+        found: dict[str, Any] = {name: client.hlen(f"windlass:{name}") for name in ("bodies", "leases", "heartbeats")}
         found |= {key.decode(): client.xlen(key) for key in client.scan_iter("windlass:inbox:*")}
     return {name: count for name, count in found.items() if count}

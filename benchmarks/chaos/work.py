@@ -1,4 +1,4 @@
-"""The workflows of the chaos run, and the clients that keep them coming: submits by key, cancels, retries, looks."""
+"""The workflows of the chaos run, and the clients that submit, cancel, retry and read jobs."""
 
 import asyncio
 import time
@@ -12,16 +12,16 @@ import msgspec
 from simulation.history import AcknowledgedSubmit
 from windlass.client import Client
 from windlass.core.errors import ApiError, RequestRefused, ServerUnreachable, StoreUnavailable, WindlassError
-from windlass.wire import BatchItem, SubmitRequest
+from windlass.wire import BatchItemView, SubmitRequest
 
 BATCH_JOBS = 10
-# Submits that may be behind their time; beyond that the rate that is offered is lowered, and the report says so.
-BEHIND_MAX = 300
-HELD_BACK = "offers held back"
+# Batches that may be unanswered; beyond that jobs are skipped, and the report says so.
+UNANSWERED_MAX = 300
+SKIPPED = "jobs not submitted"
 AWAY_PAUSE_SECONDS, AWAY_PAUSE_SECONDS_MAX = 0.05, 1.0
-PEOPLE_PAUSE_SECONDS = 0.25
+REQUEST_PAUSE_SECONDS = 0.25
 RECENT_MAX = 2_000
-ASKING_MAX = 60
+REQUESTABLE_MAX = 60
 UNAVAILABLE = 503
 TARGET = "target"
 TABLE = "chaos_rows"
@@ -29,13 +29,13 @@ TABLE_SQL = f"create table {TABLE} (job text, node text, attempt integer, run te
 
 
 def node(*parents: str, **params: Any) -> dict[str, Any]:
-    """A node that reads what its parents made."""
+    """Return a node that reads the outputs of its dependencies."""
     reads = {parent: f"{{{{ {parent}.output }}}}" for parent in parents}
     return {"handler": "work", "dependencies": list(parents), "params": {"reads": reads, **params}}
 
 
 RETRY = {"on_error": {"max_attempts": 4, "initial_delay": "50ms", "max_delay": "200ms"}}
-# The database of the sink is away for seconds when PostgreSQL is killed.
+# The database of the sink is unavailable for seconds when PostgreSQL is killed.
 PATIENT = {"on_error": {"max_attempts": 50, "backoff": "fixed", "initial_delay": "500ms"}}
 SINK = {"tool": "postgres", "connection": TARGET, "table": TABLE}
 LOOP = {"collection": "{{ first.output.list }}", "element": "item", "concurrency": 3}
@@ -58,14 +58,14 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
         "each": {**node("first", element="{{ item }}", index="{{ index }}"), "loop": LOOP},
         "last": node("each"),
     },
-    "flaky": {"a": node(), "b": {**node("a", acts=["flaky", "error", "ok"]), "retry": RETRY}, "c": node("b")},
+    "flaky": {"a": node(), "b": {**node("a", actions=["flaky", "error", "ok"]), "retry": RETRY}, "c": node("b")},
     "pages": {"fetch": {**node(query={"page": 1}, pages=3), "retry": PAGES}, "last": node("fetch")},
     "sink": {
         "a": node(),
         "store": {**node("a"), "sink": SINK, "retry": PATIENT},
         "c": node("store"),
     },
-    FAILING: {"a": node(), "b": node("a", acts=["error", "error", "ok"]), "c": node("b")},
+    FAILING: {"a": node(), "b": node("a", actions=["error", "error", "ok"]), "c": node("b")},
     SLOW: {"a": node(seconds=1.0), "b": node("a", seconds=1.0)},
 }
 WEIGHTS = {
@@ -74,53 +74,53 @@ WEIGHTS = {
 
 
 class Load:
-    """Offers jobs at a rate, whatever the servers do, and remembers every answer."""
+    """Submits jobs at a rate that does not depend on the servers, and remembers every answer."""
 
-    def __init__(self, url: str, rate: float, chance: Random) -> None:
+    def __init__(self, url: str, rate: float, random: Random) -> None:
         self.acknowledged: dict[str, AcknowledgedSubmit] = {}
         self.counts: Counter[str] = Counter()
         self.problems: list[str] = []
         self._url = url
         self._rate = rate
-        self._chance = chance
+        self._random = random
         self._recent: deque[tuple[str, str]] = deque(maxlen=RECENT_MAX)
-        # Those that are made to be cancelled or to be retried.
-        self._asking: deque[tuple[str, str]] = deque(maxlen=ASKING_MAX)
+        # Jobs of the workflows that are meant to be cancelled or retried.
+        self._requestable: deque[tuple[str, str]] = deque(maxlen=REQUESTABLE_MAX)
         self._stopped = asyncio.Event()
-        self._under_way = 0
+        self._unanswered = 0
 
     async def deploy(self) -> None:
-        """Store the workflows."""
+        """Deploy the workflows."""
         async with Client(self._url) as client:
             for name, nodes in DOCUMENTS.items():
-                await client.deploy(msgspec.json.encode({"workflow_id": name, "nodes": nodes}), format="json")
+                await client.workflows.deploy(msgspec.json.encode({"workflow_id": name, "nodes": nodes}), format="json")
 
     def stop(self) -> None:
-        """Offer no more; what was begun is brought to its answer."""
+        """Submit no more jobs; unanswered submits are completed."""
         self._stopped.set()
 
     async def run(self) -> None:
-        """Offer until `stop`."""
+        """Submit until `stop`."""
         async with Client(self._url, away_seconds_max=1.0) as client, asyncio.TaskGroup() as group:
-            group.create_task(self._people(client))
-            began, offered = time.monotonic(), 0
+            group.create_task(self._send_requests(client))
+            started, submitted = time.monotonic(), 0
             while not self._stopped.is_set():
-                due = (time.monotonic() - began) * self._rate - offered
+                due = (time.monotonic() - started) * self._rate - submitted
                 if due < BATCH_JOBS:
                     with suppress(TimeoutError):
                         async with asyncio.timeout((BATCH_JOBS - due) / self._rate):
                             await self._stopped.wait()
                     continue
-                offered += BATCH_JOBS
-                if self._under_way >= BEHIND_MAX:
-                    self.counts[HELD_BACK] += BATCH_JOBS
+                submitted += BATCH_JOBS
+                if self._unanswered >= UNANSWERED_MAX:
+                    self.counts[SKIPPED] += BATCH_JOBS
                     continue
-                self._under_way += 1
-                group.create_task(self._submit(client, offered))
+                self._unanswered += 1
+                group.create_task(self._submit(client, submitted))
 
     async def _submit(self, client: Client, number: int) -> None:
-        """Submit some jobs, again and again under the same keys, until there is an answer."""
-        names = self._chance.choices(list(WEIGHTS), list(WEIGHTS.values()), k=BATCH_JOBS)
+        """Submit some jobs with the same keys until there is an answer."""
+        names = self._random.choices(list(WEIGHTS), list(WEIGHTS.values()), k=BATCH_JOBS)
         jobs = [
             SubmitRequest(name, {"number": number + place}, idempotency_key=f"{number + place}")
             for place, name in enumerate(names)
@@ -129,50 +129,50 @@ class Load:
         try:
             while jobs:
                 try:
-                    answer = await client.submit_batch(jobs)
+                    answer = await client.jobs.submit_batch(jobs)
                 except (ServerUnreachable, StoreUnavailable) as error:
                     self.counts[f"submits repeated after {type(error).__name__}"] += 1
-                    await asyncio.sleep(pause * self._chance.uniform(0.5, 1.0))
+                    await asyncio.sleep(pause * self._random.uniform(0.5, 1.0))
                     pause = min(2 * pause, AWAY_PAUSE_SECONDS_MAX)
                     continue
                 jobs = self._left(jobs, answer.jobs)
         except WindlassError as error:
             self.problems.append(f"a submit was answered with {type(error).__name__}: {error}")
         finally:
-            self._under_way -= 1
+            self._unanswered -= 1
 
-    def _left(self, jobs: list[SubmitRequest], answers: list[BatchItem]) -> list[SubmitRequest]:
-        """Note the answers; the jobs that must be submitted again."""
+    def _left(self, jobs: list[SubmitRequest], answers: list[BatchItemView]) -> list[SubmitRequest]:
+        """Record the answers; return the jobs that must be submitted again."""
         left: list[SubmitRequest] = []
-        for job, told in zip(jobs, answers, strict=True):
-            if told.job_id is not None:
-                self.acknowledged[told.job_id] = AcknowledgedSubmit(told.job_id, job.workflow_id, job.idempotency_key)
-                place = self._asking if job.workflow_id in (FAILING, SLOW) else self._recent
-                place.append((told.job_id, job.workflow_id))
-            elif told.error is not None and told.error.status == UNAVAILABLE:
+        for job, item in zip(jobs, answers, strict=True):
+            if item.job_id is not None:
+                self.acknowledged[item.job_id] = AcknowledgedSubmit(item.job_id, job.workflow_id, job.idempotency_key)
+                jobs_of_kind = self._requestable if job.workflow_id in (FAILING, SLOW) else self._recent
+                jobs_of_kind.append((item.job_id, job.workflow_id))
+            elif item.error is not None and item.error.status == UNAVAILABLE:
                 left.append(job)
             else:
-                self.problems.append(f"the submit {job.idempotency_key} was refused: {told.error}")
+                self.problems.append(f"the submit {job.idempotency_key} was refused: {item.error}")
         return left
 
-    async def _people(self, client: Client) -> None:
-        """Somebody who cancels, retries and looks at jobs of the last seconds."""
+    async def _send_requests(self, client: Client) -> None:
+        """Cancel, retry and read recent jobs, as an operator does."""
         while not self._stopped.is_set():
-            await asyncio.sleep(PEOPLE_PAUSE_SECONDS)
-            choices = self._asking if self._chance.random() < 0.7 else self._recent
+            await asyncio.sleep(REQUEST_PAUSE_SECONDS)
+            choices = self._requestable if self._random.random() < 0.7 else self._recent
             if not choices:
                 continue
-            job_id, name = self._chance.choice(choices)
+            job_id, name = self._random.choice(choices)
             try:
                 if name == FAILING:
-                    await client.retry(job_id)
-                    self.counts["retries by people"] += 1
-                elif name == SLOW or self._chance.random() < 0.3:
-                    await client.cancel(job_id)
-                    self.counts["cancels by people"] += 1
+                    await client.jobs.retry(job_id)
+                    self.counts["retries"] += 1
+                elif name == SLOW or self._random.random() < 0.3:
+                    await client.jobs.cancel(job_id)
+                    self.counts["cancels"] += 1
                 else:
-                    job = await client.job(job_id)
-                    self.counts["looks"] += 1
+                    job = await client.jobs.get(job_id)
+                    self.counts["reads"] += 1
                     assert job.job_id == job_id
             except RequestRefused:
                 self.counts["requests refused"] += 1

@@ -1,4 +1,4 @@
-"""Windlass runs workflows that finish correctly whatever crashes. These are the names that programs need."""
+"""Windlass is a durable workflow engine. This module has the names that programs use."""
 
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ __all__ = ["Client", "Context", "FatalError", "RetryableError", "__version__", "
 
 def __getattr__(name: str) -> object:
     if name == "Client":
-        # It brings an HTTP library, for which handlers and most commands need not wait.
+        # Its HTTP library is slow to import, and handlers and most commands do not need it.
         from windlass.client import Client
 
         return Client

@@ -1,14 +1,14 @@
-"""The clock of the machine."""
+"""The system clock."""
 
 import asyncio
 import time
 
 
 class SystemClock:
-    """Wall time and real waits."""
+    """Wall clock time."""
 
     def now(self) -> int:
-        """Microseconds since the epoch, UTC."""
+        """Return microseconds since 1970, UTC."""
         return time.time_ns() // 1000
 
     async def sleep(self, seconds: float) -> None:

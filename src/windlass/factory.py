@@ -16,10 +16,9 @@ from windlass.connections.named import Connections
 from windlass.connections.secrets import Secrets
 from windlass.core.errors import BrokerUnavailable, DatabaseInUse, HandlerInvalid, StoreUnavailable
 from windlass.core.plan import Plan
-from windlass.handlers import builtin
-from windlass.handlers.container.handler import ContainerDefaults
-from windlass.handlers.container.manifest import KubernetesRules
-from windlass.handlers.llm import LlmDefaults
+from windlass.handlers import builtin_handlers
+from windlass.handlers.config import HandlerConfig, LlmConfig
+from windlass.handlers.container.config import ContainerConfig, KubernetesConfig
 from windlass.handlers.sender import GuardedSender
 from windlass.ports.artifacts import Artifacts
 from windlass.ports.broker import Broker
@@ -145,14 +144,15 @@ def _default_artifacts(settings: Settings) -> Artifacts:
 
 def build_handlers(settings: Settings, connections: Connections | None = None) -> dict[str, Handler]:
     """Return the built-in handlers and those of the modules in `worker.imports`, by name. HandlerInvalid."""
-    handlers = builtin(
+    config = HandlerConfig(
         allow_private=settings.http.allow_private,
         environment=process_environment(),
-        llm=LlmDefaults(settings.llm.base_url, settings.llm.api_key),
-        container=ContainerDefaults(settings.container.runtime, _kubernetes_rules(settings)),
+        llm=LlmConfig(settings.llm.base_url, settings.llm.api_key),
+        container=ContainerConfig(settings.container.runtime, _kubernetes_config(settings)),
         connections=connections or build_connections(settings),
         secrets=Secrets(settings.secrets),
     )
+    handlers = builtin_handlers(config)
     for name in settings.worker.imports:
         try:
             module = importlib.import_module(name)
@@ -162,9 +162,9 @@ def build_handlers(settings: Settings, connections: Connections | None = None) -
     return handlers
 
 
-def _kubernetes_rules(settings: Settings) -> KubernetesRules:
+def _kubernetes_config(settings: Settings) -> KubernetesConfig:
     # Both structs have the same fields: handlers must not depend on the settings.
-    return KubernetesRules(**msgspec.structs.asdict(settings.kubernetes))
+    return KubernetesConfig(**msgspec.structs.asdict(settings.kubernetes))
 
 
 def build_connections(settings: Settings) -> Connections:

@@ -214,7 +214,7 @@ def _build_worker(settings: Settings, process: Process, queues: Sequence[str], l
         log_sink=logs,
         artifacts=process.artifacts,
         sinks=process.sinks,
-        pulse=heartbeat,
+        heartbeat=heartbeat,
     )
 
 

@@ -13,9 +13,9 @@ from windlass.ports.artifacts import Artifacts
 from windlass.ports.store import Store
 from windlass.settings import Settings
 from windlass.stores.sqlite.store import SqliteStore
-from windlass.views.job_detail import nodes_shown, result_of, values_shown
-from windlass.views.outputs import Outputs
-from windlass.wire import Node
+from windlass.views.job_detail import node_views, output_values, result_data
+from windlass.views.outputs import OutputReader
+from windlass.wire import NodeView
 
 # Limit of a job's outputs together; larger ones are replaced by markers with their size.
 RESULT_BYTES_MAX = 16 << 20
@@ -25,7 +25,7 @@ class JobResult(Struct, frozen=True):
     """A job with its nodes and the outputs of the completed ones as one JSON object."""
 
     job: JobRecord
-    nodes: list[Node]
+    nodes: list[NodeView]
     result_data: Raw
 
 
@@ -40,9 +40,9 @@ class Reader(Struct, frozen=True):
         """Return a job with its nodes and outputs; markers replace the outputs beyond `bytes_max`."""
         snapshot = await self.store.jobs.snapshot(job_id)
         plan = await self.plans.get(snapshot.job.spec.workflow_id, snapshot.job.spec.version)
-        values = await values_shown(Outputs(self.artifacts, bytes_max, bytes_max), snapshot.nodes)
-        nodes = await nodes_shown(self.store, plan, snapshot.nodes, values)
-        return JobResult(snapshot.job, nodes, result_of(snapshot.nodes, values))
+        values = await output_values(OutputReader(self.artifacts, bytes_max, bytes_max), snapshot.nodes)
+        nodes = await node_views(self.store, plan, snapshot.nodes, values)
+        return JobResult(snapshot.job, nodes, result_data(snapshot.nodes, values))
 
 
 @asynccontextmanager

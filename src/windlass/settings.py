@@ -5,7 +5,6 @@ environment.
 """
 
 import os
-import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
@@ -16,6 +15,7 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from windlass.core.errors import Problem, SettingsInvalid
+from windlass.core.redaction import MASK, redact_url
 from windlass.core.templates.json_values import nearest
 
 FILE_NAME = "windlass.toml"
@@ -29,15 +29,12 @@ FLAG_ORIGIN = "flag"
 # Values of settings with these names, and of all settings in this section, are never displayed.
 SECRET_NAMES = frozenset({"api_key"})
 SECRET_SECTION = "secrets"
-MASK = "***"
 # A child process receives up to four outputs as params in one message, whose length is a 32-bit number.
 ARTIFACT_BYTES_LIMIT = 512 * 1024 * 1024
 
 Count = Annotated[int, Meta(ge=1, le=100_000)]
 Seconds = Annotated[float, Meta(ge=0.01, le=86_400)]
 FilePath = Annotated[str, Meta(min_length=1, max_length=4096)]
-
-_PASSWORD = re.compile(r"(://[^/@:]*):.*@")
 
 
 class SqliteSettings(Struct, frozen=True):
@@ -435,7 +432,7 @@ def mask_secrets(value: object, key: str = "") -> object:
     if is_secret and value is not None:
         return MASK
     if isinstance(value, str):
-        return _PASSWORD.sub(rf"\1:{MASK}@", value)
+        return redact_url(value)
     return value
 
 

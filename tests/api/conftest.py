@@ -1,4 +1,4 @@
-"""A whole system on a database in a folder, and a client that speaks HTTP to its application without a network."""
+"""A system on a temporary database, and a client of its application without a network."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The system behind the API, built by hand so that tests can reach every part of it."""
+"""The system behind the API, assembled so that tests can reach every part."""
 
 import asyncio
 import socket
@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import httpx2
 import uvicorn
-from fastapi import FastAPI
+from starlette.applications import Starlette
 
 from tests.defaults import OUTPUT_BYTES_MAX, duties, worker_options
 from windlass.api.app import create_app
@@ -19,7 +19,8 @@ from windlass.brokers.memory import MemoryBroker
 from windlass.clock import SystemClock
 from windlass.engine.engine import Engine
 from windlass.engine.plan_cache import Plans
-from windlass.handlers import builtin
+from windlass.handlers import builtin_handlers
+from windlass.handlers.config import HandlerConfig
 from windlass.ports.broker import ALL_QUEUES
 from windlass.ports.handler import Handler
 from windlass.spec import compile_plan, definition_from_json
@@ -64,9 +65,9 @@ class System:
         )
         self.state = ApiState(
             store, self.artifacts, self.broker, self.engine, self.clock, tuple(handlers), Random(chance), "0.0.0",
-            **{"ui_folder": NO_UI, **settings},
+            **{"ui_folder": NO_UI, "artifact_bytes_max": OUTPUT_BYTES_MAX, **settings},
         )  # fmt: skip
-        self.app: FastAPI = create_app(self.state)
+        self.app: Starlette = create_app(self.state)
         self.client = self.reaching()
 
     def reaching(self, url: str = "http://localhost") -> httpx2.AsyncClient:
@@ -87,7 +88,7 @@ class System:
         **settings: Any,
     ) -> AsyncIterator[Self]:
         """A system that works until the block ends."""
-        known = {**builtin(allow_private=True), **(handlers or {})}
+        known = {**builtin_handlers(HandlerConfig(allow_private=True)), **(handlers or {})}
         async with AsyncExitStack() as stack:
             store = await SqliteStore.open(str(folder / "api.db"), SystemClock())
             stack.push_async_callback(store.close)
@@ -146,7 +147,7 @@ class System:
 
 
 @asynccontextmanager
-async def listening(app: FastAPI) -> AsyncIterator[str]:
+async def listening(app: Starlette) -> AsyncIterator[str]:
     """A real server on loopback, for what only a connection shows; its URL."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))

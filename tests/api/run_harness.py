@@ -1,4 +1,4 @@
-"""Workflows with runs, and waiting for what becomes of them, for the tests of the API and the commands."""
+"""Workflows with runs, and functions that wait for runs, for tests of the API and the commands."""
 
 import asyncio
 from collections.abc import Callable

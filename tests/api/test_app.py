@@ -1,4 +1,4 @@
-"""The application as a whole: policies, probes, workers, and its description."""
+"""The application: policies, probes, workers and the OpenAPI document."""
 
 import json
 import re
@@ -8,13 +8,13 @@ from typing import Any
 
 import httpx2
 import pytest
-from fastapi import APIRouter
 from starlette.responses import Response
-from starlette.routing import Mount, Route
+from starlette.routing import BaseRoute, Mount, Route, Router
 
 from tests.api.harness import API, System
 from windlass.api import app as application
 from windlass.api.app import create_app
+from windlass.api.openapi import openapi_document
 from windlass.api.policy import Policy, PolicyMissing, policy_of
 from windlass.api.state import ApiState
 from windlass.core.errors import StoreUnavailable
@@ -24,40 +24,38 @@ def routes(system: System) -> list[Route]:
     return [route for route in system.app.routes if isinstance(route, Route)]
 
 
-async def test_every_route_declares_who_may_call_it(system: System) -> None:
+async def test_every_route_declares_a_policy(system: System) -> None:
     policies = {route.name: policy_of(route) for route in routes(system)}
 
     assert len(policies) == len(system.app.routes) > 25
     assert None not in policies.values()
 
 
-async def test_only_probes_hooks_and_the_description_are_public(system: System) -> None:
+async def test_only_probes_hooks_and_the_openapi_document_are_public(system: System) -> None:
     public = {route.path for route in routes(system) if policy_of(route) is Policy.PUBLIC}
 
     # A hook is for anybody who signs.
     assert public == {"/livez", "/readyz", f"{API}/openapi.json", f"{API}/hooks/{{workflow}}"}
 
 
-async def test_whatever_changes_something_takes_more_than_reading(system: System) -> None:
+async def test_routes_that_change_state_need_more_than_read(system: System) -> None:
     weak = {
         route.name
         for route in routes(system)
         if policy_of(route) in (Policy.READ, Policy.PUBLIC) and not (route.methods or set()) <= {"GET", "HEAD"}
     }
 
-    assert weak == {"POST /workflows/validate", "POST /hooks/{workflow}"}
+    assert weak == {f"POST {API}/workflows/validate", f"POST {API}/hooks/{{workflow}}"}
 
 
-@pytest.mark.parametrize("route", [Route("/forgotten", lambda _: Response()), Mount("/files", APIRouter())])
-async def test_an_application_with_a_route_of_no_policy_does_not_start(
+@pytest.mark.parametrize("route", [Route("/forgotten", lambda _: Response()), Mount("/files", Router())])
+async def test_an_application_with_a_route_without_policy_does_not_start(
     system: System, monkeypatch: pytest.MonkeyPatch, route: Route | Mount
 ) -> None:
     class Forgetful:
         @staticmethod
-        def router(state: ApiState) -> APIRouter:
-            router = APIRouter()
-            router.routes.append(route)
-            return router
+        def routes(state: ApiState) -> list[BaseRoute]:
+            return [route]
 
     monkeypatch.setattr(application, "RESOURCES", (*application.RESOURCES, Forgetful))
 
@@ -65,13 +63,13 @@ async def test_an_application_with_a_route_of_no_policy_does_not_start(
         create_app(system.state)
 
 
-async def test_a_ready_process_says_so(client: httpx2.AsyncClient) -> None:
+async def test_probes_of_a_ready_process_answer_ok(client: httpx2.AsyncClient) -> None:
     for path in ("/livez", "/readyz"):
         response = await client.get(path)
         assert (response.status_code, response.json()["status"]) == (200, "ok")
 
 
-async def test_health_tells_of_shards_and_workers(system: System, client: httpx2.AsyncClient) -> None:
+async def test_health_lists_shards_and_workers(system: System, client: httpx2.AsyncClient) -> None:
     await system.deploy()
     await system.ended(await system.submit())
 
@@ -82,7 +80,7 @@ async def test_health_tells_of_shards_and_workers(system: System, client: httpx2
     assert [(worker["worker_id"], worker["alive"]) for worker in health["workers"]] == [("inner", True)]
 
 
-async def test_a_process_without_its_shards_is_alive_and_not_ready(tmp_path: Path) -> None:
+async def test_a_closing_process_is_live_but_not_ready(tmp_path: Path) -> None:
     async with System.running(tmp_path) as system:
         system.state.closing.set()
         live, ready = await system.client.get("/livez"), await system.client.get("/readyz")
@@ -111,7 +109,9 @@ async def test_workers_are_listed(system: System, client: httpx2.AsyncClient) ->
     ]
 
 
-async def test_the_description_names_every_route_with_its_policy(system: System, client: httpx2.AsyncClient) -> None:
+async def test_the_openapi_document_lists_every_route_with_its_policy(
+    system: System, client: httpx2.AsyncClient
+) -> None:
     described = (await client.get(f"{API}/openapi.json")).json()
 
     found = {
@@ -124,11 +124,11 @@ async def test_the_description_names_every_route_with_its_policy(system: System,
     assert described["openapi"].startswith("3.1")
     assert all(operation["x-policy"] in set(Policy) for operation in found.values())
     assert all("example" in body for body in _bodies(found.values()))
-    assert system.app.openapi() == described
+    assert openapi_document(system.app.routes, "0.0.0") == described
 
 
-async def test_every_reference_of_the_description_leads_somewhere(system: System) -> None:
-    described = system.app.openapi()
+async def test_every_reference_in_the_openapi_document_resolves(system: System) -> None:
+    described = openapi_document(system.app.routes, "0.0.0")
     references = set(re.findall(r'"\$ref": "#/([^"]+)"', json.dumps(described)))
 
     assert len(references) > 20

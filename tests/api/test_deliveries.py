@@ -1,4 +1,4 @@
-"""Deliveries through the API: every attempt on record, and once more under the same id."""
+"""Deliveries: recorded attempts and redelivery."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,7 +13,8 @@ from tests.api.harness import API, System
 from tests.api.run_harness import found
 from tests.handlers.handler_harness import Request, Server, answer, serving
 from windlass.connections.secrets import Secrets
-from windlass.handlers import builtin
+from windlass.handlers import builtin_handlers
+from windlass.handlers.config import HandlerConfig
 
 KEY = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 TELLING = """
@@ -46,7 +47,7 @@ async def receiver() -> AsyncIterator[Server]:
 
 @pytest.fixture
 async def system(tmp_path: Path, receiver: Server) -> AsyncIterator[System]:
-    handlers = builtin(allow_private=True, secrets=Secrets({"hook_key": KEY}))
+    handlers = builtin_handlers(HandlerConfig(allow_private=True, secrets=Secrets({"hook_key": KEY})))
     async with System.running(tmp_path, handlers=handlers) as running:
         await running.deploy_text(TELLING.format(url=receiver.url))
         yield running
@@ -58,9 +59,7 @@ async def attempts(system: System, job_id: str, count: int) -> list[dict[str, An
     return page["items"][::-1]
 
 
-async def test_a_receiver_that_fails_three_times_gets_the_fourth_and_all_are_recorded(
-    system: System, receiver: Server
-) -> None:
+async def test_all_attempts_of_a_delivery_are_recorded(system: System, receiver: Server) -> None:
     job_id = await system.submit("telling", input_data={"n": 7})
 
     job = await system.ended(job_id)
@@ -78,7 +77,7 @@ async def test_a_receiver_that_fails_three_times_gets_the_fourth_and_all_are_rec
     assert len({request.headers["webhook-id"] for request in receiver.requests}) == 1
 
 
-async def test_a_delivery_can_be_made_once_more_under_the_same_id(
+async def test_a_redelivery_has_the_same_webhook_id(
     system: System, client: httpx2.AsyncClient, receiver: Server
 ) -> None:
     job_id = await system.submit("telling", input_data={"n": 7})
@@ -96,7 +95,7 @@ async def test_a_delivery_can_be_made_once_more_under_the_same_id(
     assert (recorded["outcome"], recorded["workflow_id"]) == ("delivered", "telling")
 
 
-async def test_no_secret_is_on_record(system: System, client: httpx2.AsyncClient) -> None:
+async def test_recorded_deliveries_contain_no_secret(system: System, client: httpx2.AsyncClient) -> None:
     job_id = await system.submit("telling", input_data={"n": 7})
     await system.ended(job_id)
     await attempts(system, job_id, 4)
@@ -110,7 +109,7 @@ async def test_no_secret_is_on_record(system: System, client: httpx2.AsyncClient
     assert "hidden" not in shown[0]
 
 
-async def test_deliveries_can_be_narrowed_and_read_page_by_page(system: System, client: httpx2.AsyncClient) -> None:
+async def test_deliveries_are_filtered_and_paginated(system: System, client: httpx2.AsyncClient) -> None:
     job_id = await system.submit("telling", input_data={"n": 7})
     await system.ended(job_id)
     recorded = await attempts(system, job_id, 4)

@@ -1,4 +1,4 @@
-"""Incoming webhooks: signed as others sign, once for each id, refused otherwise."""
+"""Incoming webhooks: signatures and idempotency."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -58,7 +58,7 @@ async def test_a_signed_body_becomes_the_input_of_a_job(system: System, client: 
     assert response.headers["location"] == f"{API}/jobs/{job['job_id']}"
 
 
-async def test_a_message_that_comes_again_starts_nothing(client: httpx2.AsyncClient) -> None:
+async def test_a_repeated_webhook_starts_no_job(client: httpx2.AsyncClient) -> None:
     first = await sent(client, {"order": 7})
 
     again = await sent(client, {"order": 7})
@@ -67,14 +67,14 @@ async def test_a_message_that_comes_again_starts_nothing(client: httpx2.AsyncCli
     assert again.json()["job_id"] == first.json()["job_id"]
 
 
-async def test_a_message_that_comes_many_times_at_once_starts_one_job(client: httpx2.AsyncClient) -> None:
+async def test_concurrent_repeats_of_a_webhook_start_one_job(client: httpx2.AsyncClient) -> None:
     answers = await asyncio.gather(*(sent(client, {"order": 7}) for _ in range(20)))
 
     assert len({answer.json()["job_id"] for answer in answers}) == 1
     assert sorted(answer.status_code for answer in answers).count(201) == 1
 
 
-async def test_other_messages_start_other_jobs(client: httpx2.AsyncClient) -> None:
+async def test_different_webhooks_start_different_jobs(client: httpx2.AsyncClient) -> None:
     first = await sent(client, {"order": 7}, webhook_id="msg_1")
 
     second = await sent(client, {"order": 7}, webhook_id="msg_2")
@@ -88,7 +88,7 @@ async def test_an_id_with_another_body_is_a_conflict(client: httpx2.AsyncClient)
     assert (await sent(client, {"order": 8})).status_code == 409
 
 
-async def test_what_the_workflow_refuses_is_told(client: httpx2.AsyncClient) -> None:
+async def test_an_invalid_webhook_input_is_refused(client: httpx2.AsyncClient) -> None:
     response = await sent(client, {"order": "seven"})
 
     assert response.status_code == 422
@@ -96,24 +96,24 @@ async def test_what_the_workflow_refuses_is_told(client: httpx2.AsyncClient) -> 
 
 
 @pytest.mark.parametrize("late", [-310.0, 310.0])
-async def test_a_message_from_another_time_is_refused(client: httpx2.AsyncClient, late: float) -> None:
+async def test_an_outdated_webhook_is_refused(client: httpx2.AsyncClient, late: float) -> None:
     assert (await sent(client, {"order": 7}, late=late)).status_code == 401
 
 
-async def test_another_key_is_refused(client: httpx2.AsyncClient) -> None:
+async def test_a_webhook_signed_with_another_key_is_refused(client: httpx2.AsyncClient) -> None:
     response = await sent(client, {"order": 7}, key="whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA")
 
     assert (response.status_code, response.json()["type"]) == (401, "urn:windlass:problem:unsigned")
 
 
-async def test_an_unsigned_message_is_refused_before_it_is_read(client: httpx2.AsyncClient) -> None:
+async def test_an_unsigned_webhook_is_refused_before_it_is_parsed(client: httpx2.AsyncClient) -> None:
     response = await client.post(HOOK, content=b"not json", headers={"content-type": "application/json"})
 
     assert response.status_code == 401
     assert (await client.get(f"{API}/jobs")).json()["items"] == []
 
 
-async def test_a_signed_body_that_is_no_json_is_refused(client: httpx2.AsyncClient) -> None:
+async def test_a_signed_body_that_is_not_json_is_refused(client: httpx2.AsyncClient) -> None:
     body = b"not json"
 
     assert (await client.post(HOOK, content=body, headers=signed(body))).status_code == 400
@@ -126,11 +126,11 @@ async def test_a_body_over_the_limit_is_refused(client: httpx2.AsyncClient) -> N
 
 
 @pytest.mark.parametrize("workflow", ["chain", "nobody"])
-async def test_a_workflow_that_takes_no_webhooks_is_not_found(client: httpx2.AsyncClient, workflow: str) -> None:
+async def test_a_webhook_for_a_workflow_without_hook_is_not_found(client: httpx2.AsyncClient, workflow: str) -> None:
     assert (await sent(client, {}, f"{API}/hooks/{workflow}")).status_code == 404
 
 
-async def test_a_hook_whose_secret_is_missing_can_not_be_used(client: httpx2.AsyncClient) -> None:
+async def test_a_hook_with_a_missing_secret_is_unavailable(client: httpx2.AsyncClient) -> None:
     response = await sent(client, {}, f"{API}/hooks/unkeyed")
 
     assert response.status_code == 503

@@ -1,4 +1,4 @@
-"""Jobs over HTTP: submitted, found, waited for, stopped, retried and run again."""
+"""Jobs: submit, list, wait, cancel, retry and rerun."""
 
 import asyncio
 from pathlib import Path
@@ -23,7 +23,7 @@ nodes:
 """
 
 
-async def test_a_submit_is_answered_with_the_job(system: System, client: httpx2.AsyncClient) -> None:
+async def test_a_submit_returns_the_job(system: System, client: httpx2.AsyncClient) -> None:
     await system.deploy()
 
     response = await client.post(f"{API}/jobs", json={"workflow_id": "chain", "input_data": {"message": "hello"}})
@@ -33,7 +33,7 @@ async def test_a_submit_is_answered_with_the_job(system: System, client: httpx2.
     assert response.headers["location"] == f"{API}/jobs/{response.json()['job_id']}"
 
 
-async def test_a_job_that_has_ended_shows_what_its_nodes_gave(system: System, client: httpx2.AsyncClient) -> None:
+async def test_a_finished_job_shows_the_outputs_of_its_nodes(system: System, client: httpx2.AsyncClient) -> None:
     await system.deploy()
     job_id = await system.submit(input_data={"message": "hello"}, priority=3)
 
@@ -46,7 +46,7 @@ async def test_a_job_that_has_ended_shows_what_its_nodes_gave(system: System, cl
     assert job["created_at"].endswith("Z")
 
 
-async def test_a_job_that_has_not_ended_has_no_result(tmp_path: Path) -> None:
+async def test_an_unfinished_job_has_no_result(tmp_path: Path) -> None:
     async with System.running(tmp_path, worker=False) as system:
         await system.deploy()
         job_id = await system.submit()
@@ -57,7 +57,7 @@ async def test_a_job_that_has_not_ended_has_no_result(tmp_path: Path) -> None:
     assert job["status"] in ("pending", "running")
 
 
-async def test_long_polls_are_answered_when_the_server_is_to_stop(tmp_path: Path) -> None:
+async def test_long_polls_return_when_the_server_stops(tmp_path: Path) -> None:
     async with System.running(tmp_path, worker=False) as system:
         await system.deploy()
         job_id = await system.submit()
@@ -68,7 +68,7 @@ async def test_long_polls_are_answered_when_the_server_is_to_stop(tmp_path: Path
         assert (await asyncio.wait_for(asked, 10.0)).status_code == 200
 
 
-async def test_the_nodes_of_a_job_include_those_that_have_not_begun(tmp_path: Path) -> None:
+async def test_the_nodes_of_a_job_include_unstarted_ones(tmp_path: Path) -> None:
     async with System.running(tmp_path, worker=False) as system:
         await system.deploy()
         job_id = await system.submit()
@@ -98,7 +98,7 @@ async def test_nodes_are_listed_page_by_page(system: System, client: httpx2.Asyn
     assert rest["next_cursor"] is None
 
 
-async def test_a_wrong_input_is_refused_with_its_place(system: System, client: httpx2.AsyncClient) -> None:
+async def test_an_invalid_input_is_refused_with_its_path(system: System, client: httpx2.AsyncClient) -> None:
     await system.deploy_text(WITH_INPUT)
 
     response = await client.post(f"{API}/jobs", json={"workflow_id": "strict", "input_data": {"count": "three"}})
@@ -175,7 +175,7 @@ async def test_a_hundred_submits_of_one_key_are_one_job(system: System) -> None:
     assert len((await system.client.get(f"{API}/jobs")).json()["items"]) == 1
 
 
-async def test_the_header_stands_for_the_field(system: System, client: httpx2.AsyncClient) -> None:
+async def test_the_idempotency_key_can_be_a_header(system: System, client: httpx2.AsyncClient) -> None:
     await system.deploy()
     first = await client.post(f"{API}/jobs", json={"workflow_id": "chain"}, headers={"idempotency-key": "k"})
 
@@ -211,7 +211,7 @@ async def test_a_key_with_another_request_is_a_conflict(
     assert response.json()["type"] == "urn:windlass:problem:idempotency-conflict"
 
 
-async def test_a_key_gives_its_job_back_after_the_next_version_came(system: System, client: httpx2.AsyncClient) -> None:
+async def test_a_key_returns_its_job_after_a_new_version(system: System, client: httpx2.AsyncClient) -> None:
     await system.deploy(mark=1)
     first = await client.post(f"{API}/jobs", json={"workflow_id": "chain", "idempotency_key": "k"})
     await system.deploy(mark=2)
@@ -224,7 +224,7 @@ async def test_a_key_gives_its_job_back_after_the_next_version_came(system: Syst
 # Batches
 
 
-async def test_each_job_of_a_batch_gets_its_answer(system: System, client: httpx2.AsyncClient) -> None:
+async def test_each_job_of_a_batch_has_its_own_result(system: System, client: httpx2.AsyncClient) -> None:
     await system.deploy()
     jobs = [
         {"workflow_id": "chain"},
@@ -242,7 +242,7 @@ async def test_each_job_of_a_batch_gets_its_answer(system: System, client: httpx
 
 
 @pytest.mark.parametrize(("count", "status"), [(0, 200), (999, 200), (1000, 200), (1001, 422)])
-async def test_a_batch_has_a_bound(tmp_path: Path, count: int, status: int) -> None:
+async def test_the_size_of_a_batch_is_limited(tmp_path: Path, count: int, status: int) -> None:
     async with System.running(tmp_path, worker=False) as system:
         await system.deploy()
 
@@ -295,7 +295,7 @@ async def test_a_wrong_parameter_is_refused_with_its_name(client: httpx2.AsyncCl
 
 
 @pytest.mark.parametrize("wait", ["61s", "2m", "-1s", "soon", "1h"])
-async def test_a_wait_has_a_bound(client: httpx2.AsyncClient, wait: str) -> None:
+async def test_a_wait_is_limited(client: httpx2.AsyncClient, wait: str) -> None:
     assert (await client.get(f"{API}/jobs/x", params={"wait": wait})).status_code == 422
 
 
@@ -327,7 +327,7 @@ async def test_a_node_that_does_not_exist_is_not_found(system: System, client: h
 # What may be asked of a job
 
 
-async def test_a_job_is_cancelled_with_a_reason_and_stays_so(tmp_path: Path) -> None:
+async def test_a_job_is_cancelled_with_a_reason_and_stays_cancelled(tmp_path: Path) -> None:
     async with System.running(tmp_path, worker=False) as system:
         await system.deploy()
         job_id = await system.submit()
@@ -341,7 +341,7 @@ async def test_a_job_is_cancelled_with_a_reason_and_stays_so(tmp_path: Path) -> 
     assert "not needed" in str(events[-1]["data"])
 
 
-async def test_a_retry_runs_only_what_failed(system: System, client: httpx2.AsyncClient) -> None:
+async def test_a_retry_runs_only_failed_nodes(system: System, client: httpx2.AsyncClient) -> None:
     await system.deploy_text(FAILING)
     job_id = await system.submit("failing")
     before = await system.ended(job_id)
@@ -354,7 +354,7 @@ async def test_a_retry_runs_only_what_failed(system: System, client: httpx2.Asyn
     assert attempts == [{"good": 1, "bad": 1}, {"good": 1, "bad": 2}]
 
 
-async def test_a_retry_from_a_node_runs_it_and_all_after_it(system: System, client: httpx2.AsyncClient) -> None:
+async def test_a_retry_from_a_node_runs_it_and_all_downstream_nodes(system: System, client: httpx2.AsyncClient) -> None:
     await system.deploy()
     job_id = await system.submit()
     await system.ended(job_id)
@@ -365,7 +365,7 @@ async def test_a_retry_from_a_node_runs_it_and_all_after_it(system: System, clie
     assert (nodes["first"], nodes["second"]) == (1, 2)
 
 
-async def test_a_retry_that_makes_no_sense_is_refused(system: System, client: httpx2.AsyncClient) -> None:
+async def test_an_impossible_retry_is_refused(system: System, client: httpx2.AsyncClient) -> None:
     await system.deploy()
     job_id = await system.submit()
     await system.ended(job_id)
@@ -412,7 +412,7 @@ async def test_a_search_finds_jobs_by_their_id_their_workflow_or_their_key(syste
     assert await found(system, search="nothing") == []
 
 
-async def test_a_search_goes_on_with_its_cursor(system: System) -> None:
+async def test_a_search_is_paginated(system: System) -> None:
     await system.deploy("report")
     jobs = [await system.submit("report") for _ in range(5)]
 
@@ -429,7 +429,7 @@ async def test_a_search_goes_on_with_its_cursor(system: System) -> None:
 
 
 @pytest.mark.parametrize("term", ["", "a b", "x" * 129, "ä", "a\0"])
-async def test_what_no_id_and_no_key_can_hold_is_not_searched_for(system: System, term: str) -> None:
+async def test_a_search_for_invalid_characters_is_refused(system: System, term: str) -> None:
     response = await system.client.get(f"{API}/jobs", params={"search": term})
 
     assert response.status_code == 422

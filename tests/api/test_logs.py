@@ -1,4 +1,4 @@
-"""The log of a job over HTTP: what attempts of every kind wrote, page by page and live, within bounds."""
+"""Logs of a job: pages, streams and limits."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -11,7 +11,7 @@ import pytest
 
 from tests.api.worker_server import ENDS_SECONDS, Server, serving
 from windlass import Context, RetryableError, handler
-from windlass.api.routes.logs import LOOK_SECONDS_MAX
+from windlass.api.routes.logs import POLL_SECONDS_MAX
 from windlass.ports.handler import LogLine
 from windlass.ports.handler_declaration import declared
 from windlass.worker.context import LOG_LINE_CHARS_MAX, LOG_LINES_MAX
@@ -141,7 +141,7 @@ async def test_every_kind_of_attempt_writes_to_the_log(server: Server) -> None:
     assert {message for _, message in by_node["command"]} == {"out", "err"}
 
 
-async def test_a_line_is_told_with_all_that_is_known_of_it(server: Server) -> None:
+async def test_a_log_line_has_all_fields(server: Server) -> None:
     job_id = await server.submit("one", text="hello")
     await server.ended(job_id)
     ((log_id, data),) = await told(server, job_id)
@@ -173,7 +173,7 @@ async def test_control_characters_are_escaped(server: Server) -> None:
     assert messages == ["\\x1b[2Jbell\\x07 \\x9b one\ttab", "event: forged", "data: {}"]
 
 
-async def test_a_long_line_is_cut(server: Server) -> None:
+async def test_a_long_line_is_shortened(server: Server) -> None:
     job_id = await server.submit("one", text="x" * (LOG_LINE_CHARS_MAX + 1))
     await server.ended(job_id)
 
@@ -182,7 +182,7 @@ async def test_a_long_line_is_cut(server: Server) -> None:
     assert data["message"] == "x" * LOG_LINE_CHARS_MAX
 
 
-async def test_an_attempt_that_writes_without_end_is_cut_off_with_a_word(server: Server) -> None:
+async def test_an_attempt_that_logs_without_end_is_cut_off_with_a_notice(server: Server) -> None:
     await server.deploy("{workflow_id: flooded, nodes: {flood: {handler: flood, params: {}}}}")
     job_id = await server.submit("flooded")
     await server.ended(job_id)
@@ -191,7 +191,7 @@ async def test_an_attempt_that_writes_without_end_is_cut_off_with_a_word(server:
 
     assert len(messages) == LOG_LINES_MAX
     assert messages[:-1] == [str(number) for number in range(LOG_LINES_MAX - 1)]
-    assert "the log ends here" in messages[-1]
+    assert "log truncated" in messages[-1]
 
 
 async def test_pages_follow_each_other_without_gap_or_overlap(server: Server) -> None:
@@ -207,7 +207,7 @@ async def test_pages_follow_each_other_without_gap_or_overlap(server: Server) ->
     assert messages == [f"line {number}" for number in range(1, 26)]
 
 
-async def test_lines_of_one_attempt_can_be_asked_for(server: Server) -> None:
+async def test_lines_are_filtered_by_attempt(server: Server) -> None:
     job_id = await server.submit("twice")
     await server.ended(job_id)
     await told(server, job_id)
@@ -217,19 +217,19 @@ async def test_lines_of_one_attempt_can_be_asked_for(server: Server) -> None:
     assert [item["message"] for item in page["items"]] == ["attempt 2"]
 
 
-async def test_lines_of_another_node_are_left_out(server: Server) -> None:
+async def test_lines_are_filtered_by_node(server: Server) -> None:
     job_id = await written(server, 3)
 
     assert (await server.get(f"/jobs/{job_id}/logs", node="other"))["items"] == []
 
 
-async def test_a_tail_tells_lines_as_they_come_and_ends_with_the_job(server: Server) -> None:
+async def test_a_log_stream_is_live_and_ends_with_the_job(server: Server) -> None:
     job_id = await written(server, 2)
 
     async with tailing(server, job_id) as messages:
         first = [(await anext(messages))[1]["message"] for _ in range(2)]
         await server.store.logs.append([line(job_id, 3)])
-        async with asyncio.timeout(3 * LOOK_SECONDS_MAX):
+        async with asyncio.timeout(3 * POLL_SECONDS_MAX):
             third = (await anext(messages))[1]["message"]
         await server.engine.cancel(job_id)
         rest = [message async for message in messages]
@@ -238,7 +238,7 @@ async def test_a_tail_tells_lines_as_they_come_and_ends_with_the_job(server: Ser
     assert rest == []
 
 
-async def test_lines_that_are_stored_just_after_the_end_are_told(server: Server) -> None:
+async def test_lines_stored_just_after_the_job_are_streamed(server: Server) -> None:
     job_id = await written(server, 1)
 
     async with tailing(server, job_id) as messages:
@@ -250,7 +250,7 @@ async def test_lines_that_are_stored_just_after_the_end_are_told(server: Server)
     assert rest == ["line 2"]
 
 
-async def test_a_reader_that_comes_again_at_any_line_sees_each_once(server: Server) -> None:
+async def test_a_log_stream_resumed_at_any_line_sends_each_once(server: Server) -> None:
     job_id = await written(server, 12)
     await server.engine.cancel(job_id)
     whole = await told(server, job_id)
@@ -259,7 +259,7 @@ async def test_a_reader_that_comes_again_at_any_line_sees_each_once(server: Serv
         assert await told(server, job_id, {"Last-Event-ID": str(log_id)}) == whole[seen:]
 
 
-async def test_the_last_line_seen_counts_before_the_parameter(server: Server) -> None:
+async def test_last_event_id_takes_precedence_over_after(server: Server) -> None:
     job_id = await written(server, 3)
     await server.engine.cancel(job_id)
     whole = await told(server, job_id)
@@ -269,7 +269,7 @@ async def test_the_last_line_seen_counts_before_the_parameter(server: Server) ->
     assert resumed == whole[2:]
 
 
-async def test_a_reader_that_has_seen_all_of_an_ended_job_is_told_not_to_come_again(server: Server) -> None:
+async def test_a_complete_log_stream_answers_204(server: Server) -> None:
     job_id = await written(server, 1)
     await server.engine.cancel(job_id)
     ((log_id, _),) = await told(server, job_id)
@@ -280,7 +280,7 @@ async def test_a_reader_that_has_seen_all_of_an_ended_job_is_told_not_to_come_ag
     assert answer.status_code == 204
 
 
-async def test_a_tail_ends_when_the_server_stops(tmp_path: Path) -> None:
+async def test_a_log_stream_ends_when_the_server_stops(tmp_path: Path) -> None:
     begun = asyncio.Event()
 
     async def follow(server: Server, job_id: str) -> int:
@@ -318,7 +318,7 @@ async def test_parameters_out_of_bounds_are_refused(server: Server, query: dict[
 
 
 @pytest.mark.parametrize("given", ["-1", "x", "9" * 40, "1 or 1=1"])
-async def test_a_last_line_that_is_no_number_is_refused(server: Server, given: str) -> None:
+async def test_an_invalid_last_event_id_is_refused(server: Server, given: str) -> None:
     job_id = await written(server, 0)
 
     answer = await server.client.get(f"/jobs/{job_id}/logs/stream", headers={"Last-Event-ID": given})

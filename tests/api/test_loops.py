@@ -1,4 +1,4 @@
-"""Loops as the API shows them: how far they came, their tasks page by page, their outputs one by one."""
+"""Loops: progress, pages of iterations, outputs."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -68,7 +68,7 @@ class Loop:
         return response.json()
 
     async def tasks(self, **query: Any) -> list[dict[str, Any]]:
-        return (await self.get("/tasks", **query))["items"]
+        return (await self.get("/iterations", **query))["items"]
 
     async def states(self, **query: Any) -> dict[int, str]:
         return {task["index"]: task["status"] for task in await self.tasks(**query)}
@@ -107,7 +107,7 @@ async def loop(held: System) -> Loop:
 # How far it came
 
 
-async def test_a_loop_that_has_not_begun_is_not_counted(held: System) -> None:
+async def test_an_unstarted_loop_has_no_counts(held: System) -> None:
     job_id = await held.submit("each", input_data={"items": []}, scheduled_at="2099-01-01T00:00:00Z")
 
     node = (await held.client.get(f"{API}/jobs/{job_id}/nodes/double")).json()
@@ -115,7 +115,7 @@ async def test_a_loop_that_has_not_begun_is_not_counted(held: System) -> None:
     assert (node["status"], node["loop"]) == ("pending", None)
 
 
-async def test_a_loop_under_way_is_counted(loop: Loop) -> None:
+async def test_a_running_loop_has_counts(loop: Loop) -> None:
     await loop.finish(1)
     (task,) = await loop.claim(1)
     await loop.report(task, status="failed", error={"type": "broken", "message": "no", "retryable": False})
@@ -128,7 +128,7 @@ async def test_a_loop_under_way_is_counted(loop: Loop) -> None:
     }  # fmt: skip
 
 
-async def test_a_loop_that_ended_is_counted_in_lists_and_with_its_job(loop: Loop) -> None:
+async def test_a_finished_loop_has_counts_in_lists_and_with_its_job(loop: Loop) -> None:
     await loop.finish(5)
     job = await loop.system.ended(loop.job_id)
 
@@ -142,7 +142,7 @@ async def test_a_loop_that_ended_is_counted_in_lists_and_with_its_job(loop: Loop
     assert loops[0]["last"] is None
 
 
-async def test_a_cancelled_loop_tells_what_was_cancelled(loop: Loop) -> None:
+async def test_a_cancelled_loop_counts_cancelled_iterations(loop: Loop) -> None:
     await loop.finish(1)
     await loop.until(completed=1, begun=4)
     await loop.system.client.post(f"{API}/jobs/{loop.job_id}/cancel")
@@ -154,7 +154,7 @@ async def test_a_cancelled_loop_tells_what_was_cancelled(loop: Loop) -> None:
     assert await loop.states() == {0: "completed", 1: "cancelled", 2: "cancelled", 3: "cancelled", 4: "pending"}
 
 
-async def test_a_loop_with_failed_and_skipped_iterations_is_counted(system: System) -> None:
+async def test_a_loop_counts_failed_and_skipped_iterations(system: System) -> None:
     await system.deploy_text(FAILING)
     job = await system.ended(await system.submit("failing"))
 
@@ -168,7 +168,7 @@ async def test_a_loop_with_failed_and_skipped_iterations_is_counted(system: Syst
 # Tasks
 
 
-async def test_tasks_without_a_row_are_dispatched_or_pending(loop: Loop) -> None:
+async def test_iterations_without_a_row_are_dispatched_or_pending(loop: Loop) -> None:
     tasks = await loop.tasks()
 
     assert tasks == [
@@ -177,7 +177,7 @@ async def test_tasks_without_a_row_are_dispatched_or_pending(loop: Loop) -> None
     ]
 
 
-async def test_a_task_that_ended_is_shown_with_what_it_brought(loop: Loop) -> None:
+async def test_a_finished_iteration_has_its_output(loop: Loop) -> None:
     await loop.finish(1)
     (task,) = await loop.claim(1)
     await loop.report(task, status="failed", error={"type": "broken", "message": "no", "retryable": False})
@@ -195,7 +195,7 @@ async def test_a_task_that_ended_is_shown_with_what_it_brought(loop: Loop) -> No
     ("status", "expected"),
     [("completed", [0]), ("failed", []), ("pending", [4]), ("dispatched", [3]), ("running", [1, 2]), ("waiting", [])],
 )
-async def test_tasks_can_be_asked_for_by_status(loop: Loop, status: str, expected: list[int]) -> None:
+async def test_iterations_are_filtered_by_status(loop: Loop, status: str, expected: list[int]) -> None:
     claimed = await loop.claim(3)
     await loop.report(claimed[0], output=1)
     await loop.until(completed=1, begun=4)
@@ -203,20 +203,20 @@ async def test_tasks_can_be_asked_for_by_status(loop: Loop, status: str, expecte
     assert list(await loop.states(status=status)) == expected
 
 
-async def test_pages_of_tasks_go_on_where_the_one_before_ended(loop: Loop) -> None:
+async def test_pages_of_iterations_follow_each_other(loop: Loop) -> None:
     await loop.finish(1)
     await loop.until(completed=1)
     seen: list[int] = []
     cursor = None
     for _ in range(3):
-        page = await loop.get("/tasks", limit=2, **({"cursor": cursor} if cursor else {}))
+        page = await loop.get("/iterations", limit=2, **({"cursor": cursor} if cursor else {}))
         seen += [task["index"] for task in page["items"]]
         cursor = page["next_cursor"]
 
     assert (seen, cursor) == ([0, 1, 2, 3, 4], None)
 
 
-async def test_thousands_of_tasks_are_read_page_by_page(system: System) -> None:
+async def test_thousands_of_iterations_are_paginated(system: System) -> None:
     await system.deploy_text(MANY)
     job_id = await system.submit("many", input_data={"items": list(range(3_000))})
     await system.ended(job_id)
@@ -224,20 +224,20 @@ async def test_thousands_of_tasks_are_read_page_by_page(system: System) -> None:
     cursor = ""
     while cursor is not None:
         query = {"limit": "1000", "status": "completed", **({"cursor": cursor} if cursor else {})}
-        page = (await system.client.get(f"{API}/jobs/{job_id}/nodes/each/tasks", params=query)).json()
+        page = (await system.client.get(f"{API}/jobs/{job_id}/nodes/each/iterations", params=query)).json()
         outputs += [task["output"] for task in page["items"]]
         cursor = page["next_cursor"]
 
     assert outputs == [{"echoed_params": {"n": index}} for index in range(3_000)]
 
 
-async def test_a_node_without_a_loop_is_one_task(system: System) -> None:
+async def test_a_node_without_a_loop_has_one_iteration(system: System) -> None:
     await system.deploy()
     job_id = await system.submit()
     await system.ended(job_id)
 
     found = {
-        node_id: (await system.client.get(f"{API}/jobs/{job_id}/nodes/{node_id}/tasks")).json()
+        node_id: (await system.client.get(f"{API}/jobs/{job_id}/nodes/{node_id}/iterations")).json()
         for node_id in ("start", "first")
     }
 
@@ -248,11 +248,11 @@ async def test_a_node_without_a_loop_is_one_task(system: System) -> None:
 @pytest.mark.parametrize(
     ("path", "status"),
     [
-        ("nothing/tasks", 404), ("double/tasks?status=lost", 422), ("double/tasks?cursor=%21", 422),
-        ("double/tasks?limit=0", 422), ("nothing/output", 404), ("double/output?index=-1", 422),
+        ("nothing/iterations", 404), ("double/iterations?status=lost", 422), ("double/iterations?cursor=%21", 422),
+        ("double/iterations?limit=0", 422), ("nothing/output", 404), ("double/output?index=-1", 422),
     ],
 )  # fmt: skip
-async def test_what_can_not_be_is_refused(loop: Loop, path: str, status: int) -> None:
+async def test_invalid_requests_for_iterations_are_refused(loop: Loop, path: str, status: int) -> None:
     response = await loop.system.client.get(f"{API}/jobs/{loop.job_id}/nodes/{path}")
 
     assert response.status_code == status
@@ -271,7 +271,7 @@ async def test_each_iteration_and_the_whole_have_an_output(loop: Loop) -> None:
 
 
 @pytest.mark.parametrize("query", ["", "?index=1", "?index=4", "?index=99"])
-async def test_what_has_not_completed_has_no_output(loop: Loop, query: str) -> None:
+async def test_an_uncompleted_iteration_has_no_output(loop: Loop, query: str) -> None:
     await loop.finish(1)
 
     response = await loop.system.client.get(f"{API}/jobs/{loop.job_id}/nodes/double/output{query}")

@@ -1,11 +1,11 @@
-"""`/metrics`, as a scraper reads it."""
+"""`/metrics` in the Prometheus format."""
 
 import re
 
 import httpx2
 
 from tests.api.harness import System
-from windlass.api.routes.metrics import Family, text_of
+from windlass.api.routes.metrics import Metric, prometheus_text
 
 DOCUMENT = {"workflow_id": "counted", "nodes": {"a": {"handler": "echo"}, "b": {"handler": "echo", "needs": ["a"]}}}
 SAMPLE = re.compile(r'windlass_[a-z_]+(\{([a-z_]+="[^"]*",?)+\})? [-+.e0-9]+')
@@ -48,10 +48,13 @@ async def test_runs_are_counted_by_workflow_and_state(system: System, client: ht
 
 
 def test_labels_are_escaped() -> None:
-    text = text_of([Family("x", "gauge", "Help.", [({"name": 'a"b\\c\nd'}, 2)])])
+    text = prometheus_text([Metric("x", "gauge", "Help.", [({"name": 'a"b\\c\nd'}, 2)])])
 
     assert text.splitlines()[-1] == 'windlass_x{name="a\\"b\\\\c\\nd"} 2'
 
 
 def test_large_numbers_keep_all_their_digits() -> None:
-    assert text_of([Family("x", "counter", "Help.", [({}, 123_456_789)])]).splitlines()[-1] == "windlass_x 123456789"
+    assert (
+        prometheus_text([Metric("x", "counter", "Help.", [({}, 123_456_789)])]).splitlines()[-1]
+        == "windlass_x 123456789"
+    )

@@ -1,4 +1,4 @@
-"""Events without those of single iterations: pages that go on, streams that cost little, numbers that stay."""
+"""Lists and streams without events of iterations."""
 
 import asyncio
 import re
@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from tests.api.harness import API, System
-from windlass.api import stream
-from windlass.api.routes import events
+from windlass.api.routes import events, streams
 from windlass.core.events import Event
 from windlass.ports.store.overview import NodeEvents
 
@@ -46,23 +45,23 @@ async def of_nodes(system: System, job_id: str) -> list[dict[str, Any]]:
     return [event for event in whole["items"] if event["index"] is None]
 
 
-async def test_a_page_may_leave_the_events_of_single_iterations_out(looped: tuple[System, str]) -> None:
+async def test_a_page_can_omit_events_of_iterations(looped: tuple[System, str]) -> None:
     system, job_id = looped
 
-    shown = await page(system, job_id, items="false")
+    shown = await page(system, job_id, iterations="false")
 
     assert shown == {"items": await of_nodes(system, job_id), "next_cursor": None}
     assert len(shown["items"]) < 20
     assert shown["items"][-1]["seq"] > ITEMS
 
 
-async def test_pages_without_iterations_go_on_to_the_last_event(looped: tuple[System, str]) -> None:
+async def test_pages_without_iterations_reach_the_last_event(looped: tuple[System, str]) -> None:
     system, job_id = looped
 
     seen: list[dict[str, Any]] = []
     after: str | None = "0"
     while after is not None:
-        shown = await page(system, job_id, items="false", limit=2, after=after)
+        shown = await page(system, job_id, iterations="false", limit=2, after=after)
         seen += shown["items"]
         after = shown["next_cursor"]
 
@@ -73,11 +72,11 @@ async def test_a_page_of_nothing_but_iterations_does_not_end_the_list(
     looped: tuple[System, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     system, job_id = looped
-    monkeypatch.setattr(events, "LOOKED_AT_MAX", 10)
-    monkeypatch.setattr(events, "LOOKS_MAX", 2)
+    monkeypatch.setattr(events, "SCANNED_MAX", 10)
+    monkeypatch.setattr(events, "SCANS_MAX", 2)
     first = next(event["seq"] for event in (await page(system, job_id))["items"] if event["index"] is not None)
 
-    shown = await page(system, job_id, items="false", after=first)
+    shown = await page(system, job_id, iterations="false", after=first)
 
     assert shown == {"items": [], "next_cursor": str(first + 20)}
 
@@ -89,17 +88,17 @@ async def test_a_page_of_events_may_be_long(looped: tuple[System, str]) -> None:
     assert (await system.client.get(f"{API}/jobs/{job_id}/events?limit=5001")).status_code == 422
 
 
-async def test_a_stream_without_iterations_tells_the_others_and_how_far_it_came(looped: tuple[System, str]) -> None:
+async def test_a_stream_without_iterations_sends_other_events_and_its_position(looped: tuple[System, str]) -> None:
     system, job_id = looped
     told = await of_nodes(system, job_id)
 
-    body = (await system.client.get(f"{API}/jobs/{job_id}/events/stream?items=false&context=false")).text
+    body = (await system.client.get(f"{API}/jobs/{job_id}/events/stream?iterations=false&context=false")).text
 
     assert re.findall(r"^id: (\d+)\nevent: ", body, re.MULTILINE) == [str(event["seq"]) for event in told]
     assert body.count("data: ") == len(told)
 
 
-async def test_a_reader_that_comes_again_goes_on_behind_the_iterations(looped: tuple[System, str]) -> None:
+async def test_a_resumed_stream_continues_after_omitted_iterations(looped: tuple[System, str]) -> None:
     system, job_id = looped
     job = await system.store.jobs.get(job_id)
 
@@ -110,18 +109,16 @@ async def test_a_reader_that_comes_again_goes_on_behind_the_iterations(looped: t
             return NodeEvents([], job.seq)
 
     state = system.state
-    body = b"".join([chunk async for chunk in stream.node_events(_with(state, Untold()), job, 5)])
+    body = b"".join([chunk async for chunk in streams.node_events(_with(state, Untold()), job, 5)])
 
     assert body == b"id: %d\n\n" % job.seq
-    again = await system.client.get(f"{API}/jobs/{job_id}/events/stream?items=false&after={job.seq}")
+    again = await system.client.get(f"{API}/jobs/{job_id}/events/stream?iterations=false&after={job.seq}")
     assert again.status_code == 204
 
 
-async def test_iterations_are_not_looked_at_more_often_than_now_and_then(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_omitted_iterations_are_polled_rarely(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looks = 0
-    monkeypatch.setattr(stream, "ITEMS_SECONDS", 0.05)
+    monkeypatch.setattr(streams, "ITERATIONS_SECONDS", 0.05)
 
     class Busy:
         """A store of a loop that says something about an item whenever it is asked, and ends at last."""
@@ -138,13 +135,13 @@ async def test_iterations_are_not_looked_at_more_often_than_now_and_then(
     async with System.running(tmp_path, worker=False) as system:
         await system.deploy()
         job = await system.store.jobs.get(await system.submit())
-        source = stream.node_events(_with(system.state, Busy()), job, 0)
+        source = streams.node_events(_with(system.state, Busy()), job, 0)
         began = asyncio.get_running_loop().time()
         chunks = [await anext(source) for _ in range(4)]
         await source.aclose()
 
         assert [chunk[:9] for chunk in chunks] == [b"id: 1000\n", b"id: 2000\n", b"id: 3000\n", b"id: 3001\n"]
-        assert asyncio.get_running_loop().time() - began > 3 * stream.ITEMS_SECONDS
+        assert asyncio.get_running_loop().time() - began > 3 * streams.ITERATIONS_SECONDS
 
 
 def _with(state: Any, overview: Any) -> Any:

@@ -87,7 +87,7 @@ async def server(tmp_path: Path) -> AsyncIterator[Server]:
         yield server
 
 
-async def test_the_example_runs_as_its_page_says(server: Server) -> None:
+async def test_the_example_runs_as_documented(server: Server) -> None:
     async with node_worker(server.url):
         created = await server.post("/jobs", {"workflow_id": "article"}, 201)
         job = await server.get(f"/jobs/{created['job_id']}", wait="20s")
@@ -114,7 +114,7 @@ async def test_bad_params_fail_the_node_without_another_attempt(server: Server) 
     assert (await server.events(job_id)).count("node_started") == 1
 
 
-async def test_a_handler_that_it_does_not_have_is_named_in_the_error(server: Server) -> None:
+async def test_an_unknown_handler_is_named_in_the_error(server: Server) -> None:
     await server.deploy("{workflow_id: unknown, nodes: {odd: {handler: constructor, queue: node, params: {}}}}")
     async with node_worker(server.url):
         job_id = await server.submit("unknown")
@@ -134,7 +134,7 @@ async def test_a_loop_is_shared_by_two_workers_and_its_results_are_in_order(serv
     assert (await server.events(job_id)).count("iteration_started") == 30
 
 
-async def test_a_sink_that_it_can_not_write_fails_the_task(server: Server) -> None:
+async def test_an_unsupported_sink_fails_the_task(server: Server) -> None:
     await server.deploy(SINK)
     async with node_worker(server.url):
         job_id = await server.submit("kept")
@@ -177,7 +177,7 @@ async def test_a_stop_lets_running_tasks_finish(server: Server) -> None:
     assert (await server.ended(job_id)).state.status == "completed"
 
 
-async def test_a_stop_without_patience_hands_tasks_back(server: Server) -> None:
+async def test_an_immediate_stop_returns_tasks(server: Server) -> None:
     async with node_worker(server.url, grace_seconds=0.1) as worker:
         job_id = await server.submit("pause", seconds=600)
         await worker.says("claimed")
@@ -188,7 +188,7 @@ async def test_a_stop_without_patience_hands_tasks_back(server: Server) -> None:
     assert (task["job_id"], task["attempt"], task["retry_count"]) == (job_id, 2, 0)
 
 
-async def test_it_waits_for_a_server_that_is_away(tmp_path: Path) -> None:
+async def test_the_worker_waits_for_an_unreachable_server(tmp_path: Path) -> None:
     with socket.socket() as reserved:
         reserved.bind(("127.0.0.1", 0))
         port = reserved.getsockname()[1]
@@ -201,7 +201,7 @@ async def test_it_waits_for_a_server_that_is_away(tmp_path: Path) -> None:
             assert (await server.ended(job_id)).state.status == "completed"
 
 
-async def test_a_result_is_reported_to_the_server_that_comes_back(tmp_path: Path) -> None:
+async def test_a_result_is_reported_after_the_server_restarts(tmp_path: Path) -> None:
     async with serving(tmp_path) as before:
         await before.deploy(PAUSE)
         job_id = await before.submit("pause", seconds=1)

@@ -1,4 +1,4 @@
-"""Runs that ask and tell others: hooks before and after, actions, and slots that come up by themselves."""
+"""Hooks and actions of runs, and scheduled slots."""
 
 from collections.abc import AsyncIterator
 from datetime import datetime
@@ -12,7 +12,8 @@ from tests.api.harness import System
 from tests.api.run_harness import found
 from tests.handlers.handler_harness import Request, Server, answer, serving
 from windlass.connections.secrets import Secrets
-from windlass.handlers import builtin
+from windlass.handlers import builtin_handlers
+from windlass.handlers.config import HandlerConfig
 
 KEY = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
@@ -40,7 +41,7 @@ async def server(receiver: Receiver) -> AsyncIterator[Server]:
 
 @pytest.fixture
 async def system(tmp_path: Path) -> AsyncIterator[System]:
-    handlers = builtin(allow_private=True, secrets=Secrets({"hook_key": KEY}))
+    handlers = builtin_handlers(HandlerConfig(allow_private=True, secrets=Secrets({"hook_key": KEY})))
     async with System.running(tmp_path, handlers=handlers) as running:
         yield running
 
@@ -62,7 +63,7 @@ def asked(server: Server, rules: str, node: str = "{handler: echo}") -> str:
 BEFORE = "constraints: {pre_run_hook: {url: 'URL/before', secret: hook_key, max_attempts: 1}, on_check_error: CHOICE}"
 
 
-async def test_a_hook_that_allows_a_run_lets_it_begin(system: System, server: Server) -> None:
+async def test_a_hook_that_allows_a_run_starts_it(system: System, server: Server) -> None:
     await system.deploy_text(asked(server, BEFORE.replace("CHOICE", "skip")))
 
     run = await ended_run(system, await system.submit("asked"))
@@ -84,7 +85,7 @@ async def test_a_hook_that_forbids_a_run_is_a_violation(system: System, server: 
 
 
 @pytest.mark.parametrize(("choice", "skipped"), [("skip", True), ("allow", False)])
-async def test_a_hook_that_can_not_be_asked_follows_the_fail_safe(
+async def test_an_unreachable_hook_follows_the_fail_safe(
     system: System, server: Server, receiver: Receiver, choice: str, skipped: bool
 ) -> None:
     receiver.answers["/before"] = answer(500)
@@ -95,7 +96,7 @@ async def test_a_hook_that_can_not_be_asked_follows_the_fail_safe(
     assert (run["state"], run["skipped"]) == ("completed", skipped)
 
 
-async def test_others_are_told_of_the_end_of_a_run(system: System, server: Server) -> None:
+async def test_a_finished_run_is_notified(system: System, server: Server) -> None:
     rules = """
 constraints: {post_run_hook: {url: 'URL/after', secret: hook_key}}
 actions: {on_success: {type: webhook, parameters: {url: 'URL/well', secret: hook_key}}}
@@ -111,7 +112,7 @@ actions: {on_success: {type: webhook, parameters: {url: 'URL/well', secret: hook
     ]
 
 
-async def test_others_are_told_of_a_failure(system: System, server: Server) -> None:
+async def test_a_failed_run_is_notified(system: System, server: Server) -> None:
     rules = "actions: {on_failure: {type: webhook, parameters: {url: 'URL/failed', secret: hook_key}}}"
     await system.deploy_text(asked(server, rules, "{handler: fail, params: {message: broken, retryable: false}}"))
 
@@ -122,7 +123,7 @@ async def test_others_are_told_of_a_failure(system: System, server: Server) -> N
     assert "broken" in said["data"]["reason"]
 
 
-async def test_calls_for_a_run_are_on_record_under_its_workflow(system: System, server: Server) -> None:
+async def test_calls_of_a_run_are_recorded_under_its_workflow(system: System, server: Server) -> None:
     await system.deploy_text(asked(server, BEFORE.replace("CHOICE", "skip")))
     await ended_run(system, await system.submit("asked"))
 
@@ -156,7 +157,7 @@ async def test_a_success_starts_another_workflow(system: System, server: Server)
     assert [job["input_data"] for job in page["items"]] == [{"of": "asked"}]
 
 
-async def test_slots_come_up_by_themselves_each_once(system: System, server: Server) -> None:
+async def test_each_slot_starts_one_run(system: System, server: Server) -> None:
     await system.deploy_text(asked(server, "schedule: {every: 1s, input: {n: 3}}"))
 
     page = await found(system, "/runs", lambda page: len(page["items"]) >= 3, workflow_id="asked", state="completed")

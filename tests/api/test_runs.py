@@ -1,4 +1,4 @@
-"""Runs through the API: listed, shown with their story, stopped."""
+"""Runs: list, show and cancel."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -25,7 +25,7 @@ async def run_of(system: System, job_id: str, state: str) -> dict:
     return next(run for run in page["items"] if run["job_id"] == job_id)
 
 
-async def test_a_submitted_job_of_such_a_workflow_is_a_run(system: System) -> None:
+async def test_a_submitted_job_of_a_scheduled_workflow_is_a_run(system: System) -> None:
     job_id = await system.submit("yearly")
 
     run = await run_of(system, job_id, "completed")
@@ -40,7 +40,7 @@ async def test_a_submitted_job_of_such_a_workflow_is_a_run(system: System) -> No
     assert run["violations"] == []
 
 
-async def test_a_job_of_a_plain_workflow_is_none(system: System, client: httpx2.AsyncClient) -> None:
+async def test_a_job_of_a_plain_workflow_is_not_a_run(system: System, client: httpx2.AsyncClient) -> None:
     await system.ended(await system.submit("chain"))
 
     assert (await client.get(f"{API}/runs", params={"workflow_id": "chain"})).json()["items"] == []
@@ -54,7 +54,7 @@ async def test_a_run_can_be_shown_by_its_id(system: System, client: httpx2.Async
     assert shown.json() == run
 
 
-async def test_a_second_run_at_once_is_skipped_with_its_reason(system: System) -> None:
+async def test_a_concurrent_run_is_skipped_with_its_reason(system: System) -> None:
     first = await system.submit("single")
     await run_of(system, first, "running")
 
@@ -65,7 +65,7 @@ async def test_a_second_run_at_once_is_skipped_with_its_reason(system: System) -
     assert "of at most 1 runs" in second["reason"]
 
 
-async def test_a_run_can_be_stopped(system: System, client: httpx2.AsyncClient) -> None:
+async def test_a_run_is_cancelled(system: System, client: httpx2.AsyncClient) -> None:
     run = await run_of(system, await system.submit("single"), "running")
 
     response = await client.post(f"{API}/runs/{run['run_id']}/cancel", json={"reason": "enough"})
@@ -76,7 +76,7 @@ async def test_a_run_can_be_stopped(system: System, client: httpx2.AsyncClient) 
     assert (await system.ended(run["job_id"]))["status"] == "cancelled"
 
 
-async def test_stopping_a_run_that_has_ended_changes_nothing(system: System, client: httpx2.AsyncClient) -> None:
+async def test_cancelling_a_finished_run_changes_nothing(system: System, client: httpx2.AsyncClient) -> None:
     run = await run_of(system, await system.submit("yearly"), "completed")
 
     again = await client.post(f"{API}/runs/{run['run_id']}/cancel")
@@ -109,5 +109,5 @@ async def test_what_is_not_there_is_refused(client: httpx2.AsyncClient, path: st
     assert (await client.get(f"{API}{path}")).status_code == status
 
 
-async def test_a_run_that_is_not_there_can_not_be_stopped(client: httpx2.AsyncClient) -> None:
+async def test_an_unknown_run_cannot_be_cancelled(client: httpx2.AsyncClient) -> None:
     assert (await client.post(f"{API}/runs/yearly:none/cancel")).status_code == 404

@@ -1,4 +1,4 @@
-"""Schedules through the API: shown with the times to come, paused, triggered, backfilled."""
+"""Schedules: show, pause, trigger and backfill."""
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -38,7 +38,7 @@ async def test_a_list_can_be_read_page_by_page(client: httpx2.AsyncClient) -> No
     assert second["next_cursor"] is None
 
 
-async def test_a_schedule_says_what_its_definition_says(client: httpx2.AsyncClient) -> None:
+async def test_a_schedule_shows_its_definition(client: httpx2.AsyncClient) -> None:
     shown = (await client.get(f"{API}/schedules/yearly")).json()
 
     assert shown["cron"] == "0 3 1 1 *"
@@ -46,7 +46,7 @@ async def test_a_schedule_says_what_its_definition_says(client: httpx2.AsyncClie
     assert shown["input_data"] == {"n": 1, "m": 2}
 
 
-async def test_the_slots_to_come_are_told_on_both_clocks(client: httpx2.AsyncClient) -> None:
+async def test_next_slots_are_in_utc_and_local_time(client: httpx2.AsyncClient) -> None:
     times = (await client.get(f"{API}/schedules/yearly/next", params={"count": 3})).json()
 
     assert len(times["times"]) == 3
@@ -64,11 +64,11 @@ async def test_what_is_not_there_is_refused(client: httpx2.AsyncClient, path: st
 
 
 @pytest.mark.parametrize("verb", ["pause", "resume", "trigger"])
-async def test_a_workflow_without_a_schedule_can_not_be_acted_on(client: httpx2.AsyncClient, verb: str) -> None:
+async def test_actions_on_a_workflow_without_schedule_are_refused(client: httpx2.AsyncClient, verb: str) -> None:
     assert (await client.post(f"{API}/schedules/chain/{verb}")).status_code == 404
 
 
-async def test_a_paused_schedule_is_due_no_more_until_it_is_resumed(client: httpx2.AsyncClient) -> None:
+async def test_a_paused_schedule_has_no_next_slot_until_resumed(client: httpx2.AsyncClient) -> None:
     paused = (await client.post(f"{API}/schedules/hourly/pause")).json()
 
     resumed = (await client.post(f"{API}/schedules/hourly/resume")).json()
@@ -108,9 +108,7 @@ async def test_a_trigger_with_a_key_starts_one_run(client: httpx2.AsyncClient) -
     assert first.json() == again.json() | {"status": first.json()["status"]}
 
 
-async def test_a_key_is_of_what_was_asked_whatever_a_newer_version_fills_in(
-    system: System, client: httpx2.AsyncClient
-) -> None:
+async def test_a_trigger_key_is_independent_of_new_defaults(system: System, client: httpx2.AsyncClient) -> None:
     first = await client.post(f"{API}/schedules/yearly/trigger", json={"idempotency_key": "k"})
     newer = {"workflow_id": "yearly", "schedule": {"cron": "0 0 1 1 *", "input": {"n": 77}}}
     await client.post(f"{API}/workflows", json={**newer, "nodes": {"a": {"handler": "echo"}}})
@@ -126,7 +124,7 @@ def yesterday() -> tuple[str, str]:
     return f"{start:%Y-%m-%dT%H:%M:%SZ}", f"{start + timedelta(hours=2):%Y-%m-%dT%H:%M:%SZ}"
 
 
-async def test_a_range_of_the_past_can_be_run(system: System, client: httpx2.AsyncClient) -> None:
+async def test_a_past_range_is_backfilled(system: System, client: httpx2.AsyncClient) -> None:
     since, until = yesterday()
 
     response = await client.post(f"{API}/schedules/hourly/backfill", json={"since": since, "until": until})
@@ -139,7 +137,7 @@ async def test_a_range_of_the_past_can_be_run(system: System, client: httpx2.Asy
     assert {run["origin"] for run in page["items"]} == {"backfill"}
 
 
-async def test_a_range_that_was_run_before_is_left_alone(system: System, client: httpx2.AsyncClient) -> None:
+async def test_a_backfilled_range_is_not_run_again(system: System, client: httpx2.AsyncClient) -> None:
     since, until = yesterday()
     body = {"since": since, "until": until}
     await client.post(f"{API}/schedules/hourly/backfill", json=body)
@@ -153,9 +151,7 @@ async def test_a_range_that_was_run_before_is_left_alone(system: System, client:
     assert sum(run["origin"] == "backfill" for run in page["items"]) == 3
 
 
-async def test_a_preview_tells_which_slots_would_get_a_run_and_starts_none(
-    system: System, client: httpx2.AsyncClient
-) -> None:
+async def test_a_dry_run_lists_slots_and_starts_none(system: System, client: httpx2.AsyncClient) -> None:
     since, until = yesterday()
     body = {"since": since, "until": until, "dry_run": True}
     path = f"{API}/schedules/hourly/backfill"
@@ -181,9 +177,7 @@ async def test_a_preview_tells_which_slots_would_get_a_run_and_starts_none(
     ("1990-05-01T00:00:00Z", "2026-05-02T00:00:00Z", 409),
     ("2090-05-01T00:00:00Z", "2090-05-02T00:00:00Z", 409),
 ])  # fmt: skip
-async def test_a_range_that_can_not_be_run_is_refused(
-    client: httpx2.AsyncClient, since: str, until: str, status: int
-) -> None:
+async def test_an_invalid_range_is_refused(client: httpx2.AsyncClient, since: str, until: str, status: int) -> None:
     response = await client.post(f"{API}/schedules/hourly/backfill", json={"since": since, "until": until})
 
     assert response.status_code == status, response.text

@@ -1,4 +1,4 @@
-"""Workers over HTTP: they claim tasks, say that they live, and lose what they are silent about."""
+"""HTTP workers: claims, heartbeats and reassigned tasks."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -21,7 +21,7 @@ async def server(tmp_path: Path) -> AsyncIterator[Server]:
 # Claims
 
 
-async def test_a_claimed_task_carries_all_that_a_worker_needs(server: Server) -> None:
+async def test_a_claimed_task_has_all_fields(server: Server) -> None:
     job_id = await server.submit("far_work", wood="ash")
 
     (task,) = await server.claim()
@@ -53,11 +53,11 @@ async def test_a_claim_waits_for_a_task(server: Server) -> None:
 
 
 @pytest.mark.parametrize("wait", [0, 0.05, "50ms"])
-async def test_a_claim_without_work_is_answered_with_nothing(server: Server, wait: object) -> None:
+async def test_a_claim_without_tasks_returns_none(server: Server, wait: object) -> None:
     assert await server.claim(wait=wait) == []
 
 
-async def test_a_claim_takes_no_more_than_it_asks_for(server: Server) -> None:
+async def test_a_claim_returns_at_most_max_tasks(server: Server) -> None:
     await server.submit("pair")
 
     first = await server.claim(max_tasks=1)
@@ -67,7 +67,7 @@ async def test_a_claim_takes_no_more_than_it_asks_for(server: Server) -> None:
     assert first != second
 
 
-async def test_a_claim_takes_only_from_its_queues(server: Server) -> None:
+async def test_a_claim_returns_tasks_of_its_queues_only(server: Server) -> None:
     await server.submit("far_work")
 
     assert await server.claim("elsewhere", wait=0) == []
@@ -82,7 +82,7 @@ async def test_a_claimed_node_runs(server: Server) -> None:
     assert (row.status, row.worker_id) == ("running", "worker-xyz")
 
 
-async def test_the_task_of_a_claim_that_nobody_waits_for_any_more_goes_to_another(server: Server) -> None:
+async def test_the_task_of_a_disconnected_claim_goes_to_another_worker(server: Server) -> None:
     claim = asyncio.create_task(server.claim(worker_id="gone"))
     await server.broker.asked("gone")
     claim.cancel()
@@ -129,7 +129,7 @@ async def test_a_claim_out_of_bounds_is_refused(server: Server, wrong: dict[str,
 # Heartbeats
 
 
-async def test_a_heartbeat_of_an_undisturbed_worker_names_nothing_to_stop(server: Server) -> None:
+async def test_a_heartbeat_of_running_tasks_stops_nothing(server: Server) -> None:
     task = await server.claimed()
 
     beat = await server.post("/tasks/heartbeat", {"worker_id": "worker-xyz", "task_ids": [task["task_id"]]})
@@ -137,7 +137,7 @@ async def test_a_heartbeat_of_an_undisturbed_worker_names_nothing_to_stop(server
     assert beat == {"stop": []}
 
 
-async def test_a_heartbeat_names_the_task_of_a_cancelled_job(server: Server) -> None:
+async def test_a_heartbeat_stops_the_task_of_a_cancelled_job(server: Server) -> None:
     task = await server.claimed()
     await server.engine.cancel(task["job_id"])
 
@@ -146,7 +146,7 @@ async def test_a_heartbeat_names_the_task_of_a_cancelled_job(server: Server) -> 
     assert beat == {"stop": [task["task_id"]]}
 
 
-async def test_a_heartbeat_tells_of_a_cancelled_task_that_it_did_not_name(server: Server) -> None:
+async def test_a_heartbeat_stops_a_cancelled_task_that_it_did_not_list(server: Server) -> None:
     task = await server.claimed()
     await server.engine.cancel(task["job_id"])
 
@@ -155,7 +155,7 @@ async def test_a_heartbeat_tells_of_a_cancelled_task_that_it_did_not_name(server
     assert beat == {"stop": [task["task_id"]]}
 
 
-async def test_a_heartbeat_names_a_task_that_is_anothers(server: Server) -> None:
+async def test_a_heartbeat_stops_a_task_of_another_worker(server: Server) -> None:
     task = await server.claimed()
 
     beat = await server.post("/tasks/heartbeat", {"worker_id": "another", "task_ids": [task["task_id"]]})
@@ -163,7 +163,7 @@ async def test_a_heartbeat_names_a_task_that_is_anothers(server: Server) -> None
     assert beat == {"stop": [task["task_id"]]}
 
 
-async def test_a_silent_workers_task_is_handed_out_again(server: Server) -> None:
+async def test_the_task_of_a_lost_worker_is_reassigned(server: Server) -> None:
     task = await server.claimed()
 
     server.clock.jump(WORKER_TIMEOUT_SECONDS + 1)
@@ -174,7 +174,7 @@ async def test_a_silent_workers_task_is_handed_out_again(server: Server) -> None
     await server.happened(task["job_id"], "worker_lost")
 
 
-async def test_a_worker_that_beats_keeps_its_task(server: Server) -> None:
+async def test_a_worker_with_heartbeats_keeps_its_task(server: Server) -> None:
     task = await server.claimed()
     server.clock.jump(WORKER_TIMEOUT_SECONDS - 1)
     await server.post("/tasks/heartbeat", {"worker_id": "worker-xyz", "task_ids": [task["task_id"]]})
@@ -185,7 +185,7 @@ async def test_a_worker_that_beats_keeps_its_task(server: Server) -> None:
     assert await server.claim(worker_id="second", wait=0) == []
 
 
-async def test_a_task_that_its_worker_does_not_know_of_is_handed_out_again_although_the_worker_beats(
+async def test_a_task_missing_from_heartbeats_is_reassigned(
     server: Server,
 ) -> None:
     # As when the answer to the claim was lost on its way.
@@ -199,7 +199,7 @@ async def test_a_task_that_its_worker_does_not_know_of_is_handed_out_again_altho
     assert again["task_id"] == task["task_id"]
 
 
-async def test_the_late_result_of_a_silent_worker_counts_and_stops_the_second(server: Server) -> None:
+async def test_the_late_result_of_a_lost_worker_is_accepted_and_stops_the_second(server: Server) -> None:
     task = await server.claimed()
     server.clock.jump(WORKER_TIMEOUT_SECONDS + 1)
     await server.broker.reclaim(WORKER_TIMEOUT_SECONDS)

@@ -1,4 +1,4 @@
-"""Workers over HTTP that run iterations, pages and sinks, and values too large for rows."""
+"""HTTP workers with iterations, pages, sinks and large values."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -82,7 +82,7 @@ async def test_a_claimed_iteration_names_its_loop(server: Server) -> None:
     }
 
 
-async def test_results_of_iterations_come_together_in_their_order(server: Server) -> None:
+async def test_results_of_iterations_are_merged_in_order(server: Server) -> None:
     job_id = await server.submit("each")
     first, second = await server.claim(max_tasks=2)
     await report(server, second, "two")
@@ -103,7 +103,7 @@ async def test_a_second_report_of_an_iteration_is_a_duplicate(server: Server) ->
     assert [answer["duplicate"] for answer in answers] == [False, True, False]
 
 
-async def test_an_iteration_that_failed_is_handed_out_again_and_says_so(server: Server) -> None:
+async def test_the_retry_of_an_iteration_has_retry_meta(server: Server) -> None:
     job_id = await server.submit("each")
     first, _ = await server.claim(max_tasks=2)
     await report(server, first, status="failed", error="not yet")
@@ -121,13 +121,13 @@ async def test_an_iteration_that_failed_is_handed_out_again_and_says_so(server: 
 
 
 @pytest.mark.parametrize("task_id", ["{job}_each[2]_1", "{job}_each[99]_1", "{job}_each[0]_2", "{job}_each_1"])
-async def test_a_task_that_was_never_handed_out_is_refused(server: Server, task_id: str) -> None:
+async def test_a_result_of_an_undispatched_iteration_is_refused(server: Server, task_id: str) -> None:
     job_id = await server.submit("each")
     (task, _) = await server.claim(max_tasks=2)
 
     body = {**result(task, 1), "task_id": task_id.format(job=job_id)}
 
-    assert "never handed out" in (await server.post("/callbacks/task-result", body, 409))["detail"]
+    assert "never claimed" in (await server.post("/callbacks/task-result", body, 409))["detail"]
 
 
 async def test_an_index_of_a_node_without_a_loop_is_refused(server: Server) -> None:
@@ -137,7 +137,7 @@ async def test_an_index_of_a_node_without_a_loop_is_refused(server: Server) -> N
     await server.post("/callbacks/task-result", {**result(task, 1), "task_id": f"{job_id}_make[0]_1"}, 409)
 
 
-async def test_a_loop_that_is_run_anew_takes_results_anew(server: Server) -> None:
+async def test_a_repeated_loop_accepts_new_results(server: Server) -> None:
     job_id = await server.submit("each")
     for _ in range(3):
         (task,) = await server.claim()
@@ -145,7 +145,7 @@ async def test_a_loop_that_is_run_anew_takes_results_anew(server: Server) -> Non
     await server.ended(job_id)
     await server.engine.retry(job_id, "each")
     await server.happened(job_id, "job_retried")
-    again = (await server.get(f"/jobs/{job_id}/nodes/each/tasks"))["items"]
+    again = (await server.get(f"/jobs/{job_id}/nodes/each/iterations"))["items"]
     for _ in range(3):
         (task,) = await server.claim()
         await report(server, task, "new")
@@ -162,13 +162,13 @@ async def test_a_loop_that_is_run_anew_takes_results_anew(server: Server) -> Non
 # Events of workers
 
 
-async def test_an_event_is_about_the_iteration_that_it_names(server: Server) -> None:
+async def test_an_event_applies_to_its_iteration(server: Server) -> None:
     job_id = await server.submit("each")
     _, second = await server.claim(max_tasks=2)
     await emit(server, second, result="two", data={"iteration_index": 1, "attempt_number": 1})
     await server.happened(job_id, "iteration_completed")
 
-    tasks = (await server.get(f"/jobs/{job_id}/nodes/each/tasks"))["items"]
+    tasks = (await server.get(f"/jobs/{job_id}/nodes/each/iterations"))["items"]
 
     assert [(task["status"], task["output"]) for task in tasks[:2]] == [("running", None), ("completed", "two")]
 
@@ -182,7 +182,7 @@ async def test_an_event_of_a_loop_must_name_its_iteration(server: Server) -> Non
         assert "the iteration if the node is a loop" in refused["detail"]
 
 
-async def test_what_a_worker_says_about_the_context_is_stored_without_credentials(server: Server) -> None:
+async def test_an_emitted_context_is_stored_without_credentials(server: Server) -> None:
     job_id = await server.submit("large")
     (task,) = await server.claim()
     context = {"vars": {"user": "u", "token": "t"}, "_inner": 1, "rows": "r" * 20_000}
@@ -199,7 +199,7 @@ async def test_what_a_worker_says_about_the_context_is_stored_without_credential
     }
 
 
-async def test_a_context_that_is_no_object_is_refused(server: Server) -> None:
+async def test_a_context_that_is_not_an_object_is_refused(server: Server) -> None:
     await server.submit("large")
     (task,) = await server.claim()
 
@@ -211,7 +211,7 @@ async def test_a_context_that_is_no_object_is_refused(server: Server) -> None:
 # Pages and sinks
 
 
-async def test_each_page_is_a_task_with_its_sink_and_its_place_in_the_series(server: Server) -> None:
+async def test_each_page_is_a_task_with_its_sink_and_meta(server: Server) -> None:
     job_id = await server.submit("pages", name="rows")
     (first,) = await server.claim()
     await report(server, first, {"rows": [1, 2], "page": 1, "more": True})
@@ -245,7 +245,7 @@ def rows(count: int = 5_000) -> list[str]:
     return [f"{number:08}" + "x" * 100 for number in range(count)]
 
 
-async def test_a_large_result_goes_to_the_artifact_store_before_its_row(server: Server) -> None:
+async def test_a_large_result_is_stored_as_an_artifact_first(server: Server) -> None:
     job_id = await server.submit("large")
     (task,) = await server.claim()
     await report(server, task, rows())
@@ -270,7 +270,7 @@ async def test_large_values_are_in_the_params_of_a_claimed_task(server: Server) 
     assert use["params"] == {"all": rows(), "first": rows()[0]}
 
 
-async def test_a_task_whose_large_value_is_gone_fails_without_a_worker(server: Server) -> None:
+async def test_a_task_with_a_missing_artifact_fails_without_a_worker(server: Server) -> None:
     job_id = await server.submit("large")
     (task,) = await server.claim()
     await report(server, task, rows())
@@ -282,7 +282,7 @@ async def test_a_task_whose_large_value_is_gone_fails_without_a_worker(server: S
     assert (await server.error(job_id, "use"))["type"] == "artifact_not_found"
 
 
-async def test_tasks_whose_values_take_too_long_to_fetch_wait_for_the_next_claim(
+async def test_tasks_with_slow_artifacts_wait_for_the_next_claim(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await server.submit("large")
@@ -297,9 +297,7 @@ async def test_tasks_whose_values_take_too_long_to_fetch_wait_for_the_next_claim
     assert (late, use["attempt"], use["node_id"]) == ([], 1, "use")
 
 
-async def test_tasks_that_do_not_fit_into_an_answer_wait_for_the_next(
-    server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_tasks_that_do_not_fit_wait_for_the_next_claim(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("windlass.api.task_payload.ANSWER_BYTES_MAX", 10)
     await server.submit("each")
 

@@ -1,4 +1,4 @@
-"""Workers with what they run, and queues with what waits in them."""
+"""Workers with their tasks, and queues."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tests.api.harness import API, System
-from windlass.api.routes.workers import task_of
+from windlass.api.routes.workers import worker_task_view
 from windlass.ports.broker import HeldTask
-from windlass.wire import WorkerTask
+from windlass.wire import WorkerTaskView
 
 FAR = """
 workflow_id: far
@@ -35,7 +35,7 @@ async def claimed(system: System, count: int) -> list[dict[str, Any]]:
     return (await system.client.post(f"{API}/tasks/claim", json=wanted)).json()["tasks"]
 
 
-async def test_a_worker_is_shown_with_the_tasks_that_it_has(idle: System) -> None:
+async def test_a_worker_is_shown_with_its_tasks(idle: System) -> None:
     await idle.deploy_text(FAR)
     job_id = await idle.submit("far")
     await idle.dispatched(job_id, "a_node_1")
@@ -49,7 +49,7 @@ async def test_a_worker_is_shown_with_the_tasks_that_it_has(idle: System) -> Non
     assert all(task["since"] <= worker["seen_at"] for task in worker["tasks"])
 
 
-async def test_queues_tell_what_waits_and_what_runs(idle: System) -> None:
+async def test_queues_count_waiting_and_running_tasks(idle: System) -> None:
     await idle.deploy_text(FAR)
     await idle.deploy("near")
     await idle.dispatched(await idle.submit("far"), "a_node_1")
@@ -63,7 +63,7 @@ async def test_queues_tell_what_waits_and_what_runs(idle: System) -> None:
     assert all(0 <= one["oldest_seconds"] < 60 for one in shown["items"])
 
 
-async def test_there_are_no_queues_when_nothing_is_to_be_done(idle: System) -> None:
+async def test_idle_queues_are_not_listed(idle: System) -> None:
     assert (await idle.client.get(f"{API}/queues")).json() == {"items": []}
 
 
@@ -75,5 +75,5 @@ async def test_there_are_no_queues_when_nothing_is_to_be_done(idle: System) -> N
         ("1m7g_each_one[40]_3", ("1m7g", "each_one", 40, 3)),
     ],
 )
-def test_the_id_of_a_task_tells_where_it_belongs(task_id: str, place: tuple[str, str, int | None, int]) -> None:
-    assert task_of(HeldTask(0, task_id)) == WorkerTask(*place, since="1970-01-01T00:00:00.000000Z")
+def test_a_task_id_is_parsed(task_id: str, place: tuple[str, str, int | None, int]) -> None:
+    assert worker_task_view(HeldTask(0, task_id)) == WorkerTaskView(*place, since="1970-01-01T00:00:00.000000Z")

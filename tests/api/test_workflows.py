@@ -1,4 +1,4 @@
-"""Workflows over HTTP: deployed, checked, listed, named by aliases, deleted."""
+"""Workflows: deploy, validate, list, aliases and deletion."""
 
 import asyncio
 from collections import Counter
@@ -19,7 +19,7 @@ nodes:
 """
 
 
-async def test_a_new_document_is_made_a_version(client: httpx2.AsyncClient) -> None:
+async def test_a_new_document_becomes_a_version(client: httpx2.AsyncClient) -> None:
     response = await client.post(f"{API}/workflows", content=CHAIN.format(workflow_id="chain", mark=1), headers=YAML)
 
     assert response.status_code == 201
@@ -27,7 +27,7 @@ async def test_a_new_document_is_made_a_version(client: httpx2.AsyncClient) -> N
     assert response.json()["aliases"] == {"latest": [{"version": 1, "weight": 100}]}
 
 
-async def test_the_same_document_again_makes_no_version(system: System, client: httpx2.AsyncClient) -> None:
+async def test_the_same_document_creates_no_version(system: System, client: httpx2.AsyncClient) -> None:
     await system.deploy()
 
     response = await client.post(f"{API}/workflows", content=CHAIN.format(workflow_id="chain", mark=1), headers=YAML)
@@ -41,7 +41,7 @@ async def test_a_document_may_be_json(client: httpx2.AsyncClient) -> None:
     assert response.status_code == 201
 
 
-async def test_a_refused_document_is_told_everything_with_its_places(client: httpx2.AsyncClient) -> None:
+async def test_an_invalid_document_is_refused_with_all_positions(client: httpx2.AsyncClient) -> None:
     response = await client.post(f"{API}/workflows", content=BROKEN, headers=YAML)
 
     assert response.status_code == 422
@@ -53,7 +53,7 @@ async def test_a_refused_document_is_told_everything_with_its_places(client: htt
     assert any("timeout_seconds" in (error.get("hint") or "") for error in errors)
 
 
-async def test_a_refused_document_leaves_nothing_behind(client: httpx2.AsyncClient) -> None:
+async def test_an_invalid_document_stores_nothing(client: httpx2.AsyncClient) -> None:
     await client.post(f"{API}/workflows", content=BROKEN, headers=YAML)
 
     assert (await client.get(f"{API}/workflows")).json()["items"] == []
@@ -70,7 +70,7 @@ async def test_a_document_is_checked_without_being_stored(client: httpx2.AsyncCl
     assert (await client.get(f"{API}/workflows")).json()["items"] == []
 
 
-async def test_a_handler_that_nobody_has_yet_is_a_warning(client: httpx2.AsyncClient) -> None:
+async def test_an_unknown_handler_is_a_warning(client: httpx2.AsyncClient) -> None:
     document = {"workflow_id": "j", "nodes": {"a": {"handler": "ecoh"}}}
 
     response = await client.post(f"{API}/workflows", json=document)
@@ -79,7 +79,7 @@ async def test_a_handler_that_nobody_has_yet_is_a_warning(client: httpx2.AsyncCl
     assert "ecoh" in response.json()["warnings"][0]["message"]
 
 
-async def test_a_large_document_is_checked_off_the_loop(client: httpx2.AsyncClient) -> None:
+async def test_a_large_document_is_checked_in_a_thread(client: httpx2.AsyncClient) -> None:
     nodes = {f"n{number}": {"handler": "echo"} for number in range(3_000)}
 
     response = await client.post(f"{API}/workflows", json={"workflow_id": "wide", "nodes": nodes})
@@ -128,7 +128,7 @@ async def test_what_does_not_exist_is_not_found(system: System, client: httpx2.A
     assert response.json()["type"] == "urn:windlass:problem:not-found"
 
 
-async def test_a_deleted_workflow_takes_no_submits_and_keeps_its_history(
+async def test_a_deleted_workflow_refuses_submits_and_keeps_its_history(
     system: System, client: httpx2.AsyncClient
 ) -> None:
     await system.deploy()
@@ -175,7 +175,7 @@ async def test_a_workflow_with_unfinished_jobs_is_deleted_only_by_force(tmp_path
         ("stable", {"version": 1}, 200),
     ],
 )
-async def test_an_alias_points_only_where_it_can(
+async def test_an_invalid_alias_target_is_refused(
     system: System, client: httpx2.AsyncClient, alias: str, body: dict[str, object], status: int
 ) -> None:
     await system.deploy()
@@ -196,7 +196,7 @@ async def test_an_alias_is_removed_once(system: System, client: httpx2.AsyncClie
     assert (await client.post(f"{API}/jobs", json={"workflow_id": "chain", "version": "stable"})).status_code == 404
 
 
-async def test_an_unknown_alias_is_told_with_the_known_ones(system: System, client: httpx2.AsyncClient) -> None:
+async def test_an_unknown_alias_is_refused_with_the_known_ones(system: System, client: httpx2.AsyncClient) -> None:
     await system.deploy()
     await client.put(f"{API}/workflows/chain/aliases/stable", json={"version": 1})
 
@@ -240,7 +240,7 @@ async def test_a_split_sends_each_version_its_share(tmp_path: Path) -> None:
     assert sum(versions.values()) == 2_000
 
 
-async def test_a_list_tells_of_recent_jobs_when_it_is_asked_to(system: System) -> None:
+async def test_a_list_includes_recent_jobs_on_request(system: System) -> None:
     await system.deploy("busy")
     await system.deploy("idle")
     jobs = [await system.submit("busy") for _ in range(3)]

@@ -1,4 +1,4 @@
-"""A server on loopback whose parts tests can reach: its broker's clock can be set, its worker left out."""
+"""A server for tests of HTTP workers, with a settable broker clock and an optional worker."""
 
 import asyncio
 import socket
@@ -23,7 +23,8 @@ from windlass.core.jobs import JobRecord
 from windlass.engine.engine import Engine
 from windlass.engine.plan_cache import Plans
 from windlass.factory import compile_stored
-from windlass.handlers import builtin
+from windlass.handlers import builtin_handlers
+from windlass.handlers.config import HandlerConfig
 from windlass.ports.broker import TaskClaim
 from windlass.ports.control import Submit
 from windlass.ports.handler import Handler
@@ -198,7 +199,7 @@ async def serving(
         )
         stack.push_async_callback(engine.stop)
         await engine.start()
-        registry = {**builtin(allow_private=True), **(handlers or {})}
+        registry = {**builtin_handlers(HandlerConfig(allow_private=True)), **(handlers or {})}
         if queues:
             logs = LogWriter(store.logs.append, clock)
             writing = asyncio.create_task(logs.run())
@@ -213,7 +214,7 @@ async def serving(
         client = await stack.enter_async_context(
             httpx2.AsyncClient(timeout=ENDS_SECONDS, trust_env=False, verify=False)
         )
-        state = ApiState(store, artifacts, broker, engine, clock, registry, Random(), "test")
+        state = ApiState(store, artifacts, broker, engine, clock, registry, Random(), "test", OUTPUT_BYTES_MAX)
         url = await stack.enter_async_context(_listening(state, port))
         client.base_url = f"{url}/api/v1"
         yield Server(store, artifacts, broker, clock, engine, client, url)

@@ -1,4 +1,4 @@
-"""Brokers on servers, several of them on one: as engines and workers in different processes have them."""
+"""Several brokers on one server, as engines and workers in different processes have them."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 
@@ -14,7 +14,7 @@ ServerBroker = RedisBroker | PostgresBroker
 
 
 class Site:
-    """A server, and every broker that a test opened on it."""
+    """A server and the brokers that a test opened on it."""
 
     def __init__(self, kind: str, url: str) -> None:
         self.kind = kind

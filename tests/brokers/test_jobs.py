@@ -1,4 +1,4 @@
-"""Whole jobs over brokers on servers, also when these lose everything in the middle."""
+"""Whole jobs over brokers on servers, also when the servers are flushed."""
 
 import asyncio
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 from tests.brokers.conftest import Site
 from tests.contracts.brokers import empty_postgres
-from tests.contracts.ends import listening
+from tests.contracts.done_listener import subscribed
 from tests.defaults import duties
 from tests.engine.harness import ENDS_SECONDS, Process, opened, plan
 from tests.engine.sharing_harness import deployed
@@ -18,7 +18,7 @@ JOBS = 20
 
 
 def fan() -> Plan:
-    """One node, ten after it, and one after those."""
+    """Return one node, ten after it, and one after those."""
     middle = {f"m{number}": ["first"] for number in range(10)}
     return plan({"first": [], **middle, "last": list(middle)})
 
@@ -32,7 +32,7 @@ async def emptied(site: Site) -> None:
 
 @pytest.fixture
 async def on_site(site: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
-    """From here on the harness builds its processes on the site's broker."""
+    """Let the harness build its processes on the site's broker."""
     broker = await site.open()
     monkeypatch.setattr("tests.engine.harness.MemoryBroker", lambda clock: broker)
     quick = duties(sweep_seconds=0.05, in_flight_check_seconds=0.2)
@@ -51,9 +51,7 @@ async def test_jobs_complete_over_a_server(on_site: Site, tmp_path: Path) -> Non
     assert {job.state.status for job in ended} == {"completed"}
 
 
-async def test_jobs_complete_although_the_server_loses_everything_again_and_again(
-    on_site: Site, tmp_path: Path
-) -> None:
+async def test_jobs_complete_although_the_server_is_flushed_repeatedly(on_site: Site, tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         process = Process(store, fan())
         await process.start()
@@ -68,16 +66,14 @@ async def test_jobs_complete_although_the_server_loses_everything_again_and_agai
     assert {job.state.status for job in ended} == {"completed"}
 
 
-async def test_a_process_without_shards_hears_over_the_server_that_a_job_has_ended(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_process_without_shards_is_notified_that_a_job_ended(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("windlass.engine.engine.WATCH_SECONDS", 10 * ENDS_SECONDS)
     engine_broker, server_broker = await site.open(), await site.open()
     async with deployed(engine_broker, server_broker) as both:
         [job_id] = await both.submit()
         waiting = await both.waiting(job_id)
         # The server's subscription is up.
-        await listening(server_broker, engine_broker)
+        await subscribed(server_broker, engine_broker)
         both.gate.set()
 
         async with asyncio.timeout(ENDS_SECONDS):

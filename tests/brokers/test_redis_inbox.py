@@ -1,4 +1,4 @@
-"""Messages that come with their notification: the next ones are taken as they come, all others are read."""
+"""Messages that are pushed with their notification: the next ones are used, all others are fetched."""
 
 from windlass.brokers.redis.inbox import PUSHED_MAX, InboxPosition
 
@@ -9,14 +9,14 @@ def notification(before: str, *messages: tuple[str, str]) -> bytes:
 
 
 def read_to(place: str) -> InboxPosition:
-    """An inbox that was read to a place."""
+    """Return the position of an inbox that was read up to an id."""
     inbox = InboxPosition()
     inbox.begin_fetch()
     inbox.end_fetch(place.encode())
     return inbox
 
 
-def test_the_next_messages_are_taken_as_they_come() -> None:
+def test_next_messages_are_pushed() -> None:
     inbox = read_to("5-0")
 
     inbox.push(notification("5-0", ("6-0", "one"), ("6-1", "two")))
@@ -27,7 +27,7 @@ def test_the_next_messages_are_taken_as_they_come() -> None:
     assert inbox.last == b"7-0"
 
 
-def test_a_message_whose_predecessor_was_not_read_is_not_taken() -> None:
+def test_message_after_a_gap_requires_a_fetch() -> None:
     inbox = read_to("5-0")
 
     inbox.push(notification("5-9", ("6-0", "one")))
@@ -36,7 +36,7 @@ def test_a_message_whose_predecessor_was_not_read_is_not_taken() -> None:
     assert not inbox.pushed
 
 
-def test_places_are_compared_as_numbers() -> None:
+def test_ids_are_compared_as_numbers() -> None:
     inbox = read_to("10-2")
 
     inbox.push(notification("9-11", ("10-10", "one")))
@@ -44,7 +44,7 @@ def test_places_are_compared_as_numbers() -> None:
     assert list(inbox.take_pushed(10)) == [(b"10-10", b"one")]
 
 
-def test_an_inbox_that_was_empty_has_no_predecessor_to_miss() -> None:
+def test_first_message_of_an_empty_inbox_is_pushed() -> None:
     inbox = read_to("5-0")
 
     inbox.push(notification("0-0", ("6-0", "one")))
@@ -52,7 +52,7 @@ def test_an_inbox_that_was_empty_has_no_predecessor_to_miss() -> None:
     assert list(inbox.take_pushed(10)) == [(b"6-0", b"one")]
 
 
-def test_what_was_read_before_its_notification_came_is_not_taken_twice() -> None:
+def test_message_fetched_before_its_notification_is_not_repeated() -> None:
     inbox = read_to("6-0")
 
     inbox.push(notification("5-0", ("6-0", "one"), ("6-1", "two")))
@@ -60,7 +60,7 @@ def test_what_was_read_before_its_notification_came_is_not_taken_twice() -> None
     assert list(inbox.take_pushed(10)) == [(b"6-1", b"two")]
 
 
-def test_before_the_first_read_nothing_is_taken() -> None:
+def test_nothing_is_pushed_before_the_first_fetch() -> None:
     inbox = InboxPosition()
 
     inbox.push(notification("0-0", ("1-0", "one")))
@@ -69,7 +69,7 @@ def test_before_the_first_read_nothing_is_taken() -> None:
     assert not inbox.pushed
 
 
-def test_a_notification_during_a_read_makes_for_another_read() -> None:
+def test_notification_during_a_fetch_requires_another_fetch() -> None:
     inbox = read_to("5-0")
     inbox.begin_fetch()
 
@@ -80,7 +80,7 @@ def test_a_notification_during_a_read_makes_for_another_read() -> None:
     assert not inbox.pushed
 
 
-def test_a_notification_without_messages_makes_for_a_read() -> None:
+def test_notification_without_messages_requires_a_fetch() -> None:
     inbox = read_to("5-0")
 
     inbox.push(b"")
@@ -88,7 +88,7 @@ def test_a_notification_without_messages_makes_for_a_read() -> None:
     assert inbox.is_fetch_needed
 
 
-def test_a_notification_that_can_not_be_read_makes_for_a_read() -> None:
+def test_invalid_notification_requires_a_fetch() -> None:
     inbox = read_to("5-0")
 
     inbox.push(b"no place at all\nx")
@@ -96,7 +96,7 @@ def test_a_notification_that_can_not_be_read_makes_for_a_read() -> None:
     assert inbox.is_fetch_needed
 
 
-def test_once_behind_all_is_read_from_where_the_last_was_handed_on() -> None:
+def test_fetch_starts_after_the_last_returned_message() -> None:
     inbox = read_to("5-0")
     inbox.push(notification("5-0", ("6-0", "one"), ("6-1", "two")))
     inbox.take_pushed(1)
@@ -108,7 +108,7 @@ def test_once_behind_all_is_read_from_where_the_last_was_handed_on() -> None:
     assert not inbox.pushed
 
 
-def test_what_nobody_takes_is_not_kept_for_good() -> None:
+def test_number_of_pushed_messages_is_limited() -> None:
     inbox = read_to("5-0")
     for number in range(PUSHED_MAX + 1):
         inbox.push(notification(f"{5 + number}-0", (f"{6 + number}-0", "one")))
@@ -118,7 +118,7 @@ def test_what_nobody_takes_is_not_kept_for_good() -> None:
     assert inbox.last == b"5-0"
 
 
-def test_after_a_rewind_nothing_is_taken_before_a_read() -> None:
+def test_nothing_is_pushed_between_a_rewind_and_a_fetch() -> None:
     inbox = read_to("5-0")
     inbox.push(notification("5-0", ("6-0", "one")))
 

@@ -10,12 +10,13 @@ KINDS = {"start": NodeKind.START, "end": NodeKind.END}
 
 
 def plan_of(edges: dict[str, list[str]]) -> Plan:
-    """A plan whose nodes stand in the order in which the edges name them, parents first."""
+    """Build a plan; parents must come before their children."""
     index = {node_id: number for number, node_id in enumerate(edges)}
     children = [tuple(index[child] for child in after) for after in edges.values()]
     parents = [tuple(up for up, down in enumerate(children) if number in down) for number in range(len(edges))]
     kinds = [KINDS.get(node_id, NodeKind.TASK) for node_id in edges]
-    nodes = [NodePlan(node_id, kind, "" if kind else "echo") for node_id, kind in zip(edges, kinds, strict=True)]
+    handlers = {NodeKind.TASK: "echo"}
+    nodes = [NodePlan(node_id, kind, handlers.get(kind, "")) for node_id, kind in zip(edges, kinds, strict=True)]
     return Plan("drawn", 1, nodes, index, parents, children, array("i", map(len, parents)))
 
 

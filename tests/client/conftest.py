@@ -1,4 +1,4 @@
-"""A real server on a free port of this machine, a client of it, and a line between them that can be cut."""
+"""A real server on a free port, a client of it, and a connection between them that can be cut."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -86,7 +86,7 @@ async def server(tmp_path: Path) -> AsyncIterator[Running]:
 async def client(server: Running) -> AsyncIterator[Client]:
     async with Client(server.url) as client:
         for document in (ECHO, GATED, FAILING):
-            await client.deploy(document)
+            await client.workflows.deploy(document)
         yield client
 
 

@@ -1,4 +1,4 @@
-"""`windlass.Client` against a real server: every route, refusals as errors, streams that survive their connections."""
+"""`windlass.Client` against a real server: routes, errors and streams across disconnects."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -22,128 +22,130 @@ from windlass.core.errors import (
     ServerUnreachable,
     WorkflowNotFound,
 )
-from windlass.wire import AliasTarget, SubmitRequest
+from windlass.wire import SubmitRequest, WeightedVersion
 
 CHANGED = ECHO.replace("say:", "tell:")
 
 
 async def ended(client: Client, workflow_id: str) -> str:
-    job_id = (await client.submit(workflow_id)).job_id
-    await client.wait(job_id)
+    job_id = (await client.jobs.submit(workflow_id)).job_id
+    await client.jobs.wait(job_id)
     return job_id
 
 
-def test_the_client_is_a_name_of_the_package() -> None:
+def test_the_package_exports_the_client() -> None:
     assert windlass.Client is Client
 
 
 async def test_a_changed_document_becomes_a_new_version(client: Client) -> None:
-    deployed = await client.deploy(CHANGED)
+    deployed = await client.workflows.deploy(CHANGED)
 
     assert (deployed.is_new, deployed.workflow.workflow_id, deployed.workflow.version) == (True, "echo", 2)
 
 
-async def test_an_unchanged_document_stays_the_version_it_is(client: Client) -> None:
-    deployed = await client.deploy(ECHO)
+async def test_an_unchanged_document_creates_no_version(client: Client) -> None:
+    deployed = await client.workflows.deploy(ECHO)
 
     assert (deployed.is_new, deployed.workflow.version) == (False, 1)
 
 
-async def test_a_refused_document_comes_with_all_its_problems_and_their_places(client: Client) -> None:
+async def test_an_invalid_document_raises_all_problems_with_positions(client: Client) -> None:
     with pytest.raises(DefinitionInvalid) as refused:
-        await client.deploy("workflow_id: x\nnodes:\n  a: {handler: echo, dependencies: [b]}\n  c: {handlr: echo}\n")
+        await client.workflows.deploy(
+            "workflow_id: x\nnodes:\n  a: {handler: echo, dependencies: [b]}\n  c: {handlr: echo}\n"
+        )
 
     assert {problem.line for problem in refused.value.problems} >= {3, 4}
 
 
 async def test_a_document_can_be_checked_without_storing_it(client: Client) -> None:
-    checked = await client.validate(msgspec.json.encode({"workflow_id": "other", "nodes": {}}), format="json")
+    checked = await client.workflows.validate(msgspec.json.encode({"workflow_id": "other", "nodes": {}}), format="json")
 
     assert not checked.valid
     with pytest.raises(WorkflowNotFound, match="other"):
-        await client.workflow("other")
+        await client.workflows.get("other")
 
 
 async def test_workflows_and_their_versions_are_listed(client: Client) -> None:
-    await client.deploy(CHANGED)
+    await client.workflows.deploy(CHANGED)
 
-    assert [one.workflow_id async for one in client.workflows()] == ["echo", "failing", "gated"]
-    assert [one.version async for one in client.versions("echo")] == [2, 1]
-    assert b'"say"' in bytes((await client.workflow("echo", 1)).definition)
+    assert [one.workflow_id async for one in client.workflows.list()] == ["echo", "failing", "gated"]
+    assert [one.version async for one in client.workflows.versions("echo")] == [2, 1]
+    assert b'"say"' in bytes((await client.workflows.get("echo", 1)).definition)
 
 
 async def test_a_submit_follows_an_alias(client: Client) -> None:
-    await client.deploy(CHANGED)
-    await client.set_alias("echo", "stable", 1)
+    await client.workflows.deploy(CHANGED)
+    await client.workflows.set_alias("echo", "stable", 1)
 
-    job = await client.wait((await client.submit("echo", version="stable")).job_id)
+    job = await client.jobs.wait((await client.jobs.submit("echo", version="stable")).job_id)
 
     assert job.version == 1
 
 
 async def test_an_alias_may_be_split_and_removed(client: Client) -> None:
-    await client.deploy(CHANGED)
-    await client.set_alias("echo", "canary", [AliasTarget(1, 90), AliasTarget(2, 10)])
-    split = (await client.workflow("echo")).aliases["canary"]
+    await client.workflows.deploy(CHANGED)
+    await client.workflows.set_alias("echo", "canary", [WeightedVersion(1, 90), WeightedVersion(2, 10)])
+    split = (await client.workflows.get("echo")).aliases["canary"]
 
-    await client.delete_alias("echo", "canary")
+    await client.workflows.delete_alias("echo", "canary")
 
     assert [(target.version, target.weight) for target in split] == [(1, 90), (2, 10)]
-    assert "canary" not in (await client.workflow("echo")).aliases
+    assert "canary" not in (await client.workflows.get("echo")).aliases
 
 
 async def test_a_workflow_with_unfinished_jobs_is_deleted_by_force_only(client: Client) -> None:
-    await client.submit("gated")
+    await client.jobs.submit("gated")
     with pytest.raises(RequestRefused):
-        await client.delete_workflow("gated")
+        await client.workflows.delete("gated")
 
-    await client.delete_workflow("gated", force=True)
+    await client.workflows.delete("gated", force=True)
 
     with pytest.raises(WorkflowNotFound):
-        await client.submit("gated")
+        await client.jobs.submit("gated")
 
 
-async def test_a_job_runs_to_its_end(client: Client) -> None:
-    job = await client.wait((await client.submit("echo", {"n": 7})).job_id)
+async def test_a_job_completes(client: Client) -> None:
+    job = await client.jobs.wait((await client.jobs.submit("echo", {"n": 7})).job_id)
 
     assert job.status == "completed"
     assert msgspec.json.decode(job.result_data) == {"say": {"echoed_params": {"n": 7}}}
     assert [node.status for node in job.nodes or []] == ["completed"]
 
 
-async def test_an_input_that_does_not_fit_is_refused_with_its_place(client: Client) -> None:
+async def test_an_invalid_input_raises_its_path(client: Client) -> None:
     with pytest.raises(InputInvalid) as refused:
-        await client.submit("echo", {"n": "seven"})
+        await client.jobs.submit("echo", {"n": "seven"})
 
     assert "n" in refused.value.problems[0].path
 
 
 async def test_the_same_key_gives_the_same_job_and_another_body_a_conflict(client: Client) -> None:
-    first = await client.submit("echo", {"n": 1}, idempotency_key="k")
-    second = await client.submit("echo", {"n": 1}, idempotency_key="k")
+    first = await client.jobs.submit("echo", {"n": 1}, idempotency_key="k")
+    second = await client.jobs.submit("echo", {"n": 1}, idempotency_key="k")
 
     assert first.job_id == second.job_id
     with pytest.raises(IdempotencyConflict, match="k"):
-        await client.submit("echo", {"n": 2}, idempotency_key="k")
+        await client.jobs.submit("echo", {"n": 2}, idempotency_key="k")
 
 
-async def test_a_batch_answers_each_job_in_its_order(client: Client) -> None:
-    answer = await client.submit_batch([SubmitRequest("echo"), SubmitRequest("nothing"), SubmitRequest("gated")])
+async def test_a_batch_returns_results_in_order(client: Client) -> None:
+    answer = await client.jobs.submit_batch([SubmitRequest("echo"), SubmitRequest("nothing"), SubmitRequest("gated")])
 
     assert [item.error.status if item.error else item.status for item in answer.jobs] == ["pending", 404, "pending"]
 
 
 async def test_jobs_are_listed_over_all_pages(client: Client) -> None:
-    answer = await client.submit_batch([SubmitRequest("echo") for _ in range(230)])
+    answer = await client.jobs.submit_batch([SubmitRequest("echo") for _ in range(230)])
 
-    listed = [job.job_id async for job in client.jobs(workflow_id="echo")]
+    listed = [job.job_id async for job in client.jobs.list(workflow_id="echo")]
 
     assert listed == [item.job_id for item in answer.jobs][::-1]
 
 
-async def test_a_long_poll_answers_as_soon_as_the_job_has_ended(client: Client, server: Running) -> None:
-    job_id = (await client.submit("gated")).job_id
-    asking = asyncio.create_task(client.job(job_id, wait_seconds=30))
+async def test_a_long_poll_returns_as_soon_as_the_job_has_finished(client: Client, server: Running) -> None:
+    job_id = (await client.jobs.submit("gated")).job_id
+    asking = asyncio.create_task(client.jobs.get(job_id, wait_seconds=30))
     await server.reached.wait()
 
     server.gate.set()
@@ -151,108 +153,113 @@ async def test_a_long_poll_answers_as_soon_as_the_job_has_ended(client: Client, 
     assert (await asking).status == "completed"
 
 
-async def test_nodes_are_shown_before_they_begin(client: Client, server: Running) -> None:
-    job_id = (await client.submit("gated")).job_id
+async def test_nodes_are_shown_before_they_start(client: Client, server: Running) -> None:
+    job_id = (await client.jobs.submit("gated")).job_id
     await server.reached.wait()
 
-    assert {node.node_id: node.status for node in await client.nodes(job_id)}["last"] == "pending"
-    assert (await client.node(job_id, "first")).status == "completed"
+    assert {node.node_id: node.status for node in await client.jobs.nodes(job_id)}["last"] == "pending"
+    assert (await client.jobs.node(job_id, "first")).status == "completed"
     with pytest.raises(NotFound, match="nobody"):
-        await client.node(job_id, "nobody")
+        await client.jobs.node(job_id, "nobody")
 
 
-async def test_a_cancelled_job_stops_and_tells_why(client: Client, server: Running) -> None:
-    job_id = (await client.submit("gated")).job_id
+async def test_a_cancelled_job_has_its_reason(client: Client, server: Running) -> None:
+    job_id = (await client.jobs.submit("gated")).job_id
     await server.reached.wait()
 
-    job = await client.cancel(job_id, "not needed")
+    job = await client.jobs.cancel(job_id, "not needed")
 
     assert job.status == "cancelled"
-    assert "not needed" in "".join([bytes(event.data).decode() async for event in client.events(job_id)])
+    assert "not needed" in "".join([bytes(event.data).decode() async for event in client.jobs.events(job_id)])
 
 
 async def test_a_failed_job_is_retried_where_it_failed(client: Client) -> None:
     job_id = await ended(client, "failing")
 
-    await client.retry(job_id)
-    job = await client.wait(job_id)
+    await client.jobs.retry(job_id)
+    job = await client.jobs.wait(job_id)
 
     attempts = {node.node_id: node.attempt for node in job.nodes or []}
     assert attempts == {"fine": 1, "boom": 2}
 
 
-async def test_a_retry_from_a_node_that_is_not_there_is_refused(client: Client) -> None:
+async def test_a_retry_from_an_unknown_node_is_refused(client: Client) -> None:
     job_id = await ended(client, "failing")
 
     with pytest.raises(NotFound, match="nobody"):
-        await client.retry(job_id, from_node="nobody")
+        await client.jobs.retry(job_id, from_node="nobody")
 
 
 async def test_a_completed_job_is_not_retried_as_a_whole(client: Client) -> None:
     job_id = await ended(client, "echo")
 
     with pytest.raises(RequestRefused, match="completed"):
-        await client.retry(job_id)
+        await client.jobs.retry(job_id)
 
 
 async def test_a_job_is_run_again_with_the_same_input(client: Client) -> None:
-    first = (await client.submit("echo", {"n": 3})).job_id
+    first = (await client.jobs.submit("echo", {"n": 3})).job_id
 
-    second = await client.wait((await client.rerun(first)).job_id)
+    second = await client.jobs.wait((await client.jobs.rerun(first)).job_id)
 
     assert second.job_id != first
     assert msgspec.json.decode(second.input_data) == {"n": 3}
 
 
 async def test_an_unknown_job_is_named(client: Client) -> None:
-    for asked in (client.job("nobody"), client.cancel("nobody"), client.retry("nobody"), client.rerun("nobody")):
+    for asked in (
+        client.jobs.get("nobody"),
+        client.jobs.cancel("nobody"),
+        client.jobs.retry("nobody"),
+        client.jobs.rerun("nobody"),
+    ):
         with pytest.raises(JobNotFound, match="nobody"):
             await asked
 
 
-async def test_watching_an_unknown_job_ends_at_once(client: Client) -> None:
+async def test_watching_an_unknown_job_raises_at_once(client: Client) -> None:
     with pytest.raises(JobNotFound, match="nobody"):
-        await anext(client.watch("nobody"))
+        await anext(client.jobs.watch("nobody"))
 
 
-async def test_a_watched_job_tells_every_event_and_ends(client: Client, server: Running) -> None:
-    job_id = (await client.submit("gated")).job_id
+async def test_watch_yields_every_event_and_ends(client: Client, server: Running) -> None:
+    job_id = (await client.jobs.submit("gated")).job_id
     await server.reached.wait()
     server.gate.set()
 
-    seen = [event.seq async for event in client.watch(job_id)]
+    seen = [event.seq async for event in client.jobs.watch(job_id)]
 
-    assert seen == [event.seq async for event in client.events(job_id)]
+    assert seen == [event.seq async for event in client.jobs.events(job_id)]
     assert seen == list(range(1, len(seen) + 1))
 
 
-async def test_a_stream_goes_on_after_the_event_that_was_seen_last(client: Client) -> None:
+async def test_watch_resumes_after_an_event(client: Client) -> None:
     job_id = await ended(client, "echo")
 
-    assert (await anext(client.watch(job_id, after=5))).seq == 6
-    assert [event.seq async for event in client.watch(job_id, after=999)] == []
+    assert (await anext(client.jobs.watch(job_id, after=5))).seq == 6
+    assert [event.seq async for event in client.jobs.watch(job_id, after=999)] == []
 
 
-async def test_each_event_comes_once_though_the_line_breaks_anywhere(client: Client, line: Line) -> None:
+async def test_watch_yields_each_event_once_across_disconnects(client: Client, line: Line) -> None:
     job_id = await ended(client, "failing")
-    whole = [event.seq async for event in client.watch(job_id)]
+    whole = [event.seq async for event in client.jobs.watch(job_id)]
     # Breaks inside the head, between events and inside of them: a little further each time.
     line.breaks_after = [450 + 61 * number for number in range(40)]
 
     async with Client(line.url) as broken:
-        seen = [event.seq async for event in broken.watch(job_id)]
+        seen = [event.seq async for event in broken.jobs.watch(job_id)]
 
     assert seen == whole
     assert line.connections > 4
 
 
-async def test_a_stream_goes_on_when_the_server_comes_back(client: Client, server: Running) -> None:
-    job_id = (await client.submit("gated")).job_id
+async def test_watch_resumes_after_a_server_restart(client: Client, server: Running) -> None:
+    job_id = (await client.jobs.submit("gated")).job_id
     seen: list[int] = []
     started = asyncio.Event()
 
     async def watch() -> None:
-        async for event in client.watch(job_id):
+        async for event in client.jobs.watch(job_id):
             seen.append(event.seq)
             started.set()
 
@@ -263,54 +270,54 @@ async def test_a_stream_goes_on_when_the_server_comes_back(client: Client, serve
 
     await watching
 
-    assert (await client.job(job_id)).status == "completed"
-    assert seen == [event.seq async for event in client.events(job_id)]
+    assert (await client.jobs.get(job_id)).status == "completed"
+    assert seen == [event.seq async for event in client.jobs.events(job_id)]
 
 
 async def test_logs_are_read_and_followed(client: Client, server: Running) -> None:
-    job_id = (await client.submit("gated")).job_id
-    following = client.follow_logs(job_id, node="gate")
+    job_id = (await client.jobs.submit("gated")).job_id
+    following = client.jobs.follow_logs(job_id, node="gate")
     first = (await anext(following)).message
     server.gate.set()
 
     rest = [line.message async for line in following]
 
     assert [first, *rest] == ["the gate is reached", "the gate is open"]
-    assert [line.message async for line in client.logs(job_id)] == [first, *rest]
+    assert [line.message async for line in client.jobs.logs(job_id)] == [first, *rest]
 
 
-async def test_the_server_tells_of_its_workers_and_its_health(client: Client, server: Running) -> None:
-    await client.submit("gated")
+async def test_workers_and_health_are_read(client: Client, server: Running) -> None:
+    await client.jobs.submit("gated")
     await server.reached.wait()
 
-    (worker,) = await client.workers()
+    (worker,) = await client.workers.list()
     health = await client.health()
 
     assert (worker.alive, worker.running) == (True, 1)
     assert (health.status, health.version) == ("ok", windlass.__version__)
 
 
-async def test_without_a_server_the_error_names_the_url_and_the_way_out(server: Running) -> None:
+async def test_an_unreachable_server_raises_an_error_with_a_hint(server: Running) -> None:
     await server.stop()
 
     async with Client(server.url) as client:
         with pytest.raises(ServerUnreachable, match=f"{server.url}.*windlass dev") as raised:
-            await client.submit("echo")
+            await client.jobs.submit("echo")
 
     assert not isinstance(raised.value, AnswerLost)
 
 
-async def test_an_answer_that_is_cut_off_may_have_taken_effect(client: Client, line: Line) -> None:
+async def test_a_lost_response_raises_answer_lost(client: Client, line: Line) -> None:
     line.breaks_after = [10]
 
     async with Client(line.url) as broken:
         with pytest.raises(AnswerLost, match="may have taken effect"):
-            await broken.submit("echo")
+            await broken.jobs.submit("echo")
 
-    assert len([job async for job in client.jobs()]) == 1
+    assert len([job async for job in client.jobs.list()]) == 1
 
 
-def test_what_is_not_a_url_is_refused() -> None:
+def test_an_invalid_url_is_refused() -> None:
     with pytest.raises(ServerUnreachable, match=r"localhost:8470.*http://"):
         Client("localhost:8470")
 
@@ -326,39 +333,39 @@ async def stranger() -> AsyncIterator[Client]:
         yield client
 
 
-async def test_an_answer_in_no_known_shape_is_told(stranger: Client) -> None:
-    with pytest.raises(ApiError, match="cannot be read"):
-        await stranger.job("x")
+async def test_an_unexpected_response_raises_api_error(stranger: Client) -> None:
+    with pytest.raises(ApiError, match="unexpected response"):
+        await stranger.jobs.get("x")
 
 
-async def test_a_refusal_in_no_known_shape_tells_its_status(stranger: Client) -> None:
+async def test_an_unexpected_error_response_raises_its_status(stranger: Client) -> None:
     with pytest.raises(ApiError, match="502") as refused:
-        await stranger.submit("echo")
+        await stranger.jobs.submit("echo")
 
     assert refused.value.status == 502
 
 
-async def test_a_node_without_a_loop_has_one_task_and_an_output(client: Client) -> None:
+async def test_a_node_without_a_loop_has_one_iteration_and_an_output(client: Client) -> None:
     job_id = await ended(client, "echo")
 
-    tasks = [task async for task in client.tasks(job_id, "say")]
+    tasks = [task async for task in client.jobs.iterations(job_id, "say")]
 
     assert [(task.index, task.status) for task in tasks] == [(0, "completed")]
-    assert msgspec.json.decode(await client.output(job_id, "say")) == {"echoed_params": {"n": 0}}
+    assert msgspec.json.decode(await client.jobs.output(job_id, "say")) == {"echoed_params": {"n": 0}}
 
 
-async def test_an_output_that_is_not_there_is_not_found(client: Client) -> None:
+async def test_a_missing_output_is_not_found(client: Client) -> None:
     job_id = await ended(client, "failing")
 
     with pytest.raises(NotFound, match="boom has no output"):
-        await client.output(job_id, "boom")
+        await client.jobs.output(job_id, "boom")
 
 
-async def test_events_come_with_their_context_unless_it_is_not_wanted(client: Client) -> None:
+async def test_events_have_their_context_unless_omitted(client: Client) -> None:
     job_id = await ended(client, "echo")
 
-    whole = [event async for event in client.events(job_id)]
-    bare = [event async for event in client.watch(job_id, context=False)]
+    whole = [event async for event in client.jobs.events(job_id)]
+    bare = [event async for event in client.jobs.watch(job_id, context=False)]
 
     assert [event.event_type for event in whole] == [event.event_type for event in bare]
     assert b'"workload"' in bytes(whole[-2].context)

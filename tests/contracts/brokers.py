@@ -1,4 +1,4 @@
-"""The brokers that the contract suite runs against, each on a server of its own kind, and the time they live in."""
+"""The brokers that the contract suite runs against, and their clocks."""
 
 import shutil
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
@@ -22,7 +22,7 @@ EMPTIED_MAX = 10
 
 
 class SetClock:
-    """A clock that stands still until a test moves it. Servers have their own: there, what they remember gets older."""
+    """A clock that a test sets. On servers, which have their own clocks, the stored times are changed instead."""
 
     def __init__(self) -> None:
         self.at = 1_000_000_000
@@ -38,7 +38,7 @@ class SetClock:
 
 
 async def age_redis(url: str, seconds: float) -> None:
-    """Let every instant that the server remembers be so much longer ago."""
+    """Move every time that the server stores into the past."""
     with redis.Redis.from_url(url) as client:
         microseconds = round(seconds * 1_000_000)
         for key in (PREFIX + "workers", *client.scan_iter(f"{PREFIX}tasks:*")):
@@ -47,8 +47,8 @@ async def age_redis(url: str, seconds: float) -> None:
         for task_id in client.hkeys(PREFIX + "heartbeats"):
             client.hincrby(PREFIX + "heartbeats", task_id, -microseconds)
         for task_id, lease in cast("dict[bytes, bytes]", client.hgetall(PREFIX + "leases")).items():
-            number, taken_at, rest = lease.split(b" ", 2)
-            aged = b"%s %d %s" % (number, int(taken_at) - microseconds, rest)
+            number, claimed_at, rest = lease.split(b" ", 2)
+            aged = b"%s %d %s" % (number, int(claimed_at) - microseconds, rest)
             client.hset(PREFIX + "leases", mapping={task_id: aged})
 
 
@@ -83,21 +83,21 @@ async def opened_redis(url: str, clock: SetClock) -> AsyncGenerator[RedisBroker]
 
 
 async def empty_postgres(url: str) -> None:
-    """What a crash of the server does to unlogged tables."""
+    """Empty the tables, as a crash of the server does."""
     connection = await asyncpg.connect(url)
     for attempt in range(EMPTIED_MAX):
         try:
             await connection.execute("truncate broker_tasks, broker_inbox, broker_workers, broker_cancellations")
             break
         except asyncpg.DeadlockDetectedError:
-            # It locks one table after the other, and a broker at work may have the next one: either may be the victim.
+            # Truncate locks one table after the other, which may deadlock with an active broker.
             if attempt + 1 == EMPTIED_MAX:
                 raise
     await connection.close()
 
 
 async def age_postgres(url: str, seconds: float) -> None:
-    """Let every instant that the tables hold be so much longer ago."""
+    """Move every time in the tables into the past."""
     connection = await asyncpg.connect(url)
     past = timedelta(seconds=seconds)
     aged = "extended_at = extended_at - $1::interval, published_at = published_at - $1::interval"
@@ -121,10 +121,10 @@ BROKERS: dict[str, Opener] = {
     "memory": memory_broker,
     "postgres": postgres_broker,
     "redis": redis_broker,
-    # What several simulated processes share.
+    # The broker that simulated processes share.
     "shared": shared_broker,
 }
-# The wheel's server is the oldest that is supported; where the system has one, it is another version.
+# The bundled server is the oldest supported version; a server of the system is another version.
 SYSTEM_REDIS = shutil.which("redis-server")
 if SYSTEM_REDIS is not None and Path(SYSTEM_REDIS) != redis_program():
     BROKERS["redis-system"] = system_redis_broker
@@ -132,7 +132,7 @@ if SYSTEM_REDIS is not None and Path(SYSTEM_REDIS) != redis_program():
 
 @pytest.fixture(scope="session")
 def broker_database(postgres_server: Server, database_numbers: Iterator[int]) -> str:
-    """One database for all tests of a folder: to make one takes longer than a test."""
+    """A database for all tests of a session: creating one takes longer than a test."""
     return new_database(postgres_server.url, f"brokers_{next(database_numbers)}")
 
 

@@ -59,13 +59,13 @@ async def memory(request: pytest.FixtureRequest):
 @asynccontextmanager
 async def postgres(request: pytest.FixtureRequest):
     url = await emptied(request.getfixturevalue("contract_database"))
-    yield await PostgresStore.open(url, SystemClock())
+    yield await PostgresStore.open(url, SystemClock(), connections_max=10)
 
 
 @asynccontextmanager
 async def postgres_of_debian(request: pytest.FixtureRequest):
     url = await emptied(request.getfixturevalue("debian_database"))
-    yield await PostgresStore.open(url, SystemClock())
+    yield await PostgresStore.open(url, SystemClock(), connections_max=10)
 
 
 STORES: dict[str, Callable[[pytest.FixtureRequest], AbstractAsyncContextManager[Store]]] = {

@@ -38,7 +38,7 @@ def nodes(messages: Sequence[Message]) -> list[str]:
 # Queues
 
 
-async def test_a_published_task_is_delivered_whole(broker: Broker) -> None:
+async def test_published_task_is_claimed_unchanged(broker: Broker) -> None:
     sink = SinkSpec("postgres", b'{"table":"t"}', ("data", "rows"), "run")
     wanted = Task("t", "j", "n", 3, "http", b'{"x":1}\xff', "default", 9.5, 7, 0, 4, 2, "key", sink, ("k1", "k2"))
     await broker.publish([wanted])
@@ -46,14 +46,14 @@ async def test_a_published_task_is_delivered_whole(broker: Broker) -> None:
     assert list(await broker.claim("w1", QUEUES, 1, 0.0)) == [TaskClaim(wanted, 1)]
 
 
-async def test_a_queued_task_published_again_is_delivered_once(broker: Broker) -> None:
+async def test_queued_task_published_again_is_delivered_once(broker: Broker) -> None:
     await broker.publish([task("a"), task("a")])
     await broker.publish([task("a")])
 
     assert await taken(broker) == ["a"]
 
 
-async def test_a_held_task_published_again_is_not_delivered_again(broker: Broker) -> None:
+async def test_held_task_published_again_is_not_delivered_again(broker: Broker) -> None:
     await broker.publish([task("a")])
     await taken(broker)
     await broker.publish([task("a")])
@@ -61,7 +61,7 @@ async def test_a_held_task_published_again_is_not_delivered_again(broker: Broker
     assert await taken(broker, "w2") == []
 
 
-async def test_a_finished_task_can_be_published_again(broker: Broker) -> None:
+async def test_finished_task_can_be_published_again(broker: Broker) -> None:
     await broker.publish([task("a")])
     await taken(broker)
     await broker.finish("w1", [report(task("a"))])
@@ -70,25 +70,25 @@ async def test_a_finished_task_can_be_published_again(broker: Broker) -> None:
     assert await taken(broker) == ["a"]
 
 
-async def test_higher_priority_goes_first_then_the_older(broker: Broker) -> None:
+async def test_tasks_are_ordered_by_priority_then_age(broker: Broker) -> None:
     await broker.publish([task("a"), task("b", priority=5), task("c"), task("d", priority=-1), task("e", priority=5)])
 
     assert await taken(broker) == ["b", "e", "a", "c", "d"]
 
 
-async def test_no_more_is_taken_than_asked_for(broker: Broker) -> None:
+async def test_claim_respects_its_limit(broker: Broker) -> None:
     await broker.publish([task(name) for name in "abc"])
 
     assert (await taken(broker, limit=2), await taken(broker, limit=2)) == (["a", "b"], ["c"])
 
 
-async def test_a_worker_gets_tasks_of_its_queues_only(broker: Broker) -> None:
+async def test_worker_gets_only_tasks_of_its_queues(broker: Broker) -> None:
     await broker.publish([task("a"), task("b", queue="gpu"), task("c", queue="other")])
 
     assert ids(await broker.claim("w1", ("gpu", "default"), 10, 0.0)) == ["b", "a"]
 
 
-async def test_a_waiting_worker_is_woken_by_the_first_task(broker: Broker) -> None:
+async def test_waiting_worker_is_woken_by_the_first_task(broker: Broker) -> None:
     waiting = asyncio.ensure_future(broker.claim("w1", QUEUES, 10, 30.0))
     await asyncio.sleep(0)
     await broker.publish([task("a")])
@@ -96,11 +96,11 @@ async def test_a_waiting_worker_is_woken_by_the_first_task(broker: Broker) -> No
     assert ids(await asyncio.wait_for(waiting, 5.0)) == ["a"]
 
 
-async def test_a_wait_for_nothing_ends(broker: Broker) -> None:
+async def test_claim_without_tasks_times_out(broker: Broker) -> None:
     assert list(await asyncio.wait_for(broker.claim("w1", QUEUES, 10, 0.01), 5.0)) == []
 
 
-async def test_a_task_goes_to_one_of_many_waiting_workers(broker: Broker) -> None:
+async def test_task_goes_to_one_of_many_waiting_workers(broker: Broker) -> None:
     waiting = {asyncio.ensure_future(broker.claim(f"w{n}", QUEUES, 1, 30.0)) for n in range(5)}
     await asyncio.sleep(0)
     await broker.publish([task("a"), task("b")])
@@ -115,7 +115,7 @@ async def test_a_task_goes_to_one_of_many_waiting_workers(broker: Broker) -> Non
     assert sorted(found) == ["a", "b"]
 
 
-async def test_a_cancelled_wait_takes_no_task_with_it(broker: Broker) -> None:
+async def test_cancelled_claim_loses_no_task(broker: Broker) -> None:
     waiting = asyncio.ensure_future(broker.claim("w1", QUEUES, 10, 30.0))
     await asyncio.sleep(0)
     await broker.publish([task("a")])
@@ -128,7 +128,7 @@ async def test_a_cancelled_wait_takes_no_task_with_it(broker: Broker) -> None:
 # Results
 
 
-async def test_a_result_reaches_the_inbox_of_its_shard(broker: Broker) -> None:
+async def test_result_reaches_the_inbox_of_its_shard(broker: Broker) -> None:
     await broker.publish([task("a", shard=0), task("b", shard=1)])
     await taken(broker)
     await broker.finish("w1", [report(task("a", shard=0)), report(task("b", shard=1))])
@@ -137,7 +137,7 @@ async def test_a_result_reaches_the_inbox_of_its_shard(broker: Broker) -> None:
     assert nodes(await broker.receive(1, 10, 0.0)) == ["b"]
 
 
-async def test_a_finished_task_is_gone(broker: Broker) -> None:
+async def test_finished_task_is_removed(broker: Broker) -> None:
     await broker.publish([task("a"), task("b")])
     await taken(broker)
     await broker.finish("w1", [report(task("a"))])
@@ -146,7 +146,7 @@ async def test_a_finished_task_is_gone(broker: Broker) -> None:
     assert list(await broker.extend("w1", ["a", "b"])) == ["a"]
 
 
-async def test_a_second_report_brings_no_task_back(broker: Broker) -> None:
+async def test_second_report_does_not_bring_a_task_back(broker: Broker) -> None:
     await broker.publish([task("a")])
     await taken(broker)
     for _ in range(2):
@@ -156,7 +156,7 @@ async def test_a_second_report_brings_no_task_back(broker: Broker) -> None:
     assert set(nodes(await broker.receive(0, 10, 0.0))) == {"a"}
 
 
-async def test_tasks_given_back_are_first_in_line_in_their_order(broker: Broker) -> None:
+async def test_returned_tasks_are_first_in_their_queue_in_order(broker: Broker) -> None:
     await broker.publish([task(name) for name in "abcd"])
     await taken(broker, limit=3)
     await broker.return_tasks("w1", ["a", "b", "c"])
@@ -167,7 +167,7 @@ async def test_tasks_given_back_are_first_in_line_in_their_order(broker: Broker)
     assert {delivery.delivery_count for delivery in second} == {1}
 
 
-async def test_only_held_tasks_can_be_given_back(broker: Broker) -> None:
+async def test_only_held_tasks_can_be_returned(broker: Broker) -> None:
     await broker.publish([task("a")])
     await taken(broker)
     await broker.return_tasks("w2", ["a", "nothing"])
@@ -178,7 +178,7 @@ async def test_only_held_tasks_can_be_given_back(broker: Broker) -> None:
 # Lost workers
 
 
-async def test_tasks_of_a_silent_worker_go_to_another(broker: Broker, clock: SetClock) -> None:
+async def test_tasks_of_a_silent_worker_are_reclaimed(broker: Broker, clock: SetClock) -> None:
     await broker.publish([task("a")])
     await taken(broker)
     await clock.sleep(SILENT_SECONDS + 1)
@@ -190,7 +190,7 @@ async def test_tasks_of_a_silent_worker_go_to_another(broker: Broker, clock: Set
     assert list(await broker.receive(0, 10, 0.0)) == [TaskLost("j1", "a", 1, "w1", 1)]
 
 
-async def test_all_tasks_of_a_silent_worker_are_reclaimed_however_many(broker: Broker, clock: SetClock) -> None:
+async def test_large_numbers_of_tasks_are_reclaimed(broker: Broker, clock: SetClock) -> None:
     await broker.publish([task(f"t{number}") for number in range(1_600)])
     held = [task_id for _ in range(4) for task_id in await taken(broker, limit=400)]
     await clock.sleep(SILENT_SECONDS + 1)
@@ -215,7 +215,7 @@ async def test_losses_of_a_task_are_counted(broker: Broker, clock: SetClock) -> 
     ]
 
 
-async def test_a_worker_that_extends_keeps_its_tasks(broker: Broker, clock: SetClock) -> None:
+async def test_worker_that_extends_keeps_its_tasks(broker: Broker, clock: SetClock) -> None:
     await broker.publish([task("a")])
     await taken(broker)
     await clock.sleep(SILENT_SECONDS - 1)
@@ -226,9 +226,7 @@ async def test_a_worker_that_extends_keeps_its_tasks(broker: Broker, clock: SetC
     assert await broker.reclaim(SILENT_SECONDS) == 0
 
 
-async def test_a_task_that_its_holder_does_not_name_is_reclaimed_although_the_worker_lives(
-    broker: Broker, clock: SetClock
-) -> None:
+async def test_task_that_a_live_worker_does_not_extend_is_reclaimed(broker: Broker, clock: SetClock) -> None:
     await broker.publish([task("a"), task("b")])
     await taken(broker)
     await clock.sleep(SILENT_SECONDS - 1)
@@ -240,7 +238,7 @@ async def test_a_task_that_its_holder_does_not_name_is_reclaimed_although_the_wo
     assert list(await broker.extend("w1", ["a", "b"])) == ["a"]
 
 
-async def test_a_reclaimed_task_is_no_longer_the_workers_own(broker: Broker, clock: SetClock) -> None:
+async def test_reclaimed_task_is_reported_to_its_former_holder(broker: Broker, clock: SetClock) -> None:
     await broker.publish([task("a")])
     await taken(broker)
     await clock.sleep(SILENT_SECONDS + 1)
@@ -249,9 +247,7 @@ async def test_a_reclaimed_task_is_no_longer_the_workers_own(broker: Broker, clo
     assert list(await broker.extend("w1", ["a"])) == ["a"]
 
 
-async def test_a_late_result_of_a_reclaimed_worker_counts_and_stops_the_other_delivery(
-    broker: Broker, clock: SetClock
-) -> None:
+async def test_late_result_counts_and_cancels_the_other_delivery(broker: Broker, clock: SetClock) -> None:
     await broker.publish([task("a")])
     await taken(broker)
     await clock.sleep(SILENT_SECONDS + 1)
@@ -264,7 +260,7 @@ async def test_a_late_result_of_a_reclaimed_worker_counts_and_stops_the_other_de
     assert nodes(await broker.receive(0, 10, 0.0)) == ["a", "a"]
 
 
-async def test_a_late_result_takes_the_task_off_the_queue(broker: Broker, clock: SetClock) -> None:
+async def test_late_result_removes_the_task_from_its_queue(broker: Broker, clock: SetClock) -> None:
     await broker.publish([task("a")])
     await taken(broker)
     await clock.sleep(SILENT_SECONDS + 1)
@@ -277,7 +273,7 @@ async def test_a_late_result_takes_the_task_off_the_queue(broker: Broker, clock:
 # Workers
 
 
-async def test_a_worker_is_seen_with_its_queues_and_what_it_holds(broker: Broker) -> None:
+async def test_worker_is_listed_with_its_queues_and_held_tasks(broker: Broker) -> None:
     await broker.publish([task("a"), task("b", queue="gpu")])
     await broker.claim("w2", ("default", "gpu"), 10, 0.0)
     await broker.claim("w1", QUEUES, 10, 0.0)
@@ -290,7 +286,7 @@ async def test_a_worker_is_seen_with_its_queues_and_what_it_holds(broker: Broker
     ]
 
 
-async def test_a_silent_worker_that_holds_nothing_is_forgotten(broker: Broker, clock: SetClock) -> None:
+async def test_silent_worker_without_tasks_is_forgotten(broker: Broker, clock: SetClock) -> None:
     await broker.publish([task("a")])
     await taken(broker, "dead")
     await clock.sleep(SILENT_SECONDS + 1)
@@ -300,7 +296,7 @@ async def test_a_silent_worker_that_holds_nothing_is_forgotten(broker: Broker, c
     assert [one.worker_id for one in await broker.workers()] == ["alive"]
 
 
-async def test_a_heartbeat_makes_a_worker_seen_later(broker: Broker, clock: SetClock) -> None:
+async def test_heartbeat_updates_the_time_of_a_worker(broker: Broker, clock: SetClock) -> None:
     await taken(broker)
     await clock.sleep(5.0)
     [before] = await broker.workers()
@@ -312,13 +308,13 @@ async def test_a_heartbeat_makes_a_worker_seen_later(broker: Broker, clock: SetC
     assert after.queues == QUEUES
 
 
-async def test_a_worker_for_all_queues_takes_from_each(broker: Broker) -> None:
+async def test_worker_for_all_queues_claims_from_each(broker: Broker) -> None:
     await broker.publish([task("a", queue="one"), task("b", queue="two", priority=3), task("c", queue="one")])
 
     assert sorted(ids(await broker.claim("w1", (ALL_QUEUES,), 10, 0.0))) == ["a", "b", "c"]
 
 
-async def test_a_worker_for_all_queues_is_woken_by_a_task_of_a_new_one(broker: Broker) -> None:
+async def test_worker_for_all_queues_is_woken_by_a_task_of_a_new_queue(broker: Broker) -> None:
     waiting = asyncio.ensure_future(broker.claim("w1", (ALL_QUEUES,), 10, 30.0))
     await asyncio.sleep(0)
     await broker.publish([task("a", queue="new")])
@@ -329,14 +325,14 @@ async def test_a_worker_for_all_queues_is_woken_by_a_task_of_a_new_one(broker: B
 # Cancels
 
 
-async def test_a_cancelled_task_leaves_the_queue(broker: Broker) -> None:
+async def test_cancelled_task_leaves_the_queue(broker: Broker) -> None:
     await broker.publish([task("a"), task("b")])
     await broker.cancel(["a", "nothing"])
 
     assert await taken(broker) == ["b"]
 
 
-async def test_the_holder_of_a_cancelled_task_is_told(broker: Broker) -> None:
+async def test_holder_of_a_cancelled_task_is_notified(broker: Broker) -> None:
     await broker.publish([task("a"), task("b")])
     await taken(broker)
     await broker.cancel(["a"])
@@ -346,7 +342,7 @@ async def test_the_holder_of_a_cancelled_task_is_told(broker: Broker) -> None:
     assert list(await broker.extend("w1", ["a", "b"])) == ["a"]
 
 
-async def test_a_waiting_holder_is_told_at_once(broker: Broker) -> None:
+async def test_waiting_holder_is_notified_at_once(broker: Broker) -> None:
     await broker.publish([task("a")])
     await taken(broker)
     waiting = asyncio.ensure_future(broker.receive_cancellations("w1", 30.0))
@@ -356,7 +352,7 @@ async def test_a_waiting_holder_is_told_at_once(broker: Broker) -> None:
     assert list(await asyncio.wait_for(waiting, 5.0)) == ["a"]
 
 
-async def test_a_cancelled_task_can_still_be_reported(broker: Broker) -> None:
+async def test_cancelled_task_can_still_be_reported(broker: Broker) -> None:
     await broker.publish([task("a")])
     await taken(broker)
     await broker.cancel(["a"])
@@ -365,7 +361,7 @@ async def test_a_cancelled_task_can_still_be_reported(broker: Broker) -> None:
     assert nodes(await broker.receive(0, 10, 0.0)) == ["a"]
 
 
-async def test_missing_tells_what_is_neither_queued_nor_held(broker: Broker) -> None:
+async def test_missing_returns_tasks_that_are_neither_queued_nor_held(broker: Broker) -> None:
     await broker.publish([task("queued"), task("held", priority=1)])
     await taken(broker, limit=1)
 
@@ -375,7 +371,7 @@ async def test_missing_tells_what_is_neither_queued_nor_held(broker: Broker) -> 
 # Inboxes
 
 
-async def test_messages_are_gathered_in_order_and_in_portions(broker: Broker) -> None:
+async def test_messages_are_received_in_order_and_in_batches(broker: Broker) -> None:
     await broker.send(0, [Submitted("a"), Submitted("b")])
     await broker.send(0, [Continue("c")])
 
@@ -383,13 +379,13 @@ async def test_messages_are_gathered_in_order_and_in_portions(broker: Broker) ->
     assert list(await broker.receive(0, 2, 0.0)) == [Continue("c")]
 
 
-async def test_inboxes_of_shards_are_apart(broker: Broker) -> None:
+async def test_shards_have_separate_inboxes(broker: Broker) -> None:
     await broker.send(1, [Submitted("a")])
 
     assert list(await broker.receive(0, 2, 0.0)) == []
 
 
-async def test_a_waiting_owner_is_woken_by_a_message(broker: Broker) -> None:
+async def test_waiting_owner_is_woken_by_a_message(broker: Broker) -> None:
     waiting = asyncio.ensure_future(broker.receive(0, 10, 30.0))
     await asyncio.sleep(0)
     await broker.send(0, [Submitted("a")])
@@ -405,7 +401,7 @@ async def test_sending_nothing_wakes_a_waiting_owner(broker: Broker) -> None:
     assert list(await asyncio.wait_for(waiting, 5.0)) == []
 
 
-async def test_what_was_not_acknowledged_is_gathered_again_after_a_rewind(broker: Broker) -> None:
+async def test_unacknowledged_messages_are_received_again_after_a_rewind(broker: Broker) -> None:
     await broker.send(0, [Submitted(name) for name in "abc"])
     await broker.receive(0, 2, 0.0)
     await broker.acknowledge(0, 1)
@@ -414,7 +410,7 @@ async def test_what_was_not_acknowledged_is_gathered_again_after_a_rewind(broker
     assert list(await broker.receive(0, 10, 0.0)) == [Submitted("b"), Submitted("c")]
 
 
-async def test_a_rewind_keeps_the_order_of_what_came_meanwhile(broker: Broker) -> None:
+async def test_rewind_keeps_the_order_of_new_messages(broker: Broker) -> None:
     await broker.send(0, [Submitted("a")])
     await broker.receive(0, 10, 0.0)
     await broker.send(0, [Submitted("b")])
@@ -423,7 +419,7 @@ async def test_a_rewind_keeps_the_order_of_what_came_meanwhile(broker: Broker) -
     assert list(await broker.receive(0, 10, 0.0)) == [Submitted("a"), Submitted("b")]
 
 
-async def test_an_acknowledged_message_never_comes_again(broker: Broker) -> None:
+async def test_acknowledged_message_is_not_received_again(broker: Broker) -> None:
     await broker.send(0, [Submitted("a"), Submitted("b")])
     await broker.receive(0, 10, 0.0)
     await broker.acknowledge(0, 2)
@@ -432,7 +428,7 @@ async def test_an_acknowledged_message_never_comes_again(broker: Broker) -> None
     assert list(await broker.receive(0, 10, 0.0)) == []
 
 
-async def test_a_cancelled_gather_takes_no_message_with_it(broker: Broker) -> None:
+async def test_cancelled_receive_loses_no_message(broker: Broker) -> None:
     waiting = asyncio.ensure_future(broker.receive(0, 10, 30.0))
     await asyncio.sleep(0)
     await broker.send(0, [Submitted("a")])

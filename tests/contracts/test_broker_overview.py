@@ -17,11 +17,11 @@ async def waits(broker: Broker, queue: str = "default") -> float | None:
     return found.oldest_seconds
 
 
-async def test_a_broker_without_tasks_has_no_queues(broker: Broker) -> None:
+async def test_broker_without_tasks_has_no_queues(broker: Broker) -> None:
     assert list(await broker.queues()) == []
 
 
-async def test_queues_tell_what_waits_and_what_runs(broker: Broker) -> None:
+async def test_queues_show_waiting_and_running_tasks(broker: Broker) -> None:
     await broker.publish([task("a"), task("b", priority=5), task("c"), task("d", queue="gpu"), task("e", queue="cpu")])
     await broker.claim("w1", QUEUES, 2, 0.0)
     await broker.claim("w2", ["gpu"], 9, 0.0)
@@ -29,7 +29,7 @@ async def test_queues_tell_what_waits_and_what_runs(broker: Broker) -> None:
     assert await counts(broker) == [("cpu", 1, 0), ("default", 1, 2), ("gpu", 0, 1)]
 
 
-async def test_counts_follow_whatever_happens_to_tasks(broker: Broker, clock: SetClock) -> None:
+async def test_counts_follow_the_tasks(broker: Broker, clock: SetClock) -> None:
     await broker.publish([task(name) for name in "abcdef"])
     await broker.publish([task("a")])
     assert await counts(broker) == [("default", 6, 0)]
@@ -48,7 +48,7 @@ async def test_counts_follow_whatever_happens_to_tasks(broker: Broker, clock: Se
     assert await counts(broker) == []
 
 
-async def test_a_result_that_comes_late_takes_the_task_off_its_queue(broker: Broker, clock: SetClock) -> None:
+async def test_late_result_reduces_the_depth_of_a_queue(broker: Broker, clock: SetClock) -> None:
     await broker.publish([task("a"), task("b")])
     await taken(broker, limit=1)
     await clock.sleep(SILENT_SECONDS + 1)
@@ -58,7 +58,7 @@ async def test_a_result_that_comes_late_takes_the_task_off_its_queue(broker: Bro
     assert await counts(broker) == [("default", 1, 0)]
 
 
-async def test_a_queue_tells_how_long_its_oldest_task_waits(broker: Broker, clock: SetClock) -> None:
+async def test_queue_shows_the_age_of_its_oldest_task(broker: Broker, clock: SetClock) -> None:
     await broker.publish([task("old", priority=-1)])
     await clock.sleep(40.0)
     await broker.publish([task("new", priority=1), task("alone", queue="gpu")])
@@ -67,7 +67,7 @@ async def test_a_queue_tells_how_long_its_oldest_task_waits(broker: Broker, cloc
     assert 0.0 <= (await waits(broker, "gpu") or 0.0) < SLACK_SECONDS
 
 
-async def test_what_is_taken_or_cancelled_waits_no_longer(broker: Broker, clock: SetClock) -> None:
+async def test_claimed_and_cancelled_tasks_do_not_count_as_waiting(broker: Broker, clock: SetClock) -> None:
     await broker.publish([task("first"), task("second")])
     await clock.sleep(40.0)
     await broker.publish([task("third")])
@@ -79,7 +79,7 @@ async def test_what_is_taken_or_cancelled_waits_no_longer(broker: Broker, clock:
     assert list(await broker.queues()) == [QueueInfo("default", 0, 2)]
 
 
-async def test_a_task_that_was_given_back_waits_since_it_was_published(broker: Broker, clock: SetClock) -> None:
+async def test_returned_task_keeps_its_publication_time(broker: Broker, clock: SetClock) -> None:
     await broker.publish([task("a")])
     await clock.sleep(40.0)
     await taken(broker)
@@ -88,7 +88,7 @@ async def test_a_task_that_was_given_back_waits_since_it_was_published(broker: B
     assert (await waits(broker) or 0.0) > 40.0 - SLACK_SECONDS
 
 
-async def test_a_worker_is_seen_with_what_it_holds_and_since_when(broker: Broker) -> None:
+async def test_worker_is_listed_with_held_tasks_and_their_times(broker: Broker) -> None:
     await broker.publish([task("a"), task("b"), task("c", queue="gpu")])
     await taken(broker, "w1", limit=1)
     await taken(broker, "w1", limit=1)
@@ -103,7 +103,7 @@ async def test_a_worker_is_seen_with_what_it_holds_and_since_when(broker: Broker
     assert all(abs(gap) < SLACK_SECONDS * 1e6 for gap in gaps)
 
 
-async def test_a_worker_that_let_go_of_a_task_is_not_seen_with_it(broker: Broker) -> None:
+async def test_worker_is_not_listed_with_tasks_it_no_longer_holds(broker: Broker) -> None:
     await broker.publish([task(name) for name in "abc"])
     await taken(broker)
     await broker.finish("w1", [report(task("a"))])
@@ -113,7 +113,7 @@ async def test_a_worker_that_let_go_of_a_task_is_not_seen_with_it(broker: Broker
     assert [one.task_id for one in worker.tasks] == ["c"]
 
 
-async def test_no_more_tasks_of_a_worker_are_named_than_are_shown(broker: Broker) -> None:
+async def test_number_of_listed_tasks_is_limited(broker: Broker) -> None:
     await broker.publish([task(f"t{number}") for number in range(HELD_SHOWN_MAX + 20)])
     await taken(broker, limit=HELD_SHOWN_MAX + 20)
 
@@ -121,7 +121,7 @@ async def test_no_more_tasks_of_a_worker_are_named_than_are_shown(broker: Broker
     assert (worker.held, len(worker.tasks)) == (HELD_SHOWN_MAX + 20, HELD_SHOWN_MAX)
 
 
-async def test_a_queue_with_a_long_name_is_like_any_other(broker: Broker) -> None:
+async def test_queue_names_may_be_long(broker: Broker) -> None:
     name = "q" * 64
     await broker.publish([task("a", queue=name), task("b", queue=name)])
     await broker.claim("w1", [name], 1, 0.0)

@@ -59,7 +59,9 @@ class StoreAgainstModel(RuleBasedStateMachine):
         known = self.loop.run_until_complete(self.answer(self.model, "jobs.get", job_id))
         if not isinstance(known, JobRecord):  # ids are never used twice
             answers = [
-                self.loop.run_until_complete(s.jobs.insert([new_job(job_id, key=key, digest=digest, created_at=T0 + at)]))
+                self.loop.run_until_complete(
+                    s.jobs.insert([new_job(job_id, key=key, digest=digest, created_at=T0 + at)])
+                )
                 for s in (self.model, self.store)
             ]
             told = [[(a.job.spec.job_id, a.created, a.conflict) for a in answer] for answer in answers]
@@ -166,7 +168,7 @@ def test_sqlite_does_as_the_model_does(tmp_path: Path) -> None:
 
 def test_postgres_does_as_the_model_does(contract_database: str) -> None:
     async def opening() -> Store:
-        return await PostgresStore.open(await emptied(contract_database), SystemClock())
+        return await PostgresStore.open(await emptied(contract_database), SystemClock(), connections_max=10)
 
     bounds = settings(max_examples=15, stateful_step_count=25, deadline=None)
     run_state_machine_as_test(against(opening), settings=bounds)

@@ -18,7 +18,8 @@ from windlass.core.jobs import JobRecord
 from windlass.core.plan import NodePlan, Plan
 from windlass.engine.engine import Engine
 from windlass.engine.plan_cache import Plans
-from windlass.handlers import builtin
+from windlass.handlers import builtin_handlers
+from windlass.handlers.config import HandlerConfig
 from windlass.ports.control import Submit
 from windlass.ports.handler import Handler
 from windlass.ports.store import Store
@@ -61,7 +62,7 @@ class Process:
             duties=duties(sweep_seconds=0.05),
             only_new_jobs=only_new_jobs,
         )
-        known = {**builtin(allow_private=True), **(handlers or {})}
+        known = {**builtin_handlers(HandlerConfig(allow_private=True)), **(handlers or {})}
         self.worker = Worker(
             self.broker,
             known,

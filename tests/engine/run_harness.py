@@ -19,7 +19,8 @@ from windlass.core.plan import Plan
 from windlass.core.runs.rows import RunRow
 from windlass.engine.engine import Duties, Engine
 from windlass.engine.plan_cache import Plans
-from windlass.handlers import builtin
+from windlass.handlers import builtin_handlers
+from windlass.handlers.config import HandlerConfig
 from windlass.ports.control import Submit
 from windlass.ports.handler import Context
 from windlass.ports.handler_declaration import declared, handler
@@ -100,7 +101,7 @@ class RunProcess:
             artifact_bytes_max=OUTPUT_BYTES_MAX,
             duties=duties or default_duties(sweep_seconds=0.05), only_new_jobs=alone, prepare=check_input,
         )  # fmt: skip
-        known: Mapping[str, object] = {**builtin(allow_private=True), **steered.handlers()}
+        known: Mapping[str, object] = {**builtin_handlers(HandlerConfig(allow_private=True)), **steered.handlers()}
         self.worker = Worker(
             self.broker,
             known,  # pyright: ignore[reportArgumentType]

@@ -55,7 +55,7 @@ def shared_database(postgres_server: Server) -> str:
 
 @pytest.fixture
 async def store(shared_database: str) -> AsyncIterator[PostgresStore]:
-    opened = await PostgresStore.open(await emptied(shared_database), CLOCK)
+    opened = await PostgresStore.open(await emptied(shared_database), CLOCK, connections_max=10)
     yield opened
     await opened.close()
 

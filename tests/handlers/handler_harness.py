@@ -13,7 +13,8 @@ from tests.defaults import worker_options
 from windlass.brokers.memory import MemoryBroker
 from windlass.core.changes import Task
 from windlass.core.messages import Failed, Message, Succeeded, TaskError, TaskFinished, TaskStarted
-from windlass.handlers import builtin
+from windlass.handlers import builtin_handlers
+from windlass.handlers.config import HandlerConfig
 from windlass.ports.handler import LogLine
 from windlass.worker.worker import Worker
 
@@ -39,7 +40,7 @@ class Runner:
         environment = dict(os.environ)
         self.worker = Worker(
             self.broker,
-            builtin(allow_private=allow_private, environment=environment, **defaults),
+            builtin_handlers(HandlerConfig(allow_private=allow_private, environment=environment, **defaults)),
             clock,
             worker_id="worker-1",
             grace_seconds=0.5,

@@ -40,7 +40,7 @@ async def test_a_command_runs_and_its_last_line_is_the_result() -> None:
     assert said == {("info", "out"), ("error", "err"), ("info", '{"n": 1}')}
 
 
-async def test_the_result_file_goes_before_the_last_line() -> None:
+async def test_the_result_file_takes_precedence_over_the_last_line() -> None:
     command = ["sh", "-c", "echo '{\"from\": \"file\"}' > $WINDLASS_RESULT_FILE; echo '{}'"]
     async with running() as runner:
         output = await runner.output("container", {"command": command})
@@ -49,7 +49,7 @@ async def test_the_result_file_goes_before_the_last_line() -> None:
 
 
 @pytest.mark.parametrize("line", ["done", "12", '{"half": ', "", '"text"'])
-async def test_a_last_line_that_is_no_object_and_no_array_is_no_result(line: str) -> None:
+async def test_a_last_line_that_is_not_an_object_or_array_is_not_a_result(line: str) -> None:
     async with running() as runner:
         output = await runner.output("container", {"command": ["printf", "%s", line]})
 
@@ -65,7 +65,7 @@ async def test_output_is_logged_as_it_comes() -> None:
     assert [line.message for line in runner.lines] == ["first", "end"]
 
 
-async def test_programs_know_their_task_and_nothing_of_the_workers_secrets(
+async def test_programs_know_their_task_but_not_the_workers_secrets(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WINDLASS_DATABASE_URL", "postgresql://secret")
@@ -91,7 +91,7 @@ async def test_another_exit_code_is_an_error_with_the_end_of_stderr() -> None:
     assert b'"exit_code":3' in bytes(finished.outcome.meta)
 
 
-async def test_exit_codes_may_be_declared_good() -> None:
+async def test_exit_codes_may_be_declared_as_success() -> None:
     async with running() as runner:
         output = await runner.output("container", {"command": ["sh", "-c", "exit 3"], "exit_codes": [3]})
 
@@ -117,7 +117,7 @@ async def test_memory_is_limited() -> None:
     assert "MemoryError" in error.message
 
 
-async def test_limits_change_nothing_for_a_modest_program() -> None:
+async def test_limits_do_not_affect_a_program_below_them() -> None:
     params = {
         "command": python("print('[1]')"),
         "resources": {"limits": {"memory": "2Gi", "cpu": 2}},
@@ -151,7 +151,7 @@ async def test_the_whole_group_is_killed(ends: str) -> None:
         ({"command": ["ls"], "working_dir": "no/such"}, "params_invalid", "no/such"),
         ({"command": ["no-such-program-at-all"]}, "command_unusable", "no-such-program-at-all"),
         ({"command": ["no-such-program-at-all"], "cpu_seconds": 5}, "command_unusable", "no-such-program-at-all"),
-        ({"command": ["ls"], "cpu_seconds": 0}, "params_invalid", "cpu_seconds is 0"),
+        ({"command": ["ls"], "cpu_seconds": 0}, "params_invalid", "invalid cpu_seconds: 0"),
         ({"command": ["ls"], "resources": {"limits": {"memory": "much"}}}, "params_invalid", "'much'"),
         ({"command": ["ls"], "env": {"K": {"secret": "s", "key": "k"}}}, "params_invalid", "env.K"),
         ({"command": ["ls"], "env": {"A=B": "x"}}, "params_invalid", "A=B"),
@@ -162,7 +162,9 @@ async def test_the_whole_group_is_killed(ends: str) -> None:
         ({"command": ["ls"], "imagee": "x"}, "params_invalid", "did you mean 'image'?"),
     ],
 )
-async def test_a_container_that_can_not_be_run_so_fails_for_good(params: object, type_: str, words: str) -> None:
+async def test_a_container_that_cannot_run_as_a_process_fails_permanently(
+    params: object, type_: str, words: str
+) -> None:
     async with running() as runner:
         error = await runner.error("container", params)
 

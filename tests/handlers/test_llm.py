@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.core.messages import Failed, Succeeded
+from windlass.handlers.config import LlmConfig
 from windlass.handlers.event_stream import EVENT_BYTES_MAX, EventReader, EventTooLarge
-from windlass.handlers.llm import LlmDefaults
 
 KEY = "sk-a-very-secret-key"
 USAGE = {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12}
@@ -52,7 +52,7 @@ def streamed(events: Sequence[str], size: int = 1 << 20, end: str = "\n", whole:
     return head + b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces) + (b"0\r\n\r\n" if whole else b"")
 
 
-async def test_a_prompt_is_asked_and_answered() -> None:
+async def test_a_prompt_returns_the_reply() -> None:
     async with serving(lambda request: completion()) as server, running() as runner:
         params = asking(server.url, system="be brief", api_key=KEY, temperature=0.5, max_tokens=7)
         finished = await runner.run("llm", params)
@@ -73,7 +73,7 @@ async def test_a_prompt_is_asked_and_answered() -> None:
     assert meta["latency_seconds"] > 0
 
 
-async def test_messages_and_further_fields_are_sent_as_they_are() -> None:
+async def test_messages_and_extra_fields_are_sent_unchanged() -> None:
     messages = [{"role": "user", "content": [{"type": "text", "text": "a"}]}, {"role": "assistant", "content": "b"}]
     async with serving(lambda request: completion()) as server, running() as runner:
         params = {"base_url": server.url, "model": "m", "messages": messages, "extra": {"seed": 1, "max_tokens": None}}
@@ -94,17 +94,17 @@ async def test_messages_and_further_fields_are_sent_as_they_are() -> None:
         ("/d?version=2", "/d/chat/completions?version=2"),
     ],
 )
-async def test_the_url_is_found_below_the_one_that_is_given(path: str, target: str) -> None:
+async def test_the_completions_path_is_appended_to_the_base_url(path: str, target: str) -> None:
     async with serving(lambda request: completion()) as server, running() as runner:
         await runner.output("llm", {"base_url": server.url + path, "model": "m", "prompt": "p"})
 
     assert server.requests[0].target == target
 
 
-async def test_the_settings_say_which_server_and_key_are_used_where_a_node_does_not() -> None:
+async def test_the_settings_provide_the_default_server_and_key() -> None:
     async with (
         serving(lambda request: completion()) as server,
-        running(llm=LlmDefaults(server.url + "/v1", KEY)) as runner,
+        running(llm=LlmConfig(server.url + "/v1", KEY)) as runner,
     ):
         await runner.output("llm", {"model": "m", "prompt": "p"})
         await runner.output("llm", {"model": "m", "prompt": "p", "base_url": server.url + "/v2"})
@@ -119,9 +119,9 @@ async def test_the_settings_say_which_server_and_key_are_used_where_a_node_does_
 
 async def test_the_key_of_the_settings_is_sent_to_no_other_server() -> None:
     async with serving(lambda request: completion()) as server, serving(lambda request: completion()) as other:
-        async with running(llm=LlmDefaults(server.url, KEY)) as runner:
+        async with running(llm=LlmConfig(server.url, KEY)) as runner:
             await runner.output("llm", {"model": "m", "prompt": "p", "base_url": other.url})
-        async with running(llm=LlmDefaults(None, KEY)) as runner:
+        async with running(llm=LlmConfig(None, KEY)) as runner:
             await runner.output("llm", {"model": "m", "prompt": "p", "base_url": other.url})
 
     assert ["authorization" in request.headers for request in other.requests] == [False, False]
@@ -131,7 +131,7 @@ async def test_the_key_of_the_settings_is_sent_to_no_other_server() -> None:
     "reply",
     ['{"n": 1}', ' {"n": 1}\n', '```json\n{"n": 1}\n```', '\n```\n{"n": 1}\n```\n'],
 )
-async def test_a_reply_in_json_comes_back_parsed(reply: str) -> None:
+async def test_a_reply_in_json_is_returned_parsed(reply: str) -> None:
     async with serving(lambda request: completion(reply)) as server, running() as runner:
         output = await runner.output("llm", asking(server.url, json_schema=SCHEMA))
 
@@ -143,16 +143,16 @@ async def test_a_reply_in_json_comes_back_parsed(reply: str) -> None:
 @pytest.mark.parametrize(
     ("reply", "words"),
     [
-        (completion("I would say 1."), "does not fit"),
+        (completion("I would say 1."), "does not match"),
         (completion('{"n": "one"}'), "['n']"),
         (completion('{"m": 1}'), "required"),
-        (completion('{"n": 1e999}'), "does not fit"),
-        (completion("[" * 100_000), "does not fit"),
-        (completion('{"n": ', "length"), "cut off"),
+        (completion('{"n": 1e999}'), "does not match"),
+        (completion("[" * 100_000), "does not match"),
+        (completion('{"n": ', "length"), "reached its token limit"),
         (completion(None, refusal="I must not count"), "I must not count"),
     ],
 )
-async def test_a_reply_that_does_not_fit_is_worth_another_attempt(reply: bytes, words: str) -> None:
+async def test_a_reply_that_does_not_match_is_retryable(reply: bytes, words: str) -> None:
     async with serving(lambda request: reply) as server, running() as runner:
         error = await runner.error("llm", asking(server.url, json_schema=SCHEMA))
 
@@ -160,7 +160,7 @@ async def test_a_reply_that_does_not_fit_is_worth_another_attempt(reply: bytes, 
     assert words in error.message
 
 
-async def test_a_schema_that_is_none_is_refused_before_anything_is_asked() -> None:
+async def test_an_invalid_json_schema_is_rejected_before_the_request() -> None:
     async with serving(lambda request: completion()) as server, running() as runner:
         for schema in ({"type": "no such"}, {"$ref": f"{server.url}/schema"}, {"pattern": "(" * 99}):
             error = await runner.error("llm", asking(server.url, json_schema=schema))
@@ -190,7 +190,7 @@ async def test_a_stream_may_carry_json_too() -> None:
         assert (await runner.output("llm", asking(server.url, stream=True, json_schema=SCHEMA)))["json"] == {"n": 2}
 
 
-async def test_only_the_first_of_several_answers_counts() -> None:
+async def test_only_the_first_choice_is_used() -> None:
     events = [chunk("a"), chunk("b", index=1), chunk("c"), chunk(None, "stop", 1), chunk(None, "length"), "[DONE]"]
     async with serving(lambda request: streamed(events)) as server, running() as runner:
         output = await runner.output("llm", asking(server.url, stream=True))
@@ -206,7 +206,7 @@ async def test_a_stream_that_says_why_it_ends_is_whole(last: list[str]) -> None:
 
 
 @pytest.mark.parametrize("cut", [0, 1, 5])
-async def test_a_stream_that_ends_too_early_is_worth_another_attempt(cut: int) -> None:
+async def test_a_stream_that_ends_too_early_is_retryable(cut: int) -> None:
     reply = streamed(stream_of("hello")[:cut])
     async with serving(lambda request: reply) as server, running() as runner:
         error = await runner.error("llm", asking(server.url, stream=True))
@@ -214,7 +214,7 @@ async def test_a_stream_that_ends_too_early_is_worth_another_attempt(cut: int) -
     assert (error.type, error.retryable) == ("stream_truncated", True)
 
 
-async def test_a_server_that_hangs_up_within_a_stream_is_worth_another_attempt() -> None:
+async def test_a_connection_closed_within_a_stream_is_retryable() -> None:
     reply = streamed(stream_of("hello")[:4], whole=False)
     async with serving(lambda request: reply, hangs_up=True) as server, running() as runner:
         finished = await runner.run("llm", asking(server.url, stream=True))
@@ -224,7 +224,7 @@ async def test_a_server_that_hangs_up_within_a_stream_is_worth_another_attempt()
     assert [line.message for line in runner.lines] == ["hel"]
 
 
-async def test_a_server_that_does_not_stream_is_understood_all_the_same() -> None:
+async def test_a_server_that_does_not_stream_is_supported() -> None:
     async with serving(lambda request: completion()) as server, running() as runner:
         assert (await runner.output("llm", asking(server.url, stream=True)))["text"] == "hi"
 
@@ -240,7 +240,7 @@ async def test_a_server_that_does_not_stream_is_understood_all_the_same() -> Non
     ],
 )
 @pytest.mark.parametrize("stream", [False, True])
-async def test_an_error_in_place_of_an_answer_is_an_error(
+async def test_an_error_in_the_response_body_is_an_error(
     error: object, kind: str, status: int, retryable: bool, stream: bool
 ) -> None:
     failure = json.dumps({"error": error})
@@ -260,7 +260,7 @@ async def test_an_error_in_place_of_an_answer_is_an_error(
     "body",
     ['{"error": {"message": "the reason"}}', '{"error": "the reason"}', '{"detail": "the reason"}', "the reason"],
 )
-async def test_a_status_decides_whether_another_attempt_may_help(status: int, retryable: bool, body: str) -> None:
+async def test_the_status_decides_whether_an_error_is_retryable(status: int, retryable: bool, body: str) -> None:
     async with serving(lambda request: answer(status, body)) as server, running() as runner:
         error = await runner.error("llm", asking(server.url))
 
@@ -268,7 +268,7 @@ async def test_a_status_decides_whether_another_attempt_may_help(status: int, re
     assert error.message.endswith("the reason")
 
 
-async def test_a_limited_rate_says_how_long_to_wait_in_seconds() -> None:
+async def test_a_rate_limit_may_give_retry_after_in_seconds() -> None:
     async with serving(lambda request: answer(429, retry_after="7")) as server, running() as runner:
         error = await runner.error("llm", asking(server.url))
 
@@ -276,7 +276,7 @@ async def test_a_limited_rate_says_how_long_to_wait_in_seconds() -> None:
     assert error.retry_after_seconds == 7.0
 
 
-async def test_a_limited_rate_says_how_long_to_wait_by_a_date() -> None:
+async def test_a_rate_limit_may_give_retry_after_as_a_date() -> None:
     now = datetime(2030, 1, 1, tzinfo=UTC)
     until = format_datetime(now + timedelta(seconds=90), usegmt=True)
     reply = answer(429, date=format_datetime(now, usegmt=True), retry_after=until)
@@ -292,14 +292,14 @@ async def test_a_limited_rate_says_how_long_to_wait_by_a_date() -> None:
      '{"choices": [{"message": {"content": 1}}]}', '{"choices": "x"}', '{"choices": [{"message": {"content": null}}]}',
      "[" * 100_000],
 )  # fmt: skip
-async def test_an_answer_that_is_no_completion_is_worth_another_attempt(body: str) -> None:
+async def test_a_response_that_is_not_a_completion_is_retryable(body: str) -> None:
     async with serving(lambda request: answer(200, body)) as server, running() as runner:
         error = await runner.error("llm", asking(server.url))
 
     assert (error.type, error.retryable) == ("body_invalid", True)
 
 
-async def test_an_event_that_is_no_chunk_is_worth_another_attempt() -> None:
+async def test_an_event_that_is_not_a_chunk_is_retryable() -> None:
     async with serving(lambda request: streamed([chunk("a"), "{", "[DONE]"])) as server, running() as runner:
         error = await runner.error("llm", asking(server.url, stream=True))
 
@@ -307,16 +307,16 @@ async def test_an_event_that_is_no_chunk_is_worth_another_attempt() -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_an_answer_without_end_is_refused(stream: bool) -> None:
+async def test_a_response_beyond_the_limit_is_rejected(stream: bool) -> None:
     text = "x" * 900_000
     reply = streamed([chunk(text)] * 20) if stream else completion(text * 20)
     async with serving(lambda request: reply) as server, running() as runner:
         error = await runner.error("llm", asking(server.url, stream=stream))
 
-    assert (error.type, error.retryable) == ("answer_refused", False)
+    assert (error.type, error.retryable) == ("response_rejected", False)
 
 
-async def test_an_event_without_end_is_an_error() -> None:
+async def test_an_event_beyond_the_limit_is_an_error() -> None:
     async with serving(lambda request: streamed(["x" * (EVENT_BYTES_MAX + 1)])) as server, running() as runner:
         assert (await runner.error("llm", asking(server.url, stream=True))).type == "body_invalid"
 
@@ -345,7 +345,7 @@ async def test_a_key_is_in_no_error_no_log_and_no_output(stream: bool) -> None:
     assert [text for text in said if KEY in text] == []
 
 
-async def test_a_key_that_no_header_can_hold_is_refused_without_being_shown() -> None:
+async def test_an_invalid_api_key_is_rejected_without_being_shown() -> None:
     async with serving(lambda request: completion()) as server, running() as runner:
         error = await runner.error("llm", asking(server.url, api_key=f"{KEY}\r\nx: y"))
 
@@ -377,7 +377,7 @@ async def test_a_redirect_is_not_followed() -> None:
         ({"model": "m", "base_url": "http://127.0.0.1:1", "prompt": "p", "headers": {"a": "b\nc"}}, "header"),
     ],
 )
-async def test_a_question_that_can_not_be_asked_fails_for_good(params: object, words: str) -> None:
+async def test_an_invalid_chat_request_fails_permanently(params: object, words: str) -> None:
     async with running() as runner:
         error = await runner.error("llm", params)
 
@@ -385,7 +385,7 @@ async def test_a_question_that_can_not_be_asked_fails_for_good(params: object, w
     assert words in error.message
 
 
-async def test_a_private_address_is_out_of_bounds() -> None:
+async def test_a_private_address_is_rejected() -> None:
     async with serving(lambda request: completion()) as server, running(allow_private=False) as runner:
         error = await runner.error("llm", asking(server.url))
 
@@ -393,7 +393,7 @@ async def test_a_private_address_is_out_of_bounds() -> None:
     assert server.connections == 0
 
 
-async def test_a_server_that_does_not_answer_in_time_is_worth_another_attempt() -> None:
+async def test_a_server_that_does_not_respond_in_time_is_retryable() -> None:
     reply = streamed([chunk("a")], whole=False)
     async with serving(lambda request: reply) as server, running() as runner:
         error = await runner.error("llm", asking(server.url, stream=True, timeout=0.2))
@@ -414,7 +414,7 @@ async def test_a_cancel_ends_a_stream() -> None:
     assert finished.outcome.error.type == "cancelled"
 
 
-def test_an_events_lines_of_data_belong_together() -> None:
+def test_the_data_lines_of_an_event_are_joined() -> None:
     reader = EventReader()
 
     assert list(reader.feed(b"data: a\ndata: b\n\nid: 1\ndata\n\n")) == ["a\nb", ""]
@@ -440,7 +440,7 @@ def test_events_do_not_depend_on_how_their_bytes_arrive(events: list[list[str]],
     assert found + list(reader.end()) == ["\n".join(lines) for lines in events]
 
 
-def test_a_line_without_end_is_given_up() -> None:
+def test_a_watch_line_beyond_the_limit_is_an_error() -> None:
     reader = EventReader()
 
     assert list(reader.feed(b"x" * EVENT_BYTES_MAX)) == []
@@ -448,7 +448,7 @@ def test_a_line_without_end_is_given_up() -> None:
         list(reader.feed(b"x"))
 
 
-def test_a_long_line_in_small_pieces_is_looked_through_once() -> None:
+def test_a_long_line_in_small_parts_is_searched_once() -> None:
     reader = EventReader()
     began = time.perf_counter()
 

@@ -23,7 +23,7 @@ async def test_a_function_of_a_module_can_be_called() -> None:
         assert await runner.output("python", {"call": "textwrap:dedent", "text": "  a"}) == "a"
 
 
-async def test_what_the_code_prints_is_logged() -> None:
+async def test_output_of_the_code_is_logged() -> None:
     async with running() as runner:
         await runner.output(
             "python", {"code": "import sys\ndef main():\n print('out')\n print('err', file=sys.stderr)"}
@@ -36,8 +36,8 @@ async def test_what_the_code_prints_is_logged() -> None:
     ("params", "type_", "words"),
     [
         ({"code": "def main():\n    return (1"}, "code_invalid", "line 2"),
-        ({"code": "x = 1"}, "code_invalid", "defines no main"),
-        ({"code": "main = 3"}, "code_invalid", "defines no main"),
+        ({"code": "x = 1"}, "code_invalid", "does not define main"),
+        ({"code": "main = 3"}, "code_invalid", "does not define main"),
         ({"code": "\0"}, "code_invalid", "null"),
         ({}, "params_invalid", "either 'code'"),
         ({"code": "def main(): pass", "call": "a:b"}, "params_invalid", "either 'code'"),
@@ -48,7 +48,7 @@ async def test_what_the_code_prints_is_logged() -> None:
         ({"call": "textwrap"}, "params_invalid", "module:function"),
     ],
 )
-async def test_code_that_can_not_run_fails_for_good(params: dict[str, str], type_: str, words: str) -> None:
+async def test_code_that_cannot_run_fails_permanently(params: dict[str, str], type_: str, words: str) -> None:
     async with running() as runner:
         error = await runner.error("python", params)
 

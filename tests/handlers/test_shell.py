@@ -25,7 +25,7 @@ async def gone(pid: int) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_a_commands_output_and_exit_code_come_back() -> None:
+async def test_a_commands_output_and_exit_code_are_returned() -> None:
     async with running() as runner:
         output = await runner.output("shell", {"command": ["sh", "-c", "echo out; echo err >&2"]})
 
@@ -48,7 +48,7 @@ async def test_input_environment_and_folder_reach_the_command(tmp_path: Path) ->
     assert output["stdout"].splitlines() == ["in", "v", str(tmp_path)]
 
 
-async def test_a_command_sees_only_the_harmless_part_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_command_sees_only_the_allowed_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WINDLASS_DATABASE_URL", "postgresql://secret")
     async with running() as runner:
         output = await runner.output("shell", {"command": ["env"]})
@@ -70,7 +70,7 @@ async def test_another_exit_code_is_an_error_with_the_end_of_stderr() -> None:
     assert error.message == "sh exited with code 3: why"
 
 
-async def test_exit_codes_may_be_declared_good() -> None:
+async def test_exit_codes_may_be_declared_as_success() -> None:
     async with running() as runner:
         output = await runner.output("shell", {"command": ["sh", "-c", "exit 3"], "exit_codes": [0, 3]})
 
@@ -88,7 +88,7 @@ async def test_exit_codes_may_be_declared_good() -> None:
         ({"command": ["."]}, "command_unusable", "."),
     ],
 )
-async def test_a_command_that_can_not_start_fails_for_good(params: object, type_: str, words: str) -> None:
+async def test_a_command_that_cannot_start_fails_permanently(params: object, type_: str, words: str) -> None:
     async with running() as runner:
         error = await runner.error("shell", params)
 
@@ -107,7 +107,7 @@ async def test_output_is_bounded_and_its_end_is_kept() -> None:
     assert output["truncated"] is True
 
 
-async def test_a_command_beyond_its_time_is_killed_with_all_it_started() -> None:
+async def test_a_command_that_times_out_is_killed_with_its_process_group() -> None:
     async with running() as runner:
         began = time.monotonic()
         task = await runner.publish("shell", {"command": ["sh", "-c", "sleep 60 & echo $!; wait"]}, timeout_seconds=0.5)
@@ -120,7 +120,7 @@ async def test_a_command_beyond_its_time_is_killed_with_all_it_started() -> None
     assert time.monotonic() - began < 3.0
 
 
-async def test_a_command_that_ignores_the_signal_is_killed_all_the_same() -> None:
+async def test_a_command_that_ignores_sigterm_is_killed() -> None:
     async with running() as runner:
         command = ["sh", "-c", "trap '' TERM; echo $$; while true; do sleep 0.05; done"]
         task = await runner.publish("shell", {"command": command}, timeout_seconds=0.5)
@@ -142,7 +142,7 @@ async def test_a_cancel_ends_a_command_at_once() -> None:
     assert took < 0.5
 
 
-async def test_a_process_left_in_the_background_does_not_outlive_the_attempt() -> None:
+async def test_a_background_process_is_killed_with_the_attempt() -> None:
     async with running() as runner:
         began = time.monotonic()
         output = await runner.output("shell", {"command": ["sh", "-c", "sleep 60 & echo $!"]})
@@ -151,14 +151,14 @@ async def test_a_process_left_in_the_background_does_not_outlive_the_attempt() -
     assert time.monotonic() - began < 3.0
 
 
-async def test_bytes_that_are_no_text_are_shown_as_escapes() -> None:
+async def test_bytes_that_are_not_utf8_are_shown_as_escapes() -> None:
     async with running() as runner:
         output = await runner.output("shell", {"command": ["printf", "\\377\\376"]})
 
     assert output["stdout"] == "\\xff\\xfe"
 
 
-async def test_no_command_outlives_a_worker_that_is_killed(tmp_path: Path) -> None:
+async def test_all_commands_end_with_a_killed_worker(tmp_path: Path) -> None:
     script = tmp_path / "worker_process.py"
     script.write_text(
         textwrap.dedent(f"""

@@ -61,7 +61,7 @@ async def test_params_are_bound(database: Database, query: str, params: Any) -> 
     assert (await database.query(query, params))["rows"] == [{"a": "'; --", "b": '{"x":[1]}'}]
 
 
-async def test_a_statement_that_returns_nothing_counts_what_it_touched(database: Database) -> None:
+async def test_a_statement_without_a_result_returns_the_affected_rows(database: Database) -> None:
     await database.query("create table t (n integer)")
 
     assert await database.query("insert into t values (1), (2), (?)", [3]) == {"rows": [], "row_count": 3}
@@ -78,23 +78,23 @@ async def test_several_statements_take_effect_together_or_not_at_all(database: D
     assert (await database.query("select n from t"))["rows"] == [{"n": 1}]
 
 
-async def test_several_statements_with_params_are_refused(database: Database) -> None:
+async def test_several_statements_with_params_are_rejected(database: Database) -> None:
     error = await database.error("select ?; select 2", [1])
 
     assert (error.type, error.retryable) == ("params_invalid", False)
 
 
-async def test_a_last_semicolon_and_comments_are_no_statement(database: Database) -> None:
+async def test_a_final_semicolon_and_comments_are_not_statements(database: Database) -> None:
     assert (await database.query("-- one\nselect ? as n; -- two\n /* three */ ", [1]))["rows"] == [{"n": 1}]
 
 
-async def test_a_transaction_of_ones_own_is_possible(database: Database) -> None:
+async def test_a_query_may_contain_its_own_transaction(database: Database) -> None:
     await database.query("begin; create table t (n integer); insert into t values (1); commit")
 
     assert (await database.query("select n from t"))["rows"] == [{"n": 1}]
 
 
-async def test_a_transaction_that_is_left_open_is_undone(database: Database) -> None:
+async def test_an_open_transaction_is_rolled_back(database: Database) -> None:
     await database.query("create table t (n integer)")
     await database.query("begin; insert into t values (1)")
 
@@ -116,10 +116,10 @@ async def test_more_rows_than_allowed_are_an_error_and_undo_the_statement(databa
         ("select :nmae", {"name": 1}, "did you mean 'name'"),
         ("select ?, ?", [1], "uses 2 and there are 1 supplied"),
         ("select ?", {"a": 1}, "has no name"),
-        ("select 1 as n, 2 as n", [], "two columns of the result are called 'n'"),
+        ("select 1 as n, 2 as n", [], "duplicate column in the result: 'n'"),
     ],
 )
-async def test_params_that_do_not_fit_are_refused(database: Database, query: str, params: Any, said: str) -> None:
+async def test_params_that_do_not_match_are_rejected(database: Database, query: str, params: Any, said: str) -> None:
     error = await database.error(query, params)
 
     assert (error.type, error.retryable) == ("params_invalid", False)
@@ -129,7 +129,7 @@ async def test_params_that_do_not_fit_are_refused(database: Database, query: str
 @pytest.mark.parametrize(
     ("query", "said"), [("selec 1", "syntax error"), ("select * from absent", "no such table: absent")]
 )
-async def test_what_sqlite_refuses_is_not_tried_again(database: Database, query: str, said: str) -> None:
+async def test_errors_of_sqlite_statements_are_permanent(database: Database, query: str, said: str) -> None:
     error = await database.error(query)
 
     assert (error.type, error.retryable) == ("query_refused", False)
@@ -137,7 +137,7 @@ async def test_what_sqlite_refuses_is_not_tried_again(database: Database, query:
 
 
 @pytest.mark.parametrize("statement", ["attach '{}' as other", "vacuum into '{}'"])
-async def test_a_query_opens_no_other_file(database: Database, tmp_path: Path, statement: str) -> None:
+async def test_a_query_cannot_attach_other_files(database: Database, tmp_path: Path, statement: str) -> None:
     error = await database.error(statement.format(tmp_path / "other.db"))
 
     assert error.type == "query_refused"
@@ -149,7 +149,7 @@ async def test_a_query_that_takes_too_long_is_stopped(database: Database) -> Non
 
     error = await database.error(ENDLESS, timeout=0.2)
 
-    assert (error.type, error.retryable) == ("query_stopped", True)
+    assert (error.type, error.retryable) == ("query_canceled", True)
     assert time.monotonic() - began < 10
     assert (await database.query("select 1 as n"))["rows"] == [{"n": 1}]
 
@@ -157,12 +157,10 @@ async def test_a_query_that_takes_too_long_is_stopped(database: Database) -> Non
 async def test_the_timeout_of_the_node_stops_the_query(database: Database) -> None:
     error = await database.runner.error("sqlite", {"query": ENDLESS}, timeout_seconds=0.2)
 
-    assert error.type in ("timeout", "query_stopped")
+    assert error.type in ("timeout", "query_canceled")
 
 
-async def test_a_lock_of_another_process_that_stays_is_worth_another_attempt(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_lock_held_by_another_process_is_retryable(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("windlass.connections.sqlite.BUSY_SECONDS_MAX", 0.1)
     await database.query("create table t (n integer)")
     other = apsw.Connection(str(database.path))
@@ -174,13 +172,13 @@ async def test_a_lock_of_another_process_that_stays_is_worth_another_attempt(
     assert (error.type, error.retryable) == ("connection_failed", True)
 
 
-async def test_a_file_of_the_folder_is_named_by_its_path(database: Database, tmp_path: Path) -> None:
+async def test_a_file_is_addressed_by_its_path(database: Database, tmp_path: Path) -> None:
     await database.query("create table t (n integer)", database="sub/other.db")
 
     assert (tmp_path / "sub" / "other.db").is_file()
 
 
-async def test_a_path_out_of_the_folder_is_refused(database: Database) -> None:
+async def test_a_path_outside_the_directory_is_rejected(database: Database) -> None:
     error = await database.error("select 1", database="../other.db")
 
     assert (error.type, error.retryable) == ("path_refused", False)

@@ -28,7 +28,7 @@ def verified(request: Request, key: str = KEY) -> Any:
     return Webhook(key).verify(request.body, request.headers)
 
 
-async def test_a_delivery_is_signed_as_others_verify_it() -> None:
+async def test_the_signature_passes_the_reference_library() -> None:
     async with serving(lambda request: answer(200)) as server, running(secrets=SECRETS) as runner:
         await runner.run("webhook", {"url": server.url, "type": "user.made", "data": {"é": 1}, "secret": "HOOK_KEY"})
 
@@ -52,7 +52,7 @@ async def test_a_secret_may_be_any_text() -> None:
     assert Webhook(b"any text will do").verify(request.body, request.headers)
 
 
-async def test_a_receiver_that_fails_three_times_gets_the_fourth() -> None:
+async def test_the_fourth_attempt_reaches_a_receiver_that_failed_three_times() -> None:
     left = [500, 503, 429]
 
     def grudging(request: Request) -> bytes:
@@ -91,16 +91,16 @@ async def test_an_attempt_is_reported_without_secrets() -> None:
         assert hidden not in msgspec.json.encode(finished).decode()
 
 
-async def test_what_gets_no_answer_is_reported_too() -> None:
+async def test_a_request_without_a_response_is_recorded() -> None:
     async with serving(lambda request: b"") as server, running() as runner:
         finished = await runner.run("webhook", {"url": server.url})
 
     delivery = reported(finished)
     assert delivery.status is None
-    assert "got no answer" in (delivery.error or "")
+    assert "no response" in (delivery.error or "")
 
 
-async def test_a_receiver_that_takes_too_long_is_left() -> None:
+async def test_a_slow_receiver_times_out() -> None:
     def dripping(request: Request) -> bytes:
         return b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nx"
 
@@ -112,14 +112,14 @@ async def test_a_receiver_that_takes_too_long_is_left() -> None:
     assert "within 0.3 s" in (reported(finished).error or "")
 
 
-async def test_a_redirect_is_no_delivery() -> None:
+async def test_a_redirect_is_not_a_delivery() -> None:
     async with serving(lambda request: answer(302, location="/elsewhere")) as server, running() as runner:
         error = await runner.error("webhook", {"url": server.url})
 
     assert (error.status, error.retryable, len(server.requests)) == (302, False, 1)
 
 
-async def test_a_server_may_ask_for_patience() -> None:
+async def test_retry_after_of_a_server_is_respected() -> None:
     async with serving(lambda request: answer(503, retry_after="7")) as server, running() as runner:
         error = await runner.error("webhook", {"url": server.url})
 
@@ -129,7 +129,7 @@ async def test_a_server_may_ask_for_patience() -> None:
 @pytest.mark.parametrize(
     "url", ["http://127.0.0.1:1/", "http://[::ffff:169.254.169.254]/", "http://localhost/", "ftp://x/"]
 )
-async def test_what_http_nodes_may_not_reach_hooks_may_not_either(url: str) -> None:
+async def test_hooks_have_the_address_rules_of_http_nodes(url: str) -> None:
     async with running(allow_private=False) as runner:
         error = await runner.error("webhook", {"url": url})
 
@@ -137,7 +137,7 @@ async def test_what_http_nodes_may_not_reach_hooks_may_not_either(url: str) -> N
 
 
 @pytest.mark.parametrize(("name", "kind"), [("hook_kye", "secret_unknown"), ("broken", "FatalError")])
-async def test_a_secret_that_can_not_be_used_fails_the_attempt_for_good(name: str, kind: str) -> None:
+async def test_a_secret_that_cannot_be_used_fails_the_attempt_permanently(name: str, kind: str) -> None:
     async with serving(lambda request: answer(200)) as server, running(secrets=SECRETS) as runner:
         error = await runner.error("webhook", {"url": server.url, "secret": name})
 
@@ -151,7 +151,7 @@ async def test_without_a_secret_nothing_is_signed() -> None:
     assert "webhook-signature" not in server.requests[0].headers
 
 
-async def test_own_headers_travel_but_never_replace_those_of_the_scheme() -> None:
+async def test_custom_headers_are_sent_but_do_not_replace_signature_headers() -> None:
     headers = {"X-Own": "v", "Webhook-Id": "forged"}
     async with serving(lambda request: answer(200)) as server, running() as runner:
         await runner.run("webhook", {"url": server.url, "headers": headers, "id": "msg_1"})
@@ -171,7 +171,7 @@ async def test_own_headers_travel_but_never_replace_those_of_the_scheme() -> Non
         ("ok", None),
     ],
 )
-async def test_an_answer_may_forbid_what_it_was_asked_about(body: str, refusal: str | None) -> None:
+async def test_a_response_may_deny_the_run(body: str, refusal: str | None) -> None:
     async with serving(lambda request: answer(200, body)) as server, running() as runner:
         finished = await runner.run("webhook", {"url": server.url})
 
@@ -179,12 +179,12 @@ async def test_an_answer_may_forbid_what_it_was_asked_about(body: str, refusal: 
     assert refusal_of(finished.outcome.output) == refusal
 
 
-async def test_a_long_answer_is_shortened() -> None:
+async def test_a_long_response_is_truncated() -> None:
     async with serving(lambda request: answer(200, json.dumps(["x" * 100_000]))) as server, running() as runner:
         output = await runner.output("webhook", {"url": server.url})
 
     assert len(output["response"]) == 1_000
 
 
-def test_secrets_do_not_show_themselves() -> None:
+def test_secrets_are_not_in_their_repr() -> None:
     assert KEY not in f"{SECRETS!r} {SECRETS!s}"

@@ -206,14 +206,14 @@ class ApiServer:
         if not {"running", "terminated"} & set(states.get(container, {})):
             raise Refused(400, "BadRequest", f'container "{container}" in pod "{name}" is waiting to start')
         self._streams[writer] = "log"
-        log, told = self.log(name), 0
+        log, error_message = self.log(name), 0
         if "tailLines" in call.query:
-            told = max(0, len(log.lines) - int(call.query["tailLines"]))
+            error_message = max(0, len(log.lines) - int(call.query["tailLines"]))
         await _begin(writer, "text/plain")
         while True:
             changed = log.changed
-            for at, line in log.lines[told:]:
-                told += 1
+            for at, line in log.lines[error_message:]:
+                error_message += 1
                 if at[:19] < call.query.get("sinceTime", "")[:19]:
                     continue
                 await _send_part(writer, f"{at} {line}\n" if call.query.get("timestamps") else f"{line}\n")

@@ -102,14 +102,20 @@ class Cluster:
     ) -> None:
         """Have its container end, and tell its Job."""
         reason = reason or ("Completed" if code == 0 else "Error")
-        ended = {"exitCode": code, "reason": reason, "message": message, "startedAt": now(), "finishedAt": now()}
-        await self._report(pod, "Succeeded" if code == 0 else "Failed", {"terminated": ended})
+        container_end = {
+            "exitCode": code,
+            "reason": reason,
+            "message": message,
+            "startedAt": now(),
+            "finishedAt": now(),
+        }
+        await self._report(pod, "Succeeded" if code == 0 else "Failed", {"terminated": container_end})
         await self._tell_job("Complete" if code == 0 else "Failed", None if code == 0 else "BackoffLimitExceeded", job)
 
     async def end_first(self, pod: Object, code: int) -> None:
         """Have its first container end while the others go on."""
-        ended = {"exitCode": code, "reason": "Completed", "startedAt": now(), "finishedAt": now()}
-        await self._report(pod, "Running", {"terminated": ended})
+        container_end = {"exitCode": code, "reason": "Completed", "startedAt": now(), "finishedAt": now()}
+        await self._report(pod, "Running", {"terminated": container_end})
 
     async def evict(self, pod: Object) -> None:
         """Take its place away, as a kubelet under pressure does."""

@@ -12,8 +12,7 @@ import pytest
 from tests.kubernetes.api_server import TOKEN, ApiServer, serving, write_kubeconfig
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.real_server import RealServer, new_namespace, start_real
-from windlass.handlers.container.handler import ContainerDefaults
-from windlass.handlers.container.manifest import KubernetesRules
+from windlass.handlers.container.config import ContainerConfig, KubernetesConfig
 
 ASSETS = os.environ.get("KUBEBUILDER_ASSETS")
 NAMESPACE = "shop"
@@ -23,11 +22,11 @@ class Place(NamedTuple):
     """A cluster, and how containers get there."""
 
     cluster: Cluster
-    rules: KubernetesRules
+    rules: KubernetesConfig
 
     @property
-    def defaults(self) -> ContainerDefaults:
-        return ContainerDefaults("kubernetes", self.rules)
+    def defaults(self) -> ContainerConfig:
+        return ContainerConfig("kubernetes", self.rules)
 
 
 @pytest.fixture
@@ -83,5 +82,5 @@ async def any_place(
         yield found
 
 
-def _rules(config: Path) -> KubernetesRules:
-    return KubernetesRules(kubeconfig=str(config), requests_per_second=1000, requests_burst=1000)
+def _rules(config: Path) -> KubernetesConfig:
+    return KubernetesConfig(kubeconfig=str(config), requests_per_second=1000, requests_burst=1000)

@@ -11,7 +11,7 @@ from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.conftest import Place
 from windlass.core.changes import Task
 from windlass.core.messages import Failed, Succeeded, TaskFinished, TaskStarted
-from windlass.handlers.container.handler import ContainerDefaults
+from windlass.handlers.container.config import ContainerConfig
 
 NODE = {"image": "busybox:1", "command": ["sh", "-c", "true"]}
 
@@ -47,7 +47,7 @@ async def test_a_container_runs_to_its_end(any_place: Place) -> None:
     only_pods(cluster)
 
 
-async def test_a_finished_job_goes_by_itself(any_place: Place) -> None:
+async def test_a_finished_job_is_removed_by_its_ttl(any_place: Place) -> None:
     cluster = any_place.cluster
     async with running(container=any_place.defaults) as runner:
         task = await runner.publish("container", NODE)
@@ -100,7 +100,7 @@ async def test_the_allowed_fields_reach_the_pod(any_place: Place) -> None:
         "annotations": {"note": "a b"},
     }
     rules = replace(any_place.rules, service_accounts=["runner"])
-    async with running(container=ContainerDefaults("kubernetes", rules)) as runner:
+    async with running(container=ContainerConfig("kubernetes", rules)) as runner:
         await runner.publish("container", params)
         job = await any_place.cluster.job()
 
@@ -132,7 +132,7 @@ async def test_the_allowed_fields_reach_the_pod(any_place: Place) -> None:
     assert confined["capabilities"] == {"drop": ["ALL"]}
 
 
-async def test_another_exit_code_is_an_error_that_keeps_its_figures(any_place: Place) -> None:
+async def test_another_exit_code_is_an_error_with_its_meta(any_place: Place) -> None:
     cluster = any_place.cluster
     async with running(container=any_place.defaults) as runner:
         task = await runner.publish("container", NODE)
@@ -148,7 +148,7 @@ async def test_another_exit_code_is_an_error_that_keeps_its_figures(any_place: P
     assert meta["pod_start_seconds"] >= 0
 
 
-async def test_exit_codes_may_be_declared_good(any_place: Place) -> None:
+async def test_exit_codes_may_be_declared_as_success(any_place: Place) -> None:
     cluster = any_place.cluster
     async with running(container=any_place.defaults) as runner:
         task = await runner.publish("container", {**NODE, "exit_codes": [0, 3]})
@@ -206,7 +206,7 @@ async def test_a_job_without_a_pod_does_not_start_in_time_either(any_place: Plac
     assert "it has no pod" in error.message
 
 
-async def test_too_little_memory_is_an_error_of_its_own(any_place: Place) -> None:
+async def test_out_of_memory_has_its_own_error_type(any_place: Place) -> None:
     cluster = any_place.cluster
     async with running(container=any_place.defaults) as runner:
         task = await runner.publish("container", NODE)
@@ -219,7 +219,7 @@ async def test_too_little_memory_is_an_error_of_its_own(any_place: Place) -> Non
     assert meta_in(finished)["exit_code"] == 137
 
 
-async def test_an_eviction_is_an_error_of_its_own(any_place: Place) -> None:
+async def test_an_eviction_has_its_own_error_type(any_place: Place) -> None:
     cluster = any_place.cluster
     async with running(container=any_place.defaults) as runner:
         task = await runner.publish("container", NODE)
@@ -230,7 +230,7 @@ async def test_an_eviction_is_an_error_of_its_own(any_place: Place) -> None:
     assert "low on resource" in error.message
 
 
-async def test_a_pod_deleted_under_us_is_lost_and_its_job_removed(any_place: Place) -> None:
+async def test_a_pod_deleted_by_another_client_is_lost_and_its_job_removed(any_place: Place) -> None:
     cluster = any_place.cluster
     async with running(container=any_place.defaults) as runner:
         task = await runner.publish("container", NODE)
@@ -254,10 +254,10 @@ async def test_a_second_pod_of_a_job_is_not_waited_for(any_place: Place) -> None
         await cluster.collected()
 
     assert error.type == "pod_lost"
-    assert "another pod" in error.message
+    assert "second pod" in error.message
 
 
-async def test_a_job_deleted_under_us_is_lost(any_place: Place) -> None:
+async def test_a_job_deleted_by_another_client_is_lost(any_place: Place) -> None:
     cluster = any_place.cluster
     async with running(container=any_place.defaults) as runner:
         task = await runner.publish("container", NODE)
@@ -267,14 +267,14 @@ async def test_a_job_deleted_under_us_is_lost(any_place: Place) -> None:
         error = await runner.error_of(task)
 
     assert error.type == "pod_lost"
-    assert "deleted by somebody else" in error.message
+    assert "deleted by another client" in error.message
     assert await cluster.jobs() == []
 
 
 async def test_the_clusters_own_deadline_is_a_timeout(any_place: Place) -> None:
     cluster = any_place.cluster
     rules = replace(any_place.rules, reconcile_seconds=1)
-    async with running(container=ContainerDefaults("kubernetes", rules)) as runner:
+    async with running(container=ContainerConfig("kubernetes", rules)) as runner:
         task = await runner.publish("container", NODE)
         pod = await cluster.started()
         await cluster.fail_job("DeadlineExceeded")
@@ -317,7 +317,7 @@ async def test_a_task_handed_back_leaves_its_pod_to_the_next_worker(any_place: P
         await first.started(task)
     async with running(container=any_place.defaults) as second:
         await second.broker.publish([task])
-        await second.said("took over")
+        await second.said("adopted Job")
         await cluster.end(pod, message='{"ok": true}')
         output = await second.output_of(task)
 
@@ -327,7 +327,7 @@ async def test_a_task_handed_back_leaves_its_pod_to_the_next_worker(any_place: P
     only_pods(cluster)
 
 
-async def test_a_worker_that_comes_after_the_end_reads_it(any_place: Place) -> None:
+async def test_a_worker_that_adopts_a_finished_job_reads_its_result(any_place: Place) -> None:
     cluster = any_place.cluster
     async with running(container=any_place.defaults) as first:
         task = await first.publish("container", NODE)
@@ -341,7 +341,7 @@ async def test_a_worker_that_comes_after_the_end_reads_it(any_place: Place) -> N
     only_pods(cluster)
 
 
-async def test_a_completed_job_whose_pod_is_gone_did_well(any_place: Place) -> None:
+async def test_a_completed_job_whose_pod_was_deleted_succeeds(any_place: Place) -> None:
     cluster = any_place.cluster
     async with running(container=any_place.defaults) as first:
         task = await first.publish("container", NODE)
@@ -375,7 +375,7 @@ async def test_a_job_that_is_being_deleted_is_not_run_again(any_place: Place) ->
     only_pods(cluster)
 
 
-async def test_somebody_elses_job_is_left_alone(any_place: Place) -> None:
+async def test_a_job_of_another_owner_is_not_touched(any_place: Place) -> None:
     cluster = any_place.cluster
     async with running(container=any_place.defaults) as runner:
         first = await runner.publish("container", NODE)
@@ -393,7 +393,7 @@ async def test_somebody_elses_job_is_left_alone(any_place: Place) -> None:
     assert [job["metadata"]["name"] for job in await cluster.jobs()] == [name]
 
 
-async def test_each_attempt_has_a_job_of_its_own(any_place: Place) -> None:
+async def test_each_attempt_has_its_own_job(any_place: Place) -> None:
     cluster = any_place.cluster
     async with running(container=any_place.defaults) as runner:
         names: set[str] = set()
@@ -408,7 +408,7 @@ async def test_each_attempt_has_a_job_of_its_own(any_place: Place) -> None:
     assert len(names) == 3
 
 
-async def test_what_the_cluster_will_not_have_is_its_own_word(any_place: Place) -> None:
+async def test_the_error_contains_the_message_of_the_api_server(any_place: Place) -> None:
     async with running(container=any_place.defaults) as runner:
         error = await runner.error(
             "container", {**NODE, "volumes": [{"mount": "/a", "name": "Bad_Name", "claim": "c"}]}
@@ -424,7 +424,7 @@ async def test_the_first_container_of_a_whole_pod_is_the_task(any_place: Place) 
     rules = replace(any_place.rules, allow_pod_spec=True)
     beside = [{"name": "work", "image": "busybox"}, {"name": "proxy", "image": "busybox"}]
     pod_spec = {"containers": beside, "terminationGracePeriodSeconds": 5}
-    async with running(container=ContainerDefaults("kubernetes", rules)) as runner:
+    async with running(container=ContainerConfig("kubernetes", rules)) as runner:
         task = await runner.publish("container", {"pod_spec": pod_spec})
         pod = await cluster.started()
         await cluster.end_first(pod, 0)

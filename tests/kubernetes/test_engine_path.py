@@ -16,7 +16,8 @@ from tests.defaults import worker_options
 from tests.engine.harness import CLOCK, Process, events_of, opened, output_of, plan_from, until
 from tests.kubernetes.api_server import ApiServer
 from tests.kubernetes.conftest import Place
-from windlass.handlers.container.handler import container_handler
+from windlass.handlers import builtin_handlers
+from windlass.handlers.config import HandlerConfig
 from windlass.ports.handler import Handler
 from windlass.worker.worker import Worker
 
@@ -24,7 +25,7 @@ NODE = {"image": "busybox:1", "command": ["sh", "-c", "true"]}
 
 
 def handlers_of(place: Place) -> dict[str, Handler]:
-    return {"container": container_handler({}, place.defaults)}
+    return {"container": builtin_handlers(HandlerConfig(container=place.defaults))["container"]}
 
 
 def workflow(**node: Any) -> dict[str, Any]:
@@ -57,18 +58,18 @@ async def test_the_pod_of_a_killed_worker_is_adopted_by_another(any_place: Place
 
         async def is_adopted() -> bool:
             await process.broker.reclaim(0.5)
-            return any("took over" in line for line in lines)
+            return any("adopted Job" in line for line in lines)
 
         await until(process, job.spec.job_id, is_adopted, every_seconds=0.1)
         await cluster.end(pod, message='{"rows": 3}')
-        ended = await process.ended(job.spec.job_id)
+        container_end = await process.ended(job.spec.job_id)
         output: Any = await output_of(process, job.spec.job_id, "work")
         events = await events_of(store, job.spec.job_id)
         await other.stop(1.0)
         await working
         await process.engine.stop()
 
-    assert ended.state.status == "completed"
+    assert container_end.state.status == "completed"
     assert (output["result"], output["pod_name"]) == ({"rows": 3}, pod["metadata"]["name"])
     assert events.count("node_dispatched") == 1
     assert [len(names) for names in cluster.made.values()] == [1]
@@ -76,7 +77,7 @@ async def test_the_pod_of_a_killed_worker_is_adopted_by_another(any_place: Place
     assert await cluster.jobs() == []
 
 
-async def test_an_eviction_costs_the_author_no_attempt(any_place: Place, tmp_path: Path) -> None:
+async def test_an_eviction_does_not_use_up_an_attempt(any_place: Place, tmp_path: Path) -> None:
     cluster = any_place.cluster
     async with opened(tmp_path) as store:
         process = Process(store, plan_from(workflow()), handlers=handlers_of(any_place))
@@ -89,17 +90,17 @@ async def test_an_eviction_costs_the_author_no_attempt(any_place: Place, tmp_pat
         pod = await cluster.make_pod(second)
         await cluster.start(pod)
         await cluster.end(pod, job=second)
-        ended = await process.ended(job.spec.job_id)
+        container_end = await process.ended(job.spec.job_id)
         events = await events_of(store, job.spec.job_id)
         await process.stop()
 
-    assert ended.state.status == "completed"
+    assert container_end.state.status == "completed"
     assert events.count("worker_lost") == 1
     assert second["metadata"]["labels"]["windlass/attempt"] == "2"
     assert [len(names) for names in cluster.made.values()] == [1, 1]
 
 
-async def test_a_cancelled_job_takes_its_container_along(any_place: Place, tmp_path: Path) -> None:
+async def test_a_cancelled_job_deletes_its_container(any_place: Place, tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         process = Process(store, plan_from(workflow()), handlers=handlers_of(any_place))
         await process.start()
@@ -108,11 +109,11 @@ async def test_a_cancelled_job_takes_its_container_along(any_place: Place, tmp_p
         await _event(process, job.spec.job_id, "node_started")
         labels = (await any_place.cluster.job())["metadata"]["labels"]
         await process.engine.cancel(job.spec.job_id)
-        ended = await process.ended(job.spec.job_id)
+        container_end = await process.ended(job.spec.job_id)
         await any_place.cluster.collected()
         await process.stop()
 
-    assert ended.state.status == "cancelled"
+    assert container_end.state.status == "cancelled"
     slot = datetime.fromtimestamp(job.spec.created_at / 1e6, UTC).strftime("%Y-%m-%dT%H-%M-%S")
     assert labels["job-id"] == job.spec.job_id
     assert labels["run-id"].startswith(f"test-{slot}")
@@ -133,14 +134,14 @@ async def test_a_node_starts_when_its_pod_runs(any_place: Place, tmp_path: Path)
         await cluster.start(pod)
         await _event(process, job.spec.job_id, "node_started")
         await cluster.end(pod)
-        ended = await process.ended(job.spec.job_id)
+        container_end = await process.ended(job.spec.job_id)
         await process.stop()
 
     assert "node_started" not in before
-    assert ended.state.status == "completed"
+    assert container_end.state.status == "completed"
 
 
-async def test_a_run_that_is_killed_finds_its_pod_again(place: Place, server: ApiServer, tmp_path: Path) -> None:
+async def test_a_restarted_run_adopts_its_pod(place: Place, server: ApiServer, tmp_path: Path) -> None:
     (tmp_path / "work.json").write_bytes(msgspec.json.encode({"workflow_id": "work", **workflow()}))
     cluster = place.cluster
     first = _spawn(place, tmp_path)

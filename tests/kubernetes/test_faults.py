@@ -10,7 +10,7 @@ from tests.handlers.handler_harness import Runner, running
 from tests.kubernetes.api_server import ApiServer
 from tests.kubernetes.conftest import Place
 from windlass.handlers.container import connection, pod_log
-from windlass.handlers.container.handler import ContainerDefaults
+from windlass.handlers.container.config import ContainerConfig
 
 NODE = {"image": "busybox:1", "command": ["sh", "-c", "true"]}
 PATIENCE_SECONDS = 20.0
@@ -32,7 +32,7 @@ def quick_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pod_log, "PAUSE_SECONDS_MIN", 0.01)
 
 
-async def test_a_dropped_watch_is_taken_up_again(place: Place, server: ApiServer) -> None:
+async def test_a_dropped_watch_is_reopened(place: Place, server: ApiServer) -> None:
     async with running(container=place.defaults) as runner:
         task = await runner.publish("container", NODE)
         pod = await place.cluster.started()
@@ -47,7 +47,7 @@ async def test_a_dropped_watch_is_taken_up_again(place: Place, server: ApiServer
     assert len(place.cluster.made) == 1
 
 
-async def test_what_happens_while_nobody_watches_is_seen_afterwards(place: Place, server: ApiServer) -> None:
+async def test_events_missed_by_the_watch_are_recovered(place: Place, server: ApiServer) -> None:
     async with running(container=place.defaults) as runner:
         task = await runner.publish("container", NODE)
         pod = await place.cluster.started()
@@ -62,7 +62,7 @@ async def test_what_happens_while_nobody_watches_is_seen_afterwards(place: Place
     assert "code 7" in error.message
 
 
-async def test_a_version_that_is_forgotten_means_a_new_list(place: Place, server: ApiServer) -> None:
+async def test_an_expired_resource_version_causes_a_new_list(place: Place, server: ApiServer) -> None:
     async with running(container=place.defaults) as runner:
         task = await runner.publish("container", NODE)
         pod = await place.cluster.started()
@@ -77,7 +77,7 @@ async def test_a_version_that_is_forgotten_means_a_new_list(place: Place, server
     assert server.count("GET", "/pods", watch=False) > lists
 
 
-async def test_a_watch_that_says_410_is_no_error(place: Place, server: ApiServer) -> None:
+async def test_a_watch_that_ends_with_410_is_reopened(place: Place, server: ApiServer) -> None:
     async with running(container=place.defaults) as runner:
         task = await runner.publish("container", NODE)
         pod = await place.cluster.started()
@@ -92,7 +92,7 @@ async def test_a_watch_that_says_410_is_no_error(place: Place, server: ApiServer
     assert output["exit_code"] == 0
 
 
-async def test_an_api_server_that_is_away_does_not_end_the_attempt(place: Place, server: ApiServer) -> None:
+async def test_an_unavailable_api_server_does_not_end_the_attempt(place: Place, server: ApiServer) -> None:
     async with running(container=place.defaults) as runner:
         task = await runner.publish("container", NODE)
         pod = await place.cluster.started()
@@ -108,7 +108,7 @@ async def test_an_api_server_that_is_away_does_not_end_the_attempt(place: Place,
     assert output["api_calls"] >= 14
 
 
-async def test_an_api_server_that_stays_away_is_an_error_worth_another_attempt(place: Place, server: ApiServer) -> None:
+async def test_an_api_server_that_stays_unavailable_is_retryable(place: Place, server: ApiServer) -> None:
     server.fail("POST", "/jobs", 503, times=100)
     async with running(container=place.defaults) as runner:
         error = await runner.error("container", NODE)
@@ -118,7 +118,7 @@ async def test_an_api_server_that_stays_away_is_an_error_worth_another_attempt(p
     assert server.count("POST", "/jobs") == connection.TRIES_MAX
 
 
-async def test_a_busy_server_is_asked_again_when_it_says(place: Place, server: ApiServer) -> None:
+async def test_retry_after_of_a_busy_api_server_is_respected(place: Place, server: ApiServer) -> None:
     server.fail("POST", "/jobs", 429, retry_after="1")
     loop = asyncio.get_running_loop()
     async with running(container=place.defaults) as runner:
@@ -133,7 +133,7 @@ async def test_a_busy_server_is_asked_again_when_it_says(place: Place, server: A
     assert server.count("POST", "/jobs") == 2
 
 
-async def test_a_create_whose_answer_is_lost_is_not_made_twice(place: Place, server: ApiServer) -> None:
+async def test_a_create_whose_response_is_lost_is_not_repeated(place: Place, server: ApiServer) -> None:
     server.fail("POST", "/jobs", None)
     async with running(container=place.defaults) as runner:
         task = await runner.publish("container", NODE)
@@ -160,7 +160,7 @@ async def test_a_cancel_while_the_job_is_created_leaves_nothing(place: Place, se
     assert server.count("POST", "/jobs") == 1
 
 
-async def test_a_cancel_that_the_server_refuses_at_first_still_deletes(place: Place, server: ApiServer) -> None:
+async def test_a_deletion_that_fails_at_first_is_retried(place: Place, server: ApiServer) -> None:
     async with running(container=place.defaults) as runner:
         task = await runner.publish("container", NODE)
         await place.cluster.started()
@@ -187,7 +187,7 @@ async def test_a_stop_of_the_worker_waits_for_a_deletion_under_way(place: Place,
     await place.cluster.collected()
 
 
-async def test_a_log_is_told_while_the_container_runs(place: Place, server: ApiServer) -> None:
+async def test_the_log_is_copied_while_the_container_runs(place: Place, server: ApiServer) -> None:
     async with running(container=place.defaults) as runner:
         task = await runner.publish("container", NODE)
         pod = await place.cluster.started()
@@ -202,7 +202,7 @@ async def test_a_log_is_told_while_the_container_runs(place: Place, server: ApiS
     assert output["result"] == {"rows": 4}
 
 
-async def test_a_broken_log_goes_on_where_it_was(place: Place, server: ApiServer) -> None:
+async def test_an_interrupted_log_continues_where_it_stopped(place: Place, server: ApiServer) -> None:
     async with running(container=place.defaults) as runner:
         task = await runner.publish("container", NODE)
         pod = await place.cluster.started()
@@ -218,7 +218,7 @@ async def test_a_broken_log_goes_on_where_it_was(place: Place, server: ApiServer
     assert messages(runner) == [*(f"line {at}" for at in range(5)), "the last"]
 
 
-async def test_a_log_that_can_not_be_read_is_said_and_does_no_harm(place: Place, server: ApiServer) -> None:
+async def test_an_unreadable_log_is_reported_and_does_not_fail_the_attempt(place: Place, server: ApiServer) -> None:
     server.fail("GET", "/log", 403, times=10)
     async with running(container=place.defaults) as runner:
         task = await runner.publish("container", NODE)
@@ -230,14 +230,14 @@ async def test_a_log_that_can_not_be_read_is_said_and_does_no_harm(place: Place,
     assert output["result"] == "kept"
 
 
-async def test_a_long_log_is_cut_with_a_note_and_its_end_still_counts(place: Place, server: ApiServer) -> None:
+async def test_a_long_log_is_truncated_and_its_end_is_still_read(place: Place, server: ApiServer) -> None:
     rules = replace(place.rules, log_bytes_max=2000)
-    async with running(container=ContainerDefaults("kubernetes", rules)) as runner:
+    async with running(container=ContainerConfig("kubernetes", rules)) as runner:
         task = await runner.publish("container", NODE)
         pod = await place.cluster.started()
         log = server.log(pod["metadata"]["name"])
         log.write(*(f"line {at}" for at in range(500)), '{"rows": 500}')
-        await runner.said("the log ends here")
+        await runner.said("log truncated")
         await place.cluster.end(pod)
         output = await runner.output_of(task)
 
@@ -257,10 +257,10 @@ async def test_an_error_has_the_end_of_the_log(place: Place, server: ApiServer) 
     assert error.message.endswith("exited with code 1: Traceback\nValueError: no")
 
 
-async def test_requests_keep_the_pace_that_is_set(place: Place, server: ApiServer) -> None:
+async def test_requests_are_rate_limited(place: Place, server: ApiServer) -> None:
     rules = replace(place.rules, requests_per_second=10.0, requests_burst=1)
     loop = asyncio.get_running_loop()
-    async with running(container=ContainerDefaults("kubernetes", rules)) as runner:
+    async with running(container=ContainerConfig("kubernetes", rules)) as runner:
         began = loop.time()
         tasks = [await runner.publish("container", NODE) for _ in range(6)]
         await place.cluster.jobs_of(len(tasks))

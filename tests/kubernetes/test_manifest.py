@@ -10,19 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.core.errors import ParamsInvalid
-from windlass.handlers.container.connection import Pace
-from windlass.handlers.container.handler import ContainerDefaults, container_handler
-from windlass.handlers.container.identity import Identity, as_label
-from windlass.handlers.container.manifest import KubernetesRules, NotAllowed, build
-from windlass.handlers.container.params import Order, bytes_of, result_of, seconds_of
-from windlass.handlers.container.pods import Pod, stuck, taken_away
+from windlass.handlers import builtin_handlers
+from windlass.handlers.container.config import KubernetesConfig
+from windlass.handlers.container.connection import RequestRateLimiter
+from windlass.handlers.container.identity import AttemptIdentity, as_label
+from windlass.handlers.container.manifest import NotAllowed, build
+from windlass.handlers.container.params import ContainerParams, parse_bytes, parse_result, parse_seconds
+from windlass.handlers.container.pods import Pod, disruption_error, start_error
 
 NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 LABEL = re.compile(r"([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?")
-RULES = KubernetesRules()
+RULES = KubernetesConfig()
 
 identities = st.builds(
-    Identity,
+    AttemptIdentity,
     job_id=st.text(min_size=1, max_size=80),
     node_id=st.text(min_size=1, max_size=80),
     index=st.integers(0, 10**6),
@@ -31,36 +32,36 @@ identities = st.builds(
 )
 
 
-def read(**params: Any) -> Order:
+def read(**params: Any) -> ContainerParams:
     """The order as the handler reads it."""
-    handler = container_handler({}, ContainerDefaults())
-    return Order(**handler.check(msgspec.json.encode({"image": "busybox", **params})))
+    handler = builtin_handlers()["container"]
+    return ContainerParams(**handler.check(msgspec.json.encode({"image": "busybox", **params})))
 
 
-def built(rules: KubernetesRules = RULES, **params: Any) -> Any:
-    return build(read(**params), Identity("job", "node", 0, 1, "key"), rules, 60.0).body
+def built(rules: KubernetesConfig = RULES, **params: Any) -> Any:
+    return build(read(**params), AttemptIdentity("job", "node", 0, 1, "key"), rules, 60.0).body
 
 
 @given(identities)
-def test_every_task_has_a_name_and_labels_that_a_cluster_takes(identity: Identity) -> None:
+def test_names_and_labels_are_valid_on_a_cluster(identity: AttemptIdentity) -> None:
     assert NAME.fullmatch(identity.name)
     assert all(LABEL.fullmatch(value) for value in identity.labels.values())
 
 
 @given(identities, identities)
-def test_two_attempts_never_share_a_name(one: Identity, other: Identity) -> None:
+def test_two_attempts_never_share_a_name(one: AttemptIdentity, other: AttemptIdentity) -> None:
     assert (one.name == other.name) == (one.text == other.text)
 
 
 @given(st.text(max_size=200))
-def test_any_text_becomes_a_label(text: str) -> None:
+def test_every_text_is_converted_to_a_valid_label(text: str) -> None:
     assert LABEL.fullmatch(as_label(text))
 
 
 def test_the_labels_of_a_scheduled_run_are_its_workflow_and_its_slot() -> None:
     slot = datetime(2026, 11, 16, 3, 0, tzinfo=timezone(timedelta(hours=1)))
 
-    labels = Identity("job", "node", 0, 1, "key", "nightly", slot).labels
+    labels = AttemptIdentity("job", "node", 0, 1, "key", "nightly", slot).labels
 
     assert (labels["run-id"], labels["scheduled-at"]) == ("nightly-2026-11-16T02-00-00Z", "2026-11-16T02-00-00Z")
 
@@ -86,7 +87,7 @@ def test_long_ids_stay_apart_as_labels() -> None:
         {"resources": {"claims": []}},
     ],
 )
-def test_what_is_not_on_the_list_is_refused(params: dict[str, Any]) -> None:
+def test_params_that_are_not_on_the_allow_list_are_rejected(params: dict[str, Any]) -> None:
     with pytest.raises(ParamsInvalid):
         read(**params)
 
@@ -99,7 +100,7 @@ def test_what_is_not_on_the_list_is_refused(params: dict[str, Any]) -> None:
         ({"user": 0}, "kubernetes.allow_root"),
     ],
 )
-def test_what_needs_the_administrators_word_is_refused_without_it(params: dict[str, Any], words: str) -> None:
+def test_params_that_need_a_setting_are_rejected_without_it(params: dict[str, Any], words: str) -> None:
     with pytest.raises(NotAllowed, match=words):
         built(**params)
 
@@ -109,17 +110,17 @@ def test_what_needs_the_administrators_word_is_refused_without_it(params: dict[s
     [
         ({"image": ""}, "image is missing"),
         ({"volumes": [{"mount": "data", "claim": "c"}]}, "absolute"),
-        ({"volumes": [{"mount": "/data"}]}, "names none"),
-        ({"volumes": [{"mount": "/data", "claim": "c", "secret": "s"}]}, "both secret and claim"),
-        ({"env": {"A": {"key": "k"}}}, "env.A names none"),
-        ({"env_from": [{}]}, r"env_from\[0\] names none"),
+        ({"volumes": [{"mount": "/data"}]}, "has nothing"),
+        ({"volumes": [{"mount": "/data", "claim": "c", "secret": "s"}]}, "has secret and claim"),
+        ({"env": {"A": {"key": "k"}}}, "env.A has nothing"),
+        ({"env_from": [{}]}, r"env_from\[0\] has nothing"),
         ({"labels": {"windlass/task": "x"}}, "windlass/task"),
         ({"labels": {"job-id": "x"}}, "job-id"),
         ({"annotations": {"windlass/task": "x"}}, "windlass/task"),
         ({"env": {f"N{at}": "" for at in range(101)}}, "101 entries"),
     ],
 )
-def test_what_makes_no_sense_is_refused_with_the_way_out(params: dict[str, Any], words: str) -> None:
+def test_invalid_params_are_rejected_with_a_hint(params: dict[str, Any], words: str) -> None:
     with pytest.raises(ParamsInvalid, match=words):
         built(**params)
 
@@ -136,11 +137,14 @@ def test_a_pod_without_an_account_gets_no_token_and_no_rights() -> None:
     }
 
 
-def test_a_whole_pod_is_taken_as_it_is_where_that_is_allowed() -> None:
+def test_a_pod_spec_is_used_unchanged_if_allowed() -> None:
     given = {"containers": [{"name": "work", "image": "x", "env": [{"name": "A", "value": "1"}]}], "hostNetwork": True}
 
     body = build(
-        Order(pod_spec=given), Identity("job", "node", 0, 1, "key"), KubernetesRules(allow_pod_spec=True), 60.0
+        ContainerParams(pod_spec=given),
+        AttemptIdentity("job", "node", 0, 1, "key"),
+        KubernetesConfig(allow_pod_spec=True),
+        60.0,
     ).body
 
     pod = body["spec"]["template"]["spec"]
@@ -154,20 +158,20 @@ def test_a_whole_pod_is_taken_as_it_is_where_that_is_allowed() -> None:
     ("text", "count"), [("1", 1), ("1k", 1000), ("1Ki", 1024), ("1.5Gi", 3 * 2**29), (2048, 2048), ("2M", 2 * 10**6)]
 )
 def test_quantities_are_read_as_the_cluster_reads_them(text: str | int, count: int) -> None:
-    assert bytes_of(text, "memory") == count
+    assert parse_bytes(text, "memory") == count
 
 
 @pytest.mark.parametrize("text", ["", "-1", "1 Gi", "Gi", "0", "1m", "١"])
-def test_other_quantities_are_refused(text: str) -> None:
+def test_other_quantities_are_rejected(text: str) -> None:
     with pytest.raises(ParamsInvalid, match="memory"):
-        bytes_of(text, "memory")
+        parse_bytes(text, "memory")
 
 
 @pytest.mark.parametrize(
     ("text", "seconds"), [("500ms", 0.5), (90, 90.0), ("90s", 90.0), ("5m", 300.0), ("1h", 3600.0)]
 )
-def test_durations_are_those_of_the_language(text: str | int, seconds: float) -> None:
-    assert seconds_of(text, "start_timeout") == seconds
+def test_durations_follow_the_workflow_language(text: str | int, seconds: float) -> None:
+    assert parse_seconds(text, "start_timeout") == seconds
 
 
 @pytest.mark.parametrize(
@@ -183,7 +187,7 @@ def test_durations_are_those_of_the_language(text: str | int, seconds: float) ->
     ],
 )
 def test_the_result_is_the_file_or_the_last_line_or_nothing(message: str, line: str, result: object) -> None:
-    assert result_of(message, line) == result
+    assert parse_result(message, line) == result
 
 
 def pod(**status: Any) -> Pod:
@@ -204,25 +208,27 @@ def pod(**status: Any) -> Pod:
         ({"phase": "Failed"}, None),
     ],
 )
-def test_the_clusters_reasons_are_told_from_the_programs(status: dict[str, Any], type_: str | None) -> None:
-    assert getattr(taken_away(pod(**status)), "type", None) == type_
+def test_disruptions_by_the_cluster_are_distinguished_from_program_failures(
+    status: dict[str, Any], type_: str | None
+) -> None:
+    assert getattr(disruption_error(pod(**status)), "type", None) == type_
 
 
-def test_a_waiting_init_container_holds_up_the_pod() -> None:
+def test_an_init_container_that_cannot_start_fails_the_pod() -> None:
     waiting = {"name": "init", "state": {"waiting": {"reason": "ErrImagePull", "message": "no such image"}}}
 
-    error = stuck(pod(phase="Pending", initContainerStatuses=[waiting]))
+    error = start_error(pod(phase="Pending", initContainerStatuses=[waiting]))
 
     assert "no such image" in str(error)
 
 
-def test_root_where_it_is_not_allowed_names_the_way_out() -> None:
+def test_a_root_image_gets_a_hint_if_root_is_not_allowed() -> None:
     reason = {
         "reason": "CreateContainerConfigError",
         "message": "container has runAsNonRoot and image will run as root",
     }
 
-    error = stuck(pod(containerStatuses=[{"name": "main", "state": {"waiting": reason}}]))
+    error = start_error(pod(containerStatuses=[{"name": "main", "state": {"waiting": reason}}]))
 
     assert "kubernetes.allow_root" in str(error)
 
@@ -232,11 +238,11 @@ def test_no_window_sees_more_requests_than_burst_and_rate_allow(
     gaps: list[float], burst: int, per_second: float
 ) -> None:
     clock = [0.0]
-    pace = Pace(per_second, burst, lambda: clock[0])
+    pace = RequestRateLimiter(per_second, burst, lambda: clock[0])
     sent: list[float] = []
     for gap in gaps:
         clock[0] += gap
-        sent.append(clock[0] + pace.wait_seconds())
+        sent.append(clock[0] + pace.reserve())
 
     for first in range(len(sent)):
         for last in range(first, len(sent)):

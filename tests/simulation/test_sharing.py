@@ -31,49 +31,49 @@ def chain_simulation(fault_plan: FaultAtCall, config: SystemConfig = SHARED_CONF
     simulation = Simulation(config, fault_plan, Random(1))
     plan = compiled("chain", [NodeDraft("a", []), NodeDraft("b", ["a"]), NodeDraft("c", ["b"])])
 
-    async def play() -> None:
+    async def main() -> None:
         await simulation.deploy(plan)
         await simulation.submit(Submit(plan.workflow_id, plan.version, Raw(msgspec.json.encode({})), 0, "key", "body"))
         await simulation.settle()
 
-    return simulation, play
+    return simulation, main
 
 
 def call_number(wanted: str, place: int) -> int:
     """The number of one of the calls of a kind in an undisturbed run."""
     counter = FaultAtCall()
-    simulation, play = chain_simulation(counter)
-    simulation.run(play)
+    simulation, main = chain_simulation(counter)
+    simulation.run(main)
     return [number for number, call in enumerate(counter.calls) if call == wanted][place]
 
 
-def test_an_engine_that_was_stopped_after_its_commit_releases_nothing() -> None:
+def test_engine_stopped_after_its_commit_publishes_nothing() -> None:
     # The first commit dispatches the first node.
     fault_plan = FaultAtCall(call_number("store.commit", 0), Fault.STOP)
-    simulation, play = chain_simulation(fault_plan)
+    simulation, main = chain_simulation(fault_plan)
 
-    report = simulation.run(play)
+    report = simulation.run(main)
 
     published = [call for call in fault_plan.calls if call == "broker.publish"]
     assert report.violations == []
     assert (report.executions, len(published)) == (3, 3)
 
 
-def test_a_stopped_engines_shards_are_taken_by_another() -> None:
-    simulation, play = chain_simulation(FaultAtCall(call_number("store.commit", 0), Fault.STOP))
+def test_shards_of_a_stopped_engine_are_taken_over() -> None:
+    simulation, main = chain_simulation(FaultAtCall(call_number("store.commit", 0), Fault.STOP))
 
-    simulation.run(play)
+    simulation.run(main)
 
     assert max(simulation.store.owner_epoch(shard) for shard in range(SHARED_CONFIG.shards)) > 1
 
 
-def test_a_former_owner_acknowledges_nothing_that_is_not_its_own() -> None:
+def test_former_owner_acknowledges_nothing() -> None:
     report = former_owner_resumes()
 
     assert (report.violations, report.executions) == ([], 2)
 
 
-def test_seeds_have_engines_that_share_and_take_over() -> None:
+def test_seeds_contain_engines_that_share_and_take_over() -> None:
     prepared = [prepare_seed(seed) for seed in SEEDS]
     for simulation, scenario in prepared:
         simulation.run(scenario.run)
@@ -101,7 +101,7 @@ def task(task_id: str = "j_a_1") -> Task:
                 priority=0, params=b"{}", timeout_seconds=1.0, idempotency_key="j_a")  # fmt: skip
 
 
-def test_an_owner_may_store_and_release() -> None:
+def test_owner_may_commit_and_publish() -> None:
     found = witness()
 
     found.call_finished("one", "commit", (0, 1, None), None)
@@ -110,7 +110,7 @@ def test_an_owner_may_store_and_release() -> None:
     assert describe(found) == []
 
 
-def test_a_commit_under_an_epoch_that_is_over_is_noticed() -> None:
+def test_commit_with_an_old_epoch_is_a_violation() -> None:
     found = witness()
     found.call_finished("two", "leases.claim", (0, "two", 3.0), Lease(2, abandoned=True))
 
@@ -119,7 +119,7 @@ def test_a_commit_under_an_epoch_that_is_over_is_noticed() -> None:
     assert describe(found) == ["I5"]
 
 
-def test_a_commit_under_the_epoch_of_another_is_noticed() -> None:
+def test_commit_with_the_epoch_of_another_is_a_violation() -> None:
     found = witness()
 
     found.call_finished("two", "commit", (0, 1, None), None)
@@ -127,7 +127,7 @@ def test_a_commit_under_the_epoch_of_another_is_noticed() -> None:
     assert describe(found) == ["I5"]
 
 
-def test_a_commit_after_the_shard_was_given_back_is_noticed() -> None:
+def test_commit_after_the_lease_was_released_is_a_violation() -> None:
     found = witness()
     found.call_finished("one", "leases.release", (0, 1), None)
 
@@ -136,7 +136,7 @@ def test_a_commit_after_the_shard_was_given_back_is_noticed() -> None:
     assert describe(found) == ["I5"]
 
 
-def test_an_epoch_with_two_owners_is_noticed() -> None:
+def test_epoch_with_two_owners_is_a_violation() -> None:
     found = witness()
 
     found.call_finished("two", "leases.claim", (0, "two", 3.0), Lease(1, abandoned=True))
@@ -144,7 +144,7 @@ def test_an_epoch_with_two_owners_is_noticed() -> None:
     assert describe(found) == ["I5"]
 
 
-def test_a_refused_claim_changes_nothing() -> None:
+def test_refused_claim_changes_nothing() -> None:
     found = witness()
 
     found.call_finished("two", "leases.claim", (0, "two", 3.0), None)
@@ -153,7 +153,7 @@ def test_a_refused_claim_changes_nothing() -> None:
     assert describe(found) == []
 
 
-def test_a_release_by_a_former_owner_is_noticed() -> None:
+def test_publish_by_a_former_owner_is_a_violation() -> None:
     found = witness()
     found.call_finished("two", "leases.claim", (0, "two", 3.0), Lease(2, abandoned=True))
 
@@ -170,7 +170,7 @@ def test_a_release_by_a_former_owner_is_noticed() -> None:
         ("cancel", (["j_a_1"],), []),
     ],
 )
-def test_a_task_that_two_hold_at_once_is_noticed(between: str, arguments: tuple[Any, ...], expected: list[str]) -> None:
+def test_task_held_by_two_workers_is_a_violation(between: str, arguments: tuple[Any, ...], expected: list[str]) -> None:
     found = witness()
     found.call_finished("w1", "claim", ("w1", ["default"], 1, 0.0), [TaskClaim(task(), 1)])
     found.call_finished("w1", between, arguments, None)
@@ -180,7 +180,7 @@ def test_a_task_that_two_hold_at_once_is_noticed(between: str, arguments: tuple[
     assert describe(found) == expected
 
 
-def test_a_delivery_after_a_loss_is_no_violation() -> None:
+def test_delivery_after_a_loss_is_allowed() -> None:
     found = witness()
     found.call_finished("w1", "claim", ("w1", ["default"], 1, 0.0), [TaskClaim(task(), 1)])
 
@@ -197,7 +197,7 @@ def seats(count: int) -> list[SharedBrokerClient]:
     return [SharedBrokerClient(server) for _ in range(count)]
 
 
-async def test_a_former_owner_that_reads_on_steals_nothing() -> None:
+async def test_former_owner_that_keeps_reading_removes_nothing() -> None:
     former, owner = seats(2)
     await owner.send(0, [Submitted("a"), Submitted("b")])
     await former.receive(0, 10, 0.0)
@@ -209,7 +209,7 @@ async def test_a_former_owner_that_reads_on_steals_nothing() -> None:
     assert list(await owner.receive(0, 10, 0.0)) == [Submitted("b")]
 
 
-async def test_a_process_acknowledges_what_it_gathered_and_nothing_else() -> None:
+async def test_process_acknowledges_only_what_it_received() -> None:
     owner, other = seats(2)
     await owner.send(0, [Submitted("a")])
     await owner.receive(0, 10, 0.0)
@@ -219,7 +219,7 @@ async def test_a_process_acknowledges_what_it_gathered_and_nothing_else() -> Non
     assert list(await other.receive(0, 10, 0.0)) == [Submitted("b")]
 
 
-async def test_what_was_gathered_before_everything_was_lost_takes_nothing_new_along() -> None:
+async def test_acknowledgement_after_a_flush_removes_no_new_message() -> None:
     server = SharedBroker(VirtualClock())
     owner = SharedBrokerClient(server)
     await owner.send(0, [Submitted("a")])
@@ -231,7 +231,7 @@ async def test_what_was_gathered_before_everything_was_lost_takes_nothing_new_al
     assert list(await owner.receive(0, 10, 0.0)) == [Submitted("b")]
 
 
-def test_a_seat_has_every_call_of_a_broker() -> None:
+def test_client_of_a_shared_broker_has_every_call() -> None:
     [seat] = seats(1)
     calls = [name for name in vars(MemoryBroker) if not name.startswith("_")]
 

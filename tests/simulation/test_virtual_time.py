@@ -10,7 +10,7 @@ from windlass.testing import virtual_time
 from windlass.testing.virtual_time import START_AT, Deadlock, Livelock, VirtualClock
 
 
-def test_a_long_wait_takes_no_time() -> None:
+def test_long_wait_takes_no_real_time() -> None:
     began = time.monotonic()
 
     virtual_time.run(asyncio.sleep(100_000.0))
@@ -18,7 +18,7 @@ def test_a_long_wait_takes_no_time() -> None:
     assert time.monotonic() - began < 5.0
 
 
-def test_the_clock_follows_the_loop() -> None:
+def test_clock_follows_the_loop() -> None:
     async def main() -> int:
         clock = VirtualClock()
         await clock.sleep(1.5)
@@ -27,7 +27,7 @@ def test_the_clock_follows_the_loop() -> None:
     assert virtual_time.run(main()) == START_AT + 1_500_000
 
 
-def test_timers_fire_in_order_at_their_instants() -> None:
+def test_timers_fire_in_order_at_their_times() -> None:
     async def main() -> list[tuple[str, int]]:
         clock = VirtualClock()
         fired: list[tuple[str, int]] = []
@@ -42,7 +42,7 @@ def test_timers_fire_in_order_at_their_instants() -> None:
     assert virtual_time.run(main()) == [("early", 100_000), ("middle", 1_000_000), ("late", 3_000_000)]
 
 
-def test_a_clock_that_is_set_does_not_move_waits() -> None:
+def test_setting_the_clock_does_not_affect_waits() -> None:
     async def main() -> tuple[int, float]:
         clock = VirtualClock()
         clock.jump(-3600.0)
@@ -52,7 +52,7 @@ def test_a_clock_that_is_set_does_not_move_waits() -> None:
     assert virtual_time.run(main()) == (START_AT - 3_599_000_000, pytest.approx(1.0))
 
 
-def test_a_wait_for_what_can_never_come_is_a_deadlock() -> None:
+def test_endless_wait_raises_deadlock() -> None:
     async def main() -> None:
         await asyncio.get_running_loop().create_future()
 
@@ -60,7 +60,7 @@ def test_a_wait_for_what_can_never_come_is_a_deadlock() -> None:
         virtual_time.run(main())
 
 
-def test_a_loop_that_never_waits_is_a_livelock(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_coroutine_that_never_waits_raises_livelock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(virtual_time, "ROUNDS_MAX", 1_000)
 
     async def main() -> None:
@@ -76,7 +76,7 @@ def test_a_loop_that_never_waits_is_a_livelock(monkeypatch: pytest.MonkeyPatch) 
         virtual_time.run(main())
 
 
-def test_the_order_of_what_is_ready_follows_the_seed() -> None:
+def test_order_of_ready_callbacks_follows_the_seed() -> None:
     def order(seed: int | None) -> list[int]:
         async def main() -> list[int]:
             seen: list[int] = []

@@ -59,7 +59,7 @@ async def test_rows_are_appended_as_json_lines(files: Files) -> None:
     assert files.lines("out.jsonl") == [{"a": 1}, {"b": [None]}, {"a": "Zoë\n"}]
 
 
-async def test_folders_on_the_way_are_made(files: Files) -> None:
+async def test_missing_directories_are_created(files: Files) -> None:
     await files.write([1, 2], "some/where/out.ndjson")
 
     assert files.lines("some/where/out.ndjson") == [{"value": 1}, {"value": 2}]
@@ -84,10 +84,10 @@ async def test_later_rows_follow_the_header_of_the_first(files: Files) -> None:
     assert files.text("out.csv") == "a,b,c\n1,2,\n,,3\n4,,6\n"
 
 
-async def test_a_column_that_the_header_has_not_is_refused(files: Files) -> None:
+async def test_a_column_missing_in_the_header_is_rejected(files: Files) -> None:
     await files.write({"name": 1}, "out.csv")
 
-    with pytest.raises(RowsRefused, match=r"no column 'nmae'.*did you mean 'name'"):
+    with pytest.raises(RowsRefused, match=r"'nmae'.*did you mean 'name'"):
         await files.write({"nmae": 1}, "out.csv")
 
 
@@ -102,19 +102,19 @@ async def test_a_parquet_file_grows_by_whole_rewrites(files: Files) -> None:
     ]
 
 
-async def test_rows_that_no_parquet_table_holds_are_refused(files: Files) -> None:
+async def test_rows_that_no_parquet_table_holds_are_rejected(files: Files) -> None:
     with pytest.raises(RowsRefused, match="write jsonl instead"):
         await files.write([{"a": 1}, {"a": "text"}], "out.parquet")
 
 
-async def test_the_format_may_be_told(files: Files) -> None:
+async def test_the_format_may_be_an_option(files: Files) -> None:
     await files.write({"a": 1}, "out.log", format="jsonl")
 
     assert files.lines("out.log") == [{"a": 1}]
 
 
-async def test_an_ending_that_tells_no_format_is_refused(files: Files) -> None:
-    with pytest.raises(OptionsInvalid, match="add format"):
+async def test_an_unknown_file_extension_is_rejected(files: Files) -> None:
+    with pytest.raises(OptionsInvalid, match="set format to jsonl"):
         await files.write({"a": 1}, "out.txt")
 
 
@@ -133,7 +133,7 @@ async def test_the_first_write_of_a_run_replaces_and_the_others_append(files: Fi
         assert (files.folder / name).stat().st_size == before
 
 
-async def test_each_run_replaces_anew(files: Files) -> None:
+async def test_each_run_replaces_the_file(files: Files) -> None:
     for run_key in ("run-1", "run-2"):
         await files.write([{"run": run_key}], "out.jsonl", run_key=run_key, mode="replace")
 
@@ -162,7 +162,7 @@ async def test_readers_see_the_old_file_until_the_new_one_is_whole(files: Files)
         assert reader.read() == '{"n":1}\n'
 
 
-async def test_half_a_line_of_a_dead_writer_does_not_swallow_the_next(files: Files) -> None:
+async def test_an_incomplete_line_of_a_dead_writer_does_not_damage_the_next(files: Files) -> None:
     (files.folder / "out.jsonl").write_text('{"n":1}\n{"n":')
 
     await files.write({"n": 2}, "out.jsonl")
@@ -197,9 +197,7 @@ async def test_a_full_disk_leaves_the_file_as_it_was(files: Files) -> None:
     assert files.lines("out.jsonl") == [{"n": 1}]
 
 
-async def test_a_lock_that_is_never_free_is_worth_another_attempt(
-    files: Files, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_lock_that_is_never_released_is_retryable(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_sink, "LOCK_SECONDS_MAX", 0.05)
     await files.write({"n": 1}, "out.jsonl")
     with (files.folder / ".out.jsonl.windlass").open() as lock:
@@ -213,7 +211,7 @@ async def test_a_lock_that_is_never_free_is_worth_another_attempt(
     "path",
     ["../out.jsonl", "a/../../out.jsonl", "/tmp/out.jsonl", "link/out.jsonl", "out\0.jsonl", "", "out-link.jsonl"],
 )
-async def test_a_path_out_of_the_folder_is_refused(tmp_path: Path, path: str) -> None:
+async def test_a_path_outside_the_directory_is_rejected(tmp_path: Path, path: str) -> None:
     inside = tmp_path / "inside"
     inside.mkdir()
     (inside / "link").symlink_to(tmp_path)
@@ -226,12 +224,12 @@ async def test_a_path_out_of_the_folder_is_refused(tmp_path: Path, path: str) ->
 
 
 @pytest.mark.parametrize("path", ["own/engine.db", "own/engine.db-wal", "alias/engine.db"])
-async def test_the_database_of_the_engine_is_refused(tmp_path: Path, path: str) -> None:
+async def test_the_database_of_the_engine_is_rejected(tmp_path: Path, path: str) -> None:
     (tmp_path / "own").mkdir()
     (tmp_path / "alias").symlink_to(tmp_path / "own")
     sink = FileSink(Folder(tmp_path, tmp_path / "own" / "engine.db"))
 
-    with pytest.raises(PathRefused, match="the engine itself"):
+    with pytest.raises(PathRefused, match="the engine's database"):
         await sink.write(order("file", path=path, format="jsonl", mode="replace"), raw([]), "task-1")
 
 
@@ -241,19 +239,19 @@ async def test_an_absolute_path_into_the_folder_is_fine(files: Files) -> None:
     assert files.lines("out.jsonl") == [{"n": 1}]
 
 
-async def test_a_folder_in_place_of_the_file_is_refused(files: Files) -> None:
+async def test_a_folder_in_place_of_the_file_is_rejected(files: Files) -> None:
     (files.folder / "out.jsonl").mkdir()
 
     with pytest.raises(FileRefused, match=r"out\.jsonl: Is a directory"):
         await files.write({"n": 1}, "out.jsonl")
 
 
-async def test_files_know_no_upsert(files: Files) -> None:
+async def test_files_do_not_support_upsert(files: Files) -> None:
     with pytest.raises(OptionsInvalid, match="upsert"):
         await files.write({"n": 1}, "out.jsonl", mode="upsert", key="n")
 
 
-def test_without_pyarrow_the_way_out_is_told(tmp_path: Path) -> None:
+def test_without_pyarrow_the_error_names_the_extra(tmp_path: Path) -> None:
     code = (
         "import sys; sys.modules['pyarrow'] = None\n"
         "from windlass.sinks.formats import parquet_file\n"

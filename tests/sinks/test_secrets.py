@@ -18,7 +18,7 @@ nodes:
 """
 
 
-def test_the_password_of_a_connection_that_fails_is_nowhere(tmp_path: Path) -> None:
+def test_the_password_is_in_no_error_of_a_connection(tmp_path: Path) -> None:
     (tmp_path / "secretive.yaml").write_text(WORKFLOW)
     environment = {**os.environ, "WINDLASS_CONNECTIONS__MAIN_DB": f"postgresql://me:{CANARY}@127.0.0.1:{free_port()}/x"}
 

@@ -19,7 +19,7 @@ def prepare(path: Path) -> None:
     connection.close()
 
 
-async def test_a_file_of_the_folder_is_named_by_its_path(tmp_path: Path) -> None:
+async def test_a_file_is_addressed_by_its_path(tmp_path: Path) -> None:
     prepare(tmp_path / "marks.db")
     connections = Connections({}, Folder(tmp_path))
 
@@ -30,7 +30,7 @@ async def test_a_file_of_the_folder_is_named_by_its_path(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("database", ["../marks.db", "/etc/passwd", "link/marks.db", "a/../../marks.db", "", "."])
-async def test_a_path_out_of_the_folder_is_refused(tmp_path: Path, database: str) -> None:
+async def test_a_path_outside_the_directory_is_rejected(tmp_path: Path, database: str) -> None:
     inside = tmp_path / "inside"
     inside.mkdir()
     prepare(tmp_path / "marks.db")
@@ -41,14 +41,14 @@ async def test_a_path_out_of_the_folder_is_refused(tmp_path: Path, database: str
         await sink.write(order("sqlite", table="marks", database=database), raw({"mark": 1}), "task-1")
 
 
-async def test_a_name_and_a_path_together_are_refused(tmp_path: Path) -> None:
+async def test_a_name_and_a_path_together_are_rejected(tmp_path: Path) -> None:
     sink = SqliteSink(Connections({"main_db": "sqlite:///x.db"}, Folder(tmp_path)))
 
     with pytest.raises(ConnectionUnknown, match="keep one of the two"):
         await sink.write(order("sqlite", table="marks", connection="main_db", database="x.db"), raw([]), "task-1")
 
 
-async def test_without_any_connection_the_way_out_is_told(tmp_path: Path) -> None:
+async def test_without_a_connection_the_error_shows_the_setting(tmp_path: Path) -> None:
     with pytest.raises(ConnectionUnknown, match=r"\[connections\] NAME = \"sqlite:///"):
         await SqliteSink(Connections({}, Folder(tmp_path))).write(order("sqlite", table="t"), raw([]), "task-1")
 
@@ -84,14 +84,14 @@ async def test_a_cancelled_wait_for_another_process_ends_at_once(sqlite: Target,
     assert not (await writer.write({"mark": 2})).skipped
 
 
-async def test_an_integer_beyond_64_bits_is_refused(sqlite: Target) -> None:
+async def test_an_integer_beyond_64_bits_is_rejected(sqlite: Target) -> None:
     await sqlite.execute("create table marks (mark integer)")
 
     with pytest.raises(DatabaseRefused, match="pass it as text"):
         await Writer(sqlite, table="marks").write({"mark": 2**63})
 
 
-async def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
+async def test_a_file_that_is_not_a_database_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "words.db").write_text("these are words, and many of them, and none of them is a database" * 50)
     sink = SqliteSink(Connections({}, Folder(tmp_path)))
 
@@ -106,7 +106,7 @@ async def test_a_strict_table_refuses_what_is_not_of_its_types(sqlite: Target) -
         await Writer(sqlite, table="marks").write({"mark": "many"})
 
 
-async def test_writes_that_are_committed_together_fail_one_by_one(sqlite: Target, tmp_path: Path) -> None:
+async def test_writes_that_are_committed_together_fail_separately(sqlite: Target, tmp_path: Path) -> None:
     await sqlite.execute("create table marks (mark integer primary key)")
     other = apsw.Connection(str(tmp_path / "target.db"))
     other.execute("begin immediate")

@@ -121,7 +121,7 @@ CASES: list[tuple[str, str, int, int, str]] = [
      "must be a template, true or false: 'a > 1'"),
     ("a template that does not close", HEAD + '  a: {handler: e, params: {x: "{{ input.a"}}\n', 3, 31, "unexpected"),
     ("a template with a bad filter", HEAD + '  a: {handler: e, params: {x: [1, "{{ a | uper }}"]}}\n', 3, 35,
-     "no filter 'uper'"),
+     "unknown filter: 'uper'"),
     ("a template that reads a later node",
      HEAD + '  a: {handler: e, params: {x: "{{ b.output }}"}}\n  b: {handler: e}\n', 3, 31,
      "template reads a node that is not upstream: 'b' does not run before"),

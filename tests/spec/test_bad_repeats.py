@@ -56,7 +56,7 @@ CASES: list[tuple[str, str, int, int, str, str]] = [
      "keep only"),
     ("a collection that does not parse", looping('collection: "{{ input. }}"'), 3, 38, "expected name",
      "docs/reference/templates.md"),
-    ("a listed template that does not parse", looping('collection: [1, "{{ a | uper }}"]'), 3, 42, "no filter 'uper'",
+    ("a listed template that does not parse", looping('collection: [1, "{{ a | uper }}"]'), 3, 42, "unknown filter: 'uper'",
      "templates"),
     ("an element with a dash", looping(LIST + ", element: my-user"), 3, 67,
      "invalid element name: 'my-user'", "letters"),

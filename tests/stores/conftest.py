@@ -23,7 +23,7 @@ async def url(own_database: str) -> str:
 
 @pytest.fixture
 async def store(url: str) -> AsyncIterator[PostgresStore]:
-    opened = await PostgresStore.open(url, SystemClock())
+    opened = await PostgresStore.open(url, SystemClock(), connections_max=10)
     yield opened
     await opened.close()
 

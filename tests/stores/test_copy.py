@@ -86,7 +86,7 @@ async def source(path: str) -> AsyncIterator[SqliteStore]:
 
 async def copied(source: SqliteStore, path: str, target: str) -> PostgresStore:
     await copy_database(path, target, SHARDS, T0)
-    return await PostgresStore.open(target, SystemClock())
+    return await PostgresStore.open(target, SystemClock(), connections_max=10)
 
 
 async def test_schedules_runs_and_deliveries_arrive(source: SqliteStore, path: str, target: str) -> None:
@@ -177,7 +177,7 @@ async def test_the_copy_tells_what_arrived(source: SqliteStore, path: str, targe
 
 
 async def test_a_database_that_is_not_empty_is_refused(source: SqliteStore, path: str, target: str) -> None:
-    store = await PostgresStore.open(target, SystemClock())
+    store = await PostgresStore.open(target, SystemClock(), connections_max=10)
     await store.workflows.put("mine", Raw(b"{}"), "d", T0)
     await store.close()
 
@@ -188,7 +188,7 @@ async def test_a_database_that_is_not_empty_is_refused(source: SqliteStore, path
 
 
 async def test_a_database_that_an_engine_works_on_is_refused(source: SqliteStore, path: str, target: str) -> None:
-    store = await PostgresStore.open(target, SystemClock())
+    store = await PostgresStore.open(target, SystemClock(), connections_max=10)
     await store.leases.renew("engine-7", {}, 60.0)
 
     with pytest.raises(RequestRefused, match="engine-7"):

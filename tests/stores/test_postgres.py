@@ -30,7 +30,7 @@ WAITING = "pg_locks where locktype = $1 and not granted"
 
 
 async def test_a_second_store_sees_what_the_first_wrote(store: PostgresStore, url: str) -> None:
-    other = await PostgresStore.open(url, SystemClock())
+    other = await PostgresStore.open(url, SystemClock(), connections_max=10)
 
     await store.jobs.insert([new_job("j1")])
 
@@ -39,7 +39,7 @@ async def test_a_second_store_sees_what_the_first_wrote(store: PostgresStore, ur
 
 
 async def test_stores_that_submit_the_same_keys_make_one_job_of_each(store: PostgresStore, url: str) -> None:
-    other = await PostgresStore.open(url, SystemClock())
+    other = await PostgresStore.open(url, SystemClock(), connections_max=10)
     keys = [f"k{n}" for n in range(20)]
     batches = [
         one.jobs.insert([new_job(f"{turn}-{place}-{key}", key=key, digest="d") for key in order])
@@ -95,7 +95,7 @@ async def test_a_commit_that_waited_for_a_takeover_finds_the_new_epoch(
 
 
 async def test_lines_of_a_log_are_never_seen_before_earlier_ones(store: PostgresStore, url: str) -> None:
-    other = await PostgresStore.open(url, SystemClock())
+    other = await PostgresStore.open(url, SystemClock(), connections_max=10)
     lines = [LogLine("j1", "a", 0, 1, T0, "info", str(n)) for n in range(20)]
     writing = asyncio.gather(*((store if n % 2 else other).logs.append(lines) for n in range(40)))
     seen: list[int] = []
@@ -144,7 +144,7 @@ async def test_a_commit_whose_connection_is_lost_is_unknown_and_the_next_one_is_
 
 async def test_a_store_outlives_a_restart_of_its_server(tmp_path: Path) -> None:
     first = start_postgres(tmp_path)
-    store = await PostgresStore.open(first.url, SystemClock())
+    store = await PostgresStore.open(first.url, SystemClock(), connections_max=10)
     await store.jobs.insert([new_job("j1")])
     await asyncio.to_thread(first.stop)
     with pytest.raises(StoreUnavailable, match="cannot reach"):
@@ -200,7 +200,7 @@ async def test_a_commit_about_a_job_that_is_gone_stores_nothing(store: PostgresS
 
 
 async def test_a_statement_that_takes_too_long_is_ended(url: str, admin: asyncpg.Connection) -> None:
-    store = await PostgresStore.open(url, SystemClock(), statement_seconds=0.2)
+    store = await PostgresStore.open(url, SystemClock(), connections_max=10, statement_seconds=0.2)
     await store.jobs.insert([new_job("j1")])
     lease = await store.leases.take(0, "one")
     holding = admin.transaction()
@@ -253,7 +253,7 @@ async def test_a_schema_of_another_version_is_refused(
     await admin.execute(spoil)
     try:
         with pytest.raises(StoreUnavailable, match=said):
-            await PostgresStore.open(url, SystemClock())
+            await PostgresStore.open(url, SystemClock(), connections_max=10)
     finally:
         await admin.execute(mend)
 
@@ -265,7 +265,7 @@ async def test_somebody_who_may_only_use_tables_can_open_an_up_to_date_database(
         "create role app login; grant select, insert, update, delete on all tables in schema public to app"
     )
     try:
-        store = await PostgresStore.open(url.replace("windlass@", "app@"), SystemClock())
+        store = await PostgresStore.open(url.replace("windlass@", "app@"), SystemClock(), connections_max=10)
         await store.jobs.insert([new_job("j1")])
         await store.close()
     finally:
@@ -281,7 +281,7 @@ async def test_definitions_are_applied_again_when_they_changed(url: str, admin: 
 @pytest.mark.parametrize("wrong", ["postgresql://windlass@127.0.0.1:1/none", "postgresql://windlass@127.0.0.1:x/none"])
 async def test_a_server_that_is_not_there_is_told_without_the_password(wrong: str) -> None:
     with pytest.raises(StoreUnavailable, match="cannot use the database") as caught:
-        await PostgresStore.open(wrong.replace("windlass@", "windlass:geheim@"), SystemClock())
+        await PostgresStore.open(wrong.replace("windlass@", "windlass:geheim@"), SystemClock(), connections_max=10)
 
     assert "geheim" not in str(caught.value)
 
@@ -290,7 +290,9 @@ async def test_a_database_of_another_encoding_is_refused(postgres_server: Server
     await admin.execute("create database ascii encoding 'SQL_ASCII' locale 'C' template template0")
     try:
         with pytest.raises(StoreUnavailable, match="SQL_ASCII"):
-            await PostgresStore.open(postgres_server.url.rsplit("/", 1)[0] + "/ascii", SystemClock())
+            await PostgresStore.open(
+                postgres_server.url.rsplit("/", 1)[0] + "/ascii", SystemClock(), connections_max=10
+            )
     finally:
         await admin.execute("drop database ascii with (force)")
 
@@ -299,7 +301,7 @@ async def test_a_standby_is_refused(url: str, admin: asyncpg.Connection) -> None
     await admin.execute("alter database particular set default_transaction_read_only = on")
     try:
         with pytest.raises(StoreUnavailable, match="cannot use"):
-            await PostgresStore.open(url, SystemClock())
+            await PostgresStore.open(url, SystemClock(), connections_max=10)
     finally:
         await admin.execute("set default_transaction_read_only = off; alter database particular reset all")
 

@@ -117,7 +117,7 @@ async def test_closing_waits_for_the_commits_that_were_accepted(store: PostgresS
     await store.close()
 
     await committing
-    other = await PostgresStore.open(url, SystemClock())
+    other = await PostgresStore.open(url, SystemClock(), connections_max=10)
     assert await statuses(other, [0]) == ["running"]
     await other.close()
 

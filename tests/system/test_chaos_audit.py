@@ -32,7 +32,7 @@ class Past(Struct, frozen=True):
     server_url: str
     database: str
     target: str
-    ledgers: Path
+    logs: Path
     acknowledged: list[AcknowledgedSubmit]
 
     @property
@@ -67,10 +67,10 @@ async def lived(folder: Path, database_url: str, target_url: str, redis_url: str
         async with Client(processes.url) as client, asyncio.timeout(ENDS_SECONDS_MAX):
             for name in KINDS:
                 document = {"workflow_id": name, "nodes": DOCUMENTS[name]}
-                await client.deploy(msgspec.json.encode(document), format="json")
-            jobs = {name: await client.submit(name, {}, idempotency_key=f"key-of-{name}") for name in KINDS}
+                await client.workflows.deploy(msgspec.json.encode(document), format="json")
+            jobs = {name: await client.jobs.submit(name, {}, idempotency_key=f"key-of-{name}") for name in KINDS}
             for job in jobs.values():
-                await client.wait(job.job_id)
+                await client.jobs.wait(job.job_id)
     return [AcknowledgedSubmit(job.job_id, name, f"key-of-{name}") for name, job in jobs.items()]
 
 
@@ -86,7 +86,7 @@ async def found(past: Past, copies: Iterator[int], tamper: Tamper | None, *, in_
         connection = await asyncpg.connect(target_url if in_target else database_url)
         await tamper(connection, past.jobs)
         await connection.close()
-    return (await audit(database_url, target_url, past.ledgers, past.acknowledged))[1]
+    return (await audit(database_url, target_url, past.logs, past.acknowledged))[1]
 
 
 async def copied(past: Past, database: str, copies: Iterator[int]) -> str:
@@ -132,7 +132,7 @@ async def lose(connection: Any, jobs: dict[str, str]) -> None:
         await connection.execute(f"delete from {table} where job_id = $1", jobs["chain"])
 
 
-async def test_nothing_is_wrong_with_the_past_itself(past: Past, copies: Iterator[int]) -> None:
+async def test_unchanged_run_has_no_violations(past: Past, copies: Iterator[int]) -> None:
     assert await found(past, copies, None) == []
 
 
@@ -177,7 +177,7 @@ async def test_nothing_is_wrong_with_the_past_itself(past: Past, copies: Iterato
         ),
     ],
 )  # fmt: skip
-async def test_what_was_tampered_with_shows(past: Past, copies: Iterator[int], tamper: Tamper, invariant: str) -> None:
+async def test_changed_row_is_a_violation(past: Past, copies: Iterator[int], tamper: Tamper, invariant: str) -> None:
     told = await found(past, copies, tamper)
 
     assert invariant in {text.partition(" ")[0].rstrip(":") for text in told}, told
@@ -192,18 +192,20 @@ async def test_what_was_tampered_with_shows(past: Past, copies: Iterator[int], t
     ],
     ids=["twice", "missing", "made up"],
 )
-async def test_a_wrong_row_in_the_sinks_table_shows(past: Past, copies: Iterator[int], sql: str) -> None:
+async def test_wrong_sink_row_is_a_violation(past: Past, copies: Iterator[int], sql: str) -> None:
     told = await found(past, copies, statement(sql, "sink"), in_target=True)
 
     assert "I7" in {text.partition(" ")[0].rstrip(":") for text in told}, told
 
 
-async def test_a_completion_that_no_handler_made_shows(past: Past, copies: Iterator[int], tmp_path: Path) -> None:
+async def test_completion_without_an_execution_is_a_violation(
+    past: Past, copies: Iterator[int], tmp_path: Path
+) -> None:
     job_id = past.jobs["chain"].encode()
-    for file in past.ledgers.iterdir():
+    for file in past.logs.iterdir():
         lines = file.read_bytes().splitlines(keepends=True)
         (tmp_path / file.name).write_bytes(b"".join(line for line in lines if job_id not in line))
 
-    told = await found(msgspec.structs.replace(past, ledgers=tmp_path), copies, None)
+    told = await found(msgspec.structs.replace(past, logs=tmp_path), copies, None)
 
     assert any(text.startswith("I7") for text in told), told

@@ -78,7 +78,7 @@ class Load:
 
     async def _submit(self, client: Client) -> None:
         number = next(self._numbers)
-        answer = await client.submit("killed", {"number": number})
+        answer = await client.jobs.submit("killed", {"number": number})
         assert answer.job_id not in self.acknowledged, "two submits were given one job"
         assert answer.status in ("pending", "running", "completed")
         self.acknowledged[answer.job_id] = number
@@ -86,7 +86,7 @@ class Load:
     async def _look_back(self, client: Client) -> None:
         job_id = self._chance.choice(list(self.acknowledged))
         was_completed = job_id in self.completed
-        job = await client.job(job_id)
+        job = await client.jobs.get(job_id)
         assert msgspec.json.decode(job.input_data) == {"number": self.acknowledged[job_id]}
         assert job.status in ("pending", "running", "completed"), f"{job_id} is {job.status}"
         assert job.status == "completed" or not was_completed, f"{job_id} was completed and is {job.status}"
@@ -176,7 +176,7 @@ async def test_server_killed_under_load_loses_nothing_and_runs_nothing_twice(tmp
     kills = await kill_repeatedly(tmp_path, port, load, count)
     process = await start(tmp_path, port)
     async with Client(load.url) as client, asyncio.timeout(ENDS_SECONDS_MAX):
-        ended = [await client.wait(job_id) for job_id in load.acknowledged]
+        ended = [await client.jobs.wait(job_id) for job_id in load.acknowledged]
     process.terminate()
     _, err = await process.communicate()
 

@@ -43,7 +43,7 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize("tool", ["postgres", "sqlite"])
-async def test_a_writer_killed_again_and_again_writes_every_row_once(
+async def test_writer_killed_repeatedly_writes_every_row_once(
     tool: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     url = request.getfixturevalue("postgres_url") if tool == "postgres" else f"sqlite:///{tmp_path / 'target.db'}"

@@ -80,7 +80,7 @@ async def test_large_values_pass_from_node_to_node_through_s3(tmp_path: Path, mo
     assert len(list(job.iterdir())) == 1
 
 
-async def test_an_output_beyond_the_limit_fails_its_node_with_both_sizes(tmp_path: Path) -> None:
+async def test_output_beyond_the_limit_fails_its_node_with_both_sizes(tmp_path: Path) -> None:
     async with open_embedded(settings(tmp_path, **{"artifacts.bytes_max": 500_000})) as embedded:
         await embedded.deploy(read_definition(WORKFLOW)[0])
         job = await embedded.submit("large", {})

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from benchmarks.chaos.handlers import FOLDER
-from benchmarks.chaos.history import Findings, Ledger, histories, inspect
+from benchmarks.chaos.history import ExecutionLogReader, Findings, histories, inspect
 from tests.system.fleet import FAST, Fleet, Process, fleet, rows, until
 from windlass.client import Client
 from windlass.clock import SystemClock
@@ -43,7 +43,7 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
     "long": {"a": node(seconds=600)},
     # Many short steps: something of it is to be dispatched at any moment.
     "steady": {f"n{at}": node(*([f"n{at - 1}"] if at else []), seconds=0.05) for at in range(60)},
-    "failing": {"a": node(acts=["error", "ok"])},
+    "failing": {"a": node(actions=["error", "ok"])},
     "threads": {"a": node(handler="burn_in_thread", seconds=4.0)},
     "blocked": {"a": node(handler="block_in_loop", seconds=4.0)},
     "burning": {"a": node(handler="burn_in_loop", seconds=4.0)},
@@ -60,11 +60,11 @@ class Deployment:
         self.url = database_url
 
     async def submit(self, name: str, count: int = 1) -> list[str]:
-        return [(await self.client.submit(name, {"number": at})).job_id for at in range(count)]
+        return [(await self.client.jobs.submit(name, {"number": at})).job_id for at in range(count)]
 
     async def ended(self, job_ids: list[str]) -> Counter[str]:
         async with asyncio.timeout(ENDS_SECONDS_MAX):
-            return Counter([(await self.client.wait(job_id)).status for job_id in job_ids])
+            return Counter([(await self.client.jobs.wait(job_id)).status for job_id in job_ids])
 
     async def owners(self) -> Counter[str]:
         """How many shards each engine has."""
@@ -93,14 +93,14 @@ class Deployment:
     async def audit(self) -> Findings:
         """What the checker says of every job."""
         findings = Findings()
-        ledger = Ledger(self.fleet.folder / FOLDER, self.fleet.folder / f"ledger{time.monotonic_ns()}.db")
-        store = await PostgresStore.open(self.url, SystemClock())
+        log = ExecutionLogReader(self.fleet.folder / FOLDER, self.fleet.folder / f"executions{time.monotonic_ns()}.db")
+        store = await PostgresStore.open(self.url, SystemClock(), connections_max=10)
         try:
-            async for batch in histories(self.url, store, ledger):
+            async for batch in histories(self.url, store, log):
                 inspect(batch, findings, settled=False)
         finally:
             await store.close()
-            ledger.close()
+            log.close()
         return findings
 
 
@@ -117,7 +117,7 @@ async def deployment(
         await processes.server()
         async with Client(processes.url) as client:
             for name, nodes in DOCUMENTS.items():
-                await client.deploy(msgspec.json.encode({"workflow_id": name, "nodes": nodes}), format="json")
+                await client.workflows.deploy(msgspec.json.encode({"workflow_id": name, "nodes": nodes}), format="json")
             yield Deployment(processes, client, postgres_url)
 
 
@@ -144,7 +144,7 @@ async def test_two_engines_and_two_workers_share_the_work(deployment: Deployment
     assert len(ran) == 2
 
 
-async def test_engines_share_the_shards_as_they_come_and_go(deployment: Deployment) -> None:
+async def test_engines_rebalance_shards_when_one_starts_or_stops(deployment: Deployment) -> None:
     first = await deployment.fleet.engine("engine-1")
     await deployment.spread(first)
     second = await deployment.fleet.engine("engine-2")
@@ -159,7 +159,7 @@ async def test_engines_share_the_shards_as_they_come_and_go(deployment: Deployme
     await deployment.spread(second)
 
 
-async def test_a_job_goes_on_at_once_when_its_engine_stops(deployment: Deployment) -> None:
+async def test_job_continues_at_once_when_its_engine_stops(deployment: Deployment) -> None:
     first, second = await engines(deployment)
     await workers(deployment)
     await deployment.spread(first, second)
@@ -172,7 +172,7 @@ async def test_a_job_goes_on_at_once_when_its_engine_stops(deployment: Deploymen
     assert (await deployment.audit()).violations == []
 
 
-async def test_a_killed_engines_jobs_go_on_at_another_after_its_lease(deployment: Deployment) -> None:
+async def test_jobs_of_a_killed_engine_continue_after_its_lease(deployment: Deployment) -> None:
     first, second = await engines(deployment)
     await workers(deployment)
     await deployment.spread(first, second)
@@ -195,7 +195,7 @@ async def longest_gap(deployment: Deployment) -> float:
     return float((await rows(deployment.url, query))[0]["longest"])
 
 
-async def test_a_paused_engine_commits_nothing_and_comes_back(deployment: Deployment) -> None:
+async def test_paused_engine_commits_nothing_and_rejoins(deployment: Deployment) -> None:
     first, second = await engines(deployment)
     await workers(deployment)
     await deployment.spread(first, second)
@@ -220,7 +220,7 @@ async def epochs(deployment: Deployment) -> dict[int, int]:
 
 
 @both_brokers
-async def test_a_killed_workers_task_runs_elsewhere_and_is_no_attempt_of_its_author(deployment: Deployment) -> None:
+async def test_task_of_a_killed_worker_runs_again_without_using_an_attempt(deployment: Deployment) -> None:
     _, found = await asyncio.gather(engines(deployment, 1), workers(deployment))
     [job_id] = await deployment.submit("long")
     holder = await deployment.running(job_id)
@@ -235,7 +235,7 @@ async def test_a_killed_workers_task_runs_elsewhere_and_is_no_attempt_of_its_aut
 
     await until(moved, SILENT_SECONDS + REAP_SECONDS + 1 + SLACK_SECONDS, "the task runs at the other worker")
     seconds = time.monotonic() - began
-    await deployment.client.cancel(job_id)
+    await deployment.client.jobs.cancel(job_id)
     [row] = await rows(deployment.url, "select attempt, losses from nodes where job_id = $1", job_id)
     assert (row["attempt"], row["losses"]) == (1, 1)
     assert seconds < SILENT_SECONDS + REAP_SECONDS + 1 + SLACK_SECONDS
@@ -243,7 +243,7 @@ async def test_a_killed_workers_task_runs_elsewhere_and_is_no_attempt_of_its_aut
 
 
 def executions(deployment: Deployment, job_id: str) -> list[Any]:
-    """What ran for a job, by the ledgers."""
+    """Return the executions of a job."""
     folder = deployment.fleet.folder / FOLDER
     lines = [line for file in folder.iterdir() for line in file.read_bytes().splitlines()] if folder.exists() else []
     found = [msgspec.json.decode(line) for line in lines]
@@ -255,7 +255,7 @@ class _Run:
         self.worker_id: str = line["worker_id"]
 
 
-async def test_a_worker_that_is_to_stop_finishes_what_it_runs(deployment: Deployment) -> None:
+async def test_stopping_worker_finishes_its_tasks(deployment: Deployment) -> None:
     _, [worker] = await asyncio.gather(engines(deployment, 1), workers(deployment, 1))
     job_ids = await deployment.submit("brief", 3)
     for job_id in job_ids:
@@ -273,9 +273,7 @@ async def test_a_worker_that_is_to_stop_finishes_what_it_runs(deployment: Deploy
     [("redis", "threads"), ("redis", "blocked"), ("redis", "burning"), ("postgres", "burning")],
     indirect=["deployment"],
 )
-async def test_handlers_that_keep_their_worker_busy_are_not_taken_for_dead(
-    deployment: Deployment, workflow: str
-) -> None:
+async def test_busy_handlers_do_not_make_a_worker_lost(deployment: Deployment, workflow: str) -> None:
     await asyncio.gather(engines(deployment, 1), workers(deployment, 2))
 
     job_ids = await deployment.submit(workflow, 3)
@@ -285,13 +283,13 @@ async def test_handlers_that_keep_their_worker_busy_are_not_taken_for_dead(
     assert (await deployment.audit()).losses == 0
 
 
-async def test_health_and_workers_tell_of_all_processes(deployment: Deployment) -> None:
+async def test_health_and_workers_show_all_processes(deployment: Deployment) -> None:
     [engine], found = await asyncio.gather(engines(deployment, 1), workers(deployment))
     await deployment.spread(engine)
     names = {process.id for process in found}
 
     async def all_alive() -> bool:
-        seen = await deployment.client.workers()
+        seen = await deployment.client.workers.list()
         return {worker.worker_id for worker in seen if worker.alive} == names
 
     await until(all_alive, ENDS_SECONDS_MAX, "all workers are seen")
@@ -306,15 +304,15 @@ async def test_health_and_workers_tell_of_all_processes(deployment: Deployment) 
     assert all(name in told.stdout for name in names)
 
 
-async def test_cancels_retries_waits_and_streams_reach_jobs_of_other_processes(deployment: Deployment) -> None:
+async def test_requests_waits_and_streams_reach_jobs_of_other_processes(deployment: Deployment) -> None:
     await asyncio.gather(engines(deployment, 1), workers(deployment, 1))
     [long], [failing] = await deployment.submit("long"), await deployment.submit("failing")
     await deployment.running(long)
 
     watching = asyncio.create_task(watched(deployment.client, long))
-    await deployment.client.cancel(long, "enough")
-    failed = await deployment.client.wait(failing)
-    await deployment.client.retry(failing)
+    await deployment.client.jobs.cancel(long, "enough")
+    failed = await deployment.client.jobs.wait(failing)
+    await deployment.client.jobs.retry(failing)
 
     assert (await deployment.ended([long])) == {"cancelled": 1}
     # A result of the attempt that was stopped may still come in, and is told as ignored.
@@ -325,4 +323,4 @@ async def test_cancels_retries_waits_and_streams_reach_jobs_of_other_processes(d
 
 async def watched(client: Client, job_id: str) -> list[str]:
     async with asyncio.timeout(ENDS_SECONDS_MAX):
-        return [event.event_type async for event in client.watch(job_id)]
+        return [event.event_type async for event in client.jobs.watch(job_id)]

@@ -86,7 +86,7 @@ def ask(url: str, sql: str) -> list[tuple[Any, ...]]:
     return asyncio.run(answer())
 
 
-def test_a_loop_runs_code_on_every_item(tmp_path: Path) -> None:
+def test_loop_runs_code_on_every_item(tmp_path: Path) -> None:
     assert run(tmp_path, steps.PROCESS_ITEMS, {"items": [1, 2.5, "ab"]}) == [2, 5.0, "abab"]
 
 
@@ -131,7 +131,7 @@ def test_plain_results_of_a_loop_are_written_too(tmp_path: Path, postgres_url: s
     assert ask(postgres_url, "select value from results order by value") == [(1,), (2,), (3,)]
 
 
-def test_every_answer_of_a_series_is_written_whole(tmp_path: Path, api: str, postgres_url: str) -> None:
+def test_every_answer_of_a_series_is_written(tmp_path: Path, api: str, postgres_url: str) -> None:
     ask(postgres_url, 'create table raw_pages (data jsonb, paging jsonb, "hasMore" boolean)')
 
     output = run(tmp_path, steps.FETCH_PAGES, {"api": f"{api}/one"}, postgres_url)

@@ -1,11 +1,11 @@
-"""The web UI: its own tests, its types against the API, the size of its bundle, and a browser that drives it."""
+"""The web UI: unit tests, API types, bundle size and browser tests."""
 
 import gzip
 from pathlib import Path
 
 import pytest
 
-from tests.ui.shapes import TOOLS, TYPES, UI, generated, ran
+from tests.ui.api_types import TOOLS, TYPES, UI, generated, ran
 
 BUILT = UI.parent / "src" / "windlass" / "_ui"
 BUNDLE_BYTES_MAX = 250_000
@@ -15,22 +15,22 @@ ALONE = {"large.spec.ts"}
 
 
 @pytest.mark.timeout(180)
-def test_the_parts_of_the_ui_do_what_they_say() -> None:
+def test_the_unit_tests_of_the_ui_pass() -> None:
     ran(TOOLS / "vitest", "run")
 
 
-def test_the_types_of_the_ui_are_those_of_the_api() -> None:
+def test_the_types_of_the_ui_match_the_api() -> None:
     # `make ui-types` writes them anew.
     assert TYPES.read_text() == generated()
 
 
-def test_the_scripts_of_the_ui_stay_small() -> None:
+def test_the_bundle_is_small() -> None:
     sizes = {path.name: len(gzip.compress(path.read_bytes())) for path in BUILT.rglob("*.js")}
 
     assert 0 < sum(sizes.values()) <= BUNDLE_BYTES_MAX, sizes
 
 
-def test_the_built_page_loads_nothing_from_elsewhere() -> None:
+def test_the_built_page_loads_own_resources_only() -> None:
     page = (BUILT / "index.html").read_text()
 
     assert "//" not in page.replace("<!doctype html>", "")
@@ -41,5 +41,5 @@ def test_the_built_page_loads_nothing_from_elsewhere() -> None:
 @pytest.mark.parametrize(
     "spec", [pytest.param(spec, marks=[pytest.mark.alone] if spec in ALONE else []) for spec in SPECS]
 )
-def test_a_browser_sees_and_steers(spec: str, tmp_path: Path) -> None:
+def test_the_browser_tests_pass(spec: str, tmp_path: Path) -> None:
     ran(TOOLS / "playwright", "test", f"browser/{spec}", "--output", tmp_path)

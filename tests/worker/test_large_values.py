@@ -20,10 +20,11 @@ from windlass.ports.artifacts import Artifacts
 from windlass.ports.broker import TaskReport
 from windlass.stores.artifacts.folder import FolderArtifacts
 from windlass.stores.artifacts.s3 import S3Artifacts
-from windlass.worker.child_processes import Children
-from windlass.worker.context import Resources
-from windlass.worker.executor import Executor, ExecutorContext
+from windlass.worker.child_processes import ChildProcesses
+from windlass.worker.context import SharedResources
+from windlass.worker.executor import Executor
 from windlass.worker.large_values import LargeValues
+from windlass.worker.running_attempt import ExecutorContext
 
 MIB = 1024 * 1024
 BYTES_MAX = 2 * MIB
@@ -86,7 +87,7 @@ async def outcome_of(bench: Bench, work: Task) -> Succeeded:
 
 
 @pytest.mark.parametrize("handler", GIVER_NAMES)
-async def test_a_large_output_is_stored_and_travels_as_a_reference(store: FolderArtifacts, handler: str) -> None:
+async def test_a_large_output_is_stored_and_reported_as_a_reference(store: FolderArtifacts, handler: str) -> None:
     async with at_work(store) as bench:
         outcome = await outcome_of(bench, task(handler, {"size": MIB}))
 
@@ -106,7 +107,7 @@ async def test_the_meta_of_a_large_output_stays_beside_the_reference(store: Fold
 
 
 @pytest.mark.parametrize("handler", GIVER_NAMES)
-async def test_an_output_of_the_greatest_size_that_travels_is_not_stored(
+async def test_an_output_of_the_largest_inline_size_is_not_stored(
     store: FolderArtifacts, handler: str, tmp_path: Path
 ) -> None:
     async with at_work(store) as bench:
@@ -118,7 +119,7 @@ async def test_an_output_of_the_greatest_size_that_travels_is_not_stored(
 
 
 @pytest.mark.parametrize("handler", GIVER_NAMES)
-async def test_an_output_beyond_the_setting_is_refused_with_both_sizes(store: FolderArtifacts, handler: str) -> None:
+async def test_an_output_beyond_the_setting_is_rejected_with_both_sizes(store: FolderArtifacts, handler: str) -> None:
     async with at_work(store) as bench:
         fits = await outcome_of(bench, task(handler, {"size": BYTES_MAX - 2}, "j1_n_1"))
         error = await bench.error(task(handler, {"size": BYTES_MAX - 1}, "j2_n_1"))
@@ -128,7 +129,7 @@ async def test_an_output_beyond_the_setting_is_refused_with_both_sizes(store: Fo
     assert all(word in error.message for word in (str(BYTES_MAX + 1), str(BYTES_MAX), "artifacts.bytes_max"))
 
 
-async def test_an_output_of_many_megabytes_comes_back_from_a_child(store: FolderArtifacts) -> None:
+async def test_an_output_of_many_megabytes_is_returned_from_a_child(store: FolderArtifacts) -> None:
     async with at_work(store, output_bytes_max=40 * MIB) as bench:
         outcome = await outcome_of(bench, task("give_isolated", {"size": 39 * MIB}))
         work = taking("take_isolated", {"a": {"$artifact": (key := read_reference(outcome.output).key)}}, key)
@@ -146,13 +147,13 @@ async def test_a_second_attempt_with_the_same_output_stores_nothing_new(store: F
     assert len(list((tmp_path / "values" / "j").iterdir())) == 1
 
 
-async def test_without_a_store_a_large_output_travels_as_it_is() -> None:
+async def test_without_a_store_a_large_output_is_sent_inline() -> None:
     async with at_work(None) as bench:
         assert len(await bench.output(task("give", {"size": MIB}))) == MIB
 
 
 @pytest.mark.parametrize("handler", TAKER_NAMES)
-async def test_a_handler_gets_the_value_where_its_marker_stood(store: FolderArtifacts, handler: str) -> None:
+async def test_a_handler_gets_the_value_in_place_of_its_reference(store: FolderArtifacts, handler: str) -> None:
     a, b = await store.put("j0", large("a")), await store.put("j0", large("b"))
     params = {"one": {"$artifact": a}, "many": [{"deep": {"$artifact": b}}, {"$artifact": a}], "plain": "p"}
     async with at_work(store) as bench:
@@ -170,7 +171,7 @@ async def test_a_value_may_be_the_params_themselves(store: FolderArtifacts) -> N
     assert output == {"text": f"t*{INLINE_BYTES_MAX}", "n": [1, 2.5, None]}
 
 
-async def test_what_only_looks_like_a_marker_is_data(store: FolderArtifacts) -> None:
+async def test_data_that_looks_like_a_reference_is_data(store: FolderArtifacts) -> None:
     key = await store.put("j0", large("a"))
     other = await store.put("j0", large("b"))
     params = {
@@ -189,14 +190,14 @@ async def test_what_only_looks_like_a_marker_is_data(store: FolderArtifacts) -> 
     assert output == params
 
 
-async def test_without_keys_nothing_is_looked_for(store: FolderArtifacts) -> None:
+async def test_without_artifacts_nothing_is_fetched(store: FolderArtifacts) -> None:
     params = {"a": {"$artifact": f"j0/{'0' * 64}"}}
     async with at_work(store) as bench:
         assert await bench.output(task("take", params)) == params
 
 
 @pytest.mark.parametrize("handler", TAKER_NAMES)
-async def test_a_value_that_is_gone_fails_the_attempt_for_good(store: FolderArtifacts, handler: str) -> None:
+async def test_a_missing_artifact_fails_the_attempt_permanently(store: FolderArtifacts, handler: str) -> None:
     key = f"j0/{'0' * 64}"
     async with at_work(store) as bench:
         error = await bench.error(taking(handler, {"a": {"$artifact": key}}, key))
@@ -205,7 +206,7 @@ async def test_a_value_that_is_gone_fails_the_attempt_for_good(store: FolderArti
     assert key in error.message
 
 
-async def test_a_store_that_does_not_answer_is_worth_another_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_store_that_does_not_respond_is_retryable(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION"):
         monkeypatch.setenv(name, "any")
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
@@ -219,7 +220,7 @@ async def test_a_store_that_does_not_answer_is_worth_another_attempt(monkeypatch
 
 
 @pytest.mark.parametrize("handler", GIVER_NAMES)
-async def test_a_store_that_can_not_be_written_is_worth_another_attempt(
+async def test_a_store_that_cannot_be_written_is_retryable(
     store: FolderArtifacts, tmp_path: Path, handler: str
 ) -> None:
     (tmp_path / "values").write_text("in the way")
@@ -232,7 +233,7 @@ async def test_a_store_that_can_not_be_written_is_worth_another_attempt(
     assert str(MIB + 2) in error.message
 
 
-async def test_a_worker_without_a_store_leaves_such_a_task_to_another_attempt() -> None:
+async def test_a_task_with_artifacts_is_retryable_on_a_worker_without_a_store() -> None:
     key = f"j0/{'0' * 64}"
     async with at_work(None) as bench:
         error = await bench.error(taking("take", {"a": {"$artifact": key}}, key))
@@ -242,7 +243,7 @@ async def test_a_worker_without_a_store_leaves_such_a_task_to_another_attempt() 
 
 
 @pytest.mark.parametrize("repeats", [1, 12])
-async def test_values_that_are_too_large_together_are_refused(store: FolderArtifacts, repeats: int) -> None:
+async def test_values_that_are_too_large_together_are_rejected(store: FolderArtifacts, repeats: int) -> None:
     keys = [await store.put("j0", msgspec.json.encode(letter * MIB)) for letter in "abcdefghi"[: 9 // repeats or 1]]
     params = {"all": [{"$artifact": key} for key in keys] * repeats}
     async with at_work(store) as bench:
@@ -262,7 +263,7 @@ async def test_no_more_values_are_fetched_once_they_are_too_large(store: FolderA
     assert gate.passed < 20
 
 
-async def test_a_thread_that_got_large_values_and_is_stuck_is_replaced(store: FolderArtifacts) -> None:
+async def test_a_thread_with_large_values_that_never_returns_is_replaced(store: FolderArtifacts) -> None:
     key = await store.put("j0", large("a"))
     async with at_work(store, threads=1) as bench:
         work = taking("stuck", {"a": {"$artifact": key}}, key, task_id="j1_n_1", timeout_seconds=0.1)
@@ -272,19 +273,19 @@ async def test_a_thread_that_got_large_values_and_is_stuck_is_replaced(store: Fo
     assert (error.type, output) == ("timeout", {"n": 1})
 
 
-async def test_a_cancel_before_storing_even_began_ends_the_attempt_at_once(store: FolderArtifacts) -> None:
+async def test_a_cancel_before_the_output_is_stored_ends_the_attempt_at_once(store: FolderArtifacts) -> None:
     reports: list[TaskReport] = []
     ended = asyncio.Event()
-    children = Children(1, 60.0, "w", {}, BYTES_MAX)
-    around = ExecutorContext(
+    children = ChildProcesses(1, grace_seconds=60.0, worker_id="w", environment={}, output_bytes_max=BYTES_MAX)
+    context = ExecutorContext(
         worker_id="w",
         registry=registry(*GIVERS),
         clock=LoopClock(),
         random=Random(1),
-        resources=Resources(),
+        resources=SharedResources(),
         isolation=children,
         on_finished=lambda report: (reports.append(report), ended.set())[0],
-        on_started=lambda announcements: None,
+        on_started=lambda messages: None,
         on_handed_back=lambda task_id: None,
         large_values=LargeValues(store, BYTES_MAX),
         sinks={},
@@ -292,7 +293,7 @@ async def test_a_cancel_before_storing_even_began_ends_the_attempt_at_once(store
         threads_max=1,
         grace_seconds=60.0,
     )
-    executor = Executor(around)
+    executor = Executor(context)
 
     executor.start(task("give", {"size": MIB}))
     executor.cancel("job_node_1")
@@ -332,7 +333,7 @@ async def test_a_cancel_ends_an_attempt_whose_params_are_being_fetched(store: Fo
 
 
 @pytest.mark.parametrize("handler", GIVER_NAMES)
-async def test_storing_takes_of_the_attempts_own_time(store: FolderArtifacts, handler: str) -> None:
+async def test_storing_counts_against_the_timeout(store: FolderArtifacts, handler: str) -> None:
     gate = Gate(store)
     async with at_work(gate) as bench:
         finished = await bench.run(task(handler, {"size": MIB}, timeout_seconds=0.5))
@@ -342,7 +343,7 @@ async def test_storing_takes_of_the_attempts_own_time(store: FolderArtifacts, ha
 
 
 @pytest.mark.parametrize("handler", TAKER_NAMES)
-async def test_fetching_takes_none_of_the_handlers_time(store: FolderArtifacts, handler: str) -> None:
+async def test_fetching_does_not_count_against_the_timeout(store: FolderArtifacts, handler: str) -> None:
     gate, key = Gate(store), await store.put("j0", large("a"))
     async with at_work(gate) as bench:
         await bench.broker.publish([taking(handler, {"a": {"$artifact": key}}, key, timeout_seconds=5)])

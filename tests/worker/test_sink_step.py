@@ -115,7 +115,7 @@ async def test_the_output_of_every_kind_of_handler_is_in_its_sink_before_it_is_r
     assert written == [7]
 
 
-async def test_what_the_handler_put_into_its_meta_stays_there(tmp_path: Path) -> None:
+async def test_the_meta_of_the_handler_is_kept(tmp_path: Path) -> None:
     async with marking(tmp_path) as (bench, _):
         ended = await bench.run(task("waiting", {"n": 7}, sink=into("sqlite", table="marks")))
 
@@ -128,7 +128,7 @@ async def test_a_sink_that_refuses_fails_the_attempt_of_every_kind_of_handler(tm
         error = await bench.error(task(name, {"n": 7}, sink=into("sqlite", table="mark")))
 
     assert error.type == "sink_failed.table_unknown"
-    assert error.message == "marks: there is no table 'mark': did you mean 'marks'?"
+    assert error.message == "marks: table not found: 'mark'; did you mean 'marks'?"
     assert not error.retryable
 
 
@@ -158,7 +158,7 @@ async def test_a_failed_handler_writes_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["at_once", "waiting", "threaded", "isolated"])
-async def test_the_sink_shares_the_time_of_its_attempt(tmp_path: Path, name: str) -> None:
+async def test_the_sink_counts_against_the_timeout(tmp_path: Path, name: str) -> None:
     async with marking(tmp_path) as (bench, marks):
         other = apsw.Connection(str(marks.path))
         other.execute("begin immediate")
@@ -190,7 +190,7 @@ async def test_a_cancelled_attempt_stops_its_write(tmp_path: Path) -> None:
     assert marks.rows() == []
 
 
-async def test_a_handler_that_ends_well_although_its_task_was_handed_back_writes_nothing(tmp_path: Path) -> None:
+async def test_a_handler_that_succeeds_after_its_task_was_handed_back_writes_nothing(tmp_path: Path) -> None:
     async with marking(tmp_path) as (bench, marks):
         await bench.broker.publish([task("stubborn", sink=into("sqlite", table="marks"))])
         await bench.until(lambda: bool(bench.lines))
@@ -201,16 +201,16 @@ async def test_a_handler_that_ends_well_although_its_task_was_handed_back_writes
     assert marks.rows() == []
 
 
-async def test_an_unknown_tool_is_refused_with_those_there_are(tmp_path: Path) -> None:
+async def test_an_unknown_sink_is_rejected_with_the_known_ones(tmp_path: Path) -> None:
     async with marking(tmp_path) as (bench, _):
         error = await bench.error(task("at_once", {"n": 7}, sink=into("sqlight", table="marks")))
 
     assert error.type == "sink_failed.tool_unknown"
-    assert error.message == "this worker has no sink 'sqlight': it has sqlite"
+    assert error.message == "unknown sink: 'sqlight'; this worker has sqlite"
     assert not error.retryable
 
 
-async def test_a_sinks_surprise_fails_the_attempt_and_may_be_tried_again(tmp_path: Path) -> None:
+async def test_an_unexpected_error_of_a_sink_fails_the_attempt_and_is_retryable(tmp_path: Path) -> None:
     class Broken:
         async def write(self, order: SinkSpec, output: Raw, identity: str) -> SinkReceipt:
             raise ZeroDivisionError("a driver's bug")

@@ -1,4 +1,4 @@
-"""The description of the API (OpenAPI 3.1), made of what the routes declare and of the shapes on the wire."""
+"""The OpenAPI 3.1 document, generated from the operations of the routes and the types of the API."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -9,68 +9,82 @@ from msgspec import Struct
 from starlette.routing import BaseRoute, Route
 
 from windlass.api.operations import EVENT_STREAM, JSON, Endpoint, Operation
-from windlass.api.problems import MEDIA_TYPE, made
+from windlass.api.problems import MEDIA_TYPE, build_problem
 from windlass.api.requests import DELIVERY_ID, ID_PATTERN, RUN_ID
 from windlass.wire import ProblemDetails, ProblemItem
 
 REF_TEMPLATE = "#/components/schemas/{name}"
 INTRODUCTION = (
-    "Workflows, jobs and workers. Lists are `{items, next_cursor}`; give `next_cursor` back as `cursor` (`after` for "
-    "events and logs). Refusals are application/problem+json and name everything that is wrong. "
-    "`x-policy` says what a caller must be allowed to do."
+    "Workflows, jobs and workers. Lists are `{items, next_cursor}`; pass `next_cursor` as `cursor` (`after` for events "
+    "and logs) to read the next page. Errors are application/problem+json and list all problems of a request. "
+    "`x-policy` is the permission that a caller needs."
 )
-# What a refusal by status means; any route may also give those of the manners that all share.
-REFUSALS = {
-    400: ("bad-request", "The request cannot be read"),
-    401: ("unsigned", "The webhook is not signed as it should be"),
-    403: ("forbidden-origin", "A page of another site sent it"),
-    404: ("not-found", "There is nothing by this name"),
-    409: ("refused", "The state of things does not allow it"),
-    413: ("too-large", "The body is too large"),
-    415: ("unsupported-media-type", "The content type is not supported"),
-    421: ("forbidden-host", "The host is not served here"),
-    422: ("invalid", "Something in the request is wrong; `errors` lists it"),
-    503: ("unavailable", "The server cannot do it now; `Retry-After` says when to ask again"),
+# The kind and the description of errors by status.
+PROBLEMS = {
+    400: ("bad-request", "Malformed request"),
+    401: ("unsigned", "Invalid webhook signature"),
+    403: ("forbidden-origin", "Cross-site request"),
+    404: ("not-found", "Not found"),
+    409: ("refused", "Not allowed in the current state"),
+    413: ("too-large", "Body too large"),
+    415: ("unsupported-media-type", "Unsupported content type"),
+    421: ("forbidden-host", "Unknown host"),
+    422: ("invalid", "Invalid request; `errors` lists the problems"),
+    503: ("unavailable", "Temporarily unavailable; retry after `Retry-After` seconds"),
 }
-ANSWERS = {200: "Done", 201: "Made", 204: "Done; there is nothing to tell", 503: "Not now"}
-_PATTERNS = {"run_id": RUN_ID, "delivery_id": DELIVERY_ID}
-_PARAMETER = re.compile(r"\{(\w+)\}")
+# Statuses that every route may answer; those with a body also check it.
+SHARED_STATUSES = frozenset({421})
+BODY_STATUSES = frozenset({400, 403, 413, 415, 421})
+DESCRIPTIONS = {200: "OK", 201: "Created", 204: "No content", 503: "Unavailable"}
+_PATH_SCHEMAS = {
+    "run_id": {"type": "string", "pattern": RUN_ID},
+    "delivery_id": {"type": "string", "pattern": DELIVERY_ID},
+    "version": {"type": "integer", "minimum": 1, "maximum": 999_999_999},
+}
+_ID_SCHEMA = {"type": "string", "pattern": ID_PATTERN, "maxLength": 128}
+_PATH_PARAMETER = re.compile(r"\{(\w+)\}")
+
+Json = dict[str, Any]
+# JSON schemas by the `repr` of their types, because generic types cannot be compared.
+Schemas = Mapping[str, Any]
 
 
-def describe(routes: Iterable[BaseRoute], version: str) -> dict[str, Any]:
-    """The whole document."""
-    declared = [(route, route.endpoint) for route in routes if isinstance(route, Route)]
-    found = [(route, endpoint) for route, endpoint in declared if isinstance(endpoint, Endpoint)]
-    kinds = list(_kinds(endpoint.operation for _, endpoint in found))
-    schemas, components = msgspec.json.schema_components(kinds, ref_template=REF_TEMPLATE)
-    by_kind = {repr(kind): schema for kind, schema in zip(kinds, schemas, strict=True)}
-    paths: dict[str, dict[str, Any]] = {}
-    for route, endpoint in found:
-        method = next(name for name in sorted(route.methods or ()) if name != "HEAD").lower()
-        paths.setdefault(endpoint.path, {})[method] = _operation(method, endpoint, by_kind)
+def openapi_document(routes: Iterable[BaseRoute], version: str) -> Json:
+    """Return the OpenAPI document of routes."""
+    endpoints: list[tuple[str, Endpoint]] = []
+    for route in routes:
+        if isinstance(route, Route) and isinstance(route.endpoint, Endpoint):
+            (method,) = (route.methods or set()) - {"HEAD"}
+            endpoints.append((method.lower(), route.endpoint))
+    types = _types(endpoint.operation for _, endpoint in endpoints)
+    schemas, components = msgspec.json.schema_components(types, ref_template=REF_TEMPLATE)
+    by_type = {repr(one): schema for one, schema in zip(types, schemas, strict=True)}
+    paths: dict[str, Json] = {}
+    for method, endpoint in endpoints:
+        paths.setdefault(endpoint.path, {})[method] = _operation(method, endpoint, by_type)
     return {
         "openapi": "3.1.0",
         "info": {"title": "Windlass", "version": version, "description": INTRODUCTION},
         "paths": paths,
-        "components": {"schemas": components, "responses": _refusals(by_kind[repr(ProblemDetails)])},
+        "components": {"schemas": components, "responses": _problem_responses(by_type[repr(ProblemDetails)])},
     }
 
 
-def _kinds(operations: Iterable[Operation]) -> Iterator[Any]:
-    """Every shape once."""
-    seen: dict[str, Any] = {repr(ProblemDetails): ProblemDetails}
+def _types(operations: Iterable[Operation]) -> list[Any]:
+    """Return every type of a request or response once."""
+    types: dict[str, Any] = {repr(ProblemDetails): ProblemDetails}
     for operation in operations:
-        for kind in (operation.body, *operation.answers.values()):
-            if kind is not None:
-                seen.setdefault(repr(kind), kind)
-    yield from seen.values()
+        for one in (operation.body, *operation.responses.values()):
+            if one is not None:
+                types.setdefault(repr(one), one)
+    return list(types.values())
 
 
-def _operation(method: str, endpoint: Endpoint, schemas: Mapping[str, Any]) -> dict[str, Any]:
+def _operation(method: str, endpoint: Endpoint, schemas: Schemas) -> Json:
     operation = endpoint.operation
-    name = re.sub(r"\W+", "_", f"{method} {endpoint.path.removeprefix('/api/v1')}").strip("_")
-    described: dict[str, Any] = {
-        "operationId": name,
+    path = endpoint.path.removeprefix("/api/v1")
+    described: Json = {
+        "operationId": re.sub(r"\W+", "_", f"{method} {path}").strip("_"),
         "summary": operation.summary,
         "tags": [operation.tag],
         "x-policy": str(operation.policy),
@@ -78,71 +92,76 @@ def _operation(method: str, endpoint: Endpoint, schemas: Mapping[str, Any]) -> d
         "responses": dict(_responses(operation, schemas)),
     }
     if operation.body is not None:
+        content = _content(schemas[repr(operation.body)], operation.request_example)
         described["requestBody"] = {
             "required": operation.body_required,
-            "content": {kind: _content(schemas[repr(operation.body)], operation.example)
-                        for kind in operation.body_types},
-        }  # fmt: skip
+            "content": dict.fromkeys(operation.body_types, content),
+        }
     return described
 
 
-def _content(schema: Any, example: Any) -> dict[str, Any]:
-    return {"schema": schema} if example is None else {"schema": schema, "example": example}
+def _content(schema: Any, example: Any) -> Json:
+    if example is None:
+        return {"schema": schema}
+    return {"schema": schema, "example": example}
 
 
-def _parameters(endpoint: Endpoint) -> Iterator[dict[str, Any]]:
-    for name in _PARAMETER.findall(endpoint.path):
-        schema = {"type": "string", "pattern": ID_PATTERN, "maxLength": 128}
-        if name in _PATTERNS:
-            schema = {"type": "string", "pattern": _PATTERNS[name]}
-        if name == "version":
-            schema = {"type": "integer", "minimum": 1, "maximum": 999_999_999}
-        yield {"name": name, "in": "path", "required": True, "schema": schema}
-    for place, kind in (("query", endpoint.operation.query), ("header", endpoint.operation.headers)):
-        if kind is not None:
-            yield from _fields(place, kind)
+def _parameters(endpoint: Endpoint) -> Iterator[Json]:
+    for name in _PATH_PARAMETER.findall(endpoint.path):
+        yield {"name": name, "in": "path", "required": True, "schema": _PATH_SCHEMAS.get(name, _ID_SCHEMA)}
+    if endpoint.operation.query is not None:
+        yield from _fields("query", endpoint.operation.query)
+    if endpoint.operation.headers is not None:
+        yield from _fields("header", endpoint.operation.headers)
 
 
-def _fields(place: str, kind: type[Struct]) -> Iterator[dict[str, Any]]:
-    """A parameter for each field of a Struct."""
-    known = msgspec.json.schema_components([kind], ref_template="{name}")[1]
-    schema = known[kind.__name__]
+def _fields(place: str, struct: type[Struct]) -> Iterator[Json]:
+    """Describe each field of a struct as a parameter."""
+    components = msgspec.json.schema_components([struct], ref_template="{name}")[1]
+    schema = components[struct.__name__]
     required: list[str] = schema.get("required", [])
     for name, field in schema["properties"].items():
-        # An enumeration comes as a reference; only shapes of bodies are components.
-        yield {"name": name, "in": place, "required": name in required, "schema": known.get(field.get("$ref"), field)}
+        # An enumeration is a reference to a component; parameters contain their schema instead.
+        inlined = components.get(field.get("$ref"), field)
+        yield {"name": name, "in": place, "required": name in required, "schema": inlined}
 
 
-def _responses(operation: Operation, schemas: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    for status, kind in operation.answers.items():
-        described: dict[str, Any] = {"description": ANSWERS[status]}
-        if operation.answer_type == EVENT_STREAM and status == 200:
-            described["description"] = "Server-sent events: `id` is its number, `event` its type, `data` its JSON"
-            described["content"] = {EVENT_STREAM: {"schema": _message(schemas[repr(kind)])}}
-        elif kind is not None:
-            described["content"] = {
-                operation.answer_type: _content(schemas[repr(kind)], operation.answer_example)
-            }  # fmt: skip
-        yield str(status), described
-    shared = (400, 403, 413, 415, 421) if operation.body is not None else (421,)
-    for status in sorted({*operation.refusals, *shared} - operation.answers.keys()):
-        yield str(status), {"$ref": f"#/components/responses/Refused{status}"}
-    yield "default", {"$ref": "#/components/responses/Refused"}
+def _responses(operation: Operation, schemas: Schemas) -> Iterator[tuple[str, Json]]:
+    for status, view in operation.responses.items():
+        yield str(status), _response(operation, status, None if view is None else schemas[repr(view)])
+    statuses = {*operation.errors, *(SHARED_STATUSES if operation.body is None else BODY_STATUSES)}
+    for status in sorted(statuses - operation.responses.keys()):
+        yield str(status), {"$ref": f"#/components/responses/Problem{status}"}
+    yield "default", {"$ref": "#/components/responses/Problem"}
 
 
-def _message(schema: Any) -> dict[str, Any]:
-    """A server-sent event, as its reader takes it apart."""
+def _response(operation: Operation, status: int, schema: Any) -> Json:
+    if schema is None:
+        return {"description": DESCRIPTIONS[status]}
+    if operation.response_type == EVENT_STREAM:
+        return {
+            "description": "Server-sent events: `id` is the number, `event` the type, `data` the JSON",
+            "content": {EVENT_STREAM: {"schema": _event_schema(schema)}},
+        }
+    content = _content(schema, operation.response_example)
+    return {"description": DESCRIPTIONS[status], "content": {operation.response_type: content}}
+
+
+def _event_schema(schema: Any) -> Json:
+    """Return the schema of one server-sent event."""
     data = {"type": "string", "contentMediaType": JSON, "contentSchema": schema}
     fields = {"id": {"type": "string"}, "event": {"type": "string"}, "data": data}
     return {"type": "object", "properties": fields, "required": ["data"]}
 
 
-def _refusals(schema: Any) -> dict[str, Any]:
-    """How each status is refused, and any other."""
-    other = {"description": "Any other refusal", "content": {MEDIA_TYPE: _content(schema, None)}}
-    described: dict[str, Any] = {"Refused": other}
-    for status, (kind, meaning) in REFUSALS.items():
-        errors = [ProblemItem("input_data.count", "'three' is not of type 'integer'")] if status == 422 else []
-        example = msgspec.to_builtins(made(status, kind, meaning.lower(), errors, "4f6c1d2e90ab37c5"))
-        described[f"Refused{status}"] = {"description": meaning, "content": {MEDIA_TYPE: _content(schema, example)}}
+def _problem_responses(schema: Any) -> Json:
+    """Describe the problem response of each status, and of all others."""
+    described: Json = {"Problem": {"description": "Any other error", "content": {MEDIA_TYPE: _content(schema, None)}}}
+    for status, (kind, description) in PROBLEMS.items():
+        items: list[ProblemItem] = []
+        if status == 422:
+            items.append(ProblemItem("input_data.count", "'three' is not of type 'integer'"))
+        problem = build_problem(status, kind, description.lower(), items, request_id="4f6c1d2e90ab37c5")
+        content = _content(schema, msgspec.to_builtins(problem))
+        described[f"Problem{status}"] = {"description": description, "content": {MEDIA_TYPE: content}}
     return described

@@ -1,4 +1,4 @@
-"""Where lists go on: a place in one, as a text that only the server reads."""
+"""Pagination of lists: opaque cursors and the pages they start."""
 
 import base64
 import binascii
@@ -6,28 +6,33 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from windlass.api.problems import invalid
-from windlass.api.requests import shown
+from windlass.api.requests import quoted
 
 T = TypeVar("T")
 
 
-def cut(found: Sequence[T], limit: int, place: Callable[[T], Any]) -> tuple[Sequence[T], str | None]:
-    """A page of what was found, of which one more was asked for than it shows, and the cursor of the next page."""
-    page = found[:limit]
-    return page, cursor_of(place(page[-1])) if len(found) > limit else None
+def paginate(rows: Sequence[T], limit: int, cursor: Callable[[T], str]) -> tuple[Sequence[T], str | None]:
+    """Split rows, read with a limit of one more than the page, into the page and the cursor of the next page."""
+    if len(rows) <= limit:
+        return rows, None
+    page = rows[:limit]
+    return page, cursor(page[-1])
 
 
-def cursor_of(place: Any) -> str:
-    """Where a list goes on, for its next call only: what is in it may change."""
-    return base64.urlsafe_b64encode(msgspec.json.encode(place)).decode().rstrip("=")
+def encode_cursor(position: Any) -> str:
+    """Encode the position after which the next page starts."""
+    return base64.urlsafe_b64encode(msgspec.json.encode(position)).decode().rstrip("=")
 
 
-def place_of(cursor: str, kind: Any) -> Any:
-    """What `cursor_of` was given; Refusal for a cursor that nobody here made."""
+def decode_cursor(cursor: str | UnsetType, position_type: Any) -> Any:
+    """Return the position that `encode_cursor` was given, None without a cursor; HttpProblem if it is invalid."""
+    if cursor is UNSET:
+        return None
     try:
         padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
-        return msgspec.json.decode(base64.b64decode(padded, b"-_", validate=True), type=kind)
+        return msgspec.json.decode(base64.b64decode(padded, b"-_", validate=True), type=position_type)
     except (binascii.Error, UnicodeEncodeError, msgspec.DecodeError):
-        raise invalid("cursor", f"{shown(cursor)} is no cursor", "take it from `next_cursor` as it is") from None
+        raise invalid("cursor", f"invalid cursor: {quoted(cursor)}", "use `next_cursor` unchanged") from None

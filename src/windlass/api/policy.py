@@ -1,6 +1,6 @@
-"""Who may call a route. Every route declares one of four policies; an app with a route that does not will not start."""
+"""Access policies. Every route declares one; the application does not start if a route declares none."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from enum import StrEnum, unique
 from typing import Protocol, runtime_checkable
 
@@ -9,41 +9,34 @@ from starlette.routing import BaseRoute
 
 @unique
 class Policy(StrEnum):
-    """What a caller must be allowed to do."""
+    """The permission that a caller needs."""
 
-    PUBLIC = "public"  # anybody: probes and the description of the API
-    READ = "read"  # look at workflows, jobs and workers
-    OPERATE = "operate"  # run, stop and retry jobs; do the work of a worker
+    PUBLIC = "public"  # none: probes, signed webhooks and the OpenAPI document
+    READ = "read"  # read workflows, jobs and workers
+    OPERATE = "operate"  # run, cancel and retry jobs; act as a worker
     ADMIN = "admin"  # change workflows
 
 
 class PolicyMissing(Exception):
-    """A route without a policy: nobody decided who may call it."""
+    """A route declares no policy."""
 
 
 @runtime_checkable
-class Guarded(Protocol):
-    """An endpoint that says who may call it."""
+class HasPolicy(Protocol):
+    """An endpoint that declares a policy."""
 
     @property
     def policy(self) -> Policy: ...
 
 
 def policy_of(route: BaseRoute) -> Policy | None:
-    """The policy that a route's endpoint declares; a mount, a file or a socket without one has none."""
+    """Return the policy that a route's endpoint declares; None for a mount or an endpoint without one."""
     endpoint: object = getattr(route, "endpoint", None)
-    return endpoint.policy if isinstance(endpoint, Guarded) else None
-
-
-def unguarded(routes: Iterable[BaseRoute]) -> Iterator[str]:
-    """Routes that declare no policy, of every kind."""
-    for route in routes:
-        if policy_of(route) is None:
-            yield str(getattr(route, "path", route))
+    return endpoint.policy if isinstance(endpoint, HasPolicy) else None
 
 
 def require_policies(routes: Iterable[BaseRoute]) -> None:
-    """PolicyMissing names every route that declares no policy."""
-    missing = list(unguarded(routes))
+    """Raise PolicyMissing with the paths of all routes that declare no policy."""
+    missing = [str(getattr(route, "path", route)) for route in routes if policy_of(route) is None]
     if missing:
-        raise PolicyMissing(f"these routes declare no policy: {', '.join(missing)}; declare them with `declare`")
+        raise PolicyMissing(f"routes without a policy: {', '.join(missing)}; declare them with `operations.route`")

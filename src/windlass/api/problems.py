@@ -1,4 +1,4 @@
-"""Refusals: which error gives which status, and how it is told as application/problem+json."""
+"""Problem responses (application/problem+json): the status and type of each error."""
 
 import logging
 from collections.abc import Iterable, Sequence
@@ -29,24 +29,24 @@ RETRY_AFTER_SECONDS = 1
 
 logger = logging.getLogger("windlass.api")
 
-# What a refusal is called, for programs (the end of `type`) and for people (`title`).
+# The kind of a problem (the end of `type`) and its title.
 TITLES = {
-    "bad-request": "The request cannot be read",
-    "busy": "The server has no room for this now",
-    "forbidden-host": "The request names a host that is not served here",
-    "forbidden-origin": "Requests of other sites are refused",
-    "idempotency-conflict": "The idempotency key was used for another request",
-    "invalid": "The request is not valid",
-    "internal": "The server failed",
-    "method-not-allowed": "The method is not allowed here",
-    "not-found": "There is nothing by this name",
-    "refused": "The state of things does not allow this",
-    "too-large": "The body is too large",
-    "unsigned": "The webhook is not signed as it should be",
-    "unavailable": "The database cannot be used now",
-    "unsupported-media-type": "The content type is not supported",
+    "bad-request": "Malformed request",
+    "busy": "Server busy",
+    "forbidden-host": "Unknown host",
+    "forbidden-origin": "Cross-site request refused",
+    "idempotency-conflict": "Idempotency key already used for another request",
+    "invalid": "Invalid request",
+    "internal": "Internal server error",
+    "method-not-allowed": "Method not allowed",
+    "not-found": "Not found",
+    "refused": "Not allowed in the current state",
+    "too-large": "Body too large",
+    "unsigned": "Invalid webhook signature",
+    "unavailable": "Temporarily unavailable",
+    "unsupported-media-type": "Unsupported content type",
 }
-# The first that fits counts.
+# The first entry that matches applies.
 _STATUSES: Sequence[tuple[type[WindlassError], int, str]] = (
     (ProblemsFound, 422, "invalid"),
     (WorkflowNotFound, 404, "not-found"),
@@ -62,8 +62,8 @@ _STATUSES: Sequence[tuple[type[WindlassError], int, str]] = (
 )
 
 
-class Refusal(WindlassError):
-    """A request that is refused for reasons of the API itself."""
+class HttpProblem(WindlassError):
+    """An error of the API itself, with its status and kind."""
 
     def __init__(self, status: int, kind: str, detail: str, errors: Iterable[ProblemItem] = ()) -> None:
         super().__init__(detail)
@@ -72,40 +72,54 @@ class Refusal(WindlassError):
         self.errors = list(errors)
 
 
-def invalid(path: str, message: str, hint: str | None = None) -> Refusal:
-    """One thing wrong with a request."""
-    return Refusal(422, "invalid", message, [ProblemItem(path, message, hint)])
+def invalid(path: str, message: str, hint: str | None = None) -> HttpProblem:
+    """Return a 422 problem with one error."""
+    return HttpProblem(422, "invalid", message, [ProblemItem(path, message, hint)])
 
 
-def item_of(problem: Problem) -> ProblemItem:
-    """A problem of a document or an input, as the API tells it."""
+def problem_item(problem: Problem) -> ProblemItem:
+    """Return a problem of a document or an input as an item of a response."""
     return ProblemItem(problem.path, problem.message, problem.hint, problem.line, problem.column)
 
 
-def problem_of(error: Exception, request_id: str | None = None) -> ProblemDetails:
-    """How an error is told. One that nobody expected is logged, and its text stays here."""
-    if isinstance(error, Refusal):
-        return made(error.status, error.kind, str(error), error.errors, request_id)
-    for kind, status, name in _STATUSES:
-        if isinstance(error, kind):
-            errors = [item_of(problem) for problem in error.problems] if isinstance(error, ProblemsFound) else []
-            detail = f"{len(errors)} problems were found" if len(errors) > 1 else str(error)
-            return made(status, name, detail, errors, request_id)
-    logger.error("a request failed", extra={"request_id": request_id}, exc_info=error)
-    return made(500, "internal", "an unexpected error; the server's log has it under the request id", [], request_id)
+def problem_details(error: Exception, request_id: str | None = None) -> ProblemDetails:
+    """Return the problem of an error. An unexpected error is logged, and its text is not returned."""
+    if isinstance(error, HttpProblem):
+        return build_problem(error.status, error.kind, str(error), error.errors, request_id=request_id)
+    for error_type, status, kind in _STATUSES:
+        if isinstance(error, error_type):
+            items: list[ProblemItem] = []
+            if isinstance(error, ProblemsFound):
+                items = [problem_item(problem) for problem in error.problems]
+            detail = str(error)
+            if len(items) > 1:
+                detail = f"{len(items)} errors found"
+            return build_problem(status, kind, detail, items, request_id=request_id)
+    logger.error("unhandled error in a request", extra={"request_id": request_id}, exc_info=error)
+    detail = "unexpected error; the server log has the details under the request id"
+    return build_problem(500, "internal", detail, request_id=request_id)
 
 
-def made(
-    status: int, kind: str, detail: str, errors: Sequence[ProblemItem] = (), request_id: str | None = None
+def build_problem(
+    status: int, kind: str, detail: str, errors: Sequence[ProblemItem] = (), *, request_id: str | None = None
 ) -> ProblemDetails:
-    """A refusal by its short name."""
-    return ProblemDetails(TYPE_PREFIX + kind, TITLES[kind], status, detail, list(errors), request_id)
+    """Return a problem of a kind listed in TITLES."""
+    return ProblemDetails(
+        type=TYPE_PREFIX + kind,
+        title=TITLES[kind],
+        status=status,
+        detail=detail,
+        errors=list(errors),
+        request_id=request_id,
+    )
 
 
 def problem_response(problem: ProblemDetails) -> Response:
-    """The answer that tells a refusal."""
-    headers = {"retry-after": str(RETRY_AFTER_SECONDS)} if problem.status == 503 else {}
+    """Return the response of a problem."""
+    headers: dict[str, str] = {}
+    if problem.status == 503:
+        headers["retry-after"] = str(RETRY_AFTER_SECONDS)
     if problem.status == 413:
-        # What was not read of the body must not be taken for the next request.
+        # The unread rest of the body must not be parsed as the next request.
         headers["connection"] = "close"
     return Response(msgspec.json.encode(problem), problem.status, headers, MEDIA_TYPE)

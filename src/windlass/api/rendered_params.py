@@ -1,6 +1,6 @@
-"""What a node gets, rendered again from the input and the recorded outputs: the same as its attempts got.
+"""The params of a node, rendered again from the input and the recorded outputs.
 
-Secrets are named in params and known to workers only, so there is nothing to hide here but what the input shows too.
+Params contain only the names of secrets, whose values only workers know.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,8 +9,8 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 from starlette.requests import Request
 
-from windlass.api.requests import Number, id_of, query_of
-from windlass.api.state import ApiState, Slots
+from windlass.api.requests import Number, path_id, read_query
+from windlass.api.state import ApiState, ConcurrencyLimit
 from windlass.core.artifacts import GONE, in_place, is_reference, read_reference
 from windlass.core.changes import NodeRow
 from windlass.core.errors import ArtifactNotFound, NodeNotFound, NotFound, TemplateFailed
@@ -22,143 +22,174 @@ from windlass.core.sanitize import truncated
 from windlass.core.states import NODE_STATES
 from windlass.core.templates.json_values import merged
 from windlass.core.templates.template import Template
-from windlass.views.loops import LoopPlace, iteration, loop_place
-from windlass.views.outputs import NULL, VALUE_BYTES_MAX, Outputs, whole
-from windlass.wire import Params
+from windlass.views.loops import StoredLoop, iteration_row, stored_loop
+from windlass.views.outputs import NULL, VALUE_BYTES_MAX, OutputReader, read_output
+from windlass.wire import ParamsView
 
-# Nodes whose outputs one template may need.
+# Nodes whose outputs one template may use.
 NODES_READ_MAX = 1_000
 
 
 class ParamsQuery(Struct, forbid_unknown_fields=True):
-    """Of which iteration; without one, of the node."""
+    """The iteration; without one, the node."""
 
     index: Number | UnsetType = UNSET
 
 
-class Rendering:
-    """Renders the params of one node. At most so many large values are read at a time as there are places."""
+class _Target(Struct, frozen=True):
+    """The node whose params are rendered, its row if it has started, and the iteration."""
 
-    def __init__(self, state: ApiState, reads: Slots) -> None:
+    job: JobRecord
+    plan: Plan
+    node: NodePlan
+    row: NodeRow | None
+    index: int | None
+
+
+class ParamsRenderer:
+    """Renders the params of nodes; `reads` limits how many requests read large values at once."""
+
+    def __init__(self, state: ApiState, reads: ConcurrencyLimit) -> None:
         self._state = state
         self._reads = reads
 
-    async def shown(self, request: Request) -> Params:
-        """The params that a request asks for; JobNotFound, NodeNotFound, NotFound for an unknown iteration."""
-        query = query_of(request, ParamsQuery)
-        job = await self._state.store.jobs.get(id_of(request, "job_id"))
+    async def render(self, request: Request) -> ParamsView:
+        """Return the params that a request asks for; JobNotFound, NodeNotFound, NotFound for an iteration."""
+        query = read_query(request, ParamsQuery)
+        job = await self._state.store.jobs.get(path_id(request, "job_id"))
         plan = await self._state.control.plan(job.spec.workflow_id, job.spec.version)
-        number = plan.index.get(id_of(request, "node_id"))
+        node_id = path_id(request, "node_id")
+        number = plan.index.get(node_id)
         if number is None:
-            message = (
-                f"workflow {job.spec.workflow_id} version {job.spec.version} has no node {id_of(request, 'node_id')!r}"
-            )
-            raise NodeNotFound(message)
-        node = plan.nodes[number]
-        index = None if query.index is UNSET else query.index
-        rows = await self._state.store.jobs.nodes(job.spec.job_id, node.id)
-        if node.kind is not NodeKind.TASK:
-            return Params(NULL, rendered=False)
-        return await self._of(job, plan, node, rows[0] if rows else None, index)
+            raise NodeNotFound(f"workflow {job.spec.workflow_id} version {job.spec.version} has no node {node_id!r}")
+        rows = await self._state.store.jobs.nodes(job.spec.job_id, node_id)
+        target = _Target(
+            job=job,
+            plan=plan,
+            node=plan.nodes[number],
+            row=rows[0] if rows else None,
+            index=None if query.index is UNSET else query.index,
+        )
+        if target.node.kind is not NodeKind.TASK:
+            return ParamsView(NULL, rendered=False)
+        return await self._view(target)
 
-    async def _of(self, job: JobRecord, plan: Plan, node: NodePlan, row: NodeRow | None, index: int | None) -> Params:
-        template = node.params
-        names = await self._names(plan, node, row, index)
-        if template is None or template.static is not None:
-            return Params(_bounded(job.spec.input if template is None else template.static or NULL), rendered=True)
-        written = Params(_bounded(Raw(msgspec.json.encode(template.source))), rendered=False)
-        # A node that never got to its templates, because something before it failed, has none of the values.
-        if row is None or names is None or (node.loop is None and row.dispatched_at is None):
-            return written
-        with self._reads.held():
+    async def _view(self, target: _Target) -> ParamsView:
+        template = target.node.params
+        variables = await self._loop_variables(target)
+        if template is None:
+            return ParamsView(_limited(target.job.spec.input), rendered=True)
+        if template.static is not None:
+            return ParamsView(_limited(template.static), rendered=True)
+        unrendered = ParamsView(_limited(Raw(msgspec.json.encode(template.source))), rendered=False)
+        row = target.row
+        # The values are missing if an upstream node failed before the node was dispatched.
+        if row is None or variables is None or (target.node.loop is None and row.dispatched_at is None):
+            return unrendered
+        with self._reads.acquire():
             try:
-                rendered = await self._rendered(job, plan, template, names)
+                params = await self._render_template(target, template, variables)
             except TemplateFailed:
-                return written
-        patch = await self._patch(plan, row, index)
+                return unrendered
+        patch = await self._next_call_patch(target, row)
         if patch is not None:
-            rendered = Raw(msgspec.json.encode(merged(msgspec.json.decode(rendered), patch)))
-        return Params(_bounded(rendered), rendered=True)
+            params = Raw(msgspec.json.encode(merged(msgspec.json.decode(params), patch)))
+        return ParamsView(_limited(params), rendered=True)
 
-    async def _names(
-        self, plan: Plan, node: NodePlan, row: NodeRow | None, index: int | None
-    ) -> Mapping[str, object] | None:
-        """What an iteration knows besides what its job does; None when there is nothing to render for."""
-        if node.loop is None:
+    async def _loop_variables(self, target: _Target) -> Mapping[str, object] | None:
+        """Return the variables of an iteration; None if the loop has not started or no iteration is given."""
+        loop, index = target.node.loop, target.index
+        if loop is None:
             if index:
-                raise _no_iteration(node, index)
+                raise _unknown_iteration(target.node, index)
             return {}
-        if index is None or row is None:
+        if index is None or target.row is None:
             return None
-        place = loop_place(plan, row)
-        if place is None or index >= place.total:
-            raise _no_iteration(node, index)
-        return {node.loop.element: await self._element(place, node.loop, index), "index": index}
+        stored = stored_loop(target.plan, target.row)
+        if stored is None or index >= stored.total:
+            raise _unknown_iteration(target.node, index)
+        return {loop.element: await self._element(stored, loop, index), "index": index}
 
-    async def _element(self, place: LoopPlace, loop: LoopPlan, index: int) -> object:
+    async def _element(self, stored: StoredLoop, loop: LoopPlan, index: int) -> object:
+        """Return the element, or the chunk of elements, of an iteration."""
         size = loop.chunk_size or 1
-        first, last = index * size // BLOCK_ELEMENTS, ((index + 1) * size - 1) // BLOCK_ELEMENTS
-        key = (place.job_id, place.number, place.generation)
-        blocks = await self._state.store.overview.collection_chunks(*key, first, last)
-        elements = [element for block in blocks for element in msgspec.json.decode(block, type=list[object])]
-        start = index * size - first * BLOCK_ELEMENTS
-        return elements[start] if loop.chunk_size is None else elements[start : start + size]
+        first_block = index * size // BLOCK_ELEMENTS
+        last_block = ((index + 1) * size - 1) // BLOCK_ELEMENTS
+        blocks = await self._state.store.overview.collection_chunks(
+            stored.job_id, stored.number, stored.generation, first_block, last_block
+        )
+        elements: list[object] = []
+        for block in blocks:
+            elements += msgspec.json.decode(block, type=list[object])
+        start = index * size - first_block * BLOCK_ELEMENTS
+        if loop.chunk_size is None:
+            return elements[start]
+        return elements[start : start + size]
 
-    async def _rendered(self, stored: JobRecord, plan: Plan, template: Template, names: Mapping[str, object]) -> Raw:
-        """The template over what is recorded; large outputs are read only where it looks into them."""
-        job = Job(plan, stored)
-        needed = [name for name in template.names_looked_into(spares=False) if name in plan.index and name not in names]
-        for name in needed[:NODES_READ_MAX]:
-            for row in await self._state.store.jobs.nodes(stored.spec.job_id, name):
-                _record(job, plan.index[name], row)
-        looked_into = template.names_looked_into(spares=True)
-        for name in needed:
-            output = job.large_output(name)
-            if output is not None and name in looked_into:
-                job.values[read_reference(output).key] = await self._large(output)
-        scope = job.scope(template, **names)
+    async def _render_template(self, target: _Target, template: Template, variables: Mapping[str, object]) -> Raw:
+        """Render a template; a large output is only read if the template accesses its fields."""
+        plan = target.plan
+        job = Job(plan, target.job)
+        names = template.names_looked_into(spares=False)
+        node_ids = [name for name in names if name in plan.index and name not in variables]
+        for node_id in node_ids[:NODES_READ_MAX]:
+            for row in await self._state.store.jobs.nodes(target.job.spec.job_id, node_id):
+                _restore_node(job, plan.index[node_id], row)
+        accessed = template.names_looked_into(spares=True)
+        for node_id in node_ids:
+            output = job.large_output(node_id)
+            if output is not None and node_id in accessed:
+                job.values[read_reference(output).key] = await self._large_value(output)
+        scope = job.scope(template, **variables)
         scope.spares = True
         rendered = template.render(scope)
         if not scope.spared:
             return rendered
-        kept = [output for output in job.outputs if output is not None and is_reference(output)]
-        return await self._filled(rendered, kept)
+        references = [output for output in job.outputs if output is not None and is_reference(output)]
+        return await self._with_values(rendered, references)
 
-    async def _large(self, output: Raw) -> object:
+    async def _large_value(self, output: Raw) -> object:
         try:
-            return msgspec.json.decode(await whole(self._state.artifacts, output))
+            return msgspec.json.decode(await read_output(self._state.artifacts, output))
         except ArtifactNotFound:
             return GONE
 
-    async def _filled(self, rendered: Raw, references: Sequence[Raw]) -> Raw:
-        """Params with what is shown of the large outputs that they pass on."""
-        values = await Outputs(self._state.artifacts).shown(references)
-        keys = [read_reference(output).key for output in references]
-        bodies = {key: bytes(value) for key, value in zip(keys, values, strict=True)}
-        # Each of them fits by itself; together they may not.
-        filled = in_place(bytes(rendered), bodies, VALUE_BYTES_MAX * 2)
-        return truncated(VALUE_BYTES_MAX * 2) if filled is None else Raw(filled)
+    async def _with_values(self, rendered: Raw, references: Sequence[Raw]) -> Raw:
+        """Replace references in rendered params by their values, as far as they fit."""
+        values = await OutputReader(self._state.artifacts).read(references)
+        by_key: dict[str, bytes] = {}
+        for reference, value in zip(references, values, strict=True):
+            by_key[read_reference(reference).key] = bytes(value)
+        # Each value fits; together they may not.
+        bytes_max = VALUE_BYTES_MAX * 2
+        filled = in_place(bytes(rendered), by_key, bytes_max)
+        if filled is None:
+            return truncated(bytes_max)
+        return Raw(filled)
 
-    async def _patch(self, plan: Plan, row: NodeRow, index: int | None) -> dict[str, object] | None:
-        """What earlier calls of a series laid over the params of the present one."""
-        progress = row.progress
-        place = None if index is None else loop_place(plan, row)
-        if place is not None and index is not None:
-            found = await iteration(self._state.store, place, index)
-            progress = None if found is None else found.progress
-        told = None if progress is None else decode_progress(progress)
-        if told is None or not told.calls:
+    async def _next_call_patch(self, target: _Target, row: NodeRow) -> dict[str, object] | None:
+        """Return the patch that earlier pages of the node apply to the params of the current page."""
+        encoded = row.progress
+        if target.index is not None:
+            stored = stored_loop(target.plan, row)
+            if stored is not None:
+                iteration = await iteration_row(self._state.store, stored, target.index)
+                encoded = None if iteration is None else iteration.progress
+        if encoded is None:
             return None
-        return msgspec.json.decode(told.patch, type=dict[str, object] | None)
+        progress = decode_progress(encoded)
+        if not progress.calls:
+            return None
+        return msgspec.json.decode(progress.patch, type=dict[str, object] | None)
 
 
-def _bounded(params: Raw) -> Raw:
+def _limited(params: Raw) -> Raw:
     size = len(memoryview(params))
     return params if size <= VALUE_BYTES_MAX else truncated(size)
 
 
-def _record(job: Job, node: int, row: NodeRow) -> None:
-    """What templates may read of a node."""
+def _restore_node(job: Job, node: int, row: NodeRow) -> None:
+    """Restore the parts of a node that templates can read."""
     job.states[node] = NODE_STATES[row.status]
     if row.output is not None:
         job.put_output(node, row.output)
@@ -166,5 +197,5 @@ def _record(job: Job, node: int, row: NodeRow) -> None:
         job.metas[node] = row.meta
 
 
-def _no_iteration(node: NodePlan, index: int) -> NotFound:
+def _unknown_iteration(node: NodePlan, index: int) -> NotFound:
     return NotFound(f"{node.id} has no iteration {index}")

@@ -1,4 +1,4 @@
-"""What the routes work with. Made once, where the process is put together."""
+"""The parts of the running system that routes use."""
 
 import asyncio
 import random
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from windlass.api.problems import Refusal
+from windlass.api.problems import HttpProblem
 from windlass.api.ui import FOLDER
 from windlass.connections.secrets import Secrets
 from windlass.ports.artifacts import Artifacts
@@ -17,58 +17,57 @@ from windlass.ports.clock import Clock
 from windlass.ports.control import Control
 from windlass.ports.store import Store
 
-# Names by which programs on the same machine reach a server that listens on loopback.
+# Host names by which local programs reach a server on the loopback interface.
 LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 BODY_BYTES_MAX = 1 << 20
-# Workflow documents only: as much as their reader takes.
+# Workflow documents; the same limit as in the parser.
 DOCUMENT_BYTES_MAX = 32 << 20
 STREAMS_MAX = 1_000
-ARTIFACT_BYTES_MAX = 64 << 20
 
 
-class Slots:
-    """A number of places, each held for as long as something lasts; nobody waits for one."""
+class ConcurrencyLimit:
+    """Limits how many operations run at once; those beyond the limit are refused, not queued."""
 
-    def __init__(self, places_max: int, name: str) -> None:
-        self._places_max = places_max
+    def __init__(self, running_max: int, name: str) -> None:
+        self._running_max = running_max
         self._name = name
-        self._held = 0
+        self._running = 0
 
     @contextmanager
-    def held(self) -> Generator[None]:
-        """Hold a place until the block ends; Refusal (503) when all are taken."""
-        if self._held >= self._places_max:
-            raise Refusal(503, "busy", f"all {self._places_max} {self._name} are taken; try again later")
-        self._held += 1
+    def acquire(self) -> Generator[None]:
+        """Count as running until the block ends; HttpProblem (503) if the limit is reached."""
+        if self._running >= self._running_max:
+            raise HttpProblem(503, "busy", f"limit of {self._running_max} {self._name} reached; try again later")
+        self._running += 1
         try:
             yield
         finally:
-            self._held -= 1
+            self._running -= 1
 
 
 class ApiState(Struct, frozen=True):
-    """The running system, as the routes see it."""
+    """The running system behind the API."""
 
     store: Store
     artifacts: Artifacts
     broker: Broker
     control: Control
     clock: Clock
-    # Names of the handlers that workers are known to have: a document that names another gets a warning.
+    # Handlers that workers are known to have; a document that names another one gets a warning.
     handlers: Collection[str]
     chance: random.Random
     version: str
-    # What incoming webhooks are signed with.
+    # The largest output that the artifact store takes.
+    artifact_bytes_max: int
+    # Keys of incoming webhooks.
     secrets: Secrets = field(default_factory=Secrets)
-    # A host with any port matches by its name.
+    # Allowed host names, on any port.
     allowed_hosts: Sequence[str] = LOOPBACK_HOSTS
     body_bytes_max: int = BODY_BYTES_MAX
-    # The largest output that the artifact store takes.
-    artifact_bytes_max: int = ARTIFACT_BYTES_MAX
     document_bytes_max: int = DOCUMENT_BYTES_MAX
-    # Where the web UI was built.
+    # The built web UI.
     ui_folder: Path = FOLDER
-    # Event streams and log tails that may be open at once.
-    streams: Slots = field(default_factory=lambda: Slots(STREAMS_MAX, "streams"))
-    # Set when the process is about to stop: streams end, and long polls are answered with what is known.
+    # Event streams and log tails that are open at once.
+    streams: ConcurrencyLimit = field(default_factory=lambda: ConcurrencyLimit(STREAMS_MAX, "open streams"))
+    # Set before the process stops: streams end, and long polls return.
     closing: asyncio.Event = field(default_factory=asyncio.Event)

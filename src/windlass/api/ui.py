@@ -1,6 +1,6 @@
-"""The web UI: the files of the folder that it was built into, read once and answered from memory.
+"""The web UI: the files of its build, read once and served from memory.
 
-No path of a request reaches the file system. A build without the folder says so, and its API works all the same.
+No path of a request reaches the file system. Without a build, `/` says how to make one and the API works as usual.
 """
 
 import gzip
@@ -8,115 +8,129 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from msgspec import Struct
-from starlette.types import Receive, Scope, Send
-
-from windlass.api.policy import Policy
+from starlette.requests import Request
+from starlette.responses import Response
 
 FOLDER = Path(__file__).parent.parent / "_ui"
 PAGE = "index.html"
-# Everything from the server itself, and nothing inline. Workers are bound by the policy that comes with their script.
+# Only resources of this server, nothing inline. Workers are bound by the policy of their script's response.
 CONTENT_POLICY = (
-    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
-    b"connect-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
+    "connect-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-# The names of these files change with what is in them.
+# File names in this folder contain a hash of the content.
 HASHED = "/assets/"
-FOREVER = b"public, max-age=31536000, immutable"
-ASK_FIRST = b"no-cache"
+CACHE_IMMUTABLE = "public, max-age=31536000, immutable"
+CACHE_REVALIDATE = "no-cache"
 TYPES = {
-    ".css": b"text/css; charset=utf-8",
-    ".html": b"text/html; charset=utf-8",
-    ".ico": b"image/x-icon",
-    ".js": b"text/javascript; charset=utf-8",
-    ".json": b"application/json",
-    ".png": b"image/png",
-    ".svg": b"image/svg+xml",
-    ".txt": b"text/plain; charset=utf-8",
-    ".webmanifest": b"application/manifest+json",
-    ".woff2": b"font/woff2",
+    ".css": "text/css; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".ico": "image/x-icon",
+    ".js": "text/javascript; charset=utf-8",
+    ".json": "application/json",
+    ".png": "image/png",
+    ".svg": "image/svg+xml",
+    ".txt": "text/plain; charset=utf-8",
+    ".webmanifest": "application/manifest+json",
+    ".woff2": "font/woff2",
 }
-OTHER_TYPE = b"application/octet-stream"
+OTHER_TYPE = "application/octet-stream"
 COMPRESSED = frozenset({".css", ".html", ".js", ".json", ".svg", ".txt", ".webmanifest"})
-MISSING = b"""This build of Windlass has no web UI.
+NOT_BUILT = b"""This build of Windlass has no web UI.
 
-Build it with `make ui` and start the server again. The API works without it, at /api/v1; /api/v1/openapi.json
-tells all of it.
+Build it with `make ui` and restart the server. The API works without it at /api/v1; /api/v1/openapi.json
+describes it.
 """
 
-Headers = list[tuple[bytes, bytes]]
 
+class UiFile(Struct, frozen=True):
+    """A file of the UI, also compressed if that makes it smaller."""
 
-class Document(Struct, frozen=True):
-    """A file as it is answered; compressed too, where that makes it smaller."""
-
-    headers: Headers
+    headers: Mapping[str, str]
     body: bytes
     compressed: bytes | None = None
 
-    @property
-    def policy(self) -> Policy:
-        """Anybody may load the page: what it shows, it asks the API for."""
-        return Policy.PUBLIC
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        body, headers = self.body, self.headers
+    def response(self, request: Request) -> Response:
+        """Return the file, compressed if the client accepts that."""
+        headers = dict(self.headers)
+        body = self.body
         if self.compressed is not None:
-            headers = [*headers, (b"vary", b"accept-encoding")]
-            if _takes_gzip(scope):
+            headers["vary"] = "accept-encoding"
+            if _accepts_gzip(request):
+                headers["content-encoding"] = "gzip"
                 body = self.compressed
-                headers.append((b"content-encoding", b"gzip"))
-        headers = [*headers, (b"content-length", b"%d" % len(body))]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+        headers["content-length"] = str(len(body))
+        if request.method == "HEAD":
+            body = b""
+        return Response(body, headers=headers)
 
 
 class Ui(Struct, frozen=True):
-    """Every file under its path, and the page that all paths of the UI get."""
+    """The files of the UI by path, and the page that all its other paths show."""
 
-    files: Mapping[str, Document]
-    # None when the UI was not built.
-    page: Document | None
+    files: Mapping[str, UiFile]
+    # None if the UI was not built.
+    page: UiFile | None
 
-    def page_for(self, scope: Scope) -> Document | None:
-        """The page, for a path that it makes something of by itself: one that is no file and not the API's."""
-        path: str = scope["path"]
-        if scope["method"] not in ("GET", "HEAD") or (path + "/").startswith("/api/"):
+    def response(self, request: Request) -> Response | None:
+        """Return the file or page at the path of a request; None for paths outside the UI."""
+        path: str = request.scope["path"]
+        if request.method not in ("GET", "HEAD"):
             return None
-        return None if "." in path.rpartition("/")[2] else self.page
+        file = self.files.get(path)
+        if file is None and not _is_api_path(path) and not _is_file_path(path):
+            file = self.page
+        if file is None:
+            return None
+        return file.response(request)
 
 
 def is_built(folder: Path = FOLDER) -> bool:
-    """Whether there is a UI: a folder without a page is none."""
+    """Return whether a folder contains a build of the UI."""
     return (folder / PAGE).is_file()
 
 
 def read_ui(folder: Path = FOLDER) -> Ui:
-    """The files of a folder, all of them."""
-    found = sorted(path for path in folder.rglob("*") if path.is_file()) if is_built(folder) else []
-    files = {f"/{path.relative_to(folder).as_posix()}": path for path in found}
-    documents = {path: _document(path, file) for path, file in files.items()}
-    page = documents.get(f"/{PAGE}")
-    documents["/"] = page or Document([(b"content-type", TYPES[".txt"])], MISSING)
-    return Ui(documents, page)
+    """Read all files of a build."""
+    files: dict[str, UiFile] = {}
+    if is_built(folder):
+        for file in sorted(folder.rglob("*")):
+            if file.is_file():
+                path = f"/{file.relative_to(folder).as_posix()}"
+                files[path] = _read_file(path, file)
+    page = files.get(f"/{PAGE}")
+    files["/"] = page or UiFile({"content-type": TYPES[".txt"]}, NOT_BUILT)
+    return Ui(files, page)
 
 
-def _document(path: str, file: Path) -> Document:
+def _read_file(path: str, file: Path) -> UiFile:
     body = file.read_bytes()
-    # Without a time in it, so that the same build is answered with the same bytes.
-    compressed = gzip.compress(body, mtime=0) if file.suffix in COMPRESSED else body
-    headers = [
-        (b"content-type", TYPES.get(file.suffix, OTHER_TYPE)),
-        (b"cache-control", FOREVER if path.startswith(HASHED) else ASK_FIRST),
-        (b"content-security-policy", CONTENT_POLICY),
-    ]
-    return Document(headers, body, compressed if len(compressed) < len(body) else None)
+    headers = {
+        "content-type": TYPES.get(file.suffix, OTHER_TYPE),
+        "cache-control": CACHE_IMMUTABLE if path.startswith(HASHED) else CACHE_REVALIDATE,
+        "content-security-policy": CONTENT_POLICY,
+    }
+    if file.suffix not in COMPRESSED:
+        return UiFile(headers, body)
+    # Without a time stamp, so that the same build gives the same bytes.
+    compressed = gzip.compress(body, mtime=0)
+    if len(compressed) >= len(body):
+        return UiFile(headers, body)
+    return UiFile(headers, body, compressed)
 
 
-def _takes_gzip(scope: Scope) -> bool:
-    for name, value in scope["headers"]:
-        if name == b"accept-encoding":
-            for coding in value.lower().split(b","):
-                kind, _, weight = coding.partition(b";")
-                if kind.strip() in (b"gzip", b"*") and weight.replace(b" ", b"").rstrip(b"0.") != b"q=":
-                    return True
+def _is_api_path(path: str) -> bool:
+    return (path + "/").startswith("/api/")
+
+
+def _is_file_path(path: str) -> bool:
+    return "." in path.rpartition("/")[2]
+
+
+def _accepts_gzip(request: Request) -> bool:
+    for coding in request.headers.get("accept-encoding", "").lower().split(","):
+        name, _, weight = coding.partition(";")
+        is_refused = weight.replace(" ", "").rstrip("0.") == "q="
+        if name.strip() in ("gzip", "*") and not is_refused:
+            return True
     return False

@@ -1,4 +1,4 @@
-"""Which version a submit gets: a number, an alias, or the newest one."""
+"""Resolves the version that a submit names: a number, an alias, or the newest."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -15,90 +15,101 @@ from windlass.ports.store.workflows import AliasTarget
 LATEST = "latest"
 
 
-class Live(Struct, frozen=True):
-    """What a workflow that can be submitted has."""
+class LiveVersions(Struct, frozen=True):
+    """The newest version and the aliases of a workflow that is not deleted."""
 
     newest: int
     aliases: Mapping[str, Sequence[AliasTarget]]
 
 
-# By workflow, and whether its aliases were wanted.
-Seen = dict[tuple[str, bool], Live]
+# The workflow, and whether its aliases are needed.
+VersionKey = tuple[str, bool]
+VersionCache = dict[VersionKey, LiveVersions]
 
 
-class Versions:
-    """Chooses versions. Those who ask for the same workflow at the same time share a look at the store.
+class VersionResolver:
+    """Resolves versions. Concurrent submits of the same workflow share a query.
 
-    Nothing is remembered. Each look begins after everybody who shares it has asked, so a version that was deployed
-    or an alias that was moved before a submit, by whichever process, counts for it.
+    Nothing is cached. A query starts after all submits that share it, so a deployment or a moved alias that precedes
+    a submit always applies to it, also if another process made it.
     """
 
     def __init__(self, store: Store, chance: Random) -> None:
         self._store = store
         self._chance = chance
-        self._running: dict[tuple[str, bool], asyncio.Future[None]] = {}
-        self._next: dict[tuple[str, bool], asyncio.Task[Live]] = {}
+        self._running: dict[VersionKey, asyncio.Future[None]] = {}
+        self._next: dict[VersionKey, asyncio.Task[LiveVersions]] = {}
 
-    async def chosen(self, workflow_id: str, wanted: int | str | None, seen: Seen) -> int:
-        """The version to run; WorkflowNotFound when there is none such, or the workflow was deleted.
+    async def resolve(self, workflow_id: str, wanted: int | str | None, cache: VersionCache) -> int:
+        """Return the version to run; WorkflowNotFound if it does not exist or the workflow is deleted.
 
-        `seen` holds what one request has looked up already.
+        `cache` holds what the same request has read before.
         """
-        key = (workflow_id, isinstance(wanted, str) and wanted != LATEST)
-        live = seen.get(key)
+        is_alias = isinstance(wanted, str) and wanted != LATEST
+        key = (workflow_id, is_alias)
+        live = cache.get(key)
         if live is None:
-            live = seen[key] = await self._live(key)
+            live = cache[key] = await self._read_shared(key)
         if wanted is None or wanted == LATEST:
             return live.newest
         if isinstance(wanted, int):
-            if not 0 < wanted <= live.newest:
-                raise WorkflowNotFound(
-                    f"workflow {workflow_id} has no version {wanted}; its newest is version {live.newest}"
-                )
-            return wanted
+            return _existing_version(workflow_id, wanted, live.newest)
         targets = live.aliases.get(wanted)
         if targets is None:
-            raise _no_alias(workflow_id, wanted, live)
+            raise _unknown_alias(workflow_id, wanted, live)
         if len(targets) == 1:
             return targets[0].version
+        versions = [target.version for target in targets]
         weights = [target.weight for target in targets]
-        return self._chance.choices([target.version for target in targets], weights)[0]
+        return self._chance.choices(versions, weights)[0]
 
-    async def _live(self, key: tuple[str, bool]) -> Live:
-        look = self._next.get(key)
-        if look is None:
-            before = self._running.get(key)
-            if before is None:
-                return await self._look(key)
-            look = self._next[key] = asyncio.create_task(self._look_after(before, key))
-        return await asyncio.shield(look)
+    async def _read_shared(self, key: VersionKey) -> LiveVersions:
+        """Read now, or join the query that starts when the running one has finished."""
+        query = self._next.get(key)
+        if query is None:
+            running = self._running.get(key)
+            if running is None:
+                return await self._read(key)
+            query = self._next[key] = asyncio.create_task(self._read_after(running, key))
+        return await asyncio.shield(query)
 
-    async def _look_after(self, before: "asyncio.Future[None]", key: tuple[str, bool]) -> Live:
-        await asyncio.wait((before,))
+    async def _read_after(self, running: "asyncio.Future[None]", key: VersionKey) -> LiveVersions:
+        await asyncio.wait((running,))
         del self._next[key]
-        return await self._look(key)
+        return await self._read(key)
 
-    async def _look(self, key: tuple[str, bool]) -> Live:
-        workflow_id, with_aliases = key
-        ended = self._running[key] = asyncio.get_running_loop().create_future()
+    async def _read(self, key: VersionKey) -> LiveVersions:
+        workflow_id, needs_aliases = key
+        finished = self._running[key] = asyncio.get_running_loop().create_future()
         try:
             newest = (await self._store.workflows.get(workflow_id)).version
-            return Live(newest, await self._store.workflows.aliases(workflow_id) if with_aliases else {})
+            aliases: Mapping[str, Sequence[AliasTarget]] = {}
+            if needs_aliases:
+                aliases = await self._store.workflows.aliases(workflow_id)
+            return LiveVersions(newest, aliases)
         finally:
             del self._running[key]
-            ended.set_result(None)
+            finished.set_result(None)
 
 
-def _no_alias(workflow_id: str, alias: str, live: Live) -> WorkflowNotFound:
+def _existing_version(workflow_id: str, version: int, newest: int) -> int:
+    if not 0 < version <= newest:
+        raise WorkflowNotFound(f"workflow {workflow_id} has no version {version}; its newest is version {newest}")
+    return version
+
+
+def _unknown_alias(workflow_id: str, alias: str, live: LiveVersions) -> WorkflowNotFound:
     known = [LATEST, *live.aliases]
-    like = nearest(alias, known)
-    hint = f"did you mean '{like}'?" if like else f"it has: {', '.join(known)}"
+    suggestion = nearest(alias, known)
+    hint = f"known aliases: {', '.join(known)}"
+    if suggestion:
+        hint = f"did you mean '{suggestion}'?"
     return WorkflowNotFound(f"workflow {workflow_id} has no alias {alias!r}; {hint}")
 
 
 def check_alias(alias: str) -> None:
-    """Refuse names that would be taken for something else."""
+    """Refuse reserved names and numbers; HttpProblem."""
     if alias == LATEST:
-        raise invalid("alias", "`latest` is always the newest version and cannot be set", "choose another name")
+        raise invalid("alias", "reserved alias: 'latest' is always the newest version", "choose another name")
     if alias.isdigit():
-        raise invalid("alias", f"{alias} would be taken for a version", "choose a name with a letter")
+        raise invalid("alias", f"invalid alias: {alias} is a version number", "choose a name with a letter")

@@ -17,20 +17,20 @@ from windlass.spec import compile_plan, definition_from_json
 async def follow_job(client: Client, job_id: str, *, as_json: bool) -> int:
     """Display the job until it finishes, then print its result; return the exit code."""
     if not as_json:
-        job = await client.job(job_id)
+        job = await client.jobs.get(job_id)
         plan = await _fetch_plan(client, job.workflow_id, job.version)
         with open_display(Progress(plan, job_id)) as display:
             await show_events(_events(client, job_id), display)
-    return print_result(await fetch_outputs(client, await client.wait(job_id)), as_json=as_json)
+    return print_result(await fetch_outputs(client, await client.jobs.wait(job_id)), as_json=as_json)
 
 
 async def _fetch_plan(client: Client, workflow_id: str, version: int) -> Plan:
     if workflow_id == WEBHOOK_WORKFLOW:
         return webhook_plan(version)
-    workflow = await client.workflow(workflow_id, version)
+    workflow = await client.workflows.get(workflow_id, version)
     return compile_plan(definition_from_json(workflow.definition), version)
 
 
 async def _events(client: Client, job_id: str) -> AsyncIterator[Event]:
-    async for event in client.watch(job_id, context=False):
+    async for event in client.jobs.watch(job_id, context=False):
         yield from_wire(event)

@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager, contextmanager
 import click
 import uvicorn
 
-from windlass.api.coalesced_http import JoinedProtocol
 from windlass.cli.server_address import local_url
 from windlass.core.errors import Problem, SettingsInvalid
 from windlass.process import ALL_ROLES, Roles, require_unlocked
@@ -99,7 +98,7 @@ def _bind(host: str, port: int) -> Generator[socket.socket]:
 async def _serve_http(server: Server, bound: socket.socket, drain_seconds: int) -> AsyncGenerator[None]:
     config = uvicorn.Config(
         server.app,
-        http=JoinedProtocol,
+        http="httptools",
         lifespan="off",
         ws="none",
         log_config=None,

@@ -12,11 +12,11 @@ from windlass.client import Client
 from windlass.core.errors import NodeNotFound
 from windlass.ports.store.jobs import JobFilter
 from windlass.ports.store.logs import LogFilter
-from windlass.views.event_view import EventView
-from windlass.views.jobs import job_shape, log_shape
-from windlass.views.loops import WantedTasks, tasks_of
-from windlass.views.outputs import Outputs
-from windlass.wire import Event, Job, Log, Node, Page, Task
+from windlass.views.events import EventRenderer
+from windlass.views.jobs import job_view, log_view
+from windlass.views.loops import IterationSelection, iteration_views
+from windlass.views.outputs import OutputReader
+from windlass.wire import EventView, IterationView, JobView, LogView, NodeView, Page
 
 if TYPE_CHECKING:
     from windlass.reader import Reader
@@ -49,23 +49,23 @@ class LogSelection(Struct, frozen=True):
 class JobSource(Protocol):
     """A server or a database."""
 
-    async def jobs(self, selection: JobSelection) -> Page[Job]:
+    async def jobs(self, selection: JobSelection) -> Page[JobView]:
         """Return a page of jobs, newest first."""
         ...
 
-    async def job(self, job_id: str) -> Job:
+    async def job(self, job_id: str) -> JobView:
         """Return a job with its nodes and outputs. JobNotFound."""
         ...
 
-    def iterations(self, job_id: str, node_id: str, status: str | None) -> AsyncIterator[Task]:
+    def iterations(self, job_id: str, node_id: str, status: str | None) -> AsyncIterator[IterationView]:
         """Yield the iterations of a loop by index, or those in one state. JobNotFound, NodeNotFound."""
         ...
 
-    def events(self, job_id: str, after: int, *, context: bool) -> AsyncIterator[Event]:
+    def events(self, job_id: str, after: int, *, context: bool) -> AsyncIterator[EventView]:
         """Yield events in order, after a sequence number. JobNotFound."""
         ...
 
-    def logs(self, job_id: str, selection: LogSelection) -> AsyncIterator[Log]:
+    def logs(self, job_id: str, selection: LogSelection) -> AsyncIterator[LogView]:
         """Yield log lines in order. JobNotFound."""
         ...
 
@@ -89,7 +89,7 @@ class DatabaseJobs:
         self._reader = reader
         self._store = reader.store
 
-    async def jobs(self, selection: JobSelection) -> Page[Job]:
+    async def jobs(self, selection: JobSelection) -> Page[JobView]:
         """Return a page of jobs."""
         jobs = await self._store.jobs.list(
             JobFilter(
@@ -102,14 +102,14 @@ class DatabaseJobs:
         cursor: str | None = None
         if len(jobs) == selection.limit:
             cursor = encode_cursor(jobs[-1].spec.created_at, jobs[-1].spec.job_id)
-        return Page([job_shape(job) for job in jobs], cursor)
+        return Page([job_view(job) for job in jobs], cursor)
 
-    async def job(self, job_id: str) -> Job:
+    async def job(self, job_id: str) -> JobView:
         """Return a job with its nodes and outputs."""
         result = await self._reader.result(job_id, RESULT_BYTES_MAX)
-        return job_shape(result.job, result.result_data, result.nodes)
+        return job_view(result.job, result.result_data, result.nodes)
 
-    async def iterations(self, job_id: str, node_id: str, status: str | None) -> AsyncIterator[Task]:
+    async def iterations(self, job_id: str, node_id: str, status: str | None) -> AsyncIterator[IterationView]:
         """Yield the iterations of a loop."""
         job = await self._store.jobs.get(job_id)
         plan = await self._reader.plans.get(job.spec.workflow_id, job.spec.version)
@@ -117,24 +117,24 @@ class DatabaseJobs:
             raise NodeNotFound(f"workflow {job.spec.workflow_id} version {job.spec.version} has no node {node_id!r}")
         rows = await self._store.jobs.nodes(job_id, node_id)
         row = rows[0] if rows else None
-        outputs = Outputs(self._reader.artifacts, RESULT_BYTES_MAX, RESULT_BYTES_MAX)
-        wanted = WantedTasks(status, limit=ROWS_PAGE)
-        while page := await tasks_of(self._store, outputs, plan, row, wanted):
+        outputs = OutputReader(self._reader.artifacts, RESULT_BYTES_MAX, RESULT_BYTES_MAX)
+        wanted = IterationSelection(status, limit=ROWS_PAGE)
+        while page := await iteration_views(self._store, outputs, plan, row, wanted):
             for iteration in page:
                 yield iteration
             wanted = structs.replace(wanted, after=page[-1].index)
 
-    async def events(self, job_id: str, after: int, *, context: bool) -> AsyncIterator[Event]:
+    async def events(self, job_id: str, after: int, *, context: bool) -> AsyncIterator[EventView]:
         """Yield events in order."""
         job = await self._store.jobs.get(job_id)
         plan = await self._reader.plans.get(job.spec.workflow_id, job.spec.version)
-        view = EventView(self._store, plan, job, with_context=context)
+        view = EventRenderer(self._store, plan, job, with_context=context)
         while page := await self._store.jobs.events(job_id, after, ROWS_PAGE):
-            for event in await view.told(page):
+            for event in await view.render(page):
                 yield event
             after = page[-1].seq
 
-    async def logs(self, job_id: str, selection: LogSelection) -> AsyncIterator[Log]:
+    async def logs(self, job_id: str, selection: LogSelection) -> AsyncIterator[LogView]:
         """Yield log lines in order."""
         await self._store.jobs.get(job_id)
         wanted = LogFilter(
@@ -146,7 +146,7 @@ class DatabaseJobs:
         )
         while page := await self._store.logs.list(wanted):
             for line in page:
-                yield log_shape(line)
+                yield log_view(line)
             wanted = structs.replace(wanted, after=page[-1].log_id)
 
 
@@ -156,32 +156,32 @@ class ServerJobs:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    async def jobs(self, selection: JobSelection) -> Page[Job]:
+    async def jobs(self, selection: JobSelection) -> Page[JobView]:
         """Return a page of jobs."""
 
-        async def read_page(limit: int, cursor: str | None) -> Page[Job]:
-            return await self._client.jobs_page(
+        async def read_page(limit: int, cursor: str | None) -> Page[JobView]:
+            return await self._client.jobs.page(
                 workflow_id=selection.workflow_id, status=selection.status, limit=limit, cursor=cursor
             )
 
         return await read_pages(read_page, selection.limit, selection.cursor)
 
-    async def job(self, job_id: str) -> Job:
+    async def job(self, job_id: str) -> JobView:
         """Return a job with its nodes and outputs."""
-        job = await self._client.job(job_id)
-        return await fetch_outputs(self._client, structs.replace(job, nodes=await self._client.nodes(job_id)))
+        job = await self._client.jobs.get(job_id)
+        return await fetch_outputs(self._client, structs.replace(job, nodes=await self._client.jobs.nodes(job_id)))
 
-    def iterations(self, job_id: str, node_id: str, status: str | None) -> AsyncIterator[Task]:
+    def iterations(self, job_id: str, node_id: str, status: str | None) -> AsyncIterator[IterationView]:
         """Yield the iterations of a loop."""
-        return self._client.tasks(job_id, node_id, status=status)
+        return self._client.jobs.iterations(job_id, node_id, status=status)
 
-    def events(self, job_id: str, after: int, *, context: bool) -> AsyncIterator[Event]:
+    def events(self, job_id: str, after: int, *, context: bool) -> AsyncIterator[EventView]:
         """Yield events in order."""
-        return self._client.events(job_id, after=after, context=context)
+        return self._client.jobs.events(job_id, after=after, context=context)
 
-    def logs(self, job_id: str, selection: LogSelection) -> AsyncIterator[Log]:
+    def logs(self, job_id: str, selection: LogSelection) -> AsyncIterator[LogView]:
         """Yield log lines in order."""
-        return self._client.logs(job_id, node=selection.node, attempt=selection.attempt, index=selection.index)
+        return self._client.jobs.logs(job_id, node=selection.node, attempt=selection.attempt, index=selection.index)
 
 
 class _Marker(Struct, frozen=True):
@@ -192,7 +192,7 @@ class _Marker(Struct, frozen=True):
     is_missing: bool = msgspec.field(default=False, name="_missing")
 
 
-async def fetch_outputs(client: Client, job: Job) -> Job:
+async def fetch_outputs(client: Client, job: JobView) -> JobView:
     """Return the job with its truncated outputs fetched, smallest first, until the limit of displayed outputs."""
     nodes = job.nodes or []
     fetched = await _fetch_truncated(client, job.job_id, nodes)
@@ -207,7 +207,7 @@ async def fetch_outputs(client: Client, job: Job) -> Job:
     return structs.replace(job, nodes=complete, result_data=Raw(msgspec.json.encode(result)))
 
 
-async def _fetch_truncated(client: Client, job_id: str, nodes: list[Node]) -> dict[str, Raw]:
+async def _fetch_truncated(client: Client, job_id: str, nodes: list[NodeView]) -> dict[str, Raw]:
     truncated: list[tuple[int, str]] = []
     remaining = RESULT_BYTES_MAX
     for node in nodes:
@@ -220,11 +220,11 @@ async def _fetch_truncated(client: Client, job_id: str, nodes: list[Node]) -> di
         remaining -= size
         if remaining < 0:
             break
-        fetched[node_id] = Raw(await client.output(job_id, node_id))
+        fetched[node_id] = Raw(await client.jobs.output(job_id, node_id))
     return fetched
 
 
-def _truncated_size(node: Node) -> int | None:
+def _truncated_size(node: NodeView) -> int | None:
     """Return the size of an output that the server truncated, None if it is complete or missing."""
     if not bytes(memoryview(node.output)[: len(MARKER_PREFIX)]).startswith(MARKER_PREFIX):
         return None

@@ -11,8 +11,8 @@ from windlass.client import Client
 from windlass.clock import SystemClock
 from windlass.core.errors import ScheduleNotFound
 from windlass.ports.store.runs import DeliveryFilter, RunFilter, ScheduleFilter
-from windlass.views.runs import delivery_shape, next_times, run_shape, schedule_shape, slots_of
-from windlass.wire import Delivery, NextTimes, Page, Run, Schedule
+from windlass.views.runs import delivery_view, next_slots_view, run_view, schedule_of, schedule_view
+from windlass.wire import DeliveryView, NextSlotsView, Page, RunView, ScheduleView
 
 if TYPE_CHECKING:
     from windlass.reader import Reader
@@ -42,27 +42,27 @@ class DeliverySelection(Struct, frozen=True):
 class RunSource(Protocol):
     """A server or a database."""
 
-    async def schedules(self, limit: int, cursor: str | None) -> Page[Schedule]:
+    async def schedules(self, limit: int, cursor: str | None) -> Page[ScheduleView]:
         """Return a page of schedules, by workflow id."""
         ...
 
-    async def schedule(self, workflow_id: str) -> Schedule:
+    async def schedule(self, workflow_id: str) -> ScheduleView:
         """Return a schedule. ScheduleNotFound."""
         ...
 
-    async def next(self, workflow_id: str, count: int) -> NextTimes:
+    async def next(self, workflow_id: str, count: int) -> NextSlotsView:
         """Return the next slots. ScheduleNotFound."""
         ...
 
-    async def runs(self, selection: RunSelection) -> Page[Run]:
+    async def runs(self, selection: RunSelection) -> Page[RunView]:
         """Return a page of runs, newest slot first."""
         ...
 
-    async def run(self, run_id: str) -> Run:
+    async def run(self, run_id: str) -> RunView:
         """Return a run. RunNotFound."""
         ...
 
-    async def deliveries(self, selection: DeliverySelection) -> Page[Delivery]:
+    async def deliveries(self, selection: DeliverySelection) -> Page[DeliveryView]:
         """Return a page of deliveries, newest first."""
         ...
 
@@ -87,32 +87,32 @@ class DatabaseRuns:
         self._store = reader.store.runs
         self._clock = SystemClock()
 
-    async def schedules(self, limit: int, cursor: str | None) -> Page[Schedule]:
+    async def schedules(self, limit: int, cursor: str | None) -> Page[ScheduleView]:
         """Return a page of schedules; its cursor is the id of the last one."""
         rows = await self._store.schedules(ScheduleFilter(cursor, limit))
-        schedules: list[Schedule] = []
+        schedules: list[ScheduleView] = []
         for row in rows:
             try:
-                slots = await slots_of(self._plan, row)
+                slots = await schedule_of(self._plan, row)
             except ScheduleNotFound:
                 continue
-            schedules.append(schedule_shape(row, slots, self._clock.now()))
+            schedules.append(schedule_view(row, slots, self._clock.now()))
         next_cursor: str | None = None
         if len(rows) == limit:
             next_cursor = rows[-1].workflow_id
         return Page(schedules, next_cursor)
 
-    async def schedule(self, workflow_id: str) -> Schedule:
+    async def schedule(self, workflow_id: str) -> ScheduleView:
         """Return a schedule."""
         row = await self._store.schedule(workflow_id)
-        return schedule_shape(row, await slots_of(self._plan, row), self._clock.now())
+        return schedule_view(row, await schedule_of(self._plan, row), self._clock.now())
 
-    async def next(self, workflow_id: str, count: int) -> NextTimes:
+    async def next(self, workflow_id: str, count: int) -> NextSlotsView:
         """Return the next slots."""
-        slots = await slots_of(self._plan, await self._store.schedule(workflow_id))
-        return next_times(workflow_id, slots, self._clock.now(), count)
+        slots = await schedule_of(self._plan, await self._store.schedule(workflow_id))
+        return next_slots_view(workflow_id, slots, self._clock.now(), count)
 
-    async def runs(self, selection: RunSelection) -> Page[Run]:
+    async def runs(self, selection: RunSelection) -> Page[RunView]:
         """Return a page of runs."""
         rows = await self._store.list(
             RunFilter(
@@ -125,13 +125,13 @@ class DatabaseRuns:
         cursor: str | None = None
         if len(rows) == selection.limit:
             cursor = encode_cursor(rows[-1].scheduled_at, rows[-1].run_id)
-        return Page([run_shape(row) for row in rows], cursor)
+        return Page([run_view(row) for row in rows], cursor)
 
-    async def run(self, run_id: str) -> Run:
+    async def run(self, run_id: str) -> RunView:
         """Return a run."""
-        return run_shape(await self._store.get(run_id))
+        return run_view(await self._store.get(run_id))
 
-    async def deliveries(self, selection: DeliverySelection) -> Page[Delivery]:
+    async def deliveries(self, selection: DeliverySelection) -> Page[DeliveryView]:
         """Return a page of deliveries."""
         rows = await self._store.deliveries(
             DeliveryFilter(
@@ -145,7 +145,7 @@ class DatabaseRuns:
         cursor: str | None = None
         if len(rows) == selection.limit:
             cursor = encode_cursor(rows[-1].sent_at, rows[-1].delivery_id)
-        return Page([delivery_shape(row) for row in rows], cursor)
+        return Page([delivery_view(row) for row in rows], cursor)
 
 
 class ServerRuns:
@@ -154,40 +154,40 @@ class ServerRuns:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    async def schedules(self, limit: int, cursor: str | None) -> Page[Schedule]:
+    async def schedules(self, limit: int, cursor: str | None) -> Page[ScheduleView]:
         """Return a page of schedules."""
 
-        async def read_page(limit: int, cursor: str | None) -> Page[Schedule]:
+        async def read_page(limit: int, cursor: str | None) -> Page[ScheduleView]:
             return await self._client.schedules.page(limit=limit, cursor=cursor)
 
         return await read_pages(read_page, limit, cursor)
 
-    async def schedule(self, workflow_id: str) -> Schedule:
+    async def schedule(self, workflow_id: str) -> ScheduleView:
         """Return a schedule."""
-        return await self._client.schedules.show(workflow_id)
+        return await self._client.schedules.get(workflow_id)
 
-    async def next(self, workflow_id: str, count: int) -> NextTimes:
+    async def next(self, workflow_id: str, count: int) -> NextSlotsView:
         """Return the next slots."""
-        return await self._client.schedules.next(workflow_id, count)
+        return await self._client.schedules.next_slots(workflow_id, count)
 
-    async def runs(self, selection: RunSelection) -> Page[Run]:
+    async def runs(self, selection: RunSelection) -> Page[RunView]:
         """Return a page of runs."""
 
-        async def read_page(limit: int, cursor: str | None) -> Page[Run]:
+        async def read_page(limit: int, cursor: str | None) -> Page[RunView]:
             return await self._client.runs.page(
                 workflow_id=selection.workflow_id, state=selection.state, limit=limit, cursor=cursor
             )
 
         return await read_pages(read_page, selection.limit, selection.cursor)
 
-    async def run(self, run_id: str) -> Run:
+    async def run(self, run_id: str) -> RunView:
         """Return a run."""
-        return await self._client.runs.show(run_id)
+        return await self._client.runs.get(run_id)
 
-    async def deliveries(self, selection: DeliverySelection) -> Page[Delivery]:
+    async def deliveries(self, selection: DeliverySelection) -> Page[DeliveryView]:
         """Return a page of deliveries."""
 
-        async def read_page(limit: int, cursor: str | None) -> Page[Delivery]:
+        async def read_page(limit: int, cursor: str | None) -> Page[DeliveryView]:
             return await self._client.deliveries.page(
                 workflow_id=selection.workflow_id,
                 job_id=selection.job_id,

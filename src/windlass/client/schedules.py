@@ -1,158 +1,64 @@
-"""Schedules, runs and deliveries of a server: `client.schedules`, `client.runs` and `client.deliveries`."""
+"""Schedules of a server: `client.schedules`."""
 
 from collections.abc import AsyncIterator, Mapping
-from typing import Any, Protocol, TypeVar
-from urllib.parse import quote
-
-from msgspec import Struct
+from typing import Any
 
 from windlass import wire
-from windlass.client.refusals import Refusals
-from windlass.core.errors import DeliveryNotFound, InputInvalid, RunNotFound, ScheduleNotFound
+from windlass.client.connection import ApiConnection, query, segment
+from windlass.client.errors import ErrorTypes
+from windlass.core.errors import InputInvalid, ScheduleNotFound
 
-T = TypeVar("T")
-
-_SCHEDULE = Refusals(missing=ScheduleNotFound)
-_TRIGGER = Refusals(missing=ScheduleNotFound, unfit=InputInvalid)
-_RUN = Refusals(missing=RunNotFound)
-_DELIVERY = Refusals(missing=DeliveryNotFound)
-_ANY = Refusals()
-
-
-class Asking(Protocol):
-    """How a server is asked."""
-
-    async def __call__(
-        self,
-        method: str,
-        path: str,
-        kind: type[T],
-        refusals: Refusals,
-        *,
-        params: Mapping[str, str] | None = None,
-        body: Struct | None = None,
-    ) -> T:
-        """What the server answers, in the shape that is expected."""
-        ...
+_SCHEDULE = ErrorTypes(not_found=ScheduleNotFound)
+_TRIGGER = ErrorTypes(not_found=ScheduleNotFound, invalid=InputInvalid)
 
 
 class Schedules:
-    """The schedules of a server, by the ids of their workflows."""
+    """Reads and controls schedules by the ids of their workflows."""
 
-    def __init__(self, ask: Asking) -> None:
-        self._ask = ask
+    def __init__(self, connection: ApiConnection) -> None:
+        self._connection = connection
 
-    async def page(self, *, limit: int | None = None, cursor: str | None = None) -> wire.Page[wire.Schedule]:
-        """One page of schedules."""
-        return await self._ask("GET", "/schedules", wire.Page[wire.Schedule], _ANY, params=_given(limit, cursor))
+    async def page(self, *, limit: int | None = None, cursor: str | None = None) -> wire.Page[wire.ScheduleView]:
+        """Return one page of schedules."""
+        params = query(limit=limit, cursor=cursor)
+        return await self._connection.call("GET", "/schedules", wire.Page[wire.ScheduleView], params=params)
 
-    async def all(self) -> AsyncIterator[wire.Schedule]:
-        """Every schedule."""
-        cursor: str | None = None
-        while True:
-            page = await self.page(cursor=cursor)
-            for item in page.items:
-                yield item
-            cursor = page.next_cursor
-            if cursor is None:
-                return
+    def list(self) -> AsyncIterator[wire.ScheduleView]:
+        """Iterate over all schedules."""
+        return self._connection.pages(wire.Page[wire.ScheduleView], "/schedules")
 
-    async def show(self, workflow_id: str) -> wire.Schedule:
-        """The schedule of a workflow; ScheduleNotFound."""
-        return await self._ask("GET", _schedule(workflow_id), wire.Schedule, _SCHEDULE)
+    async def get(self, workflow_id: str) -> wire.ScheduleView:
+        """Return the schedule of a workflow; ScheduleNotFound."""
+        return await self._connection.call("GET", _path(workflow_id), wire.ScheduleView, _SCHEDULE)
 
-    async def next(self, workflow_id: str, count: int = 5) -> wire.NextTimes:
-        """The slots to come; ScheduleNotFound."""
-        params = {"count": str(count)}
-        return await self._ask("GET", f"{_schedule(workflow_id)}/next", wire.NextTimes, _SCHEDULE, params=params)
+    async def next_slots(self, workflow_id: str, count: int = 5) -> wire.NextSlotsView:
+        """Return the next slots of a schedule; ScheduleNotFound."""
+        path = f"{_path(workflow_id)}/next"
+        return await self._connection.call("GET", path, wire.NextSlotsView, _SCHEDULE, params=query(count=count))
 
-    async def pause(self, workflow_id: str) -> wire.Schedule:
-        """Let a schedule start no further runs; ScheduleNotFound."""
-        return await self._ask("POST", f"{_schedule(workflow_id)}/pause", wire.Schedule, _SCHEDULE)
+    async def pause(self, workflow_id: str) -> wire.ScheduleView:
+        """Pause a schedule; ScheduleNotFound."""
+        return await self._connection.call("POST", f"{_path(workflow_id)}/pause", wire.ScheduleView, _SCHEDULE)
 
-    async def resume(self, workflow_id: str) -> wire.Schedule:
-        """Let a schedule go on with the next slot; ScheduleNotFound."""
-        return await self._ask("POST", f"{_schedule(workflow_id)}/resume", wire.Schedule, _SCHEDULE)
+    async def resume(self, workflow_id: str) -> wire.ScheduleView:
+        """Resume a schedule with its next slot; ScheduleNotFound."""
+        return await self._connection.call("POST", f"{_path(workflow_id)}/resume", wire.ScheduleView, _SCHEDULE)
 
     async def trigger(
         self, workflow_id: str, input_data: Mapping[str, Any] | None = None, *, idempotency_key: str | None = None
-    ) -> wire.Submitted:
-        """Start a run now, with the schedule's input unless another is given; ScheduleNotFound, InputInvalid."""
+    ) -> wire.SubmittedView:
+        """Start a run now; the input defaults to that of the schedule. ScheduleNotFound, InputInvalid."""
         body = wire.TriggerRequest(None if input_data is None else dict(input_data), idempotency_key)
-        return await self._ask("POST", f"{_schedule(workflow_id)}/trigger", wire.Submitted, _TRIGGER, body=body)
+        path = f"{_path(workflow_id)}/trigger"
+        return await self._connection.call("POST", path, wire.SubmittedView, _TRIGGER, body=body)
 
-    async def backfill(self, workflow_id: str, since: str, until: str, *, dry_run: bool = False) -> wire.Backfilled:
-        """Run the slots of a range in the past that have no run yet, or only say which those are; ScheduleNotFound,
+    async def backfill(self, workflow_id: str, since: str, until: str, *, dry_run: bool = False) -> wire.BackfillView:
+        """Run the past slots of a range that have no run, or list them with `dry_run`; ScheduleNotFound,
         RequestRefused."""
         body = wire.BackfillRequest(since, until, dry_run)
-        return await self._ask("POST", f"{_schedule(workflow_id)}/backfill", wire.Backfilled, _SCHEDULE, body=body)
+        path = f"{_path(workflow_id)}/backfill"
+        return await self._connection.call("POST", path, wire.BackfillView, _SCHEDULE, body=body)
 
 
-class Runs:
-    """The runs of a server."""
-
-    def __init__(self, ask: Asking) -> None:
-        self._ask = ask
-
-    async def page(
-        self,
-        *,
-        workflow_id: str | None = None,
-        state: str | None = None,
-        limit: int | None = None,
-        cursor: str | None = None,
-    ) -> wire.Page[wire.Run]:
-        """One page of runs, newest slot first."""
-        params = _given(limit, cursor, workflow_id=workflow_id, state=state)
-        return await self._ask("GET", "/runs", wire.Page[wire.Run], _ANY, params=params)
-
-    async def show(self, run_id: str) -> wire.Run:
-        """A run; RunNotFound."""
-        return await self._ask("GET", _run(run_id), wire.Run, _RUN)
-
-    async def cancel(self, run_id: str, reason: str | None = None) -> wire.Run:
-        """Stop a run and its job; one that has ended stays as it is. RunNotFound."""
-        body = wire.CancelRequest(reason)
-        return await self._ask("POST", f"{_run(run_id)}/cancel", wire.Run, _RUN, body=body)
-
-
-class Deliveries:
-    """The attempts of a server's workers to deliver webhooks."""
-
-    def __init__(self, ask: Asking) -> None:
-        self._ask = ask
-
-    async def page(
-        self,
-        *,
-        workflow_id: str | None = None,
-        job_id: str | None = None,
-        outcome: str | None = None,
-        limit: int | None = None,
-        cursor: str | None = None,
-    ) -> wire.Page[wire.Delivery]:
-        """One page of deliveries, newest first."""
-        params = _given(limit, cursor, workflow_id=workflow_id, job_id=job_id, outcome=outcome)
-        return await self._ask("GET", "/deliveries", wire.Page[wire.Delivery], _ANY, params=params)
-
-    async def show(self, delivery_id: str) -> wire.Delivery:
-        """One attempt; DeliveryNotFound."""
-        return await self._ask("GET", f"/deliveries/{quote(delivery_id, safe='')}", wire.Delivery, _DELIVERY)
-
-    async def redeliver(self, delivery_id: str) -> wire.Redelivered:
-        """Deliver once more, by a job of its own; DeliveryNotFound."""
-        path = f"/deliveries/{quote(delivery_id, safe='')}/redeliver"
-        return await self._ask("POST", path, wire.Redelivered, _DELIVERY)
-
-
-def _given(limit: int | None, cursor: str | None, **params: str | None) -> dict[str, str]:
-    given = {**params, "limit": None if limit is None else str(limit), "cursor": cursor}
-    return {name: value for name, value in given.items() if value is not None}
-
-
-def _schedule(workflow_id: str) -> str:
-    return f"/schedules/{quote(workflow_id, safe='')}"
-
-
-def _run(run_id: str) -> str:
-    return f"/runs/{quote(run_id, safe='')}"
+def _path(workflow_id: str) -> str:
+    return f"/schedules/{segment(workflow_id)}"

@@ -1,4 +1,4 @@
-"""What a client needs to follow a stream to its end: events out of bytes, and patience with servers that go away."""
+"""Parsing of server-sent events, and the backoff between attempts to reconnect."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -11,47 +11,68 @@ PAUSE_SECONDS_MAX = 2.0
 STREAMED_BYTES_MAX = 64 << 20
 
 
-class Patience:
-    """Pauses between attempts to reach a server, longer each time, until it has been away for too long."""
+class ReconnectBackoff:
+    """Exponential pauses between attempts to reach a server, until it was away for too long."""
 
     def __init__(self, seconds_max: float) -> None:
         self._seconds_max = seconds_max
-        self.renew()
+        self.reset()
 
-    def renew(self) -> None:
-        """The server is there."""
+    def reset(self) -> None:
+        """Start over: the server has answered."""
         self._since = monotonic()
         self._pause = PAUSE_SECONDS_MIN
 
     async def pause(self, error: WindlassError) -> None:
-        """Wait before the next attempt; raises the error once there was none for too long."""
+        """Wait before the next attempt; raise `error` if the server was away for too long."""
         if monotonic() - self._since + self._pause > self._seconds_max:
             raise error
         await asyncio.sleep(self._pause)
         self._pause = min(2 * self._pause, PAUSE_SECONDS_MAX)
 
 
-async def messages(chunks: AsyncIterator[bytes]) -> AsyncIterator[tuple[int, bytes]]:
-    """Server-sent events as their number and their data; comments and what came without a number are left out."""
-    rest = bytearray()
-    number: int | None = None
-    data: list[bytes] = []
-    async for chunk in chunks:
-        rest += chunk
-        if len(rest) > STREAMED_BYTES_MAX:
+class EventParser:
+    """Splits the bytes of a stream into server-sent events; comments and events without an id are dropped."""
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+        self._number: int | None = None
+        self._data: list[bytes] = []
+
+    def feed(self, chunk: bytes) -> list[tuple[int, bytes]]:
+        """Return the number and the data of each event that the chunk completes; ApiError if one is too large."""
+        self._rest += chunk
+        if len(self._rest) > STREAMED_BYTES_MAX:
             raise ApiError(f"the server sent an event of more than {STREAMED_BYTES_MAX} bytes", status=200)
         if b"\n" not in chunk:
-            continue
-        # By bytes: a text would also be split where JSON holds U+2028 and its like.
-        *lines, last = bytes(rest).split(b"\n")
-        rest = bytearray(last)
+            return []
+        # Split bytes, not text: `str.splitlines` would also split at U+2028 inside JSON.
+        *lines, rest = bytes(self._rest).split(b"\n")
+        self._rest = bytearray(rest)
+        events: list[tuple[int, bytes]] = []
         for line in lines:
-            name, _, value = line.rstrip(b"\r").partition(b":")
-            value = value.removeprefix(b" ")
-            if name == b"id" and value.isdigit():
-                number = int(value)
-            elif name == b"data":
-                data.append(value)
-            elif not name and not value and number is not None and data:
-                yield number, b"\n".join(data)
-                number, data = None, []
+            event = self._line(line.rstrip(b"\r"))
+            if event is not None:
+                events.append(event)
+        return events
+
+    def _line(self, line: bytes) -> tuple[int, bytes] | None:
+        name, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if name == b"id" and value.isdigit():
+            self._number = int(value)
+        elif name == b"data":
+            self._data.append(value)
+        elif not line and self._number is not None and self._data:
+            event = (self._number, b"\n".join(self._data))
+            self._number, self._data = None, []
+            return event
+        return None
+
+
+async def parse_events(chunks: AsyncIterator[bytes]) -> AsyncIterator[tuple[int, bytes]]:
+    """Yield the number and the data of each server-sent event."""
+    parser = EventParser()
+    async for chunk in chunks:
+        for event in parser.feed(chunk):
+            yield event

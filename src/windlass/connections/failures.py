@@ -1,10 +1,10 @@
-"""What databases answer instead of a result, in two kinds: what may pass, and what stays."""
+"""Errors of databases: those that another attempt may not meet, and permanent ones."""
 
 from windlass.core.errors import FatalError, RetryableError
 
 
 class DatabaseUnavailable(RetryableError):
-    """The database cannot be reached or used at this moment. `code` is its own name for the reason."""
+    """The database cannot be reached or used at the moment. `code` is the database's error code."""
 
     type = "connection_failed"
 
@@ -13,14 +13,14 @@ class DatabaseUnavailable(RetryableError):
         self.code = code
 
 
-class QueryStopped(RetryableError):
-    """The server stopped a statement: its time was over, or somebody cancelled it."""
+class QueryCanceled(RetryableError):
+    """A statement was canceled: by a timeout or by another client."""
 
-    type = "query_stopped"
+    type = "query_canceled"
 
 
 class DatabaseRefused(FatalError):
-    """The database refuses what was asked. `code` is its own name for the reason."""
+    """The database rejected the statement. `code` is the database's error code."""
 
     type = "query_refused"
 

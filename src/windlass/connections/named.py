@@ -1,4 +1,4 @@
-"""Named databases: finds the one that a node means, and keeps its connections for all who ask."""
+"""Named databases: resolves the name that a node uses and shares the connections."""
 
 import re
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 POSTGRES = "postgres"
 SQLITE = "sqlite"
 SQLITE_SCHEME = "sqlite:///"
-# Databases that workflows name by their paths, open at one time.
+# Open SQLite files that workflows name by path.
 PATHS_MAX = 100
 NAMES_SHOWN_MAX = 20
 
@@ -30,19 +30,19 @@ _SCHEME = re.compile(r"^([a-z][a-z0-9+.-]*):", re.IGNORECASE)
 
 
 class ConnectionUnknown(FatalError):
-    """No connection of the settings is the one that a node means."""
+    """No connection in the settings matches."""
 
     type = "connection_unknown"
 
 
 class DriverMissing(FatalError):
-    """The package that speaks to this kind of database is not installed."""
+    """The driver of this kind of database is not installed."""
 
     type = "driver_missing"
 
 
 class Connections:
-    """All named databases of a process. Nothing is opened before it is used."""
+    """All named databases of a process, opened on first use."""
 
     def __init__(self, urls: Mapping[str, str], folder: Folder) -> None:
         self._urls = dict(urls)
@@ -52,7 +52,7 @@ class Connections:
         self._sqlite: dict[Path, SqliteDatabase] = {}
 
     def postgres(self, name: str | None) -> "PostgresDatabase":
-        """The PostgreSQL database called `name`, or the only one there is."""
+        """Return the PostgreSQL database `name`, or the only one."""
         name = self._name(POSTGRES, name)
         if name not in self._postgres:
             try:
@@ -60,24 +60,24 @@ class Connections:
                 from windlass.connections.postgres import PostgresDatabase
             except ImportError:
                 raise DriverMissing(
-                    "PostgreSQL needs the package asyncpg, which is not installed: pip install 'windlass[postgres]'"
+                    "PostgreSQL requires the package asyncpg, which is not installed; pip install 'windlass[postgres]'"
                 ) from None
             self._postgres[name] = PostgresDatabase(name, self._urls[name])
         return self._postgres[name]
 
     def sqlite(self, name: str | None, database: str | None = None) -> SqliteDatabase:
-        """The SQLite database called `name`, the file `database`, or the only named one there is."""
+        """Return the SQLite database `name`, the file `database`, or the only named one."""
         if name is not None and database is not None:
-            raise ConnectionUnknown("'connection' and 'database' both say where the table is: keep one of the two")
+            raise ConnectionUnknown("both 'connection' and 'database' given; remove one of them")
         if database is not None:
-            path = self._folder.place(database)
+            path = self._folder.resolve(database)
             path.parent.mkdir(parents=True, exist_ok=True)
         else:
             name = self._name(SQLITE, name)
             path = Path(self._urls[name].removeprefix(SQLITE_SCHEME)).absolute()
         if path not in self._sqlite:
             if len(self._sqlite) >= PATHS_MAX:
-                raise ConnectionUnknown(f"{database}: {PATHS_MAX} databases are in use; name fewer of them")
+                raise ConnectionUnknown(f"too many SQLite databases: {database}; at most {PATHS_MAX}")
             self._sqlite[path] = SqliteDatabase(name or database or path.name, path)
         return self._sqlite[path]
 
@@ -89,31 +89,37 @@ class Connections:
         self._sqlite.clear()
 
     def _name(self, kind: str, name: str | None) -> str:
-        alike = sorted(known for known, its_kind in self._kinds.items() if its_kind == kind)
+        known = sorted(each for each, its_kind in self._kinds.items() if its_kind == kind)
         if name is None:
-            if len(alike) == 1:
-                return alike[0]
-            if not alike:
-                raise ConnectionUnknown(f"there is no {kind} connection: add one to the settings, {_SETTING[kind]}")
-            raise ConnectionUnknown(f"there are several {kind} connections: add connection: one of {_listed(alike)}")
-        if name in alike:
+            return _only(known, kind)
+        if name in known:
             return name
         if name in self._kinds:
-            raise ConnectionUnknown(f"the connection {name!r} is {self._kinds[name]}, not {kind}")
+            raise ConnectionUnknown(f"wrong kind of connection: {name!r} is {self._kinds[name]}, not {kind}")
         if _SCHEME.match(name):
-            # It may hold a password: not a word of it goes into an error.
-            raise ConnectionUnknown(f"a connection is a name, not a URL: add it to the settings, {_SETTING[kind]}")
-        like = nearest(name, alike)
-        known = f"did you mean {like!r}?" if like else f"known are {_listed(alike)}" if alike else "there are none"
-        raise ConnectionUnknown(f"there is no {kind} connection {name!r}: {known} (setting connections.NAME)")
+            # The URL may contain a password, so the error does not repeat it.
+            raise ConnectionUnknown(f"connection is a URL, not a name; add it to the settings: {_SETTING[kind]}")
+        like = nearest(name, known)
+        hint = f"did you mean {like!r}?" if like else f"known connections: {_listed(known) or 'none'}"
+        raise ConnectionUnknown(f"unknown {kind} connection: {name!r}; {hint} (setting connections.NAME)")
+
+
+def _only(known: list[str], kind: str) -> str:
+    if len(known) == 1:
+        return known[0]
+    if not known:
+        raise ConnectionUnknown(f"no {kind} connection in the settings; add one: {_SETTING[kind]}")
+    raise ConnectionUnknown(f"several {kind} connections; set 'connection' to one of {_listed(known)}")
 
 
 def _kind(url: str) -> str:
     scheme = _SCHEME.match(url)
-    kind = _SCHEMES.get(scheme[1].lower(), "") if scheme else ""
+    if scheme is None:
+        return "of an unknown kind"
+    kind = _SCHEMES.get(scheme[1].lower(), "of an unknown kind")
     if kind == SQLITE and (not url.startswith(SQLITE_SCHEME) or url == SQLITE_SCHEME):
-        return "no URL like sqlite:///path/to/file.db"
-    return kind or "of an unknown kind"
+        return "not a URL like sqlite:///path/to/file.db"
+    return kind
 
 
 def _listed(names: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""PostgreSQL databases of workflows: a bounded pool each, values in JSON's terms, errors in ours."""
+"""PostgreSQL databases of workflows: a bounded pool each, values as JSON, translated errors."""
 
 import asyncio
 import re
@@ -10,14 +10,15 @@ from urllib.parse import unquote, urlsplit
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 import msgspec
 
-from windlass.connections.failures import DatabaseRefused, DatabaseUnavailable, QueryStopped
+from windlass.connections.failures import DatabaseRefused, DatabaseUnavailable, QueryCanceled
+from windlass.core.redaction import SecretRedactor
 
 # Connections of one process to one named database.
 CONNECTIONS_MAX = 10
 CONNECT_SECONDS_MAX = 15.0
-# How long a task waits for a connection that others use.
+# How long a task waits for a free connection.
 WAIT_SECONDS_MAX = 120.0
-# How long a connection may take to come back: a cancelled statement has to end first.
+# How long releasing a connection may take: a canceled statement has to end first.
 CANCEL_SECONDS_MAX = 5.0
 IDLE_SECONDS_MAX = 300.0
 CLOSE_SECONDS_MAX = 5.0
@@ -25,22 +26,22 @@ DETAIL_CHARS_MAX = 500
 
 QUERY_CANCELLED = "57014"
 SEVERAL_STATEMENTS = "cannot insert multiple commands into a prepared statement"
-# Reading and writing these as PostgreSQL's own text keeps them exact, whatever they hold.
+# Read and written as PostgreSQL's own text, which keeps them exact.
 _AS_TEXT = ("timestamptz", "timestamp", "date", "time", "timetz", "interval", "numeric", "uuid", "bytea")
 _AS_JSON = ("json", "jsonb")
-# What another attempt may find changed: lost connections, restarts, failovers, full disks, deadlocks, held locks.
 _OFFSET_HOURS = re.compile(r"T.*[+-]\d\d$")
-_PASSING = re.compile(r"08...|53...|57P0[1235]|58...|40001|40P01|55P03|25006")
+# Errors that another attempt may not meet: lost connections, restarts, failovers, full disks, deadlocks, locks.
+_RETRYABLE_CODES = re.compile(r"08...|53...|57P0[1235]|58...|40001|40P01|55P03|25006")
 
 
-class Rows(Protocol):
+class PostgresCursor(Protocol):
     """A cursor: the rows of a statement, some at a time."""
 
     async def fetch(self, count: int) -> Sequence[Any]: ...
 
 
-class Statement(Protocol):
-    """A statement that the server has read."""
+class PreparedStatement(Protocol):
+    """A statement prepared on the server."""
 
     def get_attributes(self) -> Sequence[Any]: ...
 
@@ -48,13 +49,13 @@ class Statement(Protocol):
 
     def get_statusmsg(self) -> str | None: ...
 
-    async def cursor(self, *values: object) -> Rows: ...
+    async def cursor(self, *values: object) -> PostgresCursor: ...
 
     async def fetch(self, *values: object) -> Sequence[Any]: ...
 
 
-class Session(Protocol):
-    """A connection; what it raises are the driver's errors."""
+class PostgresConnection(Protocol):
+    """A connection; it raises the driver's errors."""
 
     def get_server_pid(self) -> int: ...
 
@@ -64,15 +65,15 @@ class Session(Protocol):
 
     async def fetchval(self, sql: str, *values: object) -> Any: ...
 
-    async def prepare(self, sql: str) -> Statement: ...
+    async def prepare(self, sql: str) -> PreparedStatement: ...
 
     def transaction(self, *, isolation: str | None = None) -> AbstractAsyncContextManager[None]: ...
 
 
-class _Pool(Protocol):
-    def acquire(self, *, timeout: float) -> Awaitable[Session]: ...
+class ConnectionPool(Protocol):
+    def acquire(self, *, timeout: float) -> Awaitable[PostgresConnection]: ...
 
-    async def release(self, connection: Session, *, timeout: float | None = None) -> None: ...
+    async def release(self, connection: PostgresConnection, *, timeout: float | None = None) -> None: ...
 
     async def close(self) -> None: ...
 
@@ -80,21 +81,23 @@ class _Pool(Protocol):
 
 
 class PostgresDatabase:
-    """One named database. The pool is opened at its first use."""
+    """One named database. The pool is opened on first use."""
 
     def __init__(self, name: str, url: str) -> None:
         self.name = name
         self._url = url
+        # Passwords are masked whatever their length: they occur in the driver's messages only by accident.
+        self._redact = SecretRedactor(_passwords(url), chars_min=1)
         self._opening = asyncio.Lock()
-        self._pool: _Pool | None = None
-        # Server processes whose sessions are not as they began. The driver would reset each of them each time.
+        self._pool: ConnectionPool | None = None
+        # Server processes whose session state may have changed; only these are reset on release.
         self._changed: set[int] = set()
 
     @asynccontextmanager
-    async def session(self, *, runs_any: bool = False) -> AsyncGenerator[Session]:
-        """A connection for a while; errors of the database inside are translated. A cancel stops its statement.
+    async def session(self, *, runs_any: bool = False) -> AsyncGenerator[PostgresConnection]:
+        """Borrow a connection; errors are translated, and a cancel stops the running statement.
 
-        With `runs_any` whatever statements leave behind in it (settings, locks) is undone before others get it.
+        With `runs_any`, settings and locks that statements leave behind are reset before others use the connection.
         """
         with self.translated():
             pool = await self._opened()
@@ -106,8 +109,8 @@ class PostgresDatabase:
             finally:
                 await pool.release(connection, timeout=CANCEL_SECONDS_MAX)
 
-    async def statement(self, session: Session, sql: str) -> Statement | None:
-        """The statement of a text; None when it holds several, which can only be run whole."""
+    async def statement(self, session: PostgresConnection, sql: str) -> PreparedStatement | None:
+        """Prepare a statement; return None if the text has several, which can only be executed together."""
         try:
             return await session.prepare(sql)
         except asyncpg.PostgresSyntaxError as error:
@@ -116,7 +119,7 @@ class PostgresDatabase:
             raise
 
     async def aclose(self) -> None:
-        """Close all connections, in earnest when they do not come back."""
+        """Close all connections; terminate those that are not released in time."""
         pool, self._pool = self._pool, None
         if pool is None:
             return
@@ -128,31 +131,31 @@ class PostgresDatabase:
 
     @contextmanager
     def translated(self) -> Generator[None]:
-        """Turn the driver's errors into ours. None of them holds the password."""
+        """Translate the driver's errors. None of them contains the password."""
         try:
             yield
         except asyncpg.PostgresError as error:
             raise self._translated(error) from None
         except (asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
-            # The driver's word for connections that ended, or are about to.
-            raise DatabaseUnavailable(self._said(str(error))) from None
+            # The driver's errors for connections that are closed or closing.
+            raise DatabaseUnavailable(self._message(str(error))) from None
         except (OSError, EOFError) as error:  # TimeoutError is an OSError
-            what = str(error) or "no answer in time"
-            raise DatabaseUnavailable(self._said(f"cannot be reached: {what}")) from None
+            what = str(error) or "timed out"
+            raise DatabaseUnavailable(self._message(f"cannot be reached: {what}")) from None
 
-    async def _opened(self) -> _Pool:
+    async def _opened(self) -> ConnectionPool:
         async with self._opening:
             if self._pool is None:
                 self._pool = await _pool(self._url, self._reset)
             return self._pool
 
-    async def _acquired(self, pool: _Pool) -> Session:
+    async def _acquired(self, pool: ConnectionPool) -> PostgresConnection:
         try:
             return await pool.acquire(timeout=WAIT_SECONDS_MAX)
         except (ValueError, TypeError):
-            # The driver reads the URL only now, and its message may hold parts of it.
+            # The driver parses the URL only now, and its message may contain parts of it.
             raise DatabaseRefused(
-                f"{self.name}: its URL cannot be used: write postgresql://user:password@host:port/database"
+                f"{self.name}: invalid URL; write postgresql://user:password@host:port/database"
             ) from None
 
     async def _reset(self, connection: Any) -> None:
@@ -161,23 +164,23 @@ class PostgresDatabase:
             await connection.execute(connection.get_reset_query())
             self._changed.discard(process)
 
-    def _translated(self, error: asyncpg.PostgresError) -> DatabaseRefused | DatabaseUnavailable | QueryStopped:
+    def _translated(self, error: asyncpg.PostgresError) -> DatabaseRefused | DatabaseUnavailable | QueryCanceled:
         code = str(getattr(error, "sqlstate", "") or "")
         detail = str(getattr(error, "detail", "") or "")[:DETAIL_CHARS_MAX]
-        text = self._said(f"{error}".splitlines()[0] if str(error) else type(error).__name__)
-        text += f" ({detail})" if detail else ""
+        lines = str(error).splitlines() or [type(error).__name__]
+        text = self._message(lines[0])
+        if detail:
+            text += f" ({self._redact(detail)})"
         if code == QUERY_CANCELLED:
-            return QueryStopped(text)
-        kind = DatabaseUnavailable if _PASSING.fullmatch(code) else DatabaseRefused
+            return QueryCanceled(text)
+        kind = DatabaseUnavailable if _RETRYABLE_CODES.fullmatch(code) else DatabaseRefused
         return kind(text, code=code)
 
-    def _said(self, text: str) -> str:
-        for secret in _secrets(self._url):
-            text = text.replace(secret, "***")
-        return f"{self.name}: {text}"
+    def _message(self, text: str) -> str:
+        return f"{self.name}: {self._redact(text)}"
 
 
-async def _pool(url: str, reset: Callable[[Any], Awaitable[None]]) -> _Pool:
+async def _pool(url: str, reset: Callable[[Any], Awaitable[None]]) -> ConnectionPool:
     open_pool = cast("Any", asyncpg).create_pool
     pool = await open_pool(
         url,
@@ -187,10 +190,10 @@ async def _pool(url: str, reset: Callable[[Any], Awaitable[None]]) -> _Pool:
         timeout=CONNECT_SECONDS_MAX,
         init=_prepare,
         reset=reset,
-        # A text without a zone means the same on every server.
+        # Texts without a time zone have the same meaning on every server.
         server_settings={"application_name": "windlass", "TimeZone": "UTC", "DateStyle": "ISO"},
     )
-    return cast("_Pool", pool)
+    return cast("ConnectionPool", pool)
 
 
 async def _prepare(connection: Any) -> None:
@@ -202,7 +205,7 @@ async def _prepare(connection: Any) -> None:
 
 
 def _instant(text: str) -> str:
-    """A timestamp of PostgreSQL's as ISO 8601 writes it."""
+    """Convert a timestamp of PostgreSQL to ISO 8601."""
     text = text.replace(" ", "T", 1)
     return f"{text}:00" if _OFFSET_HOURS.search(text) else text
 
@@ -214,14 +217,16 @@ def _encode(value: object) -> str:
 def _decode(text: str) -> object:
     try:
         return msgspec.json.decode(text)
-    except msgspec.DecodeError:  # a number that only PostgreSQL has room for
+    except msgspec.DecodeError:  # a number that only PostgreSQL can represent
         return text
 
 
-def _secrets(url: str) -> list[str]:
-    """The password of a URL, as it stands there and as it is meant."""
+def _passwords(url: str) -> list[str]:
+    """Return the password of a URL, encoded and decoded; the whole URL if it cannot be parsed."""
     try:
         password = urlsplit(url).password
     except ValueError:
         return [url]
-    return sorted({password, unquote(password)}, key=len, reverse=True) if password else []
+    if not password:
+        return []
+    return sorted({password, unquote(password)}, key=len, reverse=True)

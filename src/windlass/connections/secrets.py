@@ -1,4 +1,4 @@
-"""Secrets by their names. Who holds this can read them; nothing that is shown, logged or stored does."""
+"""Secrets by name; they are never shown, logged or stored."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ from windlass.core.templates.json_values import nearest
 
 
 class SecretUnknown(FatalError):
-    """No secret of the settings has the name that a node or a hook gives."""
+    """No secret in the settings has this name."""
 
     type = "secret_unknown"
 
@@ -24,10 +24,10 @@ class Secrets:
         return f"Secrets({len(self._values)} names)"
 
     def get(self, name: str) -> str:
-        """The secret of a name; SecretUnknown."""
+        """Return the secret with this name; raise SecretUnknown."""
         found = self._values.get(name.lower())
         if found is None:
             near = nearest(name.lower(), list(self._values))
             hint = f"did you mean {near!r}?" if near else f"set WINDLASS_SECRETS__{name.upper()}, or [secrets] {name}"
-            raise SecretUnknown(f"this process has no secret {name!r}: {hint}")
+            raise SecretUnknown(f"unknown secret: {name!r}; {hint}")
         return found

@@ -1,6 +1,6 @@
-"""SQLite databases of workflows: a few connections each, used in threads, stopped when nobody waits any more.
+"""SQLite databases of workflows: a few connections each, used in threads, interrupted when their caller is cancelled.
 
-Writes that wait are committed together: SQLite has one writer at a time, and a commit costs a flush of the disk.
+Queued writes are committed together: SQLite has one writer at a time, and every commit flushes the disk.
 """
 
 import asyncio
@@ -19,23 +19,30 @@ from msgspec import Struct
 from windlass.connections.failures import DatabaseRefused, DatabaseUnavailable
 from windlass.core.errors import WindlassError
 
-# Connections, and threads that use them, for one database.
+# Connections and threads of one database.
 CONNECTIONS_MAX = 4
-# How long a statement waits for another process that writes.
+# How long a statement waits for a lock of another process.
 BUSY_SECONDS_MAX = 10.0
 BUSY_PAUSE_SECONDS = 0.005
-# Writes that share one transaction at most.
+# Writes that share one transaction, at most.
 GROUP_MAX = 64
-# Virtual machine steps between two looks at whether somebody still waits: far less than a millisecond of work.
-STEPS_BETWEEN_LOOKS = 10_000
+# Virtual machine steps between two checks for a cancel: far less than a millisecond of work.
+STEPS_BETWEEN_CHECKS = 10_000
 
 Result = TypeVar("Result")
-# What another attempt may find changed: locks, a full or failing disk.
-_PASSING = (apsw.BusyError, apsw.LockedError, apsw.FullError, apsw.IOError, apsw.ProtocolError, apsw.NoMemError)
+# Errors that another attempt may not meet: locks, a full or failing disk.
+_RETRYABLE_ERRORS = (
+    apsw.BusyError,
+    apsw.LockedError,
+    apsw.FullError,
+    apsw.IOError,
+    apsw.ProtocolError,
+    apsw.NoMemError,
+)
 
 
-class Rows(Protocol):
-    """The answer to a statement."""
+class SqliteCursor(Protocol):
+    """The result of a statement."""
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]: ...
 
@@ -46,12 +53,12 @@ class Rows(Protocol):
     def close(self, force: bool = False, /) -> None: ...
 
 
-class Connection(Protocol):
-    """A connection; what it raises are apsw's errors."""
+class SqliteConnection(Protocol):
+    """A connection; it raises apsw's errors."""
 
-    def execute(self, sql: str, values: Sequence[Any] | Mapping[str, Any] | None = None, /) -> Rows: ...
+    def execute(self, sql: str, values: Sequence[Any] | Mapping[str, Any] | None = None, /) -> SqliteCursor: ...
 
-    def executemany(self, sql: str, values: Sequence[Sequence[Any]], /) -> Rows: ...
+    def executemany(self, sql: str, values: Sequence[Sequence[Any]], /) -> SqliteCursor: ...
 
     def cursor(self) -> Any: ...
 
@@ -65,23 +72,23 @@ class Connection(Protocol):
     def in_transaction(self) -> bool: ...
 
 
-class Session:
-    """A seat at the database: a connection, opened at its first use, and whether its work is still wanted."""
+class SqliteSession:
+    """A connection, opened on first use, and whether its current work should continue."""
 
     def __init__(self) -> None:
         self.is_wanted: Callable[[], bool] = _always
         self._busy_since = 0.0
-        self._connection: Connection | None = None
+        self._connection: SqliteConnection | None = None
 
-    def connect(self, path: Path) -> Connection:
-        """The connection; apsw's errors when it cannot be opened."""
+    def connect(self, path: Path) -> SqliteConnection:
+        """Return the connection; raises apsw's errors if it cannot be opened."""
         if self._connection is None:
             opened = apsw.Connection(str(path))
-            # A file of the folder must not open others: those need not lie in it.
+            # A file must not attach others, which may lie outside of the directory.
             opened.limit(apsw.SQLITE_LIMIT_ATTACHED, 0)
-            opened.set_busy_handler(self._goes_on_waiting)
-            opened.set_progress_handler(lambda: not self.is_wanted(), STEPS_BETWEEN_LOOKS)
-            self._connection = cast("Connection", opened)
+            opened.set_busy_handler(self._keeps_waiting)
+            opened.set_progress_handler(lambda: not self.is_wanted(), STEPS_BETWEEN_CHECKS)
+            self._connection = cast("SqliteConnection", opened)
         return self._connection
 
     def close(self) -> None:
@@ -90,7 +97,7 @@ class Session:
             self._connection.close()
             self._connection = None
 
-    def _goes_on_waiting(self, times: int) -> bool:
+    def _keeps_waiting(self, times: int) -> bool:
         now = time.monotonic()
         if times == 0:
             self._busy_since = now
@@ -100,35 +107,35 @@ class Session:
         return True
 
 
-class Wish(Struct, frozen=True):
-    """A write that waits for its turn, and where its outcome goes."""
+class QueuedWrite(Struct, frozen=True):
+    """A queued write and the future of its outcome."""
 
-    operation: Callable[[Connection], Any]
+    operation: Callable[[SqliteConnection], Any]
     outcome: "asyncio.Future[Any]"
 
 
 class SqliteDatabase:
-    """One file. Operations run beside each other; those that write, one group after the other."""
+    """One file. Reads run concurrently; writes run in groups, one group at a time."""
 
     def __init__(self, name: str, path: Path) -> None:
         self.name = name
         self._path = path
         self._threads = ThreadPoolExecutor(CONNECTIONS_MAX, "windlass-sqlite")
-        self._seats = asyncio.Semaphore(CONNECTIONS_MAX)
-        self._idle: list[Session] = []
-        self._wishes: deque[Wish] = deque()
+        self._slots = asyncio.Semaphore(CONNECTIONS_MAX)
+        self._idle: list[SqliteSession] = []
+        self._queue: deque[QueuedWrite] = deque()
         self._writing: asyncio.Task[None] | None = None
         self._is_closed = False
 
     async def run(
-        self, operation: Callable[[Connection], Result], is_wanted: Callable[[], bool] | None = None
+        self, operation: Callable[[SqliteConnection], Result], is_wanted: Callable[[], bool] | None = None
     ) -> Result:
-        """Run the operation in a thread. Cancelled or no longer wanted, it stops and leaves no transaction behind."""
-        await self._seats.acquire()
-        session = self._idle.pop() if self._idle else Session()
+        """Run the operation in a thread; when cancelled, it is interrupted and rolled back."""
+        await self._slots.acquire()
+        session = self._idle.pop() if self._idle else SqliteSession()
         session.is_wanted = is_wanted or _always
         running = asyncio.get_running_loop().run_in_executor(self._threads, self._work, session, operation)
-        running.add_done_callback(lambda _: self._give_back(session))
+        running.add_done_callback(lambda _: self._release(session))
         try:
             return await asyncio.shield(running)
         except asyncio.CancelledError:
@@ -136,16 +143,16 @@ class SqliteDatabase:
             await asyncio.wait((running,))
             raise
 
-    async def write(self, operation: Callable[[Connection], Result]) -> Result:
-        """Run the operation in a transaction, which it may share with others; what it raises undoes it alone."""
-        wish = Wish(operation, asyncio.get_running_loop().create_future())
-        self._wishes.append(wish)
+    async def write(self, operation: Callable[[SqliteConnection], Result]) -> Result:
+        """Run the operation in a transaction that it may share with others; its errors roll back only itself."""
+        queued = QueuedWrite(operation, asyncio.get_running_loop().create_future())
+        self._queue.append(queued)
         if self._writing is None or self._writing.done():
             self._writing = asyncio.create_task(self._write_all())
-        return await wish.outcome
+        return await queued.outcome
 
     async def aclose(self) -> None:
-        """Close every connection that nobody uses; the others close when they come back."""
+        """Close idle connections; the others are closed when they are released."""
         self._is_closed = True
         if self._writing is not None:
             self._writing.cancel()
@@ -154,52 +161,52 @@ class SqliteDatabase:
         self._threads.shutdown(wait=False)
 
     async def _write_all(self) -> None:
-        while self._wishes:
-            group = [self._wishes.popleft() for _ in range(min(GROUP_MAX, len(self._wishes)))]
+        while self._queue:
+            group = [self._queue.popleft() for _ in range(min(GROUP_MAX, len(self._queue)))]
             running = asyncio.create_task(self.run(partial(self._write_group, group), partial(_is_any_wanted, group)))
             try:
                 await asyncio.wait((running,))
             except asyncio.CancelledError:
                 running.cancel()
-                for wish in (*group, *self._wishes):
-                    wish.outcome.cancel()
+                for queued in (*group, *self._queue):
+                    queued.outcome.cancel()
                 raise
             failure = running.exception()
             outcomes = running.result() if failure is None else [failure] * len(group)
-            for wish, outcome in zip(group, outcomes, strict=True):
-                if wish.outcome.done():
+            for queued, outcome in zip(group, outcomes, strict=True):
+                if queued.outcome.done():
                     continue
                 if isinstance(outcome, BaseException):
-                    wish.outcome.set_exception(outcome)
+                    queued.outcome.set_exception(outcome)
                 else:
-                    wish.outcome.set_result(outcome)
+                    queued.outcome.set_result(outcome)
 
-    def _write_group(self, group: Sequence[Wish], connection: Connection) -> list[object]:
-        # A transaction that may write from its beginning never meets a lock half way.
+    def _write_group(self, group: Sequence[QueuedWrite], connection: SqliteConnection) -> list[object]:
+        # Takes the write lock first, so that no statement of the group fails because of another writer.
         connection.execute("begin immediate")
-        outcomes = [self._written(wish, connection) for wish in group]
+        outcomes = [self._run_queued(queued, connection) for queued in group]
         connection.execute("commit")
         return outcomes
 
-    def _written(self, wish: Wish, connection: Connection) -> object:
-        """What the operation returns, or the error that undid it; raises when all of the group is undone."""
-        if wish.outcome.cancelled():
+    def _run_queued(self, queued: QueuedWrite, connection: SqliteConnection) -> object:
+        """Return the result of the operation or its error; raise if the whole group is rolled back."""
+        if queued.outcome.cancelled():
             return None
-        connection.execute("savepoint wish")
+        connection.execute("savepoint queued_write")
         try:
-            with translated(self.name):
-                outcome = wish.operation(connection)
+            with translate_errors(self.name):
+                outcome = queued.operation(connection)
         except WindlassError as error:
-            # A full disk, or a stop, ends the transaction itself.
+            # A full disk or an interrupt ends the whole transaction.
             if not connection.in_transaction:
                 raise
-            connection.execute("rollback to wish")
+            connection.execute("rollback to queued_write")
             outcome = error
-        connection.execute("release wish")
+        connection.execute("release queued_write")
         return outcome
 
-    def _work(self, session: Session, operation: Callable[[Connection], Result]) -> Result:
-        with translated(self.name):
+    def _work(self, session: SqliteSession, operation: Callable[[SqliteConnection], Result]) -> Result:
+        with translate_errors(self.name):
             connection = session.connect(self._path)
             try:
                 return operation(connection)
@@ -207,13 +214,13 @@ class SqliteDatabase:
                 if connection.in_transaction:
                     connection.execute("rollback")
 
-    def _give_back(self, session: Session) -> None:
+    def _release(self, session: SqliteSession) -> None:
         session.is_wanted = _always
         if self._is_closed:
             session.close()
         else:
             self._idle.append(session)
-        self._seats.release()
+        self._slots.release()
 
 
 def _always() -> bool:
@@ -224,23 +231,23 @@ def _never() -> bool:
     return False
 
 
-def _is_any_wanted(group: Sequence[Wish]) -> bool:
-    return not all(wish.outcome.cancelled() for wish in group)
+def _is_any_wanted(group: Sequence[QueuedWrite]) -> bool:
+    return not all(queued.outcome.cancelled() for queued in group)
 
 
 @contextmanager
-def translated(name: str) -> Generator[None]:
-    """Turn SQLite's errors into ours."""
+def translate_errors(name: str) -> Generator[None]:
+    """Translate SQLite's errors."""
     try:
         yield
-    except _PASSING as error:
+    except _RETRYABLE_ERRORS as error:
         raise DatabaseUnavailable(f"{name}: {error}") from None
     except apsw.InterruptError:
-        raise DatabaseUnavailable(f"{name}: the statement was stopped") from None
+        raise DatabaseUnavailable(f"{name}: the statement was interrupted") from None
     except apsw.CantOpenError as error:
-        raise DatabaseRefused(f"{name}: {error}: its folder must exist and be writable") from None
+        raise DatabaseRefused(f"{name}: {error}; its directory must exist and be writable") from None
     except OverflowError:
-        raise DatabaseRefused(f"{name}: an integer beyond 64 bits does not fit into SQLite: pass it as text") from None
+        raise DatabaseRefused(f"{name}: integer beyond 64 bits; pass it as text") from None
     except apsw.Error as error:
         raise DatabaseRefused(f"{name}: {error}", code=_code(error)) from None
 

@@ -1,29 +1,19 @@
 """What may be told of values that others gave: large ones become their size, credentials a mask, internals nothing."""
 
-import re
 from typing import cast
 
 import msgspec
 from msgspec import Raw
 
+from windlass.core.redaction import MASK, is_credential, redact_text
+
 # Any value whose JSON is larger is told by its size.
 VALUE_BYTES_MAX = 10 * 1024
 CONTEXT_BYTES_MAX = 64 * 1024
 DEPTH_MAX = 16
-MASK = "***"
 
 # Internal keys that are told: what this module itself writes among them.
 KEPT_KEYS = frozenset({"_step_results", "_truncated", "_size", "_missing", "_unavailable"})
-# Keys are compared without case, underscores and dashes.
-_CREDENTIALS = re.compile(
-    "password|passwd|passphrase|passcode|secret|token|apikey|authorization|accesskey|privatekey|signingkey"
-    "|encryptionkey|credential|cookie|session|^(auth|pass|pwd|pin|otp|jwt|bearer|dsn)$"
-)
-# Numbers under such keys count or measure: max_tokens, session_count.
-_MEASURES = ("tokens", "count", "seconds")
-_SEPARATORS = re.compile(r"[\W_]+")
-_USER_IN_URL = re.compile(r"(://)[^/@\s]+@")
-_SCHEME = re.compile(r"^(bearer|basic|token)\s+\S.*$", re.IGNORECASE | re.DOTALL)
 
 _encode = msgspec.json.Encoder().encode
 
@@ -49,16 +39,6 @@ def sanitized_context(context: Raw) -> Raw:
     return Raw(_encode(told)) if told_size <= CONTEXT_BYTES_MAX else truncated(size)
 
 
-def looks_like_credentials(key: str, value: object) -> bool:
-    """Whether something under this key had better not be seen."""
-    if value is None or isinstance(value, bool):
-        return False
-    plain = _SEPARATORS.sub("", key.lower())
-    if _CREDENTIALS.search(plain) is None:
-        return False
-    return not (isinstance(value, int | float) and plain.endswith(_MEASURES))
-
-
 def _told(value: object, depth: int) -> tuple[object, int, int]:
     """A value as it is told, the bytes of that as JSON, and the bytes of the value itself."""
     if isinstance(value, str):
@@ -82,7 +62,7 @@ def _cut(size: int) -> tuple[object, int, int]:
 
 def _text(value: str) -> tuple[object, int, int]:
     size = len(_encode(value))
-    told = _USER_IN_URL.sub(rf"\1{MASK}@", value) if "://" in value else _SCHEME.sub(rf"\1 {MASK}", value)
+    told = redact_text(value)
     return (value, size, size) if told == value else (told, len(_encode(told)), size)
 
 
@@ -91,7 +71,7 @@ def _object(value: dict[str, object], depth: int) -> tuple[object, int, int]:
     told_size = size = 1
     for key, item in value.items():
         key_size = len(_encode(key)) + 2
-        if looks_like_credentials(key, item):
+        if is_credential(key, item):
             shown, shown_size, item_size = MASK, len(MASK) + 2, len(_encode(item))
         else:
             shown, shown_size, item_size = _told(item, depth + 1)

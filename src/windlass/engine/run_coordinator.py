@@ -84,7 +84,7 @@ class RunCoordinator:
         *,
         prepare: Prepare | None = None,
         silent_seconds_max: float | None = None,
-        heartbeat_seconds: float = 10.0,
+        heartbeat_seconds: float,
     ) -> None:
         self.book = RunRegistry(number)
         # Workflows whose rows or rules cannot be followed. They wait for a person; the others go on.

@@ -70,7 +70,7 @@ class Shard:
         listener: Listener,
         *,
         ttl_seconds: float | None = None,
-        desk: RunCoordinator | None = None,
+        desk: RunCoordinator,
     ) -> None:
         self.number = number
         self.owner = owner
@@ -106,7 +106,7 @@ class Shard:
         self._gathering: set[asyncio.Future[None]] = set()
         self._gather_failure: Exception | None = None
         self.recovery = Recovery(store, plans, values, self.quarantined)
-        self.runs = desk or RunCoordinator(number, 1, store, plans)
+        self.runs = desk
 
     async def run(self) -> None:
         """Own the shard until `stop` or until the lease is lost (StaleLease)."""

@@ -1,48 +1,25 @@
-"""The handlers that come with Windlass."""
+"""The handlers that come with Windlass, discovered from the package `windlass.handlers.builtin`."""
 
-from collections.abc import Mapping
-from pathlib import Path
+from importlib import import_module
+from pkgutil import iter_modules
 
-from windlass.connections.folder import Folder
-from windlass.connections.named import Connections
-from windlass.connections.secrets import Secrets
-from windlass.handlers import echo, fail, python, sleep
-from windlass.handlers.container.handler import ContainerDefaults, container_handler
-from windlass.handlers.http import http_handler
-from windlass.handlers.llm import LlmDefaults, llm_handler
-from windlass.handlers.postgres import postgres_handler
-from windlass.handlers.shell import shell_handler
-from windlass.handlers.sqlite import sqlite_handler
-from windlass.handlers.webhook import webhook_handler
-from windlass.ports.handler import Handler
-from windlass.ports.handler_declaration import collect
+from windlass.core.errors import HandlerInvalid
+from windlass.handlers import builtin
+from windlass.handlers.config import HandlerConfig
+from windlass.ports.handler import Handler, Injected
+from windlass.ports.handler_declaration import collect, inject
 
 
-def builtin(
-    *,
-    allow_private: bool = False,
-    environment: Mapping[str, str] | None = None,
-    llm: LlmDefaults | None = None,
-    container: ContainerDefaults | None = None,
-    connections: Connections | None = None,
-    secrets: Secrets | None = None,
-) -> dict[str, Handler]:
-    """All of them, by name. `environment` is the worker's own, of which commands see the harmless part."""
-    http = http_handler(allow_private)
-    model = llm_handler(allow_private, llm or LlmDefaults())
-    databases = connections or Connections({}, Folder(Path()))
-    return {
-        **collect(echo),
-        **collect(sleep),
-        **collect(fail),
-        **collect(python),
-        "http": http,
-        "call_external_service": http,
-        "container": container_handler(environment or {}, container or ContainerDefaults()),
-        "llm": model,
-        "llm_service": model,
-        "postgres": postgres_handler(databases),
-        "shell": shell_handler(environment or {}),
-        "sqlite": sqlite_handler(databases),
-        "webhook": webhook_handler(allow_private, secrets or Secrets()),
-    }
+def builtin_handlers(config: HandlerConfig | None = None) -> dict[str, Handler]:
+    """Return all built-in handlers by name and alias.
+
+    The modules of handlers import clients and drivers on first use, so this is cheap.
+    """
+    available: dict[type[Injected], Injected] = {HandlerConfig: config or HandlerConfig()}
+    found: dict[str, Handler] = {}
+    for module in iter_modules(builtin.__path__):
+        for name, declaration in collect(import_module(f"{builtin.__name__}.{module.name}")).items():
+            if name in found:
+                raise HandlerInvalid(f"duplicate built-in handler: {name!r} in {module.name}; rename one of them")
+            found[name] = inject(declaration, available)
+    return found

@@ -1,5 +1,4 @@
-"""Commands as child processes: a session and process group of their own, output that is logged and bounded, and an end
-that takes along whatever they started."""
+"""Commands as child processes, each in its own session: output is logged and bounded, the whole group is killed."""
 
 import asyncio
 import os
@@ -13,27 +12,27 @@ from windlass.ports.handler import Context
 OUTPUT_BYTES_MAX = 1024 * 1024
 STDERR_SHOWN_CHARS = 2000
 READ_BYTES = 65_536
-# How often a command that keeps its pipes open is asked whether it still runs.
+# How often a command whose pipes stay open is checked for its exit.
 CHECK_SECONDS = 0.2
-# What the command left in the background may finish writing for so long.
+# How long background processes of the command may still write after its exit.
 LINGER_SECONDS = 0.2
 TERMINATE_SECONDS = 3.0
 
 
-class ExitCode(RetryableError):
-    """The command ended with a code that does not mean success."""
+class ExitCodeError(RetryableError):
+    """The command exited with a code that does not mean success."""
 
     type = "exit_code"
 
 
 class CommandUnusable(FatalError):
-    """The command cannot be started, however often it is tried."""
+    """The command cannot be started; retrying does not help."""
 
     type = "command_unusable"
 
 
-class Tail:
-    """The end of a stream, up to a bound; its lines also go to the log."""
+class OutputTail:
+    """The end of a stream, up to a limit; its lines also go to the log."""
 
     def __init__(self, ctx: Context, level: str) -> None:
         self.truncated = False
@@ -59,19 +58,19 @@ class Tail:
             self._log(partial)
 
     def text(self) -> str:
-        """What was kept; bytes that are no UTF-8 are shown as escapes."""
+        """Return what was kept; bytes that are not UTF-8 are shown as escapes."""
         return self._kept.decode("utf-8", "backslashreplace")
 
     def _log(self, line: bytes) -> None:
         self._ctx.log(line.decode("utf-8", "backslashreplace"), self._level)
 
 
-def checked_command(command: list[str]) -> list[str]:
-    """The command, if it can be given to a program at all."""
+def check_command(command: list[str]) -> list[str]:
+    """Return the command; raise ParamsInvalid if no program can be started with it."""
     if not command or not command[0]:
-        raise ParamsInvalid('command is empty: name a program and its arguments, as in ["ls", "-l"]')
+        raise ParamsInvalid('command is empty; write a program and its arguments, such as ["ls", "-l"]')
     if any("\0" in argument for argument in command):
-        raise ParamsInvalid("command has an argument with a NUL character, which no program can be given")
+        raise ParamsInvalid("command contains a NUL character; remove it from the arguments")
     return command
 
 
@@ -83,28 +82,35 @@ async def start(
     has_stdin: bool = False,
     descriptors: Sequence[int] = (),
 ) -> asyncio.subprocess.Process:
-    """Start a command; CommandUnusable when there is no such program, or it may not be run."""
-    pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
+    """Start a command; raise CommandUnusable if the program does not exist or may not be executed."""
+    stdin = asyncio.subprocess.PIPE if has_stdin else asyncio.subprocess.DEVNULL
     try:
         return await asyncio.create_subprocess_exec(
             *arguments,
-            stdin=pipe if has_stdin else nothing,
-            stdout=pipe,
-            stderr=pipe,
+            stdin=stdin,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
             cwd=cwd,
             env=environment,
             start_new_session=True,
             pass_fds=descriptors,
         )
     except FileNotFoundError:
-        raise CommandUnusable(f"no program {arguments[0]!r} on this worker's PATH") from None
+        raise program_not_found(arguments[0]) from None
     except (PermissionError, ValueError) as error:
-        raise CommandUnusable(f"{arguments[0]!r} cannot be run: {error}") from None
+        raise CommandUnusable(f"program cannot be executed: {arguments[0]!r}: {error}") from None
 
 
-async def outputs(ctx: Context, running: asyncio.subprocess.Process, stdin: str | None = None) -> tuple[Tail, Tail]:
-    """What the command writes until it ends: to its log as it comes, and the end of each stream."""
-    stdout, stderr = Tail(ctx, "info"), Tail(ctx, "error")
+def program_not_found(program: str) -> CommandUnusable:
+    """Return the error of a program that does not exist."""
+    return CommandUnusable(f"program not found on this worker: {program!r}; install it or correct PATH")
+
+
+async def read_output(
+    ctx: Context, running: asyncio.subprocess.Process, stdin: str | None = None
+) -> tuple[OutputTail, OutputTail]:
+    """Log what the command writes until it exits; return the end of its stdout and stderr."""
+    stdout, stderr = OutputTail(ctx, "info"), OutputTail(ctx, "error")
     assert running.stdout is not None
     assert running.stderr is not None
     streams = {asyncio.create_task(stdout.read(running.stdout)), asyncio.create_task(stderr.read(running.stderr))}
@@ -115,7 +121,7 @@ async def outputs(ctx: Context, running: asyncio.subprocess.Process, stdin: str 
         while pending and running.returncode is None:
             _, pending = await asyncio.wait(pending, timeout=CHECK_SECONDS)
         if pending:
-            # The command has ended, but something that it started may hold its pipes; the attempt's end kills that.
+            # The command has exited, but a process that it started may hold its pipes; it is killed with the group.
             await asyncio.wait(pending, timeout=LINGER_SECONDS)
     finally:
         for stream in streams:
@@ -126,7 +132,7 @@ async def outputs(ctx: Context, running: asyncio.subprocess.Process, stdin: str 
 
 async def _feed(running: asyncio.subprocess.Process, text: str) -> None:
     assert running.stdin is not None
-    # A command may end without reading all of its input.
+    # A command may exit without reading all of its input.
     with suppress(BrokenPipeError, ConnectionResetError):
         running.stdin.write(text.encode())
         await running.stdin.drain()
@@ -135,7 +141,7 @@ async def _feed(running: asyncio.subprocess.Process, text: str) -> None:
 
 
 async def terminate(running: asyncio.subprocess.Process) -> None:
-    """Ask the whole group to end, then kill it."""
+    """Terminate the whole process group; kill it if it does not exit in time."""
     _signal(running.pid, signal.SIGTERM)
     try:
         async with asyncio.timeout(TERMINATE_SECONDS):
@@ -146,16 +152,23 @@ async def terminate(running: asyncio.subprocess.Process) -> None:
         _signal(running.pid, signal.SIGKILL)
 
 
-def _signal(group: int, number: int) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, number)
+def exit_code_error(program: str, code: int, stderr: OutputTail, cause: str = "") -> ExitCodeError:
+    """Return the error of a command that failed, with the end of its stderr."""
+    message = f"{program} {_describe_exit(code)}{cause}"
+    if end := stderr.text().strip()[-STDERR_SHOWN_CHARS:]:
+        message += f": {end}"
+    return ExitCodeError(message)
 
 
-def how_ended(code: int) -> str:
-    """The end of a process, in words."""
+def _describe_exit(code: int) -> str:
     if code >= 0:
         return f"exited with code {code}"
     try:
         return f"was killed by {signal.Signals(-code).name}"
     except ValueError:
         return f"was killed by signal {-code}"
+
+
+def _signal(group: int, number: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)

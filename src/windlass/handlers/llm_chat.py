@@ -1,7 +1,7 @@
-"""One chat completion: the request, the answer whole or as a stream, and what a refusal means for another attempt."""
+"""One chat completion: the request, the reply (whole or streamed), and whether an error is retryable."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from time import perf_counter
 from typing import Any
 
@@ -11,25 +11,25 @@ import msgspec
 from msgspec import Struct
 
 from windlass.core.errors import FatalError, ParamsInvalid, RetryableError
+from windlass.core.redaction import SecretRedactor, public_url
+from windlass.handlers.config import LlmConfig
 from windlass.handlers.event_stream import EventReader
-from windlass.handlers.http import Wanted
 from windlass.handlers.http_exchange import (
     BODY_BYTES_MAX,
     BODY_SHOWN_CHARS,
-    RETRYABLE,
-    AnswerRefused,
     BodyInvalid,
+    ResponseRejected,
     StatusFinal,
     StatusRetryable,
-    body_of,
-    request_of,
+    body_text,
+    build_request,
+    is_retryable,
+    read_body,
     retry_after,
     shared_client,
-    shown,
-    text_of,
-    translated,
+    translate_errors,
 )
-from windlass.handlers.llm import Asked, LlmDefaults
+from windlass.handlers.requests import ChatParams, HttpParams
 from windlass.ports.handler import Context
 
 PATH = "/chat/completions"
@@ -37,65 +37,62 @@ RATE_LIMITED_STATUS = 429
 LOG_LINE_CHARS_MAX = 4096
 NAME_CHARS_MAX = 200
 REGEX_BYTES_MAX = 1 << 20
-# Shorter ones are placeholders for servers without keys; hiding them would spoil words of the answer.
-SECRET_CHARS_MIN = 8
-HIDDEN = "***"
 DONE = "[DONE]"
 USAGE = ("prompt_tokens", "completion_tokens", "total_tokens")
 _KEY = re.compile(r"[\x21-\x7e]{1,4096}")
 _SECRET_HEADER = re.compile(r"auth|key|token|secret|cookie")
 _EVENT_STREAM = re.compile(r"^\s*text/event-stream\b", re.IGNORECASE)
-# Some models put their JSON into a code block, whatever format they were asked for.
+# Some models wrap JSON in a code block, whatever format was requested.
 _FENCED = re.compile(r"\s*```(?:json)?\s*\n(.*)\n\s*```\s*", re.DOTALL)
 
 
 class RateLimited(RetryableError):
-    """The server wants fewer requests."""
+    """The server limits the request rate."""
 
     type = "rate_limited"
 
 
 class StreamTruncated(RetryableError):
-    """The stream ended before the answer did."""
+    """The stream ended before the reply was complete."""
 
     type = "stream_truncated"
 
 
 class ReplyInvalid(RetryableError):
-    """The model's text is not the JSON that was asked for."""
+    """The model's reply does not match the JSON Schema."""
 
     type = "reply_invalid"
 
 
-class Words(Struct, frozen=True):
+class ChatMessage(Struct, frozen=True):
     """A message, or what a chunk adds to it."""
 
     content: str | list[dict[str, Any]] | None = None
     refusal: str | None = None
 
 
-class Choice(Struct, frozen=True):
-    """One of the model's answers; the first is the one that counts."""
+class ChatChoice(Struct, frozen=True):
+    """One of the model's replies; only the first is used."""
 
     index: int = 0
-    message: Words | None = None
-    delta: Words | None = None
+    message: ChatMessage | None = None
+    delta: ChatMessage | None = None
     finish_reason: str | None = None
 
 
-class Completion(Struct, frozen=True):
-    """A whole answer, or a chunk of a stream."""
+class ChatCompletion(Struct, frozen=True):
+    """A whole response, or one chunk of a stream."""
 
-    choices: list[Choice] | None = None
+    choices: list[ChatChoice] | None = None
     model: str | None = None
     usage: dict[str, Any] | None = None
     error: Any = None
 
 
-class Reply:
-    """What the model said so far. Lines go to the log as they are completed, if it is given."""
+class ChatReply:
+    """The reply as received so far. With `log_lines`, complete lines go to the log."""
 
-    def __init__(self, ctx: Context, hidden: "Hidden", logs: bool) -> None:
+    def __init__(self, ctx: Context, redact: SecretRedactor, log_lines: bool) -> None:
         self.finish_reason: str | None = None
         self.refusal = ""
         self.model: str | None = None
@@ -103,219 +100,244 @@ class Reply:
         self._parts: list[str] = []
         self._line = ""
         self._ctx = ctx
-        self._hidden = hidden
-        self._logs = logs
+        self._redact = redact
+        self._log_lines = log_lines
 
     @property
     def text(self) -> str:
-        """All of the text."""
-        return self._hidden("".join(self._parts))
+        """The whole text."""
+        return self._redact("".join(self._parts))
 
-    def add(self, completion: Completion) -> None:
-        """Take in an answer or a chunk of one."""
+    def add(self, completion: ChatCompletion) -> None:
+        """Add a response or a chunk of one."""
         if completion.model:
-            self.model = self._hidden(completion.model[:NAME_CHARS_MAX])
+            self.model = self._redact(completion.model[:NAME_CHARS_MAX])
         if completion.usage:
-            counts = {name: completion.usage.get(name) for name in USAGE}
-            self.usage = {name: count for name, count in counts.items() if type(count) is int}
+            self.usage = _token_counts(completion.usage)
         for choice in completion.choices or ():
-            if choice.index != 0:
-                continue
-            if choice.finish_reason:
-                self.finish_reason = self._hidden(choice.finish_reason[:NAME_CHARS_MAX])
-            words = choice.message or choice.delta
-            if words is not None:
-                self.refusal += self._hidden(words.refusal or "")
-                self._say(_plain(words.content))
+            if choice.index == 0:
+                self._add_choice(choice)
 
     def end_line(self) -> None:
-        """Log a last line that has no end."""
+        """Log a last line without a line end."""
         if self._line:
-            self._ctx.log(self._hidden(self._line))
+            self._ctx.log(self._redact(self._line))
             self._line = ""
 
-    def _say(self, text: str) -> None:
+    def _add_choice(self, choice: ChatChoice) -> None:
+        if choice.finish_reason:
+            self.finish_reason = self._redact(choice.finish_reason[:NAME_CHARS_MAX])
+        message = choice.message or choice.delta
+        if message is not None:
+            self.refusal += self._redact(message.refusal or "")
+            self._add_text(_content_text(message.content))
+
+    def _add_text(self, text: str) -> None:
         self._parts.append(text)
-        if not self._logs:
+        if not self._log_lines:
             return
         *lines, self._line = (self._line + text).split("\n")
         for line in lines:
-            self._ctx.log(self._hidden(line))
+            self._ctx.log(self._redact(line))
         if len(self._line) > LOG_LINE_CHARS_MAX:
             self.end_line()
 
 
-class Hidden:
-    """Takes secrets out of texts: servers like to repeat keys in their errors."""
-
-    def __init__(self, secrets: Iterable[str]) -> None:
-        self._secrets = [secret for secret in secrets if len(secret) >= SECRET_CHARS_MIN]
-
-    def __call__(self, text: str) -> str:
-        """The text without the secrets."""
-        for secret in self._secrets:
-            text = text.replace(secret, HIDDEN)
-        return text
-
-
-async def converse(ctx: Context, asked: Asked, defaults: LlmDefaults, allow_private: bool) -> dict[str, Any]:
-    """Ask, and return what the model said; `ctx.meta` gets the usage, the model and the time taken."""
-    validator = _validator(asked.json_schema) if asked.json_schema is not None else None
-    wanted, hidden = _wanted(asked, defaults)
-    client = shared_client(ctx, allow_private)
-    reply = Reply(ctx, hidden, asked.streams)
-    began = perf_counter()
-    with translated(wanted):
-        # Redirects are not followed: a server that moved is a setting to change, and the key goes nowhere else.
-        response = await client.send(request_of(client, wanted), stream=True)
-        try:
-            ctx.meta["status"] = response.status_code
-            if not response.is_success:
-                raise _refusal(wanted, hidden, response, text_of(response, await body_of(response)))
-            if asked.streams and _EVENT_STREAM.match(response.headers.get("content-type", "")):
-                await _read_stream(wanted, hidden, response, reply)
-            else:
-                reply.add(_completion(wanted, hidden, await body_of(response)))
-        finally:
-            await response.aclose()
-            reply.end_line()
-            ctx.meta["latency_seconds"] = round(perf_counter() - began, 6)
-            ctx.meta.update({"model": reply.model, "usage": reply.usage} if reply.model or reply.usage else {})
-    if reply.finish_reason is None and not reply.text:
-        raise BodyInvalid(f"{_place(wanted)}: the answer has no choice with a message")
+async def complete_chat(ctx: Context, chat: ChatParams, config: LlmConfig, allow_private: bool) -> dict[str, Any]:
+    """Request a completion and return the reply; set usage, model and latency in `ctx.meta`."""
+    validator = _validator(chat.json_schema) if chat.json_schema is not None else None
+    headers = _request_headers(chat, config)
+    params = HttpParams(
+        url=_completions_url(_server_url(chat, config)),
+        method="POST",
+        headers=headers,
+        json=chat.body,
+        timeout_seconds=chat.timeout_seconds,
+    )
+    exchange = ChatExchange(params, SecretRedactor(_header_secrets(headers)))
+    reply = await exchange.run(ctx, shared_client(ctx, allow_private), chat.is_streamed)
     output: dict[str, Any] = {"text": reply.text, "finish_reason": reply.finish_reason, "model": reply.model}
-    return output if validator is None else {**output, "json": _parsed(reply, validator)}
+    if validator is not None:
+        output["json"] = _parse_json(reply, validator)
+    return output
 
 
-def _wanted(asked: Asked, defaults: LlmDefaults) -> tuple[Wanted, Hidden]:
-    base_url = (asked.base_url or defaults.base_url or "").strip()
+class ChatExchange:
+    """One request to a chat completions API. No error of it contains the API key."""
+
+    def __init__(self, params: HttpParams, redact: SecretRedactor) -> None:
+        self._params = params
+        self._redact = redact
+        self._target = f"{params.method} {public_url(params.url)}"
+
+    async def run(self, ctx: Context, client: httpx2.AsyncClient, is_streamed: bool) -> ChatReply:
+        """Send the request and read the reply. Redirects are not followed: the key is sent to no other server."""
+        reply = ChatReply(ctx, self._redact, log_lines=is_streamed)
+        began = perf_counter()
+        with translate_errors(self._params):
+            response = await client.send(build_request(client, self._params), stream=True)
+            try:
+                ctx.meta["status"] = response.status_code
+                if not response.is_success:
+                    raise self._status_error(response, body_text(response, await read_body(response)))
+                if is_streamed and _EVENT_STREAM.match(response.headers.get("content-type", "")):
+                    await self._read_stream(response, reply)
+                else:
+                    reply.add(self._decode(await read_body(response)))
+            finally:
+                await response.aclose()
+                reply.end_line()
+                ctx.meta["latency_seconds"] = round(perf_counter() - began, 6)
+                if reply.model or reply.usage:
+                    ctx.meta.update(model=reply.model, usage=reply.usage)
+        if reply.finish_reason is None and not reply.text:
+            raise BodyInvalid(f"{self._target}: the response has no choice with a message")
+        return reply
+
+    async def _read_stream(self, response: httpx2.Response, reply: ChatReply) -> None:
+        reader = EventReader()
+        size = 0
+        async for part in response.aiter_bytes():
+            size += len(part)
+            if size > BODY_BYTES_MAX:
+                raise ResponseRejected(f"{self._target}: the stream exceeds {BODY_BYTES_MAX} bytes")
+            for data in reader.feed(part):
+                if data.strip() == DONE:
+                    return
+                reply.add(self._decode(data.encode()))
+        for data in reader.end():
+            if data.strip() != DONE:
+                reply.add(self._decode(data.encode()))
+        if reply.finish_reason is None:
+            raise StreamTruncated(f"{self._target}: the stream ended before the reply was complete")
+
+    def _decode(self, body: bytes) -> ChatCompletion:
+        try:
+            completion = msgspec.json.decode(body, type=ChatCompletion)
+        except (msgspec.DecodeError, RecursionError) as error:
+            reason = self._redact(str(error))
+            raise BodyInvalid(f"{self._target}: the response is not a chat completion: {reason}") from None
+        if completion.error is not None:
+            raise self._error_in_body(completion.error)
+        return completion
+
+    def _status_error(self, response: httpx2.Response, text: str) -> RetryableError | FatalError:
+        """Return the error of an unsuccessful status, with the server's own message."""
+        try:
+            reason = _error_message(msgspec.json.decode(text)) or text
+        except (msgspec.DecodeError, RecursionError):
+            reason = text
+        message = f"{self._target} returned {response.status_code} {response.reason_phrase}".rstrip()
+        if reason := self._shorten(reason):
+            message += f": {reason}"
+        if response.has_redirect_location:
+            location = public_url(self._redact(response.headers["location"]))
+            message += f" (it redirects to {location}; use that as the base_url)"
+        return _error_by_status(message, response.status_code, retry_after(response.headers))
+
+    def _error_in_body(self, error: object) -> RetryableError | FatalError:
+        """Return the error that a server sent in the body of a successful response."""
+        reason = self._shorten(_error_message({"error": error}) or "no reason given")
+        status = 500
+        match error:
+            case {"code": int(code)} if 400 <= code < 600:
+                status = code
+            case _:
+                pass
+        return _error_by_status(f"{self._target} failed: {reason}", status, None)
+
+    def _shorten(self, text: str) -> str:
+        return self._redact(text).strip()[:BODY_SHOWN_CHARS]
+
+
+def _server_url(chat: ChatParams, config: LlmConfig) -> str:
+    base_url = (chat.base_url or config.base_url or "").strip()
     if not base_url:
-        raise ParamsInvalid("base_url is missing: give it, as in https://host/v1, or set llm.base_url")
-    headers = {name.lower(): value for name, value in asked.headers.items()}
-    key = (asked.api_key or "").strip() or None
-    if key is None and "authorization" not in headers and _is_same_server(base_url, defaults.base_url):
-        key = (defaults.api_key or "").strip() or None
-    if key is not None and not _KEY.fullmatch(key):
-        raise ParamsInvalid("the api_key cannot be sent: it has characters that no header may have")
-    if key is not None:
-        headers["authorization"] = f"Bearer {key}"
-    secrets = [value.removeprefix("Bearer ") for name, value in headers.items() if _SECRET_HEADER.search(name)]
+        raise ParamsInvalid("base_url is missing; set it to a URL such as https://host/v1, or set llm.base_url")
+    return base_url
+
+
+def _completions_url(base_url: str) -> str:
     path, mark, query = base_url.partition("?")
     path = path.rstrip("/")
-    wanted = Wanted(
-        url=(path if path.endswith(PATH) else path + PATH) + mark + query,
-        method="POST",
-        params={},
-        headers=headers,
-        json=asked.body,
-        body=None,
-        timeout_seconds=asked.timeout_seconds,
-        auth=None,
-        expected=(),
-    )
-    return wanted, Hidden(secrets)
+    if not path.endswith(PATH):
+        path += PATH
+    return path + mark + query
 
 
-def _is_same_server(base_url: str, known: str | None) -> bool:
-    """Whether both lie on one server, as the client reads them: authors may write any URL."""
-    if known is None:
+def _request_headers(chat: ChatParams, config: LlmConfig) -> dict[str, str]:
+    headers = {name.lower(): value for name, value in chat.headers.items()}
+    key = (chat.api_key or "").strip()
+    if not key and "authorization" not in headers and _is_same_server(_server_url(chat, config), config.base_url):
+        key = (config.api_key or "").strip()
+    if key:
+        if not _KEY.fullmatch(key):
+            raise ParamsInvalid("invalid api_key: it contains characters that are not allowed in a header")
+        headers["authorization"] = f"Bearer {key}"
+    return headers
+
+
+def _header_secrets(headers: Mapping[str, str]) -> list[str]:
+    return [value.removeprefix("Bearer ") for name, value in headers.items() if _SECRET_HEADER.search(name)]
+
+
+def _is_same_server(base_url: str, configured: str | None) -> bool:
+    """Whether both URLs name the same server, as the client parses them."""
+    if configured is None:
         return False
     try:
-        one, other = httpx2.URL(base_url), httpx2.URL(known.strip())
+        one, other = httpx2.URL(base_url), httpx2.URL(configured.strip())
     except httpx2.InvalidURL:
         return False
     return (one.scheme, one.host, one.port) == (other.scheme, other.host, other.port)
 
 
-async def _read_stream(wanted: Wanted, hidden: Hidden, response: httpx2.Response, reply: Reply) -> None:
-    reader = EventReader()
-    size = 0
-    async for part in response.aiter_bytes():
-        size += len(part)
-        if size > BODY_BYTES_MAX:
-            raise AnswerRefused(f"{_place(wanted)}: the stream exceeds {BODY_BYTES_MAX} bytes")
-        for data in reader.feed(part):
-            if data.strip() == DONE:
-                return
-            reply.add(_completion(wanted, hidden, data.encode()))
-    for data in reader.end():
-        if data.strip() != DONE:
-            reply.add(_completion(wanted, hidden, data.encode()))
-    if reply.finish_reason is None:
-        raise StreamTruncated(f"{_place(wanted)}: the stream ended in the middle of the answer")
-
-
-def _completion(wanted: Wanted, hidden: Hidden, body: bytes) -> Completion:
-    try:
-        found = msgspec.json.decode(body, type=Completion)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise BodyInvalid(f"{_place(wanted)}: the answer is no chat completion: {hidden(str(error))}") from None
-    if found.error is not None:
-        raise _failure(wanted, hidden, found.error)
-    return found
-
-
-def _refusal(wanted: Wanted, hidden: Hidden, response: httpx2.Response, text: str) -> RetryableError | FatalError:
-    """What a status means. The server's own words are kept, short."""
-    status = response.status_code
-    try:
-        said = _message(msgspec.json.decode(text)) or text
-    except (msgspec.DecodeError, RecursionError):
-        said = text
-    said = hidden(said).strip()[:BODY_SHOWN_CHARS]
-    message = f"{_place(wanted)} answered {status} {response.reason_phrase}".rstrip() + (f": {said}" if said else "")
-    if response.has_redirect_location:
-        message += f" (it redirects to {shown(hidden(response.headers['location']))}: use that as the base_url)"
-    return _by_status(message, status, retry_after(response.headers))
-
-
-def _failure(wanted: Wanted, hidden: Hidden, error: object) -> RetryableError | FatalError:
-    """An error that the server sent in place of an answer, after it had promised one."""
-    said = hidden(_message({"error": error}) or "no reason given").strip()[:BODY_SHOWN_CHARS]
-    match error:
-        case {"code": int(code)} if 400 <= code < 600:
-            status = code
-        case _:
-            status = 500
-    return _by_status(f"{_place(wanted)} failed: {said}", status, None)
-
-
-def _by_status(message: str, status: int, retry_after_seconds: float | None) -> RetryableError | FatalError:
+def _error_by_status(message: str, status: int, retry_after_seconds: float | None) -> RetryableError | FatalError:
     if status == RATE_LIMITED_STATUS:
         return RateLimited(message, status=status, retry_after=retry_after_seconds)
-    if status in RETRYABLE or status >= 500:
+    if is_retryable(status):
         return StatusRetryable(message, status=status, retry_after=retry_after_seconds)
     return StatusFinal(message, status=status)
 
 
-def _message(answer: object) -> str:
-    """The message of an error, in one of the forms that servers use."""
-    match answer:
+def _error_message(body: object) -> str:
+    """Return the message of an error, in one of the forms that servers use."""
+    match body:
         case {"error": {"message": str(text)}} | {"error": str(text)} | {"message": str(text)} | {"detail": str(text)}:
             return text
         case _:
             return ""
 
 
-def _parsed(reply: Reply, validator: jsonschema_rs.Validator) -> Any:
+def _parse_json(reply: ChatReply, validator: jsonschema_rs.Validator) -> Any:
     text = reply.text
-    fenced = _FENCED.fullmatch(text)
+    if fenced := _FENCED.fullmatch(text):
+        text = fenced[1]
     try:
-        value = msgspec.json.decode(fenced[1] if fenced is not None else text)
-        # The first error alone: a reply may have thousands.
+        value = msgspec.json.decode(text)
+        # Stops at the first error: a reply may have thousands.
         validator.validate(value)
     except (msgspec.DecodeError, RecursionError, jsonschema_rs.ValidationError, ValueError) as error:
-        why = str(getattr(error, "message", error)).partition("\n")[0][:BODY_SHOWN_CHARS]
-        place = "".join(f"[{part!r}]" for part in getattr(error, "instance_path", ()))[:NAME_CHARS_MAX]
-        more = f"; the model refused: {reply.refusal[:BODY_SHOWN_CHARS]}" if reply.refusal else ""
-        more += "; it was cut off by its limit of tokens" if reply.finish_reason == "length" else ""
-        at = f" at {place}" if place else ""
-        raise ReplyInvalid(f"the reply does not fit json_schema{at}: {why}{more}") from None
+        raise _reply_invalid(reply, error) from None
     return value
 
 
+def _reply_invalid(reply: ChatReply, error: Exception) -> ReplyInvalid:
+    path = "".join(f"[{part!r}]" for part in getattr(error, "instance_path", ()))[:NAME_CHARS_MAX]
+    reason = _first_line(getattr(error, "message", error))
+    message = "the reply does not match json_schema"
+    if path:
+        message += f" at {path}"
+    message += f": {reason}"
+    if reply.refusal:
+        message += f"; the model refused: {reply.refusal[:BODY_SHOWN_CHARS]}"
+    if reply.finish_reason == "length":
+        message += "; the reply reached its token limit"
+    return ReplyInvalid(message)
+
+
 def _validator(schema: Mapping[str, Any]) -> jsonschema_rs.Validator:
-    """A validator that reaches out for nothing and matches patterns in linear time."""
+    """Return a validator that fetches nothing and matches patterns in linear time."""
     try:
         return jsonschema_rs.validator_for(
             dict(schema),
@@ -324,15 +346,24 @@ def _validator(schema: Mapping[str, Any]) -> jsonschema_rs.Validator:
             pattern_options=jsonschema_rs.RegexOptions(size_limit=REGEX_BYTES_MAX, dfa_size_limit=REGEX_BYTES_MAX),
         )
     except (ValueError, jsonschema_rs.ReferencingError) as error:
-        why = str(error).partition("\n")[0][:BODY_SHOWN_CHARS]
-        raise ParamsInvalid(f"json_schema is no JSON Schema that can be used: {why}") from None
+        raise ParamsInvalid(f"json_schema is not a valid JSON Schema: {_first_line(error)}") from None
 
 
-def _plain(content: str | list[dict[str, Any]] | None) -> str:
-    if isinstance(content, list):
-        return "".join(text for part in content if isinstance(text := part.get("text"), str))
-    return content or ""
+def _first_line(error: object) -> str:
+    return str(error).partition("\n")[0][:BODY_SHOWN_CHARS]
 
 
-def _place(wanted: Wanted) -> str:
-    return f"{wanted.method} {shown(wanted.url)}"
+def _token_counts(usage: Mapping[str, Any]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for name in USAGE:
+        count = usage.get(name)
+        if type(count) is int:
+            counts[name] = count
+    return counts
+
+
+def _content_text(content: str | list[dict[str, Any]] | None) -> str:
+    if not isinstance(content, list):
+        return content or ""
+    texts = [part.get("text") for part in content]
+    return "".join(text for text in texts if isinstance(text, str))

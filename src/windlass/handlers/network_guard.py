@@ -1,4 +1,4 @@
-"""The guard of outgoing requests: names are resolved once, every address is checked, the checked one is used."""
+"""The guard of outgoing requests: a name is resolved once, every address is checked, and a checked one is used."""
 
 import asyncio
 import ipaddress
@@ -20,15 +20,15 @@ ADDRESSES_TRIED_MAX = 4
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-# Addresses where clouds hand out credentials; some of them lie in ranges that are public or merely private.
+# Addresses where clouds provide credentials; some lie in public or private ranges.
 METADATA = frozenset(
     ipaddress.ip_address(text)
     for text in ("169.254.169.254", "169.254.170.2", "100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254")
 )
-# An IPv6 address in it stands for the IPv4 address in its last 32 bits.
+# An IPv6 address in this network stands for the IPv4 address in its last 32 bits.
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
-# Forms that hide an IPv4 address and that no host of today needs.
-_HIDING = tuple(map(ipaddress.IPv6Network, ("::/96", "64:ff9b:1::/48", "2001::/32", "2002::/16")))
+# Obsolete forms of IPv6 addresses that contain an IPv4 address.
+_IPV4_IN_IPV6 = tuple(map(ipaddress.IPv6Network, ("::/96", "64:ff9b:1::/48", "2001::/32", "2002::/16")))
 _THIS_NETWORK = ipaddress.IPv4Network("0.0.0.0/8")
 _ERRORS: tuple[tuple[type[Exception], type[httpx2.TransportError]], ...] = (
     (httpcore2.ConnectTimeout, httpx2.ConnectTimeout),
@@ -48,36 +48,62 @@ _ERRORS: tuple[tuple[type[Exception], type[httpx2.TransportError]], ...] = (
 
 
 class AddressRefused(FatalError):
-    """A request would reach an address that nodes may not reach."""
+    """A request to an address that nodes may not reach."""
 
     type = "address_refused"
 
 
 def refusal(address: Address, allow_private: bool) -> str | None:
-    """Why an address may not be reached; None when it may."""
-    if isinstance(address, ipaddress.IPv6Address):
-        inner = address.ipv4_mapped or (ipaddress.IPv4Address(int(address) & 0xFFFFFFFF) if address in _NAT64 else None)
-        if inner is not None:
-            return refusal(inner, allow_private)
+    """Return why an address may not be reached; None if it may."""
+    embedded = _embedded_ipv4(address)
+    if embedded is not None:
+        return refusal(embedded, allow_private)
+    reason = _always_refused(address)
+    if reason is not None or allow_private:
+        return reason
+    if address.is_loopback:
+        return "is loopback"
+    if _is_private(address):
+        return "is private"
+    return None
+
+
+def _embedded_ipv4(address: Address) -> ipaddress.IPv4Address | None:
+    """Return the IPv4 address that an IPv6 address stands for."""
+    if not isinstance(address, ipaddress.IPv6Address):
+        return None
+    if address in _NAT64:
+        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    return address.ipv4_mapped
+
+
+def _always_refused(address: Address) -> str | None:
     if address in METADATA:
         return "is a cloud's metadata address"
     if address.is_link_local:
         return "is link-local"
     if address.is_multicast:
         return "is a multicast address"
-    if address.is_unspecified or (isinstance(address, ipaddress.IPv4Address) and address in _THIS_NETWORK):
-        return "is no address of a host"
-    if address.is_loopback:
-        return None if allow_private else "is loopback"
-    if address.is_reserved or any(address in network for network in _HIDING):
+    if address.is_unspecified or _is_in(address, (_THIS_NETWORK,)):
+        return "is not the address of a host"
+    # The loopback address ::1 lies in a reserved range.
+    if not address.is_loopback and (address.is_reserved or _is_in(address, _IPV4_IN_IPV6)):
         return "is reserved"
+    return None
+
+
+def _is_private(address: Address) -> bool:
     if isinstance(address, ipaddress.IPv6Address) and address.is_site_local:
-        return None if allow_private else "is private"
-    return None if address.is_global or allow_private else "is private"
+        return True
+    return not address.is_global
+
+
+def _is_in(address: Address, networks: Iterable[ipaddress.IPv4Network | ipaddress.IPv6Network]) -> bool:
+    return any(address in network for network in networks)
 
 
 class GuardedBackend(httpcore2.AsyncNetworkBackend):
-    """Connects only to addresses that were checked, so a name cannot mean another one a moment later."""
+    """Connects only to addresses that were checked, so that a name cannot resolve to another one afterwards."""
 
     def __init__(self, allow_private: bool) -> None:
         self._allow_private = allow_private
@@ -91,12 +117,18 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
-        """Connect to the first address of the host that answers; AddressRefused when any of them is out of bounds."""
+        """Connect to the first address that answers; raise AddressRefused if any address of the host is not allowed."""
         addresses = await self._resolve(host, port)
         failure: Exception = httpcore2.ConnectError(f"{host} has no address")
         for address in addresses[:ADDRESSES_TRIED_MAX]:
             try:
-                return await self._network.connect_tcp(str(address), port, timeout, local_address, socket_options)
+                return await self._network.connect_tcp(
+                    str(address),
+                    port,
+                    timeout=timeout,
+                    local_address=local_address,
+                    socket_options=socket_options,
+                )
             except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
                 failure = error
         raise failure
@@ -104,8 +136,8 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
     async def connect_unix_socket(
         self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
     ) -> httpcore2.AsyncNetworkStream:
-        """Refuse: nodes speak to hosts."""
-        raise AddressRefused(f"a request may not use the local socket {path!r}")
+        """Refuse every local socket."""
+        raise AddressRefused(f"local sockets are not allowed: {path!r}")
 
     async def sleep(self, seconds: float) -> None:
         """Wait between attempts to connect."""
@@ -116,19 +148,21 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
             async with asyncio.timeout(RESOLVE_SECONDS):
                 found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except TimeoutError:
-            raise httpcore2.ConnectTimeout(f"the name {host!r} was not resolved within {RESOLVE_SECONDS:g} s") from None
+            raise httpcore2.ConnectTimeout(f"host name not resolved within {RESOLVE_SECONDS:g} s: {host!r}") from None
         except (OSError, UnicodeError) as error:
-            raise httpcore2.ConnectError(f"the name {host!r} cannot be resolved: {error}") from error
+            raise httpcore2.ConnectError(f"host name cannot be resolved: {host!r}: {error}") from error
         addresses = [ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in found]
         for address in addresses:
-            if (why := refusal(address, self._allow_private)) is not None:
-                way_out = "" if refusal(address, True) else "; the setting http.allow_private permits it"
-                raise AddressRefused(f"{host} is {address}, which {why}: nodes may not reach it{way_out}")
+            if (reason := refusal(address, self._allow_private)) is not None:
+                message = f"address not allowed: {host} is {address}, which {reason}"
+                if refusal(address, allow_private=True) is None:
+                    message += "; the setting http.allow_private permits it"
+                raise AddressRefused(message)
         return list(dict.fromkeys(addresses))
 
 
 class GuardedTransport(httpx2.AsyncBaseTransport):
-    """Sends requests through a pool of checked connections, and never through a proxy."""
+    """Sends requests through a pool of checked connections, never through a proxy."""
 
     def __init__(self, allow_private: bool, ssl_context: ssl.SSLContext) -> None:
         self._pool = httpcore2.AsyncConnectionPool(
@@ -139,7 +173,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         )
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send one request; its body streams."""
+        """Send one request and return its response, whose body is streamed."""
         url = request.url
         outgoing = httpcore2.Request(
             method=request.method,
@@ -148,12 +182,12 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             content=cast("httpx2.AsyncByteStream", request.stream),
             extensions=request.extensions,
         )
-        with _translated():
+        with _translate_errors():
             response = await self._pool.handle_async_request(outgoing)
         return httpx2.Response(
             status_code=response.status,
             headers=response.headers,
-            stream=TranslatedStream(response),
+            stream=TranslatedErrorStream(response),
             extensions=cast("dict[str, Any]", response.extensions),
         )
 
@@ -162,26 +196,27 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         await self._pool.aclose()
 
 
-class TranslatedStream(httpx2.AsyncByteStream):
-    """The body of a response, with the client's errors instead of the pool's."""
+class TranslatedErrorStream(httpx2.AsyncByteStream):
+    """The body of a response; errors of the pool are raised as errors of the client."""
 
     def __init__(self, response: httpcore2.Response) -> None:
         self._response = response
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        with _translated():
+        with _translate_errors():
             async for part in cast("AsyncIterator[bytes]", self._response.stream):
                 yield part
 
     async def aclose(self) -> None:
-        """Give the connection back, or close it when the body was not read to its end."""
+        """Release the connection, or close it if the body was not read to its end."""
         await self._response.aclose()
 
 
 @contextmanager
-def _translated() -> Generator[None]:
+def _translate_errors() -> Generator[None]:
     try:
         yield
-    except tuple(known for known, _ in _ERRORS) as error:
-        translated = next(ours for known, ours in _ERRORS if isinstance(error, known))
-        raise translated(str(error) or type(error).__name__) from error
+    except tuple(pool_error for pool_error, _ in _ERRORS) as error:
+        for pool_error, client_error in _ERRORS:
+            if isinstance(error, pool_error):
+                raise client_error(str(error) or type(error).__name__) from error

@@ -1,13 +1,13 @@
-"""What the SQL handlers share: which query is meant, names of params, and results as bounded JSON."""
+"""What the SQL handlers share: the query, names of params, and results as bounded JSON."""
 
 import math
 import re
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import msgspec
-from msgspec import Raw
+from msgspec import Meta, Raw
 
 from windlass.core.errors import FatalError, ParamsInvalid
 from windlass.core.templates.json_values import available
@@ -17,11 +17,32 @@ ROWS_MAX = 10_000
 ROWS_MAX_LIMIT = 100_000
 RESULT_BYTES_MAX = 64 * 1024 * 1024
 TIMEOUT_SECONDS = 300.0
-# Rows read before others on the worker's loop get their turn.
+# Rows read before other tasks of the event loop may run.
 PAGE_ROWS = 500
 
+# Params that both SQL handlers take.
+Connection = Annotated[
+    str | None,
+    Meta(description="name of a connection in the settings (`connections.NAME`); optional if there is only one"),
+]
+Query = Annotated[str | None, Meta(description="the query; required, unless given as `sql`")]
+Sql = Annotated[str | None, Meta(description="another name for `query`")]
+QueryParams = Annotated[
+    list[Any] | dict[str, Any] | None,
+    Meta(description="a list for `$1, $2` (`?` in SQLite), or an object for `:name`"),
+]
+RowsMax = Annotated[
+    int,
+    Meta(
+        ge=1,
+        le=ROWS_MAX_LIMIT,
+        description=f"at most {ROWS_MAX_LIMIT:,}; more rows are an error, which rolls back the statement",
+    ),
+]
+Timeout = Annotated[float, Meta(gt=0, description="seconds, at most the node's own timeout")]
+
 _INT_MIN, _INT_MAX = -(2**63), 2**64 - 1
-# Everything in which a colon is no param; then the param itself, which no second colon precedes.
+# Strings, comments and casts, in which a colon does not start a param; then the param itself.
 _TOKENS = re.compile(
     r"'(?:[^']|'')*'"
     r'|"(?:[^"]|"")*"'
@@ -35,109 +56,123 @@ _TOKENS = re.compile(
 
 
 class ResultTooLarge(FatalError):
-    """A query found more than its node may hold."""
+    """A query returned more than a node may output."""
 
     type = "result_too_large"
 
 
 def query_text(query: str | None, sql: str | None) -> str:
-    """The one query that a node gives; ParamsInvalid."""
-    given = [text for text in (query, sql) if text is not None]
-    if len(given) != 1:
-        raise ParamsInvalid("give 'query' (or 'sql', which is the same), and only one of them")
-    if not given[0].strip() or len(given[0]) > QUERY_CHARS_MAX:
-        raise ParamsInvalid(f"a query has 1 to {QUERY_CHARS_MAX} characters: pass values through 'params'")
-    return given[0]
+    """Return the one query of a node; raise ParamsInvalid if there is none or more than one."""
+    if query is not None and sql is None:
+        text = query
+    elif sql is not None and query is None:
+        text = sql
+    else:
+        raise ParamsInvalid("use exactly one of 'query' and 'sql', which mean the same")
+    if not text.strip() or len(text) > QUERY_CHARS_MAX:
+        raise ParamsInvalid(f"a query must have 1 to {QUERY_CHARS_MAX} characters; pass values in 'params'")
+    return text
 
 
 def positional(sql: str, params: Mapping[str, object]) -> tuple[str, list[object]]:
-    """A query with `:name` in it as one with `$1`; ParamsInvalid when a name has no value, or a value no name."""
+    """Replace `:name` by `$1`; raise ParamsInvalid if a name has no value or a value is not used."""
     numbers: dict[str, int] = {}
 
-    def numbered(token: re.Match[str]) -> str:
+    def number(token: re.Match[str]) -> str:
         name = token["name"]
         if name is None:
             return token[0]
         if name not in params:
-            raise ParamsInvalid(
-                f"the query names :{name}, which 'params' does not give; {available(name, list(params))}"
-            )
+            raise unknown_param(name, list(params))
         return f"${numbers.setdefault(name, len(numbers) + 1)}"
 
-    text = _TOKENS.sub(numbered, sql)
-    unused = [name for name in params if name not in numbers]
-    if unused:
-        raise ParamsInvalid(f"'params' gives {unused[0]!r}, which the query does not name: write :{unused[0]} in it")
+    text = _TOKENS.sub(number, sql)
+    for name in params:
+        if name not in numbers:
+            raise ParamsInvalid(f"unused param: {name!r}; use :{name} in the query or remove it from 'params'")
     return text, [params[name] for name in numbers]
 
 
-class Results:
-    """Rows as JSON, encoded once and counted; ResultTooLarge beyond the bounds."""
+def unknown_param(name: str, known: Sequence[str]) -> ParamsInvalid:
+    """Return the error of a query that uses a name without a value."""
+    return ParamsInvalid(f"the query uses :{name}, which is not in 'params'; {available(name, known)}")
+
+
+class ResultRows:
+    """Rows as JSON, encoded once and counted; raises ResultTooLarge beyond the limits."""
 
     def __init__(self, names: Sequence[str], rows_max: int) -> None:
-        twice = [name for at, name in enumerate(names) if name in names[:at]]
-        if twice:
-            raise ParamsInvalid(f"two columns of the result are called {twice[0]!r}: rename one of them with 'as'")
+        seen: set[str] = set()
+        for name in names:
+            if name in seen:
+                raise ParamsInvalid(f"duplicate column in the result: {name!r}; rename one of them with 'as'")
+            seen.add(name)
         self._names = tuple(names)
         self._rows_max = rows_max
         self._rows: list[bytes] = []
         self._bytes = 0
 
     @property
-    def room(self) -> int:
-        """How many rows to ask for: one more than may come tells that there are too many."""
+    def fetch_count(self) -> int:
+        """How many rows to fetch next; one more than allowed, to detect a result that is too large."""
         return min(PAGE_ROWS, self._rows_max + 1 - len(self._rows))
 
     def add(self, values: Sequence[object]) -> None:
-        """One more row."""
+        """Add one row."""
         if len(self._rows) >= self._rows_max:
             raise ResultTooLarge(
-                f"the query found more than {self._rows_max} rows: add a limit to it, or raise 'rows_max' "
-                f"(up to {ROWS_MAX_LIMIT})"
+                f"result too large: more than {self._rows_max} rows; add a limit to the query or raise 'rows_max' "
+                f"(at most {ROWS_MAX_LIMIT})"
             )
-        row = msgspec.json.encode(dict(zip(self._names, map(plain, values), strict=True)))
+        row = msgspec.json.encode(dict(zip(self._names, map(to_json, values), strict=True)))
         self._bytes += len(row)
         if self._bytes > RESULT_BYTES_MAX:
-            raise ResultTooLarge(f"the query found more than {RESULT_BYTES_MAX} bytes: ask for less of it")
+            raise ResultTooLarge(f"result too large: more than {RESULT_BYTES_MAX} bytes; select less")
         self._rows.append(row)
 
     def output(self) -> dict[str, Any]:
-        """What the node returns."""
+        """Return the output of the node."""
         return output(Raw(b"[" + b",".join(self._rows) + b"]"), len(self._rows))
 
 
 def output(rows: object, row_count: int) -> dict[str, Any]:
-    """What a SQL node returns."""
+    """Return the output of a SQL node."""
     return {"rows": rows, "row_count": row_count}
 
 
 def json_text(value: object) -> str:
-    """A value as JSON."""
+    """Encode a value as JSON."""
     return msgspec.json.encode(value).decode()
 
 
-def plain(value: object) -> object:
-    """A value of a database in JSON's terms: what JSON has no type for becomes text."""
+def to_json(value: object) -> object:
+    """Convert a value of a database to JSON; types without a JSON equivalent become text."""
     match value:
         case None | bool() | str():
             return value
         case int():
             return value if _INT_MIN <= value <= _INT_MAX else str(value)
         case float():
-            return value if math.isfinite(value) else _unfinite(value)
+            return value if math.isfinite(value) else _non_finite(value)
         case bytes():
             return "\\x" + value.hex()
         case datetime() | date() | time():
             return value.isoformat()
         case list() | tuple():
-            return [plain(part) for part in cast("Sequence[object]", value)]
-        case dict():
-            return {str(key): plain(part) for key, part in cast("dict[object, object]", value).items()}
+            return [to_json(part) for part in cast("Sequence[object]", value)]
         case _:
-            # A composite value of PostgreSQL's has names and values, but is no mapping.
-            parts = cast("Any", getattr(value, "items", None))
-            return {str(key): plain(part) for key, part in parts()} if parts is not None else str(value)
+            return _object_to_json(value)
 
 
-def _unfinite(value: float) -> str:
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+def _object_to_json(value: object) -> object:
+    # A composite value of PostgreSQL has items, but is not a mapping.
+    items = cast("Any", getattr(value, "items", None))
+    if items is None:
+        return str(value)
+    return {str(key): to_json(part) for key, part in items()}
+
+
+def _non_finite(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    return "Infinity" if value > 0 else "-Infinity"

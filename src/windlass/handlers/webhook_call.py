@@ -1,4 +1,4 @@
-"""One attempt to deliver a webhook: signed, bounded in time, and reported whatever becomes of it."""
+"""One attempt to deliver a webhook: signed, bounded in time, and recorded whatever its outcome."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -11,6 +11,7 @@ import msgspec
 from windlass.connections.secrets import Secrets
 from windlass.core.errors import FatalError, ParamsInvalid, RetryableError, SignatureInvalid, WindlassError
 from windlass.core.instants import MICROSECONDS
+from windlass.core.redaction import public_url
 from windlass.core.webhooks import (
     ID_CHARS_MAX,
     ID_HEADER,
@@ -21,53 +22,52 @@ from windlass.core.webhooks import (
     key_of,
     signature,
 )
-from windlass.handlers.http import Wanted
+from windlass.handlers.config import HandlerConfig
 from windlass.handlers.http_exchange import (
     BODY_BYTES_MAX,
-    body_of,
-    request_of,
+    body_text,
+    build_request,
+    read_body,
     shared_client,
-    shown,
     status_error,
-    text_of,
-    translated,
+    translate_errors,
 )
-from windlass.handlers.webhook import Message
+from windlass.handlers.requests import HttpParams, WebhookMessage
 from windlass.ports.handler import Context
 
 RESPONSE_CHARS_MAX = 1_000
 ERROR_CHARS_MAX = 1_000
-ANSWER_BYTES_MAX = 64 << 10
+RESPONSE_BYTES_MAX = 64 << 10
 
 
-class TooSlow(RetryableError):
-    """The receiver did not answer in time."""
+class ResponseTimeout(RetryableError):
+    """The receiver did not respond in time."""
 
     type = "timeout"
 
 
-async def call(ctx: Context, message: Message, allow_private: bool, secrets: Secrets) -> Answer:
-    """Deliver a message; RetryableError when another attempt may succeed. `ctx.meta` tells of the attempt."""
+async def deliver_webhook(ctx: Context, message: WebhookMessage, config: HandlerConfig) -> Answer:
+    """Deliver a message and record the attempt in `ctx.meta`; raise RetryableError if another may succeed."""
     sent_at = time_ns() // 1000
     began = perf_counter()
     status: int | None = None
     text: str | None = None
     error: str | None = None
     try:
-        wanted = _signed(message, secrets, sent_at // MICROSECONDS)
-        response, body = await _sent(shared_client(ctx, allow_private), wanted)
-        status, text = response.status_code, text_of(response, body)
-        # A redirect is no delivery: it would lose the body on its way, or carry it to who knows where.
+        params = _signed(message, config.secrets, sent_at // MICROSECONDS)
+        response, body = await _send(shared_client(ctx, config.allow_private), params)
+        status, text = response.status_code, body_text(response, body)
+        # A redirect is not a delivery: following it could lose the body or send it to an unknown server.
         if not response.is_success:
-            raise status_error(wanted, response, text)
-        return Answer(status, message.id, _said(response, body, text))
+            raise status_error(params, response, text)
+        return Answer(status, message.id, _response_value(body, text))
     except WindlassError as failure:
         error = str(failure)[:ERROR_CHARS_MAX]
         raise
     finally:
         delivery = Delivery(
             webhook_id=message.id,
-            url=shown(message.url),
+            url=public_url(message.url),
             sent_at=sent_at,
             duration_seconds=round(perf_counter() - began, 6),
             status=status,
@@ -77,30 +77,26 @@ async def call(ctx: Context, message: Message, allow_private: bool, secrets: Sec
         ctx.meta["delivery"] = msgspec.to_builtins(delivery)
 
 
-def _signed(message: Message, secrets: Secrets, timestamp: int) -> Wanted:
+def _signed(message: WebhookMessage, secrets: Secrets, timestamp: int) -> HttpParams:
     if not message.id.isascii() or not 0 < len(message.id) <= ID_CHARS_MAX:
-        raise ParamsInvalid(f"id {message.id[:50]!r}: use 1 to {ID_CHARS_MAX} ASCII characters")
-    moment = datetime.fromtimestamp(timestamp, UTC).isoformat().replace("+00:00", "Z")
-    usual = {"type": message.type, "timestamp": moment, "data": message.data}
-    body = msgspec.json.encode(usual if message.payload is None else message.payload)
-    headers = {
-        **{name.lower(): value for name, value in message.headers.items()},
-        "content-type": "application/json",
-        ID_HEADER: message.id,
-        TIMESTAMP_HEADER: str(timestamp),
-    }
+        raise ParamsInvalid(f"invalid id: {message.id[:50]!r}; use 1 to {ID_CHARS_MAX} ASCII characters")
+    payload = message.payload
+    if payload is None:
+        sent_at = datetime.fromtimestamp(timestamp, UTC).isoformat().replace("+00:00", "Z")
+        payload = {"type": message.type, "timestamp": sent_at, "data": message.data}
+    body = msgspec.json.encode(payload)
+    headers = {name.lower(): value for name, value in message.headers.items()}
+    headers["content-type"] = "application/json"
+    headers[ID_HEADER] = message.id
+    headers[TIMESTAMP_HEADER] = str(timestamp)
     if message.secret is not None:
         headers[SIGNATURE_HEADER] = signature(_key(message.secret, secrets), message.id, timestamp, body)
-    return Wanted(
+    return HttpParams(
         url=message.url,
         method="POST",
-        params={},
         headers=headers,
-        json=None,
         body=body.decode(),
         timeout_seconds=message.timeout_seconds,
-        auth=None,
-        expected=(),
     )
 
 
@@ -108,28 +104,31 @@ def _key(name: str, secrets: Secrets) -> bytes:
     try:
         return key_of(secrets.get(name))
     except SignatureInvalid as error:
-        raise FatalError(f"the secret {name!r} cannot be used: {error}") from None
+        raise FatalError(f"invalid secret {name!r}: {error}") from None
 
 
-async def _sent(client: httpx2.AsyncClient, wanted: Wanted) -> tuple[httpx2.Response, bytes]:
+async def _send(client: httpx2.AsyncClient, params: HttpParams) -> tuple[httpx2.Response, bytes]:
     try:
-        # The client's own bound is for each step: a receiver that drips its answer could hold on for ever.
-        async with asyncio.timeout(wanted.timeout_seconds):
-            with translated(wanted):
-                response = await client.send(request_of(client, wanted), stream=True)
+        # The client's own timeout applies to each read: a receiver that responds slowly could exceed it many times.
+        async with asyncio.timeout(params.timeout_seconds):
+            with translate_errors(params):
+                response = await client.send(build_request(client, params), stream=True)
                 try:
-                    return response, await body_of(response)
+                    return response, await read_body(response)
                 finally:
                     await response.aclose()
     except TimeoutError:
-        raise TooSlow(f"POST {shown(wanted.url)} got no answer within {wanted.timeout_seconds:g} s") from None
+        url = public_url(params.url)
+        raise ResponseTimeout(f"POST {url}: no response within {params.timeout_seconds:g} s") from None
 
 
-def _said(response: httpx2.Response, body: bytes, text: str) -> Any:
-    """What a receiver says may decide about a run; nobody waits for more than a little."""
-    if len(body) > min(ANSWER_BYTES_MAX, BODY_BYTES_MAX):
+def _response_value(body: bytes, text: str) -> Any:
+    """Return a small JSON response as a value, since conditions may use it; otherwise the beginning of the text."""
+    if len(body) > min(RESPONSE_BYTES_MAX, BODY_BYTES_MAX):
         return text[:RESPONSE_CHARS_MAX]
+    if not body.strip():
+        return None
     try:
-        return msgspec.json.decode(body) if body.strip() else None
+        return msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError):
         return text[:RESPONSE_CHARS_MAX]

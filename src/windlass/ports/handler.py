@@ -1,14 +1,14 @@
-"""Handlers: the code that workers run for tasks, and how it is declared."""
+"""Handlers: the code that workers run for tasks."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from enum import Enum, unique
 from typing import Any, Protocol, TypeVar
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 Built = TypeVar("Built")
 
-# All of the worker's environment that user code may see: the rest holds addresses and secrets.
+# The only environment variables of the worker that user code may see: the others may contain secrets.
 ENVIRONMENT_PASSED = (
     "HOME", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "LOGNAME", "PATH", "PYTHONPATH",
     "PYTHONHASHSEED", "SHELL", "SSL_CERT_DIR", "SSL_CERT_FILE", "TEMP", "TMP", "TMPDIR", "TZ", "USER", "VIRTUAL_ENV",
@@ -19,13 +19,13 @@ ENVIRONMENT_PASSED = (
 class Mode(Enum):
     """Where a handler's code runs."""
 
-    ASYNC = "async"  # on the worker's loop; must not block
-    THREAD = "thread"  # in a thread; a timeout abandons it
-    PROCESS = "process"  # in a child process; a timeout kills it
+    ASYNC = "async"  # on the worker's event loop; must not block
+    THREAD = "thread"  # in a thread; abandoned on a timeout
+    PROCESS = "process"  # in a child process; killed on a timeout
 
 
 class LogLine(Struct, frozen=True):
-    """One line that an attempt wrote: by `ctx.log`, or to the standard streams of its process."""
+    """One line that an attempt wrote with `ctx.log` or to the standard streams of its process."""
 
     job_id: str
     node_id: str
@@ -37,7 +37,7 @@ class LogLine(Struct, frozen=True):
 
 
 class Context(Protocol):
-    """What a handler may know and do about the attempt it runs."""
+    """The attempt that a handler runs, as the handler sees it."""
 
     job_id: str
     node_id: str
@@ -47,21 +47,21 @@ class Context(Protocol):
     idempotency_key: str
     worker_id: str
     timeout_seconds: float
-    # A JSON object stored beside the output and readable as `{{ node.meta }}`.
+    # A JSON object stored beside the output; templates read it as `{{ node.meta }}`.
     meta: dict[str, Any]
 
     @property
     def cancelled(self) -> bool:
-        """Whether the job no longer wants this attempt (a thread should look from time to time)."""
+        """Whether the attempt was cancelled; code in a thread should check it regularly."""
         ...
 
     @property
     def handed_back(self) -> bool:
-        """Whether another worker goes on with this attempt: what it can find again should be left as it is."""
+        """Whether another worker continues this attempt; leave external resources that it can find in place."""
         ...
 
     def started(self) -> None:
-        """Tell that the work begins only now; for handlers that are declared with `tells_start`."""
+        """Report that the work begins now; for handlers declared with `reports_start`."""
         ...
 
     def log(self, message: str, level: str = "info") -> None:
@@ -69,12 +69,28 @@ class Context(Protocol):
         ...
 
     def resource(self, key: str, build: Callable[[], Built]) -> Built:
-        """A thing shared by all attempts of this worker, built at its first use; closed (`aclose`) when it stops."""
+        """Return an object shared by all attempts of this worker.
+
+        It is built on first use and closed (`aclose`) when the worker stops.
+        """
         ...
 
     def adopt(self, process_group: int) -> None:
-        """Have a process group killed when this attempt ends, however it ends, the worker's own death included."""
+        """Have a process group killed when this attempt ends, including by the death of the worker."""
         ...
+
+
+class Injected:
+    """Base class of what a worker passes to a handler besides the context; never part of a task's params."""
+
+
+class HandlerParam(Struct, frozen=True):
+    """One declared param of a handler; without a default (UNSET) it is required."""
+
+    name: str
+    type: Any
+    default: Any = UNSET
+    description: str = ""
 
 
 class Handler(Struct, frozen=True):
@@ -83,14 +99,23 @@ class Handler(Struct, frozen=True):
     name: str
     call: Callable[..., Awaitable[Any] | Any]
     mode: Mode
-    # Checks a JSON object against the signature and returns keyword arguments; ParamsInvalid says what is wrong.
+    # Converts a JSON object to keyword arguments; raises ParamsInvalid when it does not match the signature.
     check: Callable[[bytes], dict[str, Any]]
     takes_context: bool
     description: str = ""
-    # An async def without any await runs in one step and needs no task of the loop.
+    aliases: tuple[str, ...] = ()
+    params: tuple[HandlerParam, ...] = ()
+    # False for a coroutine function without `await`, which runs to its end in one step.
     suspends: bool = True
-    # It says itself when its work begins: a machine must be found first, or an image loaded.
-    tells_start: bool = False
+    # The handler itself reports when its work begins, for example after a container has started.
+    reports_start: bool = False
+    # Parameters that `inject` fills in, with their types.
+    injected: tuple[tuple[str, type[Injected]], ...] = ()
+
+    @property
+    def summary(self) -> str:
+        """The first line of the description."""
+        return self.description.partition("\n")[0]
 
 
 Registry = Mapping[str, Handler]

@@ -1,11 +1,11 @@
-"""Requests to other servers on behalf of nodes, under the rules that bind them: guarded addresses, bounded answers."""
+"""Requests to other servers on behalf of nodes: addresses are checked, responses are bounded."""
 
 from typing import Protocol
 
 from msgspec import Struct
 
 
-class Outgoing(Struct, frozen=True):
+class OutgoingRequest(Struct, frozen=True, kw_only=True):
     """A request with a JSON body."""
 
     method: str
@@ -16,10 +16,10 @@ class Outgoing(Struct, frozen=True):
 
 
 class Sender(Protocol):
-    """Sends requests. RetryableError when another attempt may succeed, FatalError or ParamsInvalid when none can."""
+    """Sends requests. Raises RetryableError if another attempt may succeed, else FatalError or ParamsInvalid."""
 
-    async def send(self, request: Outgoing) -> None:
-        """Return once the server has accepted the request."""
+    async def send(self, request: OutgoingRequest) -> None:
+        """Send the request; return once the server has accepted it."""
         ...
 
     async def aclose(self) -> None:

@@ -9,21 +9,21 @@ from windlass.core.changes import SinkSpec
 
 
 class SinkReceipt(Struct, frozen=True):
-    """What a sink did: how many rows it wrote, or that an earlier attempt had written them."""
+    """The number of rows written; `skipped` if an earlier attempt had already written them."""
 
     rows: int
     skipped: bool = False
 
 
 class Sink(Protocol):
-    """A place for outputs. RetryableError when another attempt may succeed, FatalError when none can."""
+    """A destination for outputs. Raises RetryableError if another attempt may succeed, else FatalError."""
 
-    async def write(self, order: SinkSpec, output: Raw, identity: str) -> SinkReceipt:
-        """Write the rows of `output`; durable when it returns. `identity` is that of the work, not of the attempt."""
+    async def write(self, spec: SinkSpec, output: Raw, identity: str) -> SinkReceipt:
+        """Write the rows of `output`; they are durable on return. `identity` is the same for all attempts of a task."""
         ...
 
     async def aclose(self) -> None:
-        """Let go of connections."""
+        """Close all connections."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Rows into files: JSON lines, CSV, Parquet. A lock beside the file orders writers; what was written is on the disk."""
+"""Writes rows to files: JSON lines, CSV, Parquet. A lock file serializes writers; writes are synced to disk."""
 
 import asyncio
 import errno
@@ -16,12 +16,12 @@ from windlass.connections.folder import Folder
 from windlass.core.changes import SinkSpec
 from windlass.core.errors import FatalError, RetryableError
 from windlass.ports.sink import SinkReceipt
-from windlass.sinks.formats import Addition, Format, csv_text, json_lines, parquet_file
-from windlass.sinks.rows import OptionsInvalid, Place, options_of, rows_of
+from windlass.sinks.formats import FileUpdate, Format, csv_text, json_lines, parquet_file
+from windlass.sinks.rows import OptionsInvalid, RowSource, options_of, rows_of
 
 LOCK_SECONDS_MAX = 30.0
 LOCK_PAUSE_SECONDS = 0.01
-# Writes under way at one time; each has a thread.
+# Concurrent writes; each uses a thread.
 WRITES_MAX = 4
 RUN_KEY_BYTES_MAX = 4_096
 
@@ -32,13 +32,17 @@ _EXTENSIONS: Mapping[str, str] = {
     ".csv": "csv",
     ".parquet": "parquet",
 }
-# What another attempt may find changed; every other refusal of the system stays.
-_PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EINTR, errno.EAGAIN, errno.EMFILE, errno.ENFILE,
-                      errno.ENOMEM, errno.ESTALE, errno.ETXTBSY})  # fmt: skip
+# Errors that another attempt may not meet.
+_RETRYABLE_ERRORS = frozenset(
+    {
+        errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EINTR, errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM,
+        errno.ESTALE, errno.ETXTBSY,
+    }
+)  # fmt: skip
 
 
 class FileOptions(Struct, frozen=True, forbid_unknown_fields=True):
-    """What an author says about a file."""
+    """The options of the file sink."""
 
     path: str
     format: Literal["jsonl", "csv", "parquet"] | None = None
@@ -49,77 +53,81 @@ class FileOptions(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FileUnavailable(RetryableError):
-    """The file cannot be written at this moment."""
+    """The file cannot be written at the moment."""
 
     type = "file_unavailable"
 
 
 class FileRefused(FatalError):
-    """The file cannot be written where it is to be."""
+    """The file cannot be written at this path."""
 
     type = "file_refused"
 
 
 class FileSink:
-    """Writes rows to files below one folder. Unlike a table, a file may get rows twice when a worker dies."""
+    """Writes rows to files below one directory. Unlike a table, a file may get rows twice when a worker dies."""
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
-        self._seats = asyncio.Semaphore(WRITES_MAX)
+        self._slots = asyncio.Semaphore(WRITES_MAX)
 
-    async def write(self, order: SinkSpec, output: Raw, identity: str) -> SinkReceipt:
+    async def write(self, spec: SinkSpec, output: Raw, identity: str) -> SinkReceipt:
         """Write the rows. With `replace`, the first write of a run replaces the file and the others append to it."""
-        async with self._seats:
-            return await asyncio.to_thread(self._write, order, output, identity)
+        async with self._slots:
+            return await asyncio.to_thread(self._write, spec, output, identity)
 
     async def aclose(self) -> None:
-        """Nothing to let go of: no file stays open."""
+        """Do nothing: no file stays open."""
 
-    def _write(self, order: SinkSpec, output: Raw, identity: str) -> SinkReceipt:
-        options = options_of(order.options, FileOptions)
-        form = _form(options)
-        rows = rows_of(output, Place(options.rows, order.path, options.column, options.json_column))
-        path = self._folder.place(options.path)
-        run_key = order.run_key or identity
+    def _write(self, spec: SinkSpec, output: Raw, identity: str) -> SinkReceipt:
+        options = options_of(spec.options, FileOptions)
+        encode = _format(options)
+        source = RowSource(rows=options.rows, path=spec.path, column=options.column, json_column=options.json_column)
+        rows = rows_of(output, source)
+        path = self._folder.resolve(options.path)
+        run_key = spec.run_key or identity
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with _locked(path) as lock:
                 is_first = options.mode == "replace" and os.pread(lock, RUN_KEY_BYTES_MAX, 0) != run_key.encode()
                 if rows or is_first:
-                    _write_file(path, form(rows, None if is_first or _is_empty(path) else path))
+                    existing = None if is_first or _is_empty(path) else path
+                    _write_file(path, encode(rows, existing))
                 if is_first:
-                    _remember(lock, run_key)
+                    _store_run_key(lock, run_key)
         except OSError as error:
-            kind = FileUnavailable if error.errno in _PASSING else FileRefused
+            kind = FileUnavailable if error.errno in _RETRYABLE_ERRORS else FileRefused
             raise kind(f"{options.path}: {error.strerror or error}") from None
         return SinkReceipt(len(rows))
 
 
-def _form(options: FileOptions) -> Format:
+def _format(options: FileOptions) -> Format:
     name = options.format or _EXTENSIONS.get(Path(options.path).suffix.lower())
     if name is None:
         known = ", ".join(_EXTENSIONS)
-        raise OptionsInvalid(f"{options.path}: its ending tells no format: use {known}, or add format: jsonl or csv")
+        raise OptionsInvalid(f"unknown file format: {options.path}; use one of {known}, or set format to jsonl or csv")
     return _FORMATS[name]
 
 
 @contextmanager
 def _locked(path: Path) -> Generator[int]:
-    """Hold the lock of a file: another file beside it, which stays. It also remembers which run replaced the file."""
+    """Hold the lock file of a file, which is never removed. It also stores which run replaced the file."""
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     lock = os.open(path.with_name(f".{path.name}.windlass"), flags, 0o666)
     try:
-        give_up = time.monotonic() + LOCK_SECONDS_MAX
-        while not _is_ours(lock):
-            if time.monotonic() > give_up:
-                raise FileUnavailable(f"{path.name}: another writer has held its lock for {LOCK_SECONDS_MAX:g} s")
+        deadline = time.monotonic() + LOCK_SECONDS_MAX
+        while not _try_lock(lock):
+            if time.monotonic() > deadline:
+                raise FileUnavailable(
+                    f"{path.name}: not locked within {LOCK_SECONDS_MAX:g} s; another writer holds the lock"
+                )
             time.sleep(LOCK_PAUSE_SECONDS)
         yield lock
     finally:
         os.close(lock)
 
 
-def _is_ours(lock: int) -> bool:
+def _try_lock(lock: int) -> bool:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -127,8 +135,8 @@ def _is_ours(lock: int) -> bool:
     return True
 
 
-def _remember(lock: int, run_key: str) -> None:
-    # Only after the file is replaced: a crash between the two makes the same run replace it once more.
+def _store_run_key(lock: int, run_key: str) -> None:
+    # Stored after the file is replaced: a crash between the two makes the same run replace it again.
     os.ftruncate(lock, 0)
     os.pwrite(lock, run_key.encode(), 0)
     os.fsync(lock)
@@ -138,15 +146,15 @@ def _is_empty(path: Path) -> bool:
     return not path.exists() or path.stat().st_size == 0
 
 
-def _write_file(path: Path, addition: Addition) -> None:
-    if addition.is_whole:
-        _replace(path, addition.content)
+def _write_file(path: Path, update: FileUpdate) -> None:
+    if update.replaces_file:
+        _replace(path, update.content)
     else:
-        _append(path, addition.content)
+        _append(path, update.content)
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """Readers see the old file or the new one, never a part."""
+    """Replace a file atomically: readers see the old file or the new one."""
     draft = path.with_name(f".{path.name}.{os.getpid()}.{time.monotonic_ns()}.draft")
     try:
         with draft.open("xb") as file:
@@ -164,12 +172,12 @@ def _replace(path: Path, content: bytes) -> None:
 
 
 def _append(path: Path, content: bytes) -> None:
-    """All of the content or nothing of it, as far as the disk allows."""
+    """Append the content; on an error, truncate the file to its old size."""
     file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         size = os.fstat(file).st_size
         if os.pread(file, 1, size - 1) != b"\n":
-            # A writer that died left half a line: it must not swallow ours.
+            # A writer that died left an incomplete line; start a new one.
             content = b"\n" + content
         try:
             left = memoryview(content)

@@ -1,4 +1,4 @@
-"""Formats of files: what rows look like in a new file, and what has to be added to one that is there."""
+"""File formats: the content of a new file, or what to append to an existing one."""
 
 import csv
 import importlib
@@ -15,70 +15,72 @@ from windlass.core.templates.json_values import available
 from windlass.sinks.rows import Row, RowsRefused, is_nested, json_text
 
 HEADER_CHARS_MAX = 256 * 1024
-# A Parquet file cannot grow: each write reads and writes all of it.
+# A Parquet file cannot be appended to: each write reads and rewrites all of it.
 PARQUET_BYTES_MAX = 64 * 1024 * 1024
 
 
 class FormatMissing(FatalError):
-    """The package that writes this format is not installed."""
+    """The package for this format is not installed."""
 
     type = "driver_missing"
 
 
-class Addition(Struct, frozen=True):
-    """What to do with a file: write `content` behind its end, or in place of all it holds."""
+class FileUpdate(Struct, frozen=True):
+    """Content to append to a file, or to replace it with."""
 
     content: bytes
-    is_whole: bool
+    replaces_file: bool
 
 
-# Rows, and the file to add them to, if there is one that holds something.
-Format = Callable[[Sequence[Row], Path | None], Addition]
+# Takes rows and the existing file, if there is one that is not empty.
+Format = Callable[[Sequence[Row], Path | None], FileUpdate]
 
 
-def json_lines(rows: Sequence[Row], existing: Path | None) -> Addition:
-    """One JSON object a line."""
+def json_lines(rows: Sequence[Row], existing: Path | None) -> FileUpdate:
+    """Encode one JSON object per line."""
     lines = b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
-    return Addition(lines, existing is None)
+    return FileUpdate(lines, existing is None)
 
 
-def csv_text(rows: Sequence[Row], existing: Path | None) -> Addition:
-    """Comma-separated values under the header of the first write; nested values are JSON, null is empty."""
-    header = _names(rows) if existing is None else _header(existing)
-    if existing is not None:
-        _refuse_unknown(rows, header, existing)
+def csv_text(rows: Sequence[Row], existing: Path | None) -> FileUpdate:
+    """Encode comma-separated values under the header of the first write; nested values are JSON, null is empty."""
+    if existing is None:
+        header = _column_names(rows)
+    else:
+        header = _header(existing)
+        _reject_unknown_columns(rows, header, existing)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     if existing is None and header:
         writer.writerow(header)
     writer.writerows([_field(row.get(name)) for name in header] for row in rows)
-    return Addition(text.getvalue().encode(), existing is None)
+    return FileUpdate(text.getvalue().encode(), existing is None)
 
 
-def parquet_file(rows: Sequence[Row], existing: Path | None) -> Addition:
-    """A Parquet file of all rows, types found in their values."""
+def parquet_file(rows: Sequence[Row], existing: Path | None) -> FileUpdate:
+    """Encode all rows as a Parquet file, with types inferred from their values."""
     try:
         # An optional extra, and slow to import.
         arrow: Any = importlib.import_module("pyarrow")
         parquet: Any = importlib.import_module("pyarrow.parquet")
     except ImportError:
         raise FormatMissing(
-            "Parquet needs the package pyarrow, which is not installed: pip install 'windlass[parquet]'"
+            "Parquet requires the package pyarrow, which is not installed; pip install 'windlass[parquet]'"
         ) from None
     try:
-        table = arrow.table({name: [row.get(name) for row in rows] for name in _names(rows)})
+        table = arrow.table({name: [row.get(name) for row in rows] for name in _column_names(rows)})
         if existing is not None:
-            _refuse_large(existing)
+            _reject_large(existing)
             table = arrow.concat_tables([parquet.read_table(existing), table], promote_options="permissive")
     except (arrow.ArrowException, OverflowError) as error:
-        raise RowsRefused(f"the rows do not fit into one Parquet table: {error}: write jsonl instead") from None
+        raise RowsRefused(f"the rows do not fit into one Parquet table: {error}; write jsonl instead") from None
     sink = arrow.BufferOutputStream()
     parquet.write_table(table, sink)
-    return Addition(sink.getvalue().to_pybytes(), True)
+    return FileUpdate(sink.getvalue().to_pybytes(), True)
 
 
-def _names(rows: Sequence[Row]) -> list[str]:
-    """All columns, in the order in which they first appear."""
+def _column_names(rows: Sequence[Row]) -> list[str]:
+    """Return all column names, in the order in which they first appear."""
     return list(dict.fromkeys(name for row in rows for name in row))
 
 
@@ -87,24 +89,26 @@ def _header(path: Path) -> list[str]:
         return next(csv.reader(io.StringIO(file.read(HEADER_CHARS_MAX), newline="")), list[str]())
 
 
-def _refuse_unknown(rows: Sequence[Row], header: Sequence[str], path: Path) -> None:
+def _reject_unknown_columns(rows: Sequence[Row], header: Sequence[str], path: Path) -> None:
     known = set(header)
-    for name in _names(rows):
+    for name in _column_names(rows):
         if name not in known:
-            there = available(name, header)
-            raise RowsRefused(f"the header of {path.name} has no column {name!r}: {there}; write jsonl, or replace it")
+            hint = available(name, header)
+            raise RowsRefused(f"unknown column in {path.name}: {name!r}; {hint}; write jsonl, or replace the file")
 
 
-def _refuse_large(path: Path) -> None:
+def _reject_large(path: Path) -> None:
     size = path.stat().st_size
     if size > PARQUET_BYTES_MAX:
         raise RowsRefused(
-            f"{path.name} has {size} bytes, and a Parquet file cannot grow in place: beyond {PARQUET_BYTES_MAX} bytes "
-            "write jsonl, or a file for each task"
+            f"Parquet file too large to rewrite: {path.name} has {size} bytes, at most {PARQUET_BYTES_MAX}; "
+            "write jsonl, or a file per task"
         )
 
 
 def _field(value: object) -> object:
     if isinstance(value, bool):
         return "true" if value else "false"
-    return json_text(value) if is_nested(value) else value
+    if is_nested(value):
+        return json_text(value)
+    return value

@@ -1,4 +1,4 @@
-"""Outputs to an HTTP endpoint, with the task's identity in a header by which the server can tell repeats."""
+"""Sends outputs to an HTTP endpoint, with the task's identity in a header so that the server can detect repeats."""
 
 import re
 from typing import Annotated, Literal
@@ -7,9 +7,9 @@ from msgspec import Meta, Raw, Struct
 
 from windlass.core.changes import SinkSpec
 from windlass.core.templates.json_values import is_list
-from windlass.ports.sender import Outgoing, Sender
+from windlass.ports.sender import OutgoingRequest, Sender
 from windlass.ports.sink import SinkReceipt
-from windlass.sinks.rows import OptionsInvalid, Place, json_text, options_of, thought, value_at
+from windlass.sinks.rows import OptionsInvalid, RowSource, json_text, options_of, parse_output, value_at
 
 TIMEOUT_SECONDS = 30.0
 TIMEOUT_SECONDS_MAX = 3_600.0
@@ -19,8 +19,8 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?", re.ASCII)
 _UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, None: 1.0}
 
 
-class HttpOptions(Struct, frozen=True, forbid_unknown_fields=True):
-    """What an author says about an endpoint."""
+class HttpSinkOptions(Struct, frozen=True, forbid_unknown_fields=True):
+    """The options of the HTTP sink."""
 
     url: Annotated[str, Meta(min_length=1, max_length=8_192)]
     method: Literal["POST", "PUT", "PATCH"] = "POST"
@@ -35,17 +35,19 @@ class HttpSink:
     def __init__(self, sender: Sender) -> None:
         self._sender = sender
 
-    async def write(self, order: SinkSpec, output: Raw, identity: str) -> SinkReceipt:
-        """Send it; the server that knows the identity already is free to do nothing."""
-        options = options_of(order.options, HttpOptions)
-        body, count = await thought(output, lambda: _body(output, Place(options.rows, order.path)))
-        headers = {name: header for name, header in options.headers.items() if name.lower() != "idempotency-key"}
-        request = Outgoing(
-            options.method,
-            options.url,
-            {**headers, IDEMPOTENCY_HEADER: identity},
-            body,
-            _seconds(options.timeout),
+    async def write(self, spec: SinkSpec, output: Raw, identity: str) -> SinkReceipt:
+        """Send the output; a server that has seen the identity before may ignore it."""
+        options = options_of(spec.options, HttpSinkOptions)
+        source = RowSource(rows=options.rows, path=spec.path)
+        body, count = await parse_output(output, lambda: _body(output, source))
+        headers = {name: value for name, value in options.headers.items() if name.lower() != IDEMPOTENCY_HEADER.lower()}
+        headers[IDEMPOTENCY_HEADER] = identity
+        request = OutgoingRequest(
+            method=options.method,
+            url=options.url,
+            headers=headers,
+            body=body,
+            timeout_seconds=_seconds(options.timeout),
         )
         await self._sender.send(request)
         return SinkReceipt(count)
@@ -55,14 +57,21 @@ class HttpSink:
         await self._sender.aclose()
 
 
-def _body(output: Raw, place: Place) -> tuple[str, int]:
-    value = value_at(output, place)
-    return json_text(value), len(value) if is_list(value) else 1
+def _body(output: Raw, source: RowSource) -> tuple[str, int]:
+    value = value_at(output, source)
+    count = len(value) if is_list(value) else 1
+    return json_text(value), count
 
 
 def _seconds(timeout: float | str) -> float:
-    read = _DURATION.fullmatch(timeout.strip()) if isinstance(timeout, str) else None
-    seconds = float(read[1]) * _UNIT_SECONDS[read[2]] if read else timeout if not isinstance(timeout, str) else 0.0
+    seconds = _parse_duration(timeout) if isinstance(timeout, str) else timeout
     if not 0 < seconds <= TIMEOUT_SECONDS_MAX:
-        raise OptionsInvalid(f"timeout {timeout!r} is none: write seconds or '500ms', '10s', '5m', up to an hour")
+        raise OptionsInvalid(f"invalid timeout: {timeout!r}; write seconds or '500ms', '10s', '5m', up to an hour")
     return seconds
+
+
+def _parse_duration(text: str) -> float:
+    match = _DURATION.fullmatch(text.strip())
+    if match is None:
+        return 0.0
+    return float(match[1]) * _UNIT_SECONDS[match[2]]

@@ -1,4 +1,4 @@
-"""Rows into PostgreSQL tables, exactly once: the task's identity is committed with them."""
+"""Writes rows to PostgreSQL tables, exactly once: the task's identity is committed in the same transaction."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -14,36 +14,36 @@ from windlass.ports.sink import SinkReceipt
 from windlass.sinks.rows import OptionsInvalid, json_text
 from windlass.sinks.tables import (
     EFFECTS,
-    Batch,
     ColumnUnknown,
+    RowBatch,
     TableUnknown,
-    Write,
+    TableWrite,
     insert_into,
     on_conflict,
-    prepared,
+    prepare_write,
     quoted,
-    refuse_unknown,
+    reject_unknown_columns,
 )
 
 # For the types only: the driver is an optional extra.
 if TYPE_CHECKING:
-    from windlass.connections.postgres import PostgresDatabase, Session
+    from windlass.connections.postgres import PostgresConnection, PostgresDatabase
 
-# A deadlock, or a table that is not what we remember of it, is worth another try before it fails the attempt.
+# A deadlock or an outdated table cache is retried before it fails the attempt.
 TRIES_MAX = 3
-TABLES_REMEMBERED_MAX = 1_000
+TABLES_CACHED_MAX = 1_000
 TABLES_COMPARED_MAX = 1_000
-# Any number, as long as all who make the table use the same: two at once would collide in the catalogue.
+# An advisory lock: two concurrent `create table if not exists` would collide in the catalog.
 EFFECTS_LOCK = 0x77696E646C617373 & 0x7FFFFFFF
 
-_MAKE_EFFECTS = f"""\
+_CREATE_EFFECTS = f"""\
 create table if not exists {EFFECTS} (
     identity text primary key,
     run_key text not null,
     rows integer not null,
     written_at timestamptz not null default now()
 )"""
-# Waits for another transaction that claims the same identity; nothing comes back when that one commits.
+# Waits for another transaction that claims the same identity; returns nothing if that one commits.
 _CLAIM = f"""\
 insert into {EFFECTS} (identity, run_key, rows) values ($1, $2, $3)
 on conflict (identity) do nothing returning 1"""
@@ -57,12 +57,12 @@ select relname from pg_class
 
 _DEADLOCK = frozenset({"40001", "40P01"})
 _OUTDATED = frozenset({"42703", "42P01", "42704", "42804"})
-_WAYS_OUT: Mapping[str, str] = {
+_HINTS: Mapping[str, str] = {
     "21000": "two rows of the output have the same key",
-    "22P05": "a text of the output holds a NUL character, which PostgreSQL has no room for",
-    "23502": "add the column to the rows, or give it a default",
-    "23505": "write with mode: upsert and that key, if rows may come again",
-    "42501": f"grant it to the role of the connection; sinks also use the table {EFFECTS}, which they make themselves",
+    "22P05": "a text of the output contains a NUL character, which PostgreSQL cannot store",
+    "23502": "add the column to the rows, or define a default",
+    "23505": "write with mode: upsert and that key, if rows may be repeated",
+    "42501": f"grant it to the role of the connection; sinks also create and use the table {EFFECTS}",
     "428C9": "leave the column out of the rows",
     "42P10": "create a unique index on exactly the columns of 'key'",
 }
@@ -71,55 +71,55 @@ Columns = Mapping[str, str]
 
 
 class PostgresSink:
-    """Writes rows in one transaction with the identity of their task."""
+    """Writes rows and the identity of their task in one transaction."""
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
-        # What we know of the databases. It may be outdated; an error then makes us look again.
+        # Caches of table columns; entries that turn out to be outdated are read again.
         self._columns: dict[tuple[str, str], Columns] = {}
         self._with_effects: set[str] = set()
 
-    async def write(self, order: SinkSpec, output: Raw, identity: str) -> SinkReceipt:
-        """Write the rows, unless this identity has written before."""
-        write = await prepared(order, output, identity)
+    async def write(self, spec: SinkSpec, output: Raw, identity: str) -> SinkReceipt:
+        """Write the rows, unless this identity has written them before."""
+        write = await prepare_write(spec, output, identity)
         if write.options.database is not None:
-            raise OptionsInvalid("'database' names a file of SQLite's: write connection: NAME")
+            raise OptionsInvalid("'database' is an option of the sqlite sink; write connection: NAME")
         database = self._connections.postgres(write.options.connection)
         try:
             return await self._write(database, write)
         except DatabaseRefused as error:
-            if way_out := _WAYS_OUT.get(error.code):
-                raise DatabaseRefused(f"{error}: {way_out}", code=error.code) from None
+            if hint := _HINTS.get(error.code):
+                raise DatabaseRefused(f"{error}; {hint}", code=error.code) from None
             raise
 
     async def aclose(self) -> None:
-        """Nothing to let go of: the connections belong to all."""
+        """Do nothing: the connections are shared."""
 
-    async def _write(self, database: "PostgresDatabase", write: Write) -> SinkReceipt:
+    async def _write(self, database: "PostgresDatabase", write: TableWrite) -> SinkReceipt:
         for _ in range(TRIES_MAX - 1):
             table = (database.name, write.table)
-            remembered = table in self._columns
+            was_cached = table in self._columns
             try:
                 return await self._attempt(database, write)
             except (DatabaseUnavailable, DatabaseRefused, ColumnUnknown) as error:
                 code = "" if isinstance(error, ColumnUnknown) else error.code
-                is_outdated = remembered and (code in _OUTDATED or isinstance(error, ColumnUnknown))
+                is_outdated = was_cached and (code in _OUTDATED or isinstance(error, ColumnUnknown))
                 if not is_outdated and code not in _DEADLOCK:
                     raise
                 self._columns.pop(table, None)
                 self._with_effects.discard(database.name)
         return await self._attempt(database, write)
 
-    async def _attempt(self, database: "PostgresDatabase", write: Write) -> SinkReceipt:
+    async def _attempt(self, database: "PostgresDatabase", write: TableWrite) -> SinkReceipt:
         async with database.session() as session:
             if database.name not in self._with_effects:
-                await _make_effects(session)
+                await _create_effects(session)
                 self._with_effects.add(database.name)
             columns = await self._columns_of(session, database.name, write)
-            refuse_unknown(write, columns)
+            reject_unknown_columns(write, columns)
             claim = (write.identity, write.run_key, write.count)
             if len(write.batches) == 1 and write.options.mode != "replace":
-                # One statement is a transaction by itself, and one trip to the server instead of four.
+                # A single statement is its own transaction and needs one round trip instead of four.
                 batch = write.batches[0]
                 whole = _claim_and_write(write, batch, columns)
                 is_claimed = await session.fetchval(whole, *claim, _payload(write, batch, columns))
@@ -133,53 +133,53 @@ class PostgresSink:
                 return SinkReceipt(rows or 0, skipped=True)
         return SinkReceipt(write.count)
 
-    async def _columns_of(self, session: "Session", database: str, write: Write) -> Columns:
+    async def _columns_of(self, session: "PostgresConnection", database: str, write: TableWrite) -> Columns:
         known = self._columns.get((database, write.table))
         if known is None:
             found = await session.fetch(_COLUMNS, write.table)
             if not found:
-                await _refuse_table(session, database, write)
+                await _raise_table_unknown(session, database, write)
             known = {row["attname"]: row["type"] for row in found}
-            if len(self._columns) >= TABLES_REMEMBERED_MAX:
+            if len(self._columns) >= TABLES_CACHED_MAX:
                 self._columns.clear()
             self._columns[database, write.table] = known
         return known
 
 
-async def _make_effects(session: "Session") -> None:
+async def _create_effects(session: "PostgresConnection") -> None:
     if await session.fetchval("select to_regclass($1)::text", EFFECTS) is not None:
         return
     async with session.transaction():
         await session.execute("select pg_advisory_xact_lock($1)", EFFECTS_LOCK)
-        await session.execute(_MAKE_EFFECTS)
+        await session.execute(_CREATE_EFFECTS)
 
 
-async def _refuse_table(session: "Session", database: str, write: Write) -> None:
+async def _raise_table_unknown(session: "PostgresConnection", database: str, write: TableWrite) -> None:
     tables = [row["relname"] for row in await session.fetch(_TABLES, TABLES_COMPARED_MAX)]
     raise TableUnknown(database, write.options.table, nearest(write.names[-1], tables))
 
 
-async def _write_all(session: "Session", write: Write, columns: Columns) -> None:
+async def _write_all(session: "PostgresConnection", write: TableWrite, columns: Columns) -> None:
     if write.options.mode == "replace" and await session.fetchval(_CLAIM, write.replace_identity, write.run_key, 0):
         await session.execute(f"delete from {write.table}")
     for batch in write.batches:
         await session.execute(_statement(write, batch, columns), _payload(write, batch, columns))
 
 
-def _statement(write: Write, batch: Batch, columns: Columns, payload: str = "$1", condition: str = "") -> str:
-    """The server itself converts each value to its column's type, as it would read it from text."""
+def _statement(write: TableWrite, batch: RowBatch, columns: Columns, payload: str = "$1", condition: str = "") -> str:
+    """Return the statement; the server converts each value to its column's type."""
     names = ", ".join(map(quoted, batch.columns))
     types = ", ".join(f"{quoted(name)} {columns[name]}" for name in batch.columns)
     rows = f"select {names} from json_to_recordset({payload}::text::json) as given({types}){condition}"
     return f"{insert_into(write, batch.columns)} {rows}{on_conflict(write, batch.columns)}"
 
 
-def _claim_and_write(write: Write, batch: Batch, columns: Columns) -> str:
+def _claim_and_write(write: TableWrite, batch: RowBatch, columns: Columns) -> str:
     rows = _statement(write, batch, columns, "$4", " where exists (select 1 from claimed)")
     return f"with claimed as ({_CLAIM}), written as ({rows}) select 1 from claimed"
 
 
-def _payload(write: Write, batch: Batch, columns: Columns) -> str:
+def _payload(write: TableWrite, batch: RowBatch, columns: Columns) -> str:
     whole = write.options.json_column
     if whole is not None and columns[whole] not in ("json", "jsonb"):
         return json_text([{whole: json_text(row[whole])} for row in batch.rows])

@@ -1,4 +1,4 @@
-"""From an attempt's output to rows: where in it they are, and what each of them says."""
+"""Extracts rows from an attempt's output."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from windlass.core.templates.json_values import available, is_list, is_mapping, 
 
 ROWS_MAX = 100_000
 COLUMNS_MAX = 1_000
-# An output of this size takes milliseconds to read.
+# Decoding an output of this size takes milliseconds.
 THREAD_BYTES_MIN = 1 << 20
 
 Row = dict[str, Any]
@@ -21,96 +21,100 @@ Result = TypeVar("Result")
 
 
 class OptionsInvalid(FatalError):
-    """A sink's options do not say what it needs to know."""
+    """The options of a sink are invalid."""
 
     type = "options_invalid"
 
 
 class RowsRefused(FatalError):
-    """An output has no rows where the sink looks for them, or has such as cannot be written."""
+    """The output has no rows at the given path, or rows that cannot be written."""
 
     type = "rows_refused"
 
 
-class Place(Struct, frozen=True):
-    """Where the rows of an output are, and what becomes of values that are no rows by themselves."""
+class RowSource(Struct, frozen=True, kw_only=True):
+    """Where the rows of an output are, and how values that are not objects become rows."""
 
-    # The author's own word, dotted; it must be there.
+    # A dotted path given by the author; it must exist.
     rows: str | None = None
-    # Where the node merges its pages; used if the output has it.
+    # The path where the node merges its pages; used if the output has it.
     path: tuple[str, ...] = ()
     column: str = "value"
     json_column: str | None = None
 
 
 def options_of(encoded: bytes, shape: type[Options]) -> Options:
-    """A sink's options; OptionsInvalid names the one that does not fit."""
+    """Decode the options of a sink; raise OptionsInvalid."""
     try:
         given = msgspec.json.decode(encoded, type=dict[str, Any])
-        # A template that renders null means that the option is not given.
+        # A template that renders to null counts as an absent option.
         return msgspec.convert({name: value for name, value in given.items() if value is not None}, shape)
     except msgspec.ValidationError as error:
-        raise OptionsInvalid(f"the sink's options cannot be used: {error}".replace("`", "'")) from None
+        raise OptionsInvalid(f"invalid sink options: {error}".replace("`", "'")) from None
 
 
-async def thought(output: Raw, think: Callable[[], Result]) -> Result:
-    """What `think` finds in an output; in a thread when that takes so long that the worker's loop should not wait."""
-    return think() if len(memoryview(output)) < THREAD_BYTES_MIN else await asyncio.to_thread(think)
+async def parse_output(output: Raw, parse: Callable[[], Result]) -> Result:
+    """Run `parse`, in a thread if the output is so large that parsing it would block the event loop."""
+    if len(memoryview(output)) < THREAD_BYTES_MIN:
+        return parse()
+    return await asyncio.to_thread(parse)
 
 
-def value_at(output: Raw, place: Place) -> object:
-    """The part of an output that is to be written; RowsRefused when the author's path leads nowhere."""
+def value_at(output: Raw, source: RowSource) -> object:
+    """Return the part of an output to write; raise RowsRefused if the author's path does not exist."""
     value: object = msgspec.json.decode(output)
-    if place.rows:
-        for step in place.rows.split("."):
-            value = _step(value, step, place.rows)
+    if source.rows:
+        for step in source.rows.split("."):
+            value = _step(value, step, source.rows)
         return value
     merged = value
-    for step in place.path:
+    for step in source.path:
         if not is_mapping(merged) or step not in merged:
             return value
         merged = merged[step]
     return merged
 
 
-def rows_of(output: Raw, place: Place) -> list[Row]:
-    """The rows of an output; RowsRefused beyond the bounds."""
-    value = value_at(output, place)
+def rows_of(output: Raw, source: RowSource) -> list[Row]:
+    """Return the rows of an output; raise RowsRefused beyond the limits."""
+    value = value_at(output, source)
     if value is None:
         return []
     items = value if is_list(value) else [value]
     if len(items) > ROWS_MAX:
-        raise RowsRefused(f"{len(items)} rows at once, {ROWS_MAX} is the most: write them in pages, or loop in chunks")
-    rows = [_row(item, place) for item in items]
+        raise RowsRefused(f"too many rows: {len(items)}, at most {ROWS_MAX}; write them in pages, or loop in chunks")
+    rows = [_row(item, source) for item in items]
     for row in rows:
         if len(row) > COLUMNS_MAX:
             raise RowsRefused(
-                f"a row of {len(row)} columns, {COLUMNS_MAX} is the most: set 'json_column' to keep it whole"
+                f"too many columns in a row: {len(row)}, at most {COLUMNS_MAX}; set 'json_column' to store it as JSON"
             )
     return rows
 
 
 def is_nested(value: object) -> bool:
-    """Whether a value has parts, so that a single field can only hold it as JSON."""
+    """Whether a value is an object or an array, which a single field stores as JSON."""
     return isinstance(value, dict | list)
 
 
 def json_text(value: object) -> str:
-    """A value as JSON."""
+    """Encode a value as JSON."""
     return msgspec.json.encode(value).decode()
 
 
-def _row(item: object, place: Place) -> Row:
-    if place.json_column is not None:
-        return {place.json_column: item}
-    return cast("Row", item) if isinstance(item, dict) else {place.column: item}
+def _row(item: object, source: RowSource) -> Row:
+    if source.json_column is not None:
+        return {source.json_column: item}
+    if isinstance(item, dict):
+        return cast("Row", item)
+    return {source.column: item}
 
 
 def _step(value: object, step: str, path: str) -> object:
     if is_list(value) and step.isascii() and step.isdigit() and int(step) < len(value):
         return value[int(step)]
     if not is_mapping(value):
-        raise RowsRefused(f"the output has no rows at {path!r}: {step!r} is looked for in {kind_of(value)}")
+        raise RowsRefused(f"no rows at {path!r} in the output: {step!r} is looked up in {kind_of(value)}")
     if step not in value:
-        raise RowsRefused(f"the output has no rows at {path!r}: there is no {step!r}; {available(step, list(value))}")
+        raise RowsRefused(f"no rows at {path!r} in the output: {step!r} does not exist; {available(step, list(value))}")
     return value[step]

@@ -1,29 +1,29 @@
-"""Rows into SQLite tables, exactly once: the task's identity is committed with them."""
+"""Writes rows to SQLite tables, exactly once: the task's identity is committed in the same transaction."""
 
 import apsw
 from msgspec import Raw
 
 from windlass.connections.failures import DatabaseRefused
 from windlass.connections.named import Connections
-from windlass.connections.sqlite import Connection, SqliteDatabase
+from windlass.connections.sqlite import SqliteConnection, SqliteDatabase
 from windlass.core.changes import SinkSpec
 from windlass.core.templates.json_values import nearest
 from windlass.ports.sink import SinkReceipt
 from windlass.sinks.rows import Row, is_nested, json_text
 from windlass.sinks.tables import (
     EFFECTS,
-    Batch,
+    RowBatch,
     TableUnknown,
-    Write,
+    TableWrite,
     insert_into,
     on_conflict,
-    prepared,
-    refuse_unknown,
+    prepare_write,
+    reject_unknown_columns,
 )
 
 TABLES_COMPARED_MAX = 1_000
 
-_MAKE_EFFECTS = f"""\
+_CREATE_EFFECTS = f"""\
 create table if not exists {EFFECTS} (
     identity text primary key,
     run_key text not null,
@@ -34,40 +34,40 @@ _CLAIM = f"insert into {EFFECTS} (identity, run_key, rows) values (?, ?, ?) on c
 _COLUMNS = "select name from pragma_table_xinfo(?, ?)"
 _TABLES = "select name from sqlite_schema where type in ('table', 'view') order by name limit ?"
 _NO_UNIQUE_INDEX = "ON CONFLICT clause does not match"
-_WAYS_OUT = (
+_HINTS = (
     (_NO_UNIQUE_INDEX, "create a unique index on exactly the columns of 'key'"),
-    ("UNIQUE constraint", "write with mode: upsert and that key, if rows may come again"),
-    ("NOT NULL constraint", "add the column to the rows, or give it a default"),
+    ("UNIQUE constraint", "write with mode: upsert and that key, if rows may be repeated"),
+    ("NOT NULL constraint", "add the column to the rows, or define a default"),
 )
 
 
 class SqliteSink:
-    """Writes rows in one transaction with the identity of their task."""
+    """Writes rows and the identity of their task in one transaction."""
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
         self._in_wal: set[SqliteDatabase] = set()
 
-    async def write(self, order: SinkSpec, output: Raw, identity: str) -> SinkReceipt:
-        """Write the rows, unless this identity has written before."""
-        write = await prepared(order, output, identity)
+    async def write(self, spec: SinkSpec, output: Raw, identity: str) -> SinkReceipt:
+        """Write the rows, unless this identity has written them before."""
+        write = await prepare_write(spec, output, identity)
         database = self._connections.sqlite(write.options.connection, write.options.database)
         try:
             if database not in self._in_wal and await database.run(_use_wal):
                 self._in_wal.add(database)
             return await database.write(lambda connection: _write(connection, database.name, write))
         except DatabaseRefused as error:
-            for known, way_out in _WAYS_OUT:
+            for known, hint in _HINTS:
                 if known in str(error):
-                    raise DatabaseRefused(f"{error}: {way_out}", code=error.code) from None
+                    raise DatabaseRefused(f"{error}; {hint}", code=error.code) from None
             raise
 
     async def aclose(self) -> None:
-        """Nothing to let go of: the connections belong to all."""
+        """Do nothing: the connections are shared."""
 
 
-def _use_wal(connection: Connection) -> bool:
-    """Have readers and the writer not wait for each other, which the file remembers; false while others use it."""
+def _use_wal(connection: SqliteConnection) -> bool:
+    """Switch the file to write-ahead logging permanently; return false while other connections use it."""
     try:
         connection.execute("pragma journal_mode = wal").fetchone()
     except apsw.BusyError:
@@ -75,12 +75,12 @@ def _use_wal(connection: Connection) -> bool:
     return True
 
 
-def _write(connection: Connection, database: str, write: Write) -> SinkReceipt:
-    connection.execute(_MAKE_EFFECTS)
+def _write(connection: SqliteConnection, database: str, write: TableWrite) -> SinkReceipt:
+    connection.execute(_CREATE_EFFECTS)
     if not _claimed(connection, write.identity, write.run_key, write.count):
         row = connection.execute(f"select rows from {EFFECTS} where identity = ?", (write.identity,)).fetchone()
         return SinkReceipt(row[0] if row is not None else 0, skipped=True)
-    refuse_unknown(write, _columns(connection, database, write))
+    reject_unknown_columns(write, _columns(connection, database, write))
     if write.options.mode == "replace" and _claimed(connection, write.replace_identity, write.run_key, 0):
         connection.execute(f"delete from {write.table}")
     for batch in write.batches:
@@ -90,13 +90,13 @@ def _write(connection: Connection, database: str, write: Write) -> SinkReceipt:
     return SinkReceipt(write.count)
 
 
-def _claimed(connection: Connection, identity: str, run_key: str, count: int) -> bool:
+def _claimed(connection: SqliteConnection, identity: str, run_key: str, count: int) -> bool:
     before = connection.total_changes()
     connection.execute(_CLAIM, (identity, run_key, count))
     return connection.total_changes() > before
 
 
-def _columns(connection: Connection, database: str, write: Write) -> list[str]:
+def _columns(connection: SqliteConnection, database: str, write: TableWrite) -> list[str]:
     *schema, table = write.names
     found = [row[0] for row in connection.execute(_COLUMNS, (table, schema[0] if schema else None))]
     if not found:
@@ -105,6 +105,11 @@ def _columns(connection: Connection, database: str, write: Write) -> list[str]:
     return found
 
 
-def _values(row: Row, batch: Batch, whole: str | None) -> list[object]:
-    values = [row[name] for name in batch.columns]
-    return [json_text(value) if whole is not None or is_nested(value) else value for value in values]
+def _values(row: Row, batch: RowBatch, json_column: str | None) -> list[object]:
+    values: list[object] = []
+    for name in batch.columns:
+        value = row[name]
+        if json_column is not None or is_nested(value):
+            value = json_text(value)
+        values.append(value)
+    return values

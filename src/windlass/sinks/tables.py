@@ -1,4 +1,4 @@
-"""What all SQL sinks need: their options, names that are safe to write, and batches of rows with the same columns."""
+"""What the SQL sinks share: options, checked names, and batches of rows with the same columns."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -10,25 +10,24 @@ from msgspec import Meta, Raw, Struct
 from windlass.core.changes import SinkSpec
 from windlass.core.errors import FatalError
 from windlass.core.templates.json_values import available
-from windlass.sinks.rows import OptionsInvalid, Place, Row, RowsRefused, options_of, rows_of, thought
+from windlass.sinks.rows import OptionsInvalid, Row, RowSource, RowsRefused, options_of, parse_output, rows_of
 
-# Sets of columns that differ from each other, in the rows of one write: each is a statement.
+# Different sets of columns in the rows of one write; each needs its own statement.
 BATCHES_MAX = 1_000
 KEY_COLUMNS_MAX = 32
-# Rows of one statement.
 ROWS_PER_STATEMENT = 5_000
-# Where the identities of written tasks are kept, in the same database as the rows.
+# The table that stores the identities of written tasks, in the same database as the rows.
 EFFECTS = "windlass_effects"
 
 _IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_$]{0,62}"
 _NAME = re.compile(_IDENTIFIER)
-_RULE = "use letters, digits and _, up to 63, and no digit first"
+_RULE = "use at most 63 letters, digits and _, not starting with a digit"
 
 Column = Annotated[str, Meta(min_length=1, max_length=200)]
 
 
 class TableOptions(Struct, frozen=True, forbid_unknown_fields=True):
-    """What an author says about a table."""
+    """The options of a SQL sink."""
 
     table: str
     connection: str | None = None
@@ -41,78 +40,88 @@ class TableOptions(Struct, frozen=True, forbid_unknown_fields=True):
     json_column: Column | None = None
 
 
-class Batch(Struct, frozen=True):
+class RowBatch(Struct, frozen=True):
     """Rows with the same columns."""
 
     columns: tuple[str, ...]
     rows: list[Row]
 
 
-class Write(Struct, frozen=True):
-    """One write of one task, ready to be carried out."""
+class TableWrite(Struct, frozen=True, kw_only=True):
+    """One write of one task."""
 
     options: TableOptions
-    # The table, perhaps with its schema before it; and the same as SQL, quoted.
+    # The table name, optionally after its schema; `table` is the same as quoted SQL.
     names: tuple[str, ...]
     table: str
     key: tuple[str, ...]
-    batches: list[Batch]
+    batches: list[RowBatch]
     count: int
     identity: str
     run_key: str
 
     @property
     def replace_identity(self) -> str:
-        """Names the one replacement of the table's content by the whole run."""
+        """The identity of the one replacement of the table's content by the whole run."""
         return f"{self.run_key or self.identity} replaces {self.table}"
 
 
 class ColumnUnknown(RowsRefused):
-    """A row has a column that the table has not."""
+    """A row has a column that the table does not have."""
 
     type = "column_unknown"
 
 
 class TableUnknown(FatalError):
-    """The database has no such table."""
+    """The table does not exist in the database."""
 
     type = "table_unknown"
 
     def __init__(self, database: str, table: str, like: str | None) -> None:
-        meant = f"did you mean {like!r}?" if like else "create it before the job runs"
-        super().__init__(f"{database}: there is no table {table!r}: {meant}")
+        hint = f"did you mean {like!r}?" if like else "create it before the job runs"
+        super().__init__(f"{database}: table not found: {table!r}; {hint}")
 
 
-async def prepared(order: SinkSpec, output: Raw, identity: str) -> Write:
-    """What is to be written; OptionsInvalid, RowsRefused."""
-    return await thought(output, lambda: read_write(order, output, identity))
+async def prepare_write(spec: SinkSpec, output: Raw, identity: str) -> TableWrite:
+    """Prepare a write; raise OptionsInvalid or RowsRefused."""
+    return await parse_output(output, lambda: read_write(spec, output, identity))
 
 
-def read_write(order: SinkSpec, output: Raw, identity: str) -> Write:
-    """What is to be written, by reading all of the output."""
-    options = options_of(order.options, TableOptions)
+def read_write(spec: SinkSpec, output: Raw, identity: str) -> TableWrite:
+    """Prepare a write by reading the whole output."""
+    options = options_of(spec.options, TableOptions)
     key = _key(options)
-    rows = rows_of(output, Place(options.rows, order.path, options.column, options.json_column))
+    source = RowSource(rows=options.rows, path=spec.path, column=options.column, json_column=options.json_column)
+    rows = rows_of(output, source)
     if options.mode == "upsert":
-        rows = _merged(rows, key)
+        rows = _merge_rows(rows, key)
     batches = _batches(rows)
     names = _names(options)
     table = ".".join(map(quoted, names))
-    return Write(options, names, table, key, batches, len(rows), identity, order.run_key)
+    return TableWrite(
+        options=options,
+        names=names,
+        table=table,
+        key=key,
+        batches=batches,
+        count=len(rows),
+        identity=identity,
+        run_key=spec.run_key,
+    )
 
 
 def quoted(name: str) -> str:
-    """A name as SQL takes it, whatever its characters."""
+    """Quote a name for SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
-def insert_into(write: Write, columns: Sequence[str]) -> str:
-    """The beginning of the statement, up to its rows."""
+def insert_into(write: TableWrite, columns: Sequence[str]) -> str:
+    """Return the beginning of the statement, up to its rows."""
     return f"insert into {write.table} ({', '.join(map(quoted, columns))})"
 
 
-def on_conflict(write: Write, columns: Sequence[str]) -> str:
-    """The end of the statement: what becomes of a row whose key is there already."""
+def on_conflict(write: TableWrite, columns: Sequence[str]) -> str:
+    """Return the end of the statement: what happens to a row whose key exists."""
     if write.options.mode != "upsert":
         return ""
     updates = ", ".join(f"{quoted(name)} = excluded.{quoted(name)}" for name in columns if name not in write.key)
@@ -120,14 +129,15 @@ def on_conflict(write: Write, columns: Sequence[str]) -> str:
     return f" on conflict ({', '.join(map(quoted, write.key))}) {action}"
 
 
-def refuse_unknown(write: Write, known: Collection[str]) -> None:
-    """ColumnUnknown when a row has a column that the table has not."""
+def reject_unknown_columns(write: TableWrite, known: Collection[str]) -> None:
+    """Raise ColumnUnknown if a row has a column that the table does not have."""
     for batch in write.batches:
         for name in batch.columns:
             if name not in known:
-                there = available(name, list(known))
-                way_out = "" if write.options.json_column else "; or set 'json_column' to keep rows whole as JSON"
-                raise ColumnUnknown(f"the table {write.options.table} has no column {name!r}: {there}{way_out}")
+                hint = available(name, list(known))
+                if write.options.json_column is None:
+                    hint += "; or set 'json_column' to store rows as JSON"
+                raise ColumnUnknown(f"unknown column in table {write.options.table}: {name!r}; {hint}")
 
 
 def _names(options: TableOptions) -> tuple[str, ...]:
@@ -136,9 +146,9 @@ def _names(options: TableOptions) -> tuple[str, ...]:
         parts.insert(0, options.schema)
     if len(parts) > 2 or not all(_NAME.fullmatch(part) for part in parts):
         shown = ".".join(parts)[:100]
-        raise OptionsInvalid(f"{shown!r} is no name of a table: write table or schema.table; {_RULE}")
+        raise OptionsInvalid(f"invalid table name: {shown!r}; write table or schema.table; {_RULE}")
     if parts[-1] == EFFECTS:
-        raise OptionsInvalid(f"the table {EFFECTS} is where sinks keep what they have written: choose another")
+        raise OptionsInvalid(f"table not allowed: {EFFECTS} is used by the sinks themselves; use another")
     return tuple(parts)
 
 
@@ -146,25 +156,25 @@ def _key(options: TableOptions) -> tuple[str, ...]:
     key = (options.key,) if isinstance(options.key, str) else tuple(options.key or ())
     if options.mode == "upsert" and not 0 < len(key) <= KEY_COLUMNS_MAX:
         raise OptionsInvalid(
-            f"mode upsert needs 'key', the 1 to {KEY_COLUMNS_MAX} columns that tell rows apart: it is {list(key)}"
+            f"invalid key for mode upsert: {list(key)}; name the 1 to {KEY_COLUMNS_MAX} columns that identify a row"
         )
     return key
 
 
-def _merged(rows: list[Row], key: tuple[str, ...]) -> list[Row]:
-    """One row for each key, as if they had been written one after the other; in an order that all writers share."""
+def _merge_rows(rows: list[Row], key: tuple[str, ...]) -> list[Row]:
+    """Merge rows with the same key in their order; return them in an order that all writers share."""
     found: dict[bytes, Row] = {}
     for number, row in enumerate(rows):
         missing = [name for name in key if row.get(name) is None]
         if missing:
-            raise RowsRefused(f"row {number} has no {missing[0]!r}, which is in the key of the upsert")
+            raise RowsRefused(f"row {number} has no value for {missing[0]!r}, a key column of the upsert")
         identity = msgspec.json.encode([row[name] for name in key])
         found[identity] = {**found.get(identity, {}), **row}
-    # Two writers that lock the same rows in the same order do not deadlock.
+    # Writers that lock rows in the same order do not deadlock.
     return [found[identity] for identity in sorted(found)]
 
 
-def _batches(rows: list[Row]) -> list[Batch]:
+def _batches(rows: list[Row]) -> list[RowBatch]:
     found: dict[tuple[str, ...], list[Row]] = {}
     for number, row in enumerate(rows):
         if not row:
@@ -172,11 +182,11 @@ def _batches(rows: list[Row]) -> list[Batch]:
         found.setdefault(tuple(sorted(row)), []).append(row)
     if len(found) > BATCHES_MAX:
         raise RowsRefused(
-            f"the rows have {len(found)} different sets of columns, {BATCHES_MAX} is the most: "
-            "give them the same columns, or set 'json_column'"
+            f"too many different sets of columns: {len(found)}, at most {BATCHES_MAX}; "
+            "give the rows the same columns, or set 'json_column'"
         )
     return [
-        Batch(columns, alike[start : start + ROWS_PER_STATEMENT])
+        RowBatch(columns, alike[start : start + ROWS_PER_STATEMENT])
         for columns, alike in found.items()
         for start in range(0, len(alike), ROWS_PER_STATEMENT)
     ]

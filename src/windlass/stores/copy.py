@@ -15,6 +15,7 @@ import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 from msgspec import Struct
 
 from windlass.core.errors import CommitUnknown, RequestRefused, StoreUnavailable
+from windlass.core.redaction import redact_url
 from windlass.core.shards import shard_of, shard_of_workflow
 from windlass.stores.columns import (
     CALL_OUTPUT,
@@ -32,7 +33,7 @@ from windlass.stores.columns import (
     WORKFLOW,
 )
 from windlass.stores.migrator import migrate_postgres, migrate_sqlite
-from windlass.stores.postgres.pool import Session, shown_url, told
+from windlass.stores.postgres.pool import Session, told
 from windlass.stores.postgres.pool import connect as connect_postgres
 from windlass.stores.postgres.rows import storable
 from windlass.stores.sqlite.connection import Connection, connect
@@ -88,7 +89,7 @@ async def copy_database(path: str, url: str, shards: int, now: int) -> Sequence[
             return await _copy(source, session, url, shards)
         except (OSError, EOFError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
             raise CommitUnknown(
-                f"the copy to {shown_url(url)} was interrupted: {told(error)}; nothing arrived, unless it was lost at "
+                f"the copy to {redact_url(url)} was interrupted: {told(error)}; nothing arrived, unless it was lost at "
                 "the very end: try again, and a database that is not empty is refused"
             ) from error
         finally:
@@ -126,11 +127,11 @@ async def _require_empty(session: Session, url: str) -> None:
     full = [name for name in TABLES if await session.fetchval(f"select exists (select from {name})")]
     if full:
         raise RequestRefused(
-            f"the database {shown_url(url)} is not empty (there are rows in {', '.join(full)}); copy into a new one"
+            f"the database {redact_url(url)} is not empty (there are rows in {', '.join(full)}); copy into a new one"
         )
     if engines := await session.fetch("select owner from engines where expires_at > now() order by owner"):
         names = ", ".join(row[0] for row in engines)
-        raise RequestRefused(f"engines work on the database {shown_url(url)} ({names}); stop them first")
+        raise RequestRefused(f"engines work on the database {redact_url(url)} ({names}); stop them first")
 
 
 async def _copy_table(source: Connection, session: Session, name: str, shards: int) -> CopiedTable:

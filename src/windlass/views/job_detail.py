@@ -1,4 +1,4 @@
-"""Jobs and nodes as they are shown: their rows, their outputs as far as bounds go, their loops in numbers."""
+"""Views of a job's nodes with their outputs and loops, and the result of the job."""
 
 from collections.abc import Iterable, Sequence
 
@@ -8,31 +8,36 @@ from msgspec import Raw
 from windlass.core.changes import NodeRow
 from windlass.core.plan import Plan
 from windlass.ports.store import Store
-from windlass.views.jobs import node_shape, pending_node
-from windlass.views.loops import loop_shape
-from windlass.views.outputs import Outputs
-from windlass.wire import Node
+from windlass.views.jobs import node_view, pending_node
+from windlass.views.loops import loop_view
+from windlass.views.outputs import OutputReader
+from windlass.wire import NodeView
 
 
-async def nodes_shown(store: Store, plan: Plan, rows: Sequence[NodeRow], values: Sequence[Raw]) -> list[Node]:
-    """Nodes that have begun, with what is shown of their outputs."""
-    loops = [await loop_shape(store, plan, row) for row in rows]
-    return [node_shape(row, value, loop) for row, value, loop in zip(rows, values, loops, strict=True)]
+async def node_views(store: Store, plan: Plan, rows: Sequence[NodeRow], values: Sequence[Raw]) -> list[NodeView]:
+    """Return views of started nodes with the given outputs."""
+    views: list[NodeView] = []
+    for row, value in zip(rows, values, strict=True):
+        views.append(node_view(row, value, await loop_view(store, plan, row)))
+    return views
 
 
-async def values_shown(outputs: Outputs, rows: Sequence[NodeRow]) -> list[Raw]:
-    """What is shown of the outputs of nodes."""
-    return await outputs.shown([row.output for row in rows])
+async def output_values(outputs: OutputReader, rows: Sequence[NodeRow]) -> list[Raw]:
+    """Read the outputs of nodes; large ones are replaced by a marker."""
+    return await outputs.read([row.output for row in rows])
 
 
-def in_order(plan: Plan, shown: Iterable[Node], first: int = 0, limit: int | None = None) -> list[Node]:
-    """The nodes of a job in the order of its plan, or a part of them, those included that have not begun."""
-    found = {node.node_id: node for node in shown}
-    wanted = plan.nodes[first:] if limit is None else plan.nodes[first : first + limit]
-    return [found.get(node.id) or pending_node(node.id) for node in wanted]
+def nodes_in_order(plan: Plan, started: Iterable[NodeView], first: int = 0, limit: int | None = None) -> list[NodeView]:
+    """Return a range of a job's nodes in the order of its plan, including those that have not started."""
+    by_id = {node.node_id: node for node in started}
+    end = len(plan.nodes) if limit is None else first + limit
+    return [by_id.get(node.id) or pending_node(node.id) for node in plan.nodes[first:end]]
 
 
-def result_of(rows: Sequence[NodeRow], values: Sequence[Raw]) -> Raw:
-    """What is shown of each output there is, as one object. START and END have none."""
-    shown = zip(rows, values, strict=True)
-    return Raw(msgspec.json.encode({row.node_id: value for row, value in shown if row.output is not None}))
+def result_data(rows: Sequence[NodeRow], values: Sequence[Raw]) -> Raw:
+    """Return the outputs of a job's nodes as one object. START and END have none."""
+    outputs: dict[str, Raw] = {}
+    for row, value in zip(rows, values, strict=True):
+        if row.output is not None:
+            outputs[row.node_id] = value
+    return Raw(msgspec.json.encode(outputs))

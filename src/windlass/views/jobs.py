@@ -1,4 +1,4 @@
-"""Rows of the store as shapes of the API. Commands that read the embedded database use them too."""
+"""Views of jobs, nodes, events, logs and workflows, made from rows of the store."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -12,30 +12,39 @@ from windlass.core.jobs import JobRecord
 from windlass.ports.store.logs import StoredLog
 from windlass.ports.store.overview import JobBrief
 from windlass.ports.store.workflows import AliasTarget, StoredWorkflow
-from windlass.wire import AliasTarget as AliasTargetShape
-from windlass.wire import Event as EventShape
-from windlass.wire import Job, Log, Loop, Node, RecentJob, Warned, Workflow, instant
+from windlass.wire import (
+    EventView,
+    JobView,
+    LogView,
+    LoopView,
+    NodeView,
+    RecentJobView,
+    WarningView,
+    WeightedVersion,
+    WorkflowView,
+    instant,
+)
 
 NULL = Raw(b"null")
 
 
-class _Described(Struct):
-    """The part of a definition that lists show."""
+class _DefinitionHead(Struct):
+    """The part of a definition that a view needs."""
 
     description: str | None = None
 
 
-_described = msgspec.json.Decoder(_Described)
+_definition_head = msgspec.json.Decoder(_DefinitionHead)
 
 
-def has_ended(job: JobRecord) -> bool:
-    """Whether nothing more happens to the job by itself."""
+def is_finished(job: JobRecord) -> bool:
+    """Return whether the job is in a final state."""
     return job.state.is_final
 
 
-def job_shape(job: JobRecord, result: Raw = NULL, nodes: list[Node] | None = None) -> Job:
-    """A job, with its result and its nodes where they are known."""
-    return Job(
+def job_view(job: JobRecord, result: Raw = NULL, nodes: list[NodeView] | None = None) -> JobView:
+    """Return the view of a job, with its result and nodes if given."""
+    return JobView(
         job_id=job.spec.job_id,
         workflow_id=job.spec.workflow_id,
         version=job.spec.version,
@@ -53,35 +62,40 @@ def job_shape(job: JobRecord, result: Raw = NULL, nodes: list[Node] | None = Non
     )
 
 
-def recent_shape(job: JobBrief) -> RecentJob:
-    """A job in short."""
-    created_at = instant(job.created_at) or ""
-    return RecentJob(job.job_id, job.status, created_at, instant(job.started_at), instant(job.completed_at))
-
-
-def node_shape(row: NodeRow, output: Raw, loop: Loop | None = None) -> Node:
-    """A node that has begun."""
-    return Node(
-        row.node_id,
-        row.status,
-        row.attempt,
-        output,
-        row.error or NULL,
-        row.meta or NULL,
-        instant(row.started_at),
-        instant(row.completed_at),
-        loop,
+def recent_job_view(job: JobBrief) -> RecentJobView:
+    """Return the summary of a job."""
+    return RecentJobView(
+        job_id=job.job_id,
+        status=job.status,
+        created_at=instant(job.created_at) or "",
+        started_at=instant(job.started_at),
+        completed_at=instant(job.completed_at),
     )
 
 
-def pending_node(node_id: str) -> Node:
-    """A node without a row: it has not begun."""
-    return Node(node_id, "pending", 0, NULL, NULL, NULL)
+def node_view(row: NodeRow, output: Raw, loop: LoopView | None = None) -> NodeView:
+    """Return the view of a node that has started."""
+    return NodeView(
+        node_id=row.node_id,
+        status=row.status,
+        attempt=row.attempt,
+        output=output,
+        error=row.error or NULL,
+        meta=row.meta or NULL,
+        started_at=instant(row.started_at),
+        completed_at=instant(row.completed_at),
+        loop=loop,
+    )
 
 
-def event_shape(job_id: str, event: Event, meta: Raw | None, context: Raw | None) -> EventShape:
-    """An event of a job, with what is told about it besides what was stored."""
-    return EventShape(
+def pending_node(node_id: str) -> NodeView:
+    """Return the view of a node that has not started."""
+    return NodeView(node_id=node_id, status="pending", attempt=0, output=NULL, error=NULL, meta=NULL)
+
+
+def event_view(job_id: str, event: Event, meta: Raw | None, context: Raw | None) -> EventView:
+    """Return the view of an event with the given metadata and context."""
+    return EventView(
         event_id=event_id(job_id, event.seq),
         seq=event.seq,
         event_type=event.type,
@@ -97,40 +111,49 @@ def event_shape(job_id: str, event: Event, meta: Raw | None, context: Raw | None
 
 
 def event_id(job_id: str, seq: int) -> str:
-    """What an event is called among those of all jobs."""
+    """Return the id of an event, unique among all jobs."""
     return f"{job_id}:{seq}"
 
 
-def log_shape(stored: StoredLog) -> Log:
-    """A line of a log."""
+def log_view(stored: StoredLog) -> LogView:
+    """Return the view of a log line."""
     line = stored.line
-    at = instant(line.at) or ""
-    return Log(stored.log_id, line.job_id, line.node_id, line.index, line.attempt, at, line.level, line.message)
+    return LogView(
+        log_id=stored.log_id,
+        job_id=line.job_id,
+        node_id=line.node_id,
+        index=line.index,
+        attempt=line.attempt,
+        timestamp=instant(line.at) or "",
+        level=line.level,
+        message=line.message,
+    )
 
 
-def workflow_shape(
+def workflow_view(
     stored: StoredWorkflow,
     aliases: Mapping[str, Sequence[AliasTarget]] | None = None,
     warnings: Iterable[Problem] = (),
     *,
-    whole: bool = True,
-) -> Workflow:
-    """A version of a workflow; lists leave its definition out."""
-    return Workflow(
+    with_definition: bool = True,
+) -> WorkflowView:
+    """Return the view of a version of a workflow."""
+    return WorkflowView(
         workflow_id=stored.workflow_id,
         version=stored.version,
         digest=stored.digest,
         created_at=instant(stored.created_at) or "",
-        description=_described.decode(stored.definition).description,
-        aliases={
-            name: [AliasTargetShape(target.version, target.weight) for target in targets]
-            for name, targets in (aliases or {}).items()
-        },
-        definition=stored.definition if whole else NULL,
-        warnings=[warned(problem) for problem in warnings],
+        description=_definition_head.decode(stored.definition).description,
+        aliases={name: _weighted_versions(targets) for name, targets in (aliases or {}).items()},
+        definition=stored.definition if with_definition else NULL,
+        warnings=[warning_view(problem) for problem in warnings],
     )
 
 
-def warned(problem: Problem) -> Warned:
-    """A warning about a document."""
-    return Warned(problem.path, problem.message, problem.hint, problem.line, problem.column)
+def warning_view(problem: Problem) -> WarningView:
+    """Return the view of a warning about a document."""
+    return WarningView(problem.path, problem.message, problem.hint, problem.line, problem.column)
+
+
+def _weighted_versions(targets: Sequence[AliasTarget]) -> list[WeightedVersion]:
+    return [WeightedVersion(target.version, target.weight) for target in targets]

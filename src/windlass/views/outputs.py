@@ -1,4 +1,4 @@
-"""Outputs as answers show them: whole values as far as the bounds go, and for the rest how large they are."""
+"""Outputs in responses: values up to a limit, and a marker with the size for larger ones."""
 
 import asyncio
 from collections.abc import Sequence
@@ -10,55 +10,56 @@ from windlass.core.errors import ArtifactNotFound, StoreUnavailable
 from windlass.core.sanitize import truncated
 from windlass.ports.artifacts import Artifacts
 
-# What one answer of a server shows: of each value, and of all of them.
+# Limits of one response: of each value, and of all values together.
 VALUE_BYTES_MAX = 1 << 20
 VALUES_BYTES_MAX = 16 << 20
 FETCHES_AT_ONCE_MAX = 8
-# An artifact store that takes longer is taken to be away; what is small is shown without it.
+# An artifact store that takes longer is considered unavailable; small values do not need it.
 FETCH_SECONDS_MAX = 10.0
 
 NULL = Raw(b"null")
 
 
-def size_of(output: Raw) -> int:
-    """How many bytes an output has, wherever it lies."""
-    return read_reference(output).size if is_reference(output) else len(memoryview(output))
+def output_size(output: Raw) -> int:
+    """Return the size of an output in bytes, inline or in the artifact store."""
+    if is_reference(output):
+        return read_reference(output).size
+    return len(memoryview(output))
 
 
-class Outputs:
-    """The values of one answer. Small ones come first, so that a few large ones do not take the room of all others."""
+class OutputReader:
+    """Reads the outputs of one response, small ones first, so that a few large ones do not use up the limit."""
 
     def __init__(
         self, artifacts: Artifacts, each_bytes_max: int = VALUE_BYTES_MAX, all_bytes_max: int = VALUES_BYTES_MAX
     ) -> None:
         self._artifacts = artifacts
         self._each_bytes_max = each_bytes_max
-        self._left = all_bytes_max
-        self._is_away = False
+        self._remaining_bytes = all_bytes_max
+        self._is_unavailable = False
 
-    async def shown(self, outputs: Sequence[Raw | None]) -> list[Raw]:
-        """Each output, or the marker that stands for it, in their order; null where there is none."""
-        shown = [NULL] * len(outputs)
-        large: list[tuple[int, Reference]] = []
-        found = [(size_of(output), place, output) for place, output in enumerate(outputs) if output is not None]
-        for size, place, output in sorted(found, key=lambda one: one[:2]):
-            if size > min(self._each_bytes_max, self._left):
-                shown[place] = truncated(size)
+    async def read(self, outputs: Sequence[Raw | None]) -> list[Raw]:
+        """Return each output or the marker of a large one, in order; null where there is none."""
+        values = [NULL] * len(outputs)
+        references: list[tuple[int, Reference]] = []
+        for size, place, output in _by_size(outputs):
+            if size > min(self._each_bytes_max, self._remaining_bytes):
+                values[place] = truncated(size)
                 continue
-            self._left -= size
+            self._remaining_bytes -= size
             if is_reference(output):
-                large.append((place, read_reference(output)))
+                references.append((place, read_reference(output)))
             else:
-                shown[place] = output
-        for start in range(0, len(large), FETCHES_AT_ONCE_MAX):
-            some = large[start : start + FETCHES_AT_ONCE_MAX]
-            values = await asyncio.gather(*(self._fetched(reference) for _, reference in some))
-            for (place, _), value in zip(some, values, strict=True):
-                shown[place] = value
-        return shown
+                values[place] = output
+        for start in range(0, len(references), FETCHES_AT_ONCE_MAX):
+            chunk = references[start : start + FETCHES_AT_ONCE_MAX]
+            fetched = await asyncio.gather(*(self._fetch(reference) for _, reference in chunk))
+            for (place, _), value in zip(chunk, fetched, strict=True):
+                values[place] = value
+        return values
 
-    async def _fetched(self, reference: Reference) -> Raw:
-        if self._is_away:
+    async def _fetch(self, reference: Reference) -> Raw:
+        if self._is_unavailable:
             return truncated(reference.size, unavailable=True)
         try:
             async with asyncio.timeout(FETCH_SECONDS_MAX):
@@ -66,10 +67,22 @@ class Outputs:
         except ArtifactNotFound:
             return truncated(reference.size, missing=True)
         except (StoreUnavailable, TimeoutError):
-            self._is_away = True
+            self._is_unavailable = True
             return truncated(reference.size, unavailable=True)
 
 
-async def whole(artifacts: Artifacts, output: Raw) -> bytes:
-    """One output, however large; ArtifactNotFound, StoreUnavailable."""
-    return await artifacts.get(read_reference(output).key) if is_reference(output) else bytes(output)
+def _by_size(outputs: Sequence[Raw | None]) -> list[tuple[int, int, Raw]]:
+    """Return the size, the place and the value of each output, smallest first."""
+    found: list[tuple[int, int, Raw]] = []
+    for place, output in enumerate(outputs):
+        if output is not None:
+            found.append((output_size(output), place, output))
+    found.sort(key=lambda entry: entry[:2])
+    return found
+
+
+async def read_output(artifacts: Artifacts, output: Raw) -> bytes:
+    """Return a whole output, however large; ArtifactNotFound, StoreUnavailable."""
+    if is_reference(output):
+        return await artifacts.get(read_reference(output).key)
+    return bytes(output)

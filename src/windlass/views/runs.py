@@ -1,4 +1,4 @@
-"""Rows of schedules, runs and deliveries as shapes of the API. Commands on the embedded database use them too."""
+"""Views of schedules, runs and deliveries, made from rows of the store."""
 
 from datetime import UTC, datetime
 from typing import Any, Protocol
@@ -9,37 +9,44 @@ import msgspec
 from windlass.core.errors import ScheduleNotFound
 from windlass.core.instants import MICROSECONDS
 from windlass.core.plan import Plan
-from windlass.core.runs.cron import Schedule as Slots
-from windlass.core.runs.cron import next_slot, slots_between
+from windlass.core.runs.cron import Schedule, next_slot, slots_between
 from windlass.core.runs.rows import DeliveryRow, RunMetrics, RunRow, ScheduleRow
 from windlass.core.runs.states import RunState
-from windlass.wire import Delivery, NextTimes, Run, RunTransition, RunViolation, Schedule, instant
+from windlass.wire import (
+    DeliveryView,
+    NextSlotsView,
+    RunTransitionView,
+    RunView,
+    RunViolationView,
+    ScheduleView,
+    instant,
+)
 
-# Ten years: whoever asks for more of a rare schedule gets what there is until then.
+# Ten years: a rare schedule lists only the slots until then.
 AHEAD_SECONDS_MAX = 10 * 366 * 86_400
 
 
-class Planning(Protocol):
-    """Whoever knows the plans of workflows."""
+class PlanLoader(Protocol):
+    """A function that returns plans of workflows."""
 
     async def __call__(self, workflow_id: str, version: int) -> Plan:
-        """The plan of a version; WorkflowNotFound."""
+        """Return the plan of a version; WorkflowNotFound."""
         ...
 
 
-async def slots_of(plan: Planning, row: ScheduleRow) -> Slots:
-    """What the version says about when it is due; ScheduleNotFound when it says nothing."""
+async def schedule_of(plan: PlanLoader, row: ScheduleRow) -> Schedule:
+    """Return the schedule in a version's definition; ScheduleNotFound if it has none."""
     rules = (await plan(row.workflow_id, row.version)).runs
     if rules is None or rules.schedule is None or row.is_gone:
-        raise ScheduleNotFound(f"workflow {row.workflow_id!r} has no schedule; `schedule:` in its definition makes one")
+        raise ScheduleNotFound(f"workflow {row.workflow_id!r} has no schedule; add `schedule:` to its definition")
     return rules.schedule
 
 
-def schedule_shape(row: ScheduleRow, slots: Slots, now: int) -> Schedule:
-    """A schedule, and when it is due next."""
+def schedule_view(row: ScheduleRow, slots: Schedule, now: int) -> ScheduleView:
+    """Return the view of a schedule with its next slot."""
     is_due = slots.enabled and not row.is_paused
     following = next_slot(slots, max(now, row.slot_at) / MICROSECONDS) if is_due else None
-    return Schedule(
+    return ScheduleView(
         workflow_id=row.workflow_id,
         version=row.version,
         enabled=slots.enabled,
@@ -56,12 +63,12 @@ def schedule_shape(row: ScheduleRow, slots: Slots, now: int) -> Schedule:
     )
 
 
-def next_times(workflow_id: str, slots: Slots, now: int, count: int) -> NextTimes:
-    """The slots to come, whether or not the schedule is paused."""
+def next_slots_view(workflow_id: str, slots: Schedule, now: int, count: int) -> NextSlotsView:
+    """Return the next slots of a schedule, also if it is paused."""
     since = now / MICROSECONDS
     found = slots_between(slots, since, since + AHEAD_SECONDS_MAX, count)
     zone = ZoneInfo(slots.zone)
-    return NextTimes(
+    return NextSlotsView(
         workflow_id,
         slots.zone,
         [instant(int(slot) * MICROSECONDS) or "" for slot in found],
@@ -69,10 +76,10 @@ def next_times(workflow_id: str, slots: Slots, now: int, count: int) -> NextTime
     )
 
 
-def run_shape(row: RunRow) -> Run:
-    """A run with its story."""
+def run_view(row: RunRow) -> RunView:
+    """Return the view of a run."""
     detail = row.detail
-    return Run(
+    return RunView(
         run_id=row.run_id,
         workflow_id=row.workflow_id,
         version=row.version,
@@ -82,7 +89,7 @@ def run_shape(row: RunRow) -> Run:
         job_id=row.job_id,
         attempt=row.attempt,
         transitions=_transitions(row),
-        violations=[RunViolation(one.constraint, one.message, instant(one.at) or "") for one in detail.violations],
+        violations=[RunViolationView(one.constraint, one.message, instant(one.at) or "") for one in detail.violations],
         metrics=_metrics(detail.metrics),
         origin=detail.origin,
         created_at=instant(row.created_at) or "",
@@ -92,13 +99,13 @@ def run_shape(row: RunRow) -> Run:
     )
 
 
-def _transitions(row: RunRow) -> list[RunTransition]:
-    """The states it entered, from the first on where none has been forgotten; a run begins in `pre_run`."""
+def _transitions(row: RunRow) -> list[RunTransitionView]:
+    """Return the states that a run entered; the initial `pre_run` is only included if the history is complete."""
     detail = row.detail
-    entered = [RunTransition(one.state.value, instant(one.at) or "") for one in detail.transitions]
-    is_whole = len(entered) == detail.transition_count
-    first = RunTransition(RunState.PRE_RUN.value, instant(row.created_at) or "")
-    return [first, *entered] if is_whole else entered
+    entered = [RunTransitionView(one.state.value, instant(one.at) or "") for one in detail.transitions]
+    is_complete = len(entered) == detail.transition_count
+    first = RunTransitionView(RunState.PRE_RUN.value, instant(row.created_at) or "")
+    return [first, *entered] if is_complete else entered
 
 
 def _metrics(metrics: RunMetrics | None) -> dict[str, Any]:
@@ -108,9 +115,9 @@ def _metrics(metrics: RunMetrics | None) -> dict[str, Any]:
     return {**shown, "entered": {state: instant(at) for state, at in metrics.entered.items()}}
 
 
-def delivery_shape(row: DeliveryRow) -> Delivery:
-    """An attempt to deliver, without what was sent."""
-    return Delivery(
+def delivery_view(row: DeliveryRow) -> DeliveryView:
+    """Return the view of a delivery, without the payload."""
+    return DeliveryView(
         delivery_id=row.delivery_id,
         job_id=row.job_id,
         workflow_id=row.workflow_id,

@@ -1,4 +1,4 @@
-"""What the last jobs of a workflow tell about it, and when jobs came and ended: figures, computed from short rows."""
+"""Statistics of the last jobs of a workflow, and of the activity over time."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,51 +9,58 @@ from msgspec import Struct
 from windlass.core.instants import MICROSECONDS
 from windlass.core.plan import NodeKind, Plan
 from windlass.ports.store.overview import JobBrief, NodeSpan
-from windlass.wire import ActivityBucket, Durations, NodeStatistics, instant
+from windlass.wire import ActivityBucketView, DurationsView, NodeStatisticsView, WorkflowStatisticsView, instant
 
 BUCKETS_MAX = 120
-# A chart's steps, in seconds; the shortest that is enough is taken.
-STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 720)
+# Lengths of a chart's intervals in seconds; the shortest that suffices is used.
+BUCKET_SECONDS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 720)
 
 
-class Path(Struct, frozen=True):
-    """The chain of nodes that a job waited for, and the share of its time that each of them took."""
+class CriticalPath(Struct, frozen=True):
+    """The chain of nodes that determined a job's duration, and the share of each."""
 
     node_ids: list[str]
     shares: Mapping[str, float]
 
 
-def durations_of(seconds: Iterable[float]) -> Durations | None:
-    """How long things took; None when there was nothing."""
-    known = sorted(seconds)
-    return Durations(_at(known, 0.5), _at(known, 0.95), known[-1]) if known else None
+def duration_percentiles(seconds: Iterable[float | None]) -> DurationsView | None:
+    """Return percentiles of the known durations; None if there is none."""
+    known = sorted(value for value in seconds if value is not None)
+    if not known:
+        return None
+    return DurationsView(p50=_percentile(known, 0.5), p95=_percentile(known, 0.95), max=known[-1])
 
 
-def _at(known: Sequence[float], share: float) -> float:
-    """The least value that so large a share does not exceed: one that was measured, not one in between."""
+def _percentile(known: Sequence[float], share: float) -> float:
+    """Return the nearest-rank percentile of sorted values."""
     return known[max(0, ceil(share * len(known)) - 1)]
 
 
-def seconds_of(one: JobBrief | NodeSpan) -> float | None:
-    """How long a job or a node took from its start to its end."""
-    if one.started_at is None or one.completed_at is None:
+def duration_seconds(span: JobBrief | NodeSpan) -> float | None:
+    """Return the time from start to completion; None if either is missing."""
+    if span.started_at is None or span.completed_at is None:
         return None
-    return max(0, one.completed_at - one.started_at) / MICROSECONDS
+    return max(0, span.completed_at - span.started_at) / MICROSECONDS
 
 
 def median_job(jobs: Sequence[JobBrief]) -> JobBrief | None:
-    """The job in the middle, by the time it took: among those that completed, or else among all that ended."""
-    timed = [(seconds, job) for job in jobs if (seconds := seconds_of(job)) is not None]
-    known = [one for one in timed if one[1].status == "completed"] or timed
-    if not known:
+    """Return the job of median duration: of the completed jobs, or of all if none completed."""
+    timed: list[tuple[float, str, JobBrief]] = []
+    for job in jobs:
+        seconds = duration_seconds(job)
+        if seconds is not None:
+            timed.append((seconds, job.job_id, job))
+    candidates = [entry for entry in timed if entry[2].status == "completed"] or timed
+    if not candidates:
         return None
-    return sorted(known, key=lambda one: (one[0], one[1].job_id))[(len(known) - 1) // 2][1]
+    candidates.sort(key=lambda entry: entry[:2])
+    return candidates[(len(candidates) - 1) // 2][2]
 
 
-def critical_path(plan: Plan, spans: Iterable[NodeSpan], started_at: int) -> Path:
-    """From the node that ended last, always to the dependency that ended last: what the job waited for.
+def critical_path(plan: Plan, spans: Iterable[NodeSpan], started_at: int) -> CriticalPath:
+    """Return the path from the node that completed last back to the dependency that completed last, and so on.
 
-    A node's part is the time from the end of the one before it to its own.
+    The part of a node is the time from the completion of the node before it to its own.
     """
     ends: dict[int, int] = {}
     for span in spans:
@@ -61,79 +68,111 @@ def critical_path(plan: Plan, spans: Iterable[NodeSpan], started_at: int) -> Pat
         if number >= 0 and span.completed_at is not None and plan.nodes[number].kind is NodeKind.TASK:
             ends[number] = span.completed_at
     chain: list[int] = []
-    near = ends.keys()
-    while near:
-        # Of those that ended together, the later in the graph.
-        chain.append(max(near, key=lambda number: (ends[number], number)))
-        near = {parent for parent in plan.parents[chain[-1]] if parent in ends}
+    candidates = ends.keys()
+    while candidates:
+        # Of nodes that completed together, the one that is later in the graph.
+        last = max(candidates, key=lambda number: (ends[number], number))
+        chain.append(last)
+        candidates = {parent for parent in plan.parents[last] if parent in ends}
     chain.reverse()
     parts: dict[str, float] = {}
     before = started_at
     for number in chain:
         parts[plan.nodes[number].id] = max(0, ends[number] - before)
         before = max(before, ends[number])
-    whole = sum(parts.values()) or 1
-    return Path(list(parts), {node_id: part / whole for node_id, part in parts.items()})
+    total = sum(parts.values()) or 1
+    return CriticalPath(list(parts), {node_id: part / total for node_id, part in parts.items()})
 
 
-def node_statistics(plan: Plan, spans: Iterable[NodeSpan], path: Path) -> list[NodeStatistics]:
-    """How the nodes did: those of the plan in its order, then those that only other versions have."""
+def workflow_statistics(
+    plan: Plan, jobs: Sequence[JobBrief], spans: Sequence[NodeSpan], path: CriticalPath
+) -> WorkflowStatisticsView:
+    """Return the statistics of finished jobs of a workflow."""
+    return WorkflowStatisticsView(
+        workflow_id=plan.workflow_id,
+        jobs=len(jobs),
+        completed=sum(job.status == "completed" for job in jobs),
+        failed=sum(job.status == "failed" for job in jobs),
+        cancelled=sum(job.status == "cancelled" for job in jobs),
+        duration_seconds=duration_percentiles(map(duration_seconds, jobs)),
+        nodes=node_statistics(plan, spans, path),
+        critical_path=path.node_ids,
+    )
+
+
+def node_statistics(plan: Plan, spans: Iterable[NodeSpan], path: CriticalPath) -> list[NodeStatisticsView]:
+    """Return statistics of the nodes of the plan in order, then of nodes that only other versions have."""
     by_node: defaultdict[str, list[NodeSpan]] = defaultdict(list)
     for span in spans:
-        # One that failed without having been started failed with what it depends on.
+        # A node that failed without having been started failed because of an upstream node.
         if span.started_at is not None or span.status == "completed":
             by_node[span.node_id].append(span)
-    ours = [node.id for node in plan.nodes if node.kind is NodeKind.TASK]
-    # START and END complete without having been started.
-    others = sorted(name for name in by_node.keys() - plan.index.keys() if any(map(seconds_of, by_node[name])))
-    return [_node(node_id, by_node[node_id], path.shares.get(node_id, 0.0)) for node_id in (*ours, *others)]
+    node_ids = [node.id for node in plan.nodes if node.kind is NodeKind.TASK]
+    others = sorted(by_node.keys() - plan.index.keys())
+    # START and END have no duration.
+    node_ids += [node_id for node_id in others if any(map(duration_seconds, by_node[node_id]))]
+    return [_node(node_id, by_node[node_id], path.shares.get(node_id, 0.0)) for node_id in node_ids]
 
 
-def _node(node_id: str, spans: Sequence[NodeSpan], share: float) -> NodeStatistics:
-    return NodeStatistics(
+def _node(node_id: str, spans: Sequence[NodeSpan], share: float) -> NodeStatisticsView:
+    return NodeStatisticsView(
         node_id=node_id,
         runs=len(spans),
         failed=sum(span.status == "failed" for span in spans),
         retried=sum(span.attempt > 1 for span in spans),
-        duration_seconds=durations_of(seconds for span in spans if (seconds := seconds_of(span)) is not None),
+        duration_seconds=duration_percentiles(map(duration_seconds, spans)),
         share_of_critical_path=round(share, 4),
     )
 
 
-def step_for(seconds: int) -> int:
-    """How long each step of a chart is."""
-    return next(step for step in STEPS if seconds <= step * BUCKETS_MAX)
+def bucket_seconds(period_seconds: int) -> int:
+    """Return the length of an interval for a chart of a period."""
+    return next(seconds for seconds in BUCKET_SECONDS if period_seconds <= seconds * BUCKETS_MAX)
 
 
-def buckets_of(jobs: Iterable[JobBrief], first_at: int, step_seconds: int, count: int) -> list[ActivityBucket]:
-    """What came and what ended in each step of time, those included in which nothing did."""
-    step = step_seconds * MICROSECONDS
-    submitted = [0] * count
-    ended: dict[str, list[int]] = {status: [0] * count for status in ("completed", "failed", "cancelled")}
-    took: list[list[float]] = [[] for _ in range(count)]
-    for job in jobs:
-        at = (job.created_at - first_at) // step
-        if 0 <= at < count:
-            submitted[at] += 1
-        at = -1 if job.completed_at is None else (job.completed_at - first_at) // step
-        if 0 <= at < count and job.status in ended:
-            ended[job.status][at] += 1
-            seconds = seconds_of(job)
-            # One that was stopped says nothing about how long such jobs take.
-            if seconds is not None and job.status != "cancelled":
-                took[at].append(seconds)
-    found: list[ActivityBucket] = []
-    for at in range(count):
-        known = durations_of(took[at])
-        found.append(
-            ActivityBucket(
-                at=instant(first_at + at * step) or "",
-                submitted=submitted[at],
-                completed=ended["completed"][at],
-                failed=ended["failed"][at],
-                cancelled=ended["cancelled"][at],
-                p50_seconds=None if known is None else known.p50,
-                p95_seconds=None if known is None else known.p95,
-            )
+class _Bucket:
+    """The counts of one interval."""
+
+    def __init__(self) -> None:
+        self.submitted = 0
+        self.finished = {"completed": 0, "failed": 0, "cancelled": 0}
+        self.durations: list[float | None] = []
+
+    def add_finished(self, job: JobBrief) -> None:
+        """Count a finished job."""
+        if job.status not in self.finished:
+            return
+        self.finished[job.status] += 1
+        # The duration of a cancelled job is not typical of the workflow.
+        if job.status != "cancelled":
+            self.durations.append(duration_seconds(job))
+
+    def view(self, at: int) -> ActivityBucketView:
+        """Return the counts as a view."""
+        durations = duration_percentiles(self.durations)
+        return ActivityBucketView(
+            at=instant(at) or "",
+            submitted=self.submitted,
+            completed=self.finished["completed"],
+            failed=self.finished["failed"],
+            cancelled=self.finished["cancelled"],
+            p50_seconds=None if durations is None else durations.p50,
+            p95_seconds=None if durations is None else durations.p95,
         )
-    return found
+
+
+def activity_buckets(
+    jobs: Iterable[JobBrief], first_at: int, interval_seconds: int, count: int
+) -> list[ActivityBucketView]:
+    """Count the jobs submitted and finished in each interval, including empty ones."""
+    interval = interval_seconds * MICROSECONDS
+    buckets = [_Bucket() for _ in range(count)]
+    for job in jobs:
+        place = (job.created_at - first_at) // interval
+        if 0 <= place < count:
+            buckets[place].submitted += 1
+        if job.completed_at is not None:
+            place = (job.completed_at - first_at) // interval
+            if 0 <= place < count:
+                buckets[place].add_finished(job)
+    return [bucket.view(first_at + place * interval) for place, bucket in enumerate(buckets)]

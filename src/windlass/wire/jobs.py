@@ -1,4 +1,4 @@
-"""The shapes of jobs: submits, nodes and iterations, events, logs, activity."""
+"""Requests and views of jobs: submits, nodes, iterations, events, logs, activity."""
 
 from typing import Annotated, Any
 
@@ -8,7 +8,7 @@ from windlass.wire.values import BATCH_JOBS_MAX, Alias, Id, Instant, Key, Priori
 
 
 class SubmitRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """A job to be run. `version` is a number or an alias; `scheduled_at` an ISO instant."""
+    """A job to start. `version` is a number or an alias; `scheduled_at` is an ISO instant."""
 
     workflow_id: Id
     input_data: dict[str, Any] = {}
@@ -19,34 +19,34 @@ class SubmitRequest(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class BatchRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """Many jobs, stored in one transaction."""
+    """Jobs to start in one transaction."""
 
     jobs: Annotated[list[SubmitRequest], Meta(max_length=BATCH_JOBS_MAX)]
 
 
-class Submitted(Struct, frozen=True):
-    """A job that was accepted; it is durable."""
+class SubmittedView(Struct, frozen=True):
+    """A job that was accepted and stored."""
 
     job_id: str
     status: str
 
 
-class BatchItem(Struct, frozen=True):
-    """The answer to one job of a batch: the job, or why it was refused."""
+class BatchItemView(Struct, frozen=True):
+    """The result of one submit of a batch: the job, or the error."""
 
     job_id: str | None = None
     status: str | None = None
     error: ProblemDetails | None = None
 
 
-class BatchAnswer(Struct, frozen=True):
-    """The answers of a batch, in its order."""
+class BatchView(Struct, frozen=True):
+    """The results of a batch, in the order of its submits."""
 
-    jobs: list[BatchItem]
+    jobs: list[BatchItemView]
 
 
-class Loop(Struct, frozen=True):
-    """How far a loop came. Its iterations from 0 to `begun` were begun; `running` counts those with workers."""
+class LoopView(Struct, frozen=True):
+    """The progress of a loop. Iterations below `begun` were dispatched; `running` counts those held by workers."""
 
     total: int
     begun: int
@@ -58,7 +58,7 @@ class Loop(Struct, frozen=True):
     cancelled: int = 0
 
 
-class Task(Struct, frozen=True):
+class IterationView(Struct, frozen=True):
     """An iteration of a loop."""
 
     index: int
@@ -71,15 +71,15 @@ class Task(Struct, frozen=True):
     completed_at: str | None = None
 
 
-class Params(Struct, frozen=True):
-    """What a node gets. Not `rendered`: as its definition has them, since something they need is not there yet."""
+class ParamsView(Struct, frozen=True):
+    """The params of a node. If `rendered` is false, they are templates whose values are not available yet."""
 
     params: Raw
     rendered: bool
 
 
-class Node(Struct, frozen=True):
-    """A node of a job; `loop` says how far a loop came that has begun."""
+class NodeView(Struct, frozen=True):
+    """A node of a job; `loop` is the progress of its loop, once started."""
 
     node_id: str
     status: str
@@ -89,11 +89,11 @@ class Node(Struct, frozen=True):
     meta: Raw
     started_at: str | None = None
     completed_at: str | None = None
-    loop: Loop | None = None
+    loop: LoopView | None = None
 
 
-class Job(Struct, frozen=True):
-    """A job. `result_data` maps node ids to outputs once it has ended; `nodes` come when asked for."""
+class JobView(Struct, frozen=True):
+    """A job. `result_data` maps node ids to outputs once the job has finished; `nodes` is set on request."""
 
     job_id: str
     workflow_id: str
@@ -108,11 +108,11 @@ class Job(Struct, frozen=True):
     scheduled_at: str | None = None
     priority: int = 0
     idempotency_key: str | None = None
-    nodes: list[Node] | None = None
+    nodes: list[NodeView] | None = None
 
 
-class ActivityBucket(Struct, frozen=True):
-    """What came and what ended in one step of time, and how long what ended by itself had taken."""
+class ActivityBucketView(Struct, frozen=True):
+    """The jobs submitted and finished in one interval; durations exclude cancelled jobs."""
 
     at: str
     submitted: int
@@ -123,22 +123,22 @@ class ActivityBucket(Struct, frozen=True):
     p95_seconds: float | None = None
 
 
-class Activity(Struct, frozen=True):
-    """The last minutes, step by step. `truncated`: there were too many jobs, and the older ones are not counted."""
+class ActivityView(Struct, frozen=True):
+    """Activity over the last minutes. If `truncated` is true, older jobs are missing because there were too many."""
 
     bucket_seconds: int
-    buckets: list[ActivityBucket]
+    buckets: list[ActivityBucketView]
     unfinished: int
     truncated: bool = False
 
 
 class CancelRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """Why a job is to stop."""
+    """The reason for a cancellation."""
 
     reason: Reason | None = None
 
 
-class Event(Struct, frozen=True):
+class EventView(Struct, frozen=True):
     """One transition of a job."""
 
     event_id: str
@@ -154,8 +154,8 @@ class Event(Struct, frozen=True):
     parent_event_id: str | None = None
 
 
-class Log(Struct, frozen=True):
-    """A line of a log."""
+class LogView(Struct, frozen=True):
+    """A log line."""
 
     log_id: int
     job_id: str

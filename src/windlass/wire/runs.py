@@ -1,4 +1,4 @@
-"""The shapes of schedules, runs and deliveries."""
+"""Requests and views of schedules, runs and deliveries."""
 
 from typing import Any
 
@@ -7,12 +7,12 @@ from msgspec import Struct
 from windlass.wire.values import Instant, Key
 
 
-class Schedule(Struct, frozen=True):
-    """When a workflow starts by itself: by one of `cron`, `every_seconds` and `at`."""
+class ScheduleView(Struct, frozen=True):
+    """A schedule; one of `cron`, `every_seconds` and `at` is set."""
 
     workflow_id: str
     version: int
-    # What its definition says, and what was asked for since.
+    # `enabled` is set in the definition, `paused` through the API.
     enabled: bool
     paused: bool
     timezone: str
@@ -20,16 +20,16 @@ class Schedule(Struct, frozen=True):
     every_seconds: int | None = None
     at: str | None = None
     jitter_seconds: float = 0.0
-    # None when nothing is due any more, or it is paused.
+    # None while the schedule is paused or has no further slot.
     next_at: str | None = None
-    # Slots up to here were dealt with.
+    # The last slot that was processed.
     slot_at: str | None = None
     changed_at: str | None = None
     input_data: dict[str, Any] = {}
 
 
-class NextTimes(Struct, frozen=True):
-    """Slots to come, in UTC and on the clock of the schedule."""
+class NextSlotsView(Struct, frozen=True):
+    """The next slots of a schedule, in UTC and in its time zone."""
 
     workflow_id: str
     timezone: str
@@ -38,47 +38,47 @@ class NextTimes(Struct, frozen=True):
 
 
 class TriggerRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """A run to be started now; without input, with that of the schedule."""
+    """A run to start now; the input defaults to that of the schedule."""
 
     input_data: dict[str, Any] | None = None
     idempotency_key: Key | None = None
 
 
 class BackfillRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """The slots from one instant on, up to another, both included."""
+    """A range of slots to run; both ends are included."""
 
     since: Instant
     until: Instant
-    # Only say which slots would get a run.
+    # List the slots that would get a run and start none.
     dry_run: bool = False
 
 
-class Backfilled(Struct, frozen=True):
-    """The slots of a range; those that had no run before get one, oldest first. With `dry_run`, only those that would
-    get one, and nothing is started."""
+class BackfillView(Struct, frozen=True):
+    """The slots of a range; those without a run get one, oldest first. With `dry_run`, only the slots without a run
+    are listed and none is started."""
 
     workflow_id: str
     slots: list[str]
     dry_run: bool = False
 
 
-class RunTransition(Struct, frozen=True):
-    """A state that a run entered, and when."""
+class RunTransitionView(Struct, frozen=True):
+    """A state that a run entered."""
 
     state: str
     at: str
 
 
-class RunViolation(Struct, frozen=True):
-    """A constraint that did not hold."""
+class RunViolationView(Struct, frozen=True):
+    """A constraint that a run violated."""
 
     constraint: str
     message: str
     at: str
 
 
-class Run(Struct, frozen=True):
-    """A run: the lifecycle around a job. `metrics` are complete once it has ended."""
+class RunView(Struct, frozen=True):
+    """A run: the lifecycle around a job. `metrics` is complete once the run has finished."""
 
     run_id: str
     workflow_id: str
@@ -87,20 +87,20 @@ class Run(Struct, frozen=True):
     state: str
     previous_state: str | None
     job_id: str | None
-    # Attempts before this one.
+    # The number of earlier attempts.
     attempt: int
-    transitions: list[RunTransition]
-    violations: list[RunViolation]
+    transitions: list[RunTransitionView]
+    violations: list[RunViolationView]
     metrics: dict[str, Any]
     origin: str
     created_at: str
     completed_at: str | None = None
-    # Why it ended otherwise than well, or was skipped.
+    # Why the run did not complete, or was skipped.
     reason: str | None = None
     skipped: bool = False
 
 
-class Delivery(Struct, frozen=True):
+class DeliveryView(Struct, frozen=True):
     """One attempt to deliver a webhook."""
 
     delivery_id: str
@@ -117,8 +117,8 @@ class Delivery(Struct, frozen=True):
     response: str | None = None
 
 
-class Redelivered(Struct, frozen=True):
-    """A delivery that is made once more, by a job of its own."""
+class RedeliveryView(Struct, frozen=True):
+    """A webhook that is delivered again by a new job."""
 
     delivery_id: str
     job_id: str

@@ -1,4 +1,4 @@
-"""What the shapes of the API are made of: ids and bounds, pages, refusals, instants."""
+"""Value types of the API: ids and bounds, pages, problems, instants."""
 
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -10,7 +10,7 @@ from windlass.core.instants import MICROSECONDS
 
 T = TypeVar("T")
 
-# What the server takes; it also stands in the description of the API.
+# Limits that the server enforces; the OpenAPI document states them too.
 BATCH_JOBS_MAX = 1_000
 ALIAS_TARGETS_MAX = 16
 
@@ -20,26 +20,26 @@ Alias = Annotated[str, Meta(pattern="^[A-Za-z0-9_-]{1,128}$", max_length=128)]
 Key = Annotated[str, Meta(pattern="^[!-~]{1,255}$", max_length=255)]
 Priority = Annotated[int, Meta(ge=-1000, le=1000)]
 Weight = Annotated[int, Meta(ge=1, le=1_000_000)]
-# RFC 3339; the offset must be there.
+# RFC 3339 with a mandatory offset.
 _INSTANT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})$"
 Instant = Annotated[str, Meta(pattern=_INSTANT, max_length=40)]
 Reason = Annotated[str, Meta(max_length=1000)]
 
 
 def null() -> Raw:
-    """No value. A factory, since the description of the API cannot show a raw default."""
+    """Return JSON null. A factory, because a JSON schema cannot show a raw default."""
     return Raw(b"null")
 
 
 class Page(Struct, Generic[T], frozen=True):
-    """A part of a list, and where the next one begins."""
+    """A page of a list and the cursor of the next page."""
 
     items: list[T]
     next_cursor: str | None = None
 
 
 class ProblemItem(Struct, frozen=True, omit_defaults=True):
-    """One thing wrong with a request or a document."""
+    """One error in a request or a document."""
 
     path: str
     message: str
@@ -49,7 +49,7 @@ class ProblemItem(Struct, frozen=True, omit_defaults=True):
 
 
 class ProblemDetails(Struct, frozen=True):
-    """A refusal: application/problem+json."""
+    """An error response: application/problem+json."""
 
     type: str
     title: str
@@ -60,14 +60,14 @@ class ProblemDetails(Struct, frozen=True):
 
 
 def instant(microseconds: int | None) -> str | None:
-    """An instant as ISO 8601."""
+    """Format microseconds since the epoch as ISO 8601."""
     if microseconds is None:
         return None
     seconds, rest = divmod(microseconds, MICROSECONDS)
     return f"{_second(seconds)}.{rest:06}Z"
 
 
-# Events and rows come by the thousand, and many of them happened in the same second.
+# Events and rows are read by the thousand, and many of them share a second.
 @lru_cache(maxsize=1_024)
 def _second(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")

@@ -1,4 +1,4 @@
-"""The shapes of workflows: versions, what is said about documents, aliases, statistics."""
+"""Requests and views of workflows: versions, validation, aliases, statistics."""
 
 from typing import Annotated
 
@@ -7,8 +7,8 @@ from msgspec import Meta, Raw, Struct, field
 from windlass.wire.values import ALIAS_TARGETS_MAX, ProblemItem, Version, Weight, null
 
 
-class Warned(Struct, frozen=True):
-    """Something that a document may do but hardly means."""
+class WarningView(Struct, frozen=True):
+    """A valid but suspicious part of a document."""
 
     path: str
     message: str
@@ -17,15 +17,22 @@ class Warned(Struct, frozen=True):
     column: int | None = None
 
 
-class AliasTarget(Struct, frozen=True):
-    """A version that an alias points at, and its share of the submits."""
+class WeightedVersion(Struct, frozen=True):
+    """A version that an alias points to and its share of the submits."""
 
     version: Version
     weight: Weight = 100
 
 
-class RecentJob(Struct, frozen=True):
-    """A job in short."""
+class AliasRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """The target of an alias: one version, or several with weights."""
+
+    version: Version | None = None
+    targets: Annotated[list[WeightedVersion], Meta(max_length=ALIAS_TARGETS_MAX)] = []
+
+
+class RecentJobView(Struct, frozen=True):
+    """The summary of a job."""
 
     job_id: str
     status: str
@@ -34,63 +41,56 @@ class RecentJob(Struct, frozen=True):
     completed_at: str | None = None
 
 
-class Workflow(Struct, frozen=True):
-    """One version of a workflow; lists tell of its `recent` jobs, newest first, as far as they are asked to."""
+class WorkflowView(Struct, frozen=True):
+    """One version of a workflow. Lists include `recent` jobs, newest first, on request."""
 
     workflow_id: str
     version: int
     digest: str
     created_at: str
     description: str | None = None
-    aliases: dict[str, list[AliasTarget]] = {}
+    aliases: dict[str, list[WeightedVersion]] = {}
     definition: Raw = field(default_factory=null)
-    warnings: list[Warned] = []
-    recent: list[RecentJob] = []
+    warnings: list[WarningView] = []
+    recent: list[RecentJobView] = []
 
 
-class Durations(Struct, frozen=True):
-    """How long things took, in seconds: half of them no longer than `p50`, all but a twentieth no longer than `p95`."""
+class ValidationView(Struct, frozen=True):
+    """The errors and warnings of a document."""
+
+    valid: bool
+    workflow_id: str | None
+    errors: list[ProblemItem] = []
+    warnings: list[WarningView] = []
+
+
+class DurationsView(Struct, frozen=True):
+    """Percentiles and the maximum of durations, in seconds."""
 
     p50: float
     p95: float
     max: float
 
 
-class NodeStatistics(Struct, frozen=True):
-    """How a node did in the last jobs of its workflow, and its share of what the median job waited for."""
+class NodeStatisticsView(Struct, frozen=True):
+    """Statistics of a node over the last jobs, and its share of the critical path of the median job."""
 
     node_id: str
     runs: int
     failed: int
     retried: int
-    duration_seconds: Durations | None
+    duration_seconds: DurationsView | None
     share_of_critical_path: float
 
 
-class WorkflowStatistics(Struct, frozen=True):
-    """What the last jobs of a workflow tell; the critical path is that of the median job."""
+class WorkflowStatisticsView(Struct, frozen=True):
+    """Statistics of the last jobs of a workflow; the critical path is that of the median job."""
 
     workflow_id: str
     jobs: int
     completed: int
     failed: int
     cancelled: int
-    duration_seconds: Durations | None
-    nodes: list[NodeStatistics]
+    duration_seconds: DurationsView | None
+    nodes: list[NodeStatisticsView]
     critical_path: list[str]
-
-
-class Validation(Struct, frozen=True):
-    """What is to be said about a document that was only checked."""
-
-    valid: bool
-    workflow_id: str | None
-    errors: list[ProblemItem] = []
-    warnings: list[Warned] = []
-
-
-class AliasRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """Where an alias points: one version, or several with weights."""
-
-    version: Version | None = None
-    targets: Annotated[list[AliasTarget], Meta(max_length=ALIAS_TARGETS_MAX)] = []

@@ -1,4 +1,4 @@
-"""The child's end of isolation: runs attempts one after the other, as a worker asks for them over a socket."""
+"""The child's side of process isolation: runs the attempts that a worker sends over a socket, one at a time."""
 
 import asyncio
 import ctypes
@@ -23,7 +23,7 @@ from windlass.core.errors import HandlerInvalid
 from windlass.core.messages import Failed, Succeeded
 from windlass.ports.handler import Handler
 from windlass.ports.handler_declaration import declared
-from windlass.worker.child_protocol import HEADER, Ready, Run, Said, ended, frame
+from windlass.worker.child_protocol import HEADER, ChildReady, LogWritten, RunAttempt, encode_outcome, frame
 from windlass.worker.outcomes import failed, succeeded
 
 PR_SET_PDEATHSIG = 1
@@ -31,9 +31,9 @@ Built = TypeVar("Built")
 
 
 class ChildContext:
-    """The Context of a handler in a process of its own."""
+    """The Context of a handler in a child process."""
 
-    def __init__(self, run: Run, line: socket.socket) -> None:
+    def __init__(self, run: RunAttempt, connection: socket.socket) -> None:
         self.job_id = run.job_id
         self.node_id = run.node_id
         self.index = run.index
@@ -43,55 +43,57 @@ class ChildContext:
         self.worker_id = run.worker_id
         self.timeout_seconds = run.timeout_seconds
         self.meta: dict[str, Any] = {}
-        self._line = line
+        self._connection = connection
         self._stopped = False
         self._built: dict[str, Any] = {}
 
     @property
     def cancelled(self) -> bool:
-        """Whether the worker asked this process to end."""
+        """Whether the worker has terminated this process."""
         return self._stopped
 
     @property
     def handed_back(self) -> bool:
-        """False: nobody could take over what this process started, it ends with it."""
+        """False: what this process started ends with it, so no other worker can continue it."""
         return False
 
     def started(self) -> None:
-        """Nothing: the worker tells of the start when it begins to use this process."""
+        """Do nothing: the worker reports the start when it begins to use this process."""
 
     def stop(self) -> None:
-        """Let the handler know that it should end."""
+        """Mark the attempt as cancelled."""
         self._stopped = True
 
     def log(self, message: str, level: str = "info") -> None:
         """Write a line to the attempt's log."""
         text = str(message).encode("utf-8", "backslashreplace").decode()
-        self._line.sendall(frame(Said(str(level), text)))
+        self._connection.sendall(frame(LogWritten(str(level), text)))
 
     def resource(self, key: str, build: Callable[[], Built]) -> Built:
-        """A thing for this attempt: a child process shares nothing with others."""
+        """Return an object of this attempt: a child process shares nothing with others."""
         if key not in self._built:
             self._built[key] = build()
         return self._built[key]
 
     def adopt(self, process_group: int) -> None:
-        """Refuse: what this process starts stays in its own group and ends with it."""
-        raise HandlerInvalid(f"process group {process_group}: mode='process' kills all of its group; start no session")
+        """Raise HandlerInvalid: processes that this one starts stay in its group and end with it."""
+        raise HandlerInvalid(
+            f"process group {process_group} not adopted: mode='process' kills its own group; do not start a new session"
+        )
 
 
-def serve(line: socket.socket) -> None:
-    """Run attempts until the worker closes the line."""
+def serve(connection: socket.socket) -> None:
+    """Run attempts until the worker closes the connection."""
     home = os.getcwd()
-    line.sendall(frame(Ready()))
-    while (run := _receive(line)) is not None:
-        outcome = _run(run, line)
+    connection.sendall(frame(ChildReady()))
+    while (run := _receive(connection)) is not None:
+        outcome = _run(run, connection)
         _flush()
-        line.sendall(frame(ended(outcome, _is_spoiled(home))))
+        connection.sendall(frame(encode_outcome(outcome, _is_dirty(home))))
 
 
-def _run(run: Run, line: socket.socket) -> Succeeded | Failed:
-    context = ChildContext(run, line)
+def _run(run: RunAttempt, connection: socket.socket) -> Succeeded | Failed:
+    context = ChildContext(run, connection)
 
     def stop(number: int, at: FrameType | None) -> None:
         context.stop()
@@ -128,8 +130,8 @@ def _find(module: str, function: str) -> Handler:
     return declared(found)
 
 
-def _is_spoiled(home: str) -> bool:
-    """Whether the handler left something that the next attempt could meet: threads, processes, another folder."""
+def _is_dirty(home: str) -> bool:
+    """Whether the handler left something that could affect the next attempt: threads, processes, another directory."""
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         has_children = True
@@ -142,19 +144,19 @@ def _is_spoiled(home: str) -> bool:
     return has_children or has_moved or threading.active_count() > 1
 
 
-def _receive(line: socket.socket) -> Run | None:
-    header = _read(line, HEADER.size)
+def _receive(connection: socket.socket) -> RunAttempt | None:
+    header = _read(connection, HEADER.size)
     if header is None:
         return None
     (size,) = HEADER.unpack(header)
-    body = _read(line, size)
-    return msgspec.msgpack.decode(body, type=Run) if body is not None else None
+    body = _read(connection, size)
+    return msgspec.msgpack.decode(body, type=RunAttempt) if body is not None else None
 
 
-def _read(line: socket.socket, size: int) -> bytes | None:
+def _read(connection: socket.socket, size: int) -> bytes | None:
     parts: list[bytes] = []
     while size:
-        part = line.recv(min(size, 1 << 20))
+        part = connection.recv(min(size, 1 << 20))
         if not part:
             return None
         parts.append(part)
@@ -166,21 +168,21 @@ def _die_with_parent(parent: int) -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
-        os._exit(1)  # it died before we asked
+        os._exit(1)  # the parent died before prctl was called
 
 
 def main(descriptor: int, parent: int) -> None:
-    """Where a new child process begins."""
+    """Run a child process."""
     _die_with_parent(parent)
     faulthandler.enable()
-    # Lines are logged as they are written, and survive the death of the process.
+    # Lines are logged as they are written, even if the process is killed.
     cast("io.TextIOWrapper", sys.stdout).reconfigure(line_buffering=True)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    line = socket.socket(fileno=descriptor)
-    line.set_inheritable(False)
+    connection = socket.socket(fileno=descriptor)
+    connection.set_inheritable(False)
     with suppress(BrokenPipeError, ConnectionResetError, SystemExit):
-        serve(line)
+        serve(connection)
     _flush()
     # Threads that a handler left behind must not keep the process alive.
     os._exit(0)

@@ -1,4 +1,4 @@
-"""Runs attempts in child processes: warm ones, one attempt at a time each, killed with all they started when asked."""
+"""Runs attempts in reusable child processes, one attempt at a time each; a cancel kills the whole process group."""
 
 import asyncio
 import json
@@ -14,15 +14,24 @@ import msgspec
 
 from windlass.core.messages import Failed, Succeeded, TaskError
 from windlass.ports.handler import ENVIRONMENT_PASSED
-from windlass.worker.child_protocol import FRAME_ROOM_BYTES, HEADER, Ended, Ready, Run, Said, frame, outcome_of
+from windlass.worker.child_protocol import (
+    FRAME_ROOM_BYTES,
+    HEADER,
+    AttemptEnded,
+    ChildReady,
+    LogWritten,
+    RunAttempt,
+    decode_outcome,
+    frame,
+)
 from windlass.worker.context import AttemptLog
-from windlass.worker.executor import RunningAttempt
 from windlass.worker.process_reaper import ProcessReaper
+from windlass.worker.running_attempt import RunningAttempt
 
-# A new process after so many attempts: what handlers leak does not add up.
+# A process is replaced after this many attempts, so that leaks of handlers do not accumulate.
 ATTEMPTS_PER_CHILD_MAX = 500
 READ_BYTES = 65_536
-READS_AT_ONCE_MAX = 64
+READS_PER_CALL_MAX = 64
 LINE_BYTES_MAX = 8192
 TAIL_BYTES_MAX = 2048
 START_SECONDS_MAX = 60.0
@@ -33,15 +42,15 @@ _BOOT = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[3]); "
     "from windlass.worker.child import main; main(int(sys.argv[1]), int(sys.argv[2]))"
 )
-_decode = msgspec.msgpack.Decoder(Ready | Said | Ended).decode
+_decode = msgspec.msgpack.Decoder(ChildReady | LogWritten | AttemptEnded).decode
 
 
-class ChildLost(Exception):
-    """The process ended under its attempt."""
+class ChildProcessLost(Exception):
+    """The process ended during an attempt."""
 
 
-class Pump:
-    """Reads one standard stream of a child and writes its lines to the log of the attempt that runs."""
+class OutputPump:
+    """Writes the lines of one standard stream of a child to the log of the current attempt."""
 
     def __init__(self, descriptor: int, level: str) -> None:
         self.log: AttemptLog | None = None
@@ -54,8 +63,8 @@ class Pump:
         asyncio.get_running_loop().add_reader(descriptor, self.drain)
 
     def drain(self) -> None:
-        """Read what is there, up to a bound."""
-        for _ in range(READS_AT_ONCE_MAX):
+        """Read what is available, up to a limit."""
+        for _ in range(READS_PER_CALL_MAX):
             if not self._open:
                 return
             try:
@@ -73,13 +82,13 @@ class Pump:
                 self.end_line()
 
     def end_line(self) -> None:
-        """Write a last line that has no end."""
+        """Write a last line without a line end."""
         if self._partial:
             self._write(self._partial)
             self._partial = b""
 
     def close(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         if self._open:
             self._open = False
             asyncio.get_running_loop().remove_reader(self._descriptor)
@@ -89,75 +98,75 @@ class Pump:
             self.log.write(line.decode("utf-8", "backslashreplace"), self._level)
 
 
-class Child:
-    """One child process, the leader of its own session and group."""
+class ChildProcess:
+    """One child process, the leader of its own session and process group."""
 
-    def __init__(self, process: subprocess.Popen[bytes], line: socket.socket, frame_bytes_max: int) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], connection: socket.socket, frame_bytes_max: int) -> None:
         self.process = process
         self._frame_bytes_max = frame_bytes_max
-        self._socket = line
-        self.served = 0
-        self.spoiled = False
-        self._gone = asyncio.Event()
+        self._socket = connection
+        self.attempts_run = 0
+        self.is_dirty = False
+        self._exited_event = asyncio.Event()
         self._pidfd: int | None = None
-        self._line: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         assert process.stdout is not None
         assert process.stderr is not None
-        self._streams = (process.stdout, process.stderr)
-        self._pumps = (Pump(process.stdout.fileno(), "info"), Pump(process.stderr.fileno(), "error"))
+        self._pipes = (process.stdout, process.stderr)
+        self._pumps = (OutputPump(process.stdout.fileno(), "info"), OutputPump(process.stderr.fileno(), "error"))
         self._watch()
 
     async def ready(self) -> None:
-        """Wait until the process has started; that takes no time of an attempt."""
-        if self._line is not None:
+        """Wait until the process has started; this does not count against the timeout of an attempt."""
+        if self._streams is not None:
             return
         try:
             async with asyncio.timeout(START_SECONDS_MAX):
-                self._line = await asyncio.open_unix_connection(sock=self._socket)
+                self._streams = await asyncio.open_unix_connection(sock=self._socket)
                 await self._receive()
         except TimeoutError:
-            raise ChildLost(f"did not start within {START_SECONDS_MAX:g} s") from None
+            raise ChildProcessLost(f"did not start within {START_SECONDS_MAX:g} s") from None
 
-    async def run(self, message: Run, log: AttemptLog | None) -> Ended:
-        """Run one attempt; ChildLost when the process ends first."""
-        self.served += 1
+    async def run(self, message: RunAttempt, log: AttemptLog | None) -> AttemptEnded:
+        """Run one attempt; raise ChildProcessLost if the process ends first."""
+        self.attempts_run += 1
         for pump in self._pumps:
             pump.log, pump.tail = log, b""
         try:
-            answer = await self._converse(message, log)
+            ended = await self._exchange(message, log)
         finally:
             for pump in self._pumps:
-                # What the handler wrote is in the pipe by now: the child flushes before it answers.
+                # The child flushes before it responds, so everything that the handler wrote is in the pipe.
                 pump.drain()
                 pump.end_line()
                 pump.log = None
-        self.spoiled = answer.spoiled
-        return answer
+        self.is_dirty = ended.is_dirty
+        return ended
 
-    async def _converse(self, message: Run, log: AttemptLog | None) -> Ended:
-        if self._line is None:
-            raise ChildLost("was never connected")
-        self._line[1].write(frame(message))
-        while not isinstance(answer := await self._receive(), Ended):
-            if isinstance(answer, Said) and log is not None:
-                log.write(answer.message, answer.level)
-        return answer
+    async def _exchange(self, message: RunAttempt, log: AttemptLog | None) -> AttemptEnded:
+        if self._streams is None:
+            raise ChildProcessLost("was never connected")
+        self._streams[1].write(frame(message))
+        while not isinstance(received := await self._receive(), AttemptEnded):
+            if isinstance(received, LogWritten) and log is not None:
+                log.write(received.message, received.level)
+        return received
 
-    async def _receive(self) -> Ready | Said | Ended:
-        if self._line is None:
-            raise ChildLost("was never connected")
-        reader, writer = self._line
+    async def _receive(self) -> ChildReady | LogWritten | AttemptEnded:
+        if self._streams is None:
+            raise ChildProcessLost("was never connected")
+        reader, writer = self._streams
         try:
             await writer.drain()
             (size,) = HEADER.unpack(await reader.readexactly(HEADER.size))
             if size > self._frame_bytes_max:
-                raise ChildLost(f"sent {size} bytes at once, {self._frame_bytes_max} is the most")
+                raise ChildProcessLost(f"sent a message of {size} bytes, at most {self._frame_bytes_max} are allowed")
             return _decode(await reader.readexactly(size))
         except (asyncio.IncompleteReadError, ConnectionError, msgspec.DecodeError) as error:
-            raise ChildLost("broke off the conversation") from error
+            raise ChildProcessLost("closed the connection") from error
 
     async def kill(self, grace_seconds: float) -> None:
-        """Ask the whole group to end, and kill what is left of it after the grace."""
+        """Terminate the process group; kill what is left of it after the grace period."""
         try:
             self._signal(signal.SIGTERM)
             await self._exited(grace_seconds)
@@ -165,24 +174,24 @@ class Child:
             self.destroy()
 
     async def retire(self) -> None:
-        """Close the line, at which an idle child ends by itself."""
-        self._hang_up()
+        """Close the connection, at which an idle child exits; kill it if it does not."""
+        self._close_connection()
         await self.kill(RETIRE_SECONDS_MAX)
 
     def destroy(self) -> None:
-        """Kill the whole group now."""
+        """Kill the process group now."""
         self._signal(signal.SIGKILL)
         self._unwatch()
-        self._hang_up()
-        for pump, stream in zip(self._pumps, self._streams, strict=True):
+        self._close_connection()
+        for pump, stream in zip(self._pumps, self._pipes, strict=True):
             pump.close()
             stream.close()
-        # It was killed: this takes as long as the kernel needs to take it down.
+        # It was killed: this takes only as long as the kernel needs.
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(RETIRE_SECONDS_MAX)
 
-    async def epitaph(self, lost: Exception) -> str:
-        """How the process ended, with the last words of its standard error."""
+    async def describe_exit(self, lost: Exception) -> str:
+        """Describe how the process ended, with the end of its standard error."""
         await self._exited(EXIT_CHECK_SECONDS)
         self._pumps[1].drain()
         code = self.process.poll()
@@ -193,33 +202,35 @@ class Child:
             how = f"was killed by {signal.Signals(-code).name}{hint}"
         else:
             how = f"exited with code {code}"
-        last = self._pumps[1].tail.decode("utf-8", "backslashreplace").strip()
-        return f"the process of the handler {how}" + (f"; its last words: {last}" if last else "")
+        message = f"the process of the handler {how}"
+        if stderr := self._pumps[1].tail.decode("utf-8", "backslashreplace").strip():
+            message += f"; end of stderr: {stderr}"
+        return message
 
     def _watch(self) -> None:
-        """Notice the end of the process: the socket's end is no proof, a fork of the handler may hold it open."""
+        """Watch for the exit of the process; the socket may stay open in a fork of the handler."""
         loop = asyncio.get_running_loop()
         if sys.platform == "linux":
             self._pidfd = os.pidfd_open(self.process.pid)
-            loop.add_reader(self._pidfd, self._ended)
+            loop.add_reader(self._pidfd, self._on_exit)
         else:
-            loop.call_later(EXIT_CHECK_SECONDS, self._look)
+            loop.call_later(EXIT_CHECK_SECONDS, self._poll)
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         if self.process.poll() is None:
-            asyncio.get_running_loop().call_later(EXIT_CHECK_SECONDS, self._look)
+            asyncio.get_running_loop().call_later(EXIT_CHECK_SECONDS, self._poll)
         else:
-            self._ended()
+            self._on_exit()
 
-    def _ended(self) -> None:
+    def _on_exit(self) -> None:
         self._unwatch()
-        self._gone.set()
+        self._exited_event.set()
         # Its last message may still be in the socket.
-        asyncio.get_running_loop().call_later(LAST_MESSAGE_SECONDS, self._hang_up)
+        asyncio.get_running_loop().call_later(LAST_MESSAGE_SECONDS, self._close_connection)
 
-    def _hang_up(self) -> None:
-        if self._line is not None:
-            self._line[1].transport.abort()
+    def _close_connection(self) -> None:
+        if self._streams is not None:
+            self._streams[1].transport.abort()
         else:
             self._socket.close()
 
@@ -231,68 +242,70 @@ class Child:
 
     async def _exited(self, seconds_max: float) -> None:
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._gone.wait(), seconds_max)
+            await asyncio.wait_for(self._exited_event.wait(), seconds_max)
 
     def _signal(self, number: int) -> None:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, number)
 
 
-class Children:
-    """The child processes of a worker. None is started before the first attempt needs it."""
+class ChildProcesses:
+    """The child processes of a worker, started on demand."""
 
     def __init__(
         self,
         limit: int,
+        *,
         grace_seconds: float,
         worker_id: str,
         environment: Mapping[str, str],
         output_bytes_max: int,
     ) -> None:
-        self._seats = asyncio.Semaphore(limit)
+        self._slots = asyncio.Semaphore(limit)
         self._grace_seconds = grace_seconds
         self._worker_id = worker_id
         self._output_bytes_max = output_bytes_max
         self._environment = {name: environment[name] for name in ENVIRONMENT_PASSED if name in environment}
-        self._idle: list[Child] = []
-        self._all: set[Child] = set()
+        self._idle: list[ChildProcess] = []
+        self._all: set[ChildProcess] = set()
         self._retiring: set[asyncio.Task[None]] = set()
-        self._warden = ProcessReaper()
+        self._reaper = ProcessReaper()
 
     async def run(self, attempt: RunningAttempt, begin: Callable[[], None]) -> Succeeded | Failed:
         """Run the attempt in a child process. Cancelling this kills the child and everything it started."""
-        async with self._seats:
+        async with self._slots:
             child = self._idle.pop() if self._idle else self._start()
             try:
                 await child.ready()
                 begin()
-                answer = await child.run(_message(attempt, self._worker_id, self._output_bytes_max), attempt.log)
-            except (ChildLost, OSError) as lost:
-                message = await child.epitaph(lost)
+                message = _run_message(attempt, self._worker_id, self._output_bytes_max)
+                ended = await child.run(message, attempt.log)
+            except (ChildProcessLost, OSError) as lost:
+                reason = await child.describe_exit(lost)
                 child.destroy()
                 self._forget(child)
-                return Failed(TaskError(TaskError.WORKER_LOST, message))
+                return Failed(TaskError(TaskError.WORKER_LOST, reason))
             except asyncio.CancelledError:
                 try:
                     await child.kill(self._grace_seconds)
                 finally:
                     self._forget(child)
                 raise
-            if child.spoiled or child.served >= ATTEMPTS_PER_CHILD_MAX:
+            if child.is_dirty or child.attempts_run >= ATTEMPTS_PER_CHILD_MAX:
                 self._retire(child)
             else:
                 self._idle.append(child)
-            return outcome_of(answer)
+            return decode_outcome(ended)
 
     def adopt(self, process_group: int) -> None:
-        """Have the group killed when this worker dies."""
-        self._warden.watch(process_group)
+        """Have the process group killed when this worker dies."""
+        self._reaper.watch(process_group)
 
     def disown(self, process_group: int) -> None:
-        """Kill what is left of the group and forget it."""
+        """Kill what is left of the process group and forget it."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process_group, signal.SIGKILL)
-        self._warden.forget(process_group)
+        self._reaper.forget(process_group)
 
     def kill(self) -> None:
         """Kill all child processes now."""
@@ -300,7 +313,7 @@ class Children:
             child.destroy()
             self._forget(child)
         self._idle.clear()
-        self._warden.close()
+        self._reaper.close()
 
     async def aclose(self) -> None:
         """End all child processes."""
@@ -311,7 +324,7 @@ class Children:
             await asyncio.wait(self._retiring)
         self.kill()
 
-    def _start(self) -> Child:
+    def _start(self) -> ChildProcess:
         ours, theirs = socket.socketpair()
         with theirs:
             try:
@@ -320,20 +333,20 @@ class Children:
                 ours.close()
                 raise
         ours.setblocking(False)
-        child = Child(process, ours, self._output_bytes_max + FRAME_ROOM_BYTES)
+        child = ChildProcess(process, ours, self._output_bytes_max + FRAME_ROOM_BYTES)
         self._all.add(child)
-        self._warden.watch(process.pid)
+        self._reaper.watch(process.pid)
         return child
 
-    def _retire(self, child: Child) -> None:
+    def _retire(self, child: ChildProcess) -> None:
         retiring = asyncio.create_task(child.retire())
         self._retiring.add(retiring)
         retiring.add_done_callback(lambda done: (self._retiring.discard(done), self._forget(child)))
 
-    def _forget(self, child: Child) -> None:
+    def _forget(self, child: ChildProcess) -> None:
         if child in self._all:
             self._all.discard(child)
-            self._warden.forget(child.process.pid)
+            self._reaper.forget(child.process.pid)
 
 
 def _spawn(descriptor: int, environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":
@@ -350,9 +363,9 @@ def _spawn(descriptor: int, environment: Mapping[str, str]) -> "subprocess.Popen
     )
 
 
-def _message(attempt: RunningAttempt, worker_id: str, output_bytes_max: int) -> Run:
+def _run_message(attempt: RunningAttempt, worker_id: str, output_bytes_max: int) -> RunAttempt:
     task, call = attempt.task, attempt.handler.call
-    return Run(
+    return RunAttempt(
         module=call.__module__,
         function=getattr(call, "__qualname__", ""),
         params=task.params,

@@ -1,4 +1,4 @@
-"""What a worker and its child processes tell each other, and its form on the wire: a length, then MessagePack."""
+"""Messages between a worker and its child processes, and their encoding: a length, then MessagePack."""
 
 import struct
 
@@ -7,12 +7,12 @@ from msgspec import Raw, Struct
 
 from windlass.core.messages import Failed, Succeeded, TaskError
 
-# A frame from the child holds an output of the greatest size, its meta, and so much of the rest at most.
+# The size limit of a frame beyond the output that it contains.
 FRAME_ROOM_BYTES = 4 * 1024 * 1024
 HEADER = struct.Struct(">I")
 
 
-class Run(Struct, frozen=True, tag="run"):
+class RunAttempt(Struct, frozen=True, tag="run"):
     """To the child: run an attempt. `params` is JSON."""
 
     module: str
@@ -29,42 +29,42 @@ class Run(Struct, frozen=True, tag="run"):
     output_bytes_max: int
 
 
-class Ready(Struct, frozen=True, tag="ready"):
-    """From the child: it has started and takes attempts now."""
+class ChildReady(Struct, frozen=True, tag="ready"):
+    """From the child: it has started and accepts attempts."""
 
 
-class Said(Struct, frozen=True, tag="said"):
+class LogWritten(Struct, frozen=True, tag="log"):
     """From the child: the handler wrote a line to its log."""
 
     level: str
     message: str
 
 
-class Ended(Struct, frozen=True, tag="ended"):
-    """From the child: the attempt is over. `spoiled` asks for a new process before the next one."""
+class AttemptEnded(Struct, frozen=True, tag="ended"):
+    """From the child: the attempt has ended. `is_dirty`: the process must not run another one."""
 
     output: bytes | None = None
     meta: bytes | None = None
     error: TaskError | None = None
-    spoiled: bool = False
+    is_dirty: bool = False
 
 
-def frame(message: Run | Ready | Said | Ended) -> bytes:
-    """A message as it travels."""
+def frame(message: RunAttempt | ChildReady | LogWritten | AttemptEnded) -> bytes:
+    """Encode a message."""
     body = msgspec.msgpack.encode(message)
     return HEADER.pack(len(body)) + body
 
 
-def ended(outcome: Succeeded | Failed, spoiled: bool) -> Ended:
-    """An outcome as the child sends it: JSON stays JSON, as bytes."""
+def encode_outcome(outcome: Succeeded | Failed, is_dirty: bool) -> AttemptEnded:
+    """Convert an outcome to the message of the child."""
     meta = bytes(outcome.meta) if outcome.meta is not None else None
     if isinstance(outcome, Succeeded):
-        return Ended(output=bytes(outcome.output), meta=meta, spoiled=spoiled)
-    return Ended(error=outcome.error, meta=meta, spoiled=spoiled)
+        return AttemptEnded(output=bytes(outcome.output), meta=meta, is_dirty=is_dirty)
+    return AttemptEnded(error=outcome.error, meta=meta, is_dirty=is_dirty)
 
 
-def outcome_of(message: Ended) -> Succeeded | Failed:
-    """The outcome that a child sent."""
+def decode_outcome(message: AttemptEnded) -> Succeeded | Failed:
+    """Convert the message of a child to an outcome."""
     meta = Raw(message.meta) if message.meta is not None else None
     if message.error is not None:
         return Failed(message.error, meta)

@@ -1,4 +1,4 @@
-"""What a running handler sees: its attempt, its log, and the things that all attempts of a worker share."""
+"""What a running handler sees: its attempt, its log, and the resources that all attempts of a worker share."""
 
 import threading
 from collections.abc import Callable
@@ -14,36 +14,36 @@ LEVELS = frozenset({"debug", "info", "warning", "error"})
 
 Built = TypeVar("Built")
 LogSink = Callable[[LogLine], None]
-# Control characters in a log can forge lines or drive a terminal.
+# Control characters in a log could forge lines or control a terminal.
 _ESCAPES = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if code != ord("\t")}
 
 
-class Resources:
-    """Things that attempts share for the life of a worker, built at their first use."""
+class SharedResources:
+    """Objects that attempts share for the life of a worker, built on first use."""
 
     def __init__(self) -> None:
         self._built: dict[str, Any] = {}
-        # Handlers in threads ask too; two of them must not build the same thing twice.
+        # Also used by handlers in threads, which must not build the same object twice.
         self._lock = threading.Lock()
 
     def get(self, key: str, build: Callable[[], Built]) -> Built:
-        """The thing called `key`."""
+        """Return the object called `key`."""
         with self._lock:
             if key not in self._built:
                 self._built[key] = build()
             return cast("Built", self._built[key])
 
     async def aclose(self) -> None:
-        """Close what can be closed, the newest first."""
+        """Close the objects that have `aclose`, the newest first."""
         while self._built:
-            _, thing = self._built.popitem()
-            close = getattr(thing, "aclose", None)
+            _, built = self._built.popitem()
+            close = getattr(built, "aclose", None)
             if close is not None:
                 await close()
 
 
 class AttemptLog:
-    """Writes the lines of one attempt to the sink, up to a bound."""
+    """Writes the lines of one attempt to the sink, up to a limit."""
 
     __slots__ = ("_clock", "_left", "_sink", "_task")
 
@@ -54,24 +54,32 @@ class AttemptLog:
         self._left = LOG_LINES_MAX
 
     def write(self, message: str, level: str = "info") -> None:
-        """Write a message, one line for each of its own; beyond the bound all is dropped, and the last line says so."""
+        """Write the lines of a message; lines beyond the limit are dropped, and the last one says so."""
         if self._sink is None:
             return
         for text in str(message).splitlines() or [""]:
             if self._left <= 0:
                 return
             self._left -= 1
-            kept = text if self._left else f"(the log ends here: {LOG_LINES_MAX} lines is the most for one attempt)"
-            self._sink(self._line(kept, level if level in LEVELS else "info"))
+            line = text if self._left else f"(log truncated: at most {LOG_LINES_MAX} lines per attempt)"
+            self._sink(self._line(line, level if level in LEVELS else "info"))
 
     def _line(self, text: str, level: str) -> LogLine:
         text = text[:LOG_LINE_CHARS_MAX].encode("utf-8", "backslashreplace").decode().translate(_ESCAPES)
         task = self._task
-        return LogLine(task.job_id, task.node_id, task.index, task.attempt, self._clock.now(), level, text)
+        return LogLine(
+            job_id=task.job_id,
+            node_id=task.node_id,
+            index=task.index,
+            attempt=task.attempt,
+            at=self._clock.now(),
+            level=level,
+            message=text,
+        )
 
 
 class AttemptContext:
-    """The Context of handlers that run inside the worker's own process."""
+    """The Context of handlers that run in the worker's own process."""
 
     __slots__ = (
         "_adopt",
@@ -94,9 +102,10 @@ class AttemptContext:
     def __init__(
         self,
         task: Task,
+        *,
         worker_id: str,
         log: AttemptLog,
-        resources: Resources,
+        resources: SharedResources,
         adopt: Callable[[int], None],
         started: Callable[[], None],
     ) -> None:
@@ -118,21 +127,21 @@ class AttemptContext:
 
     @property
     def cancelled(self) -> bool:
-        """Whether the job no longer wants this attempt."""
+        """Whether the attempt was cancelled."""
         return self._cancelled
 
     @property
     def handed_back(self) -> bool:
-        """Whether another worker goes on with this attempt."""
+        """Whether another worker continues this attempt."""
         return self._handed_back
 
     def cancel(self, *, handed_back: bool = False) -> None:
-        """Let the handler know that it should end."""
+        """Mark the attempt as cancelled."""
         self._cancelled = True
         self._handed_back = handed_back
 
     def started(self) -> None:
-        """Tell that the work begins now."""
+        """TaskReport that the work begins now."""
         self._started()
 
     def log(self, message: str, level: str = "info") -> None:
@@ -140,7 +149,7 @@ class AttemptContext:
         self._log.write(message, level)
 
     def resource(self, key: str, build: Callable[[], Built]) -> Built:
-        """A thing shared by all attempts of this worker."""
+        """Return an object shared by all attempts of this worker."""
         return self._resources.get(key, build)
 
     def adopt(self, process_group: int) -> None:

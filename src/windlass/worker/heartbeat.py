@@ -1,4 +1,4 @@
-"""Says that a worker lives, from a thread with a connection of its own: handlers may keep the worker's loop busy."""
+"""Sends heartbeats from a thread with its own connection, since handlers may block the worker's event loop."""
 
 import asyncio
 import logging
@@ -9,9 +9,9 @@ from contextlib import suppress
 
 from windlass.ports.broker import Broker
 
-# A loop that has not moved for so long will not: the worker counts as dead, and its tasks go to another.
+# An event loop that has been blocked this long counts as dead: its tasks go to another worker.
 BLOCKED_SECONDS_MAX = 60.0
-# After a failure it is tried again soon: others wait for a sign of life.
+# After a failure, the next heartbeat is sent soon.
 FAILURE_PAUSE_SECONDS = 0.5
 STOP_SECONDS_MAX = 10.0
 
@@ -19,58 +19,58 @@ log = logging.getLogger(__name__)
 
 
 class Heartbeat:
-    """Extends what the worker holds. Where the interpreter itself is held, by a long call into C, it is late too."""
+    """Extends the tasks of the worker. Delayed too while a long call into C holds the interpreter."""
 
     def __init__(self, open_broker: Callable[[], Awaitable[Broker]], seconds: float) -> None:
         self._open_broker = open_broker
         self._seconds = seconds
-        self._moved_at = 0.0
+        self._loop_ran_time = 0.0
         self._thread: threading.Thread | None = None
-        # Made by the thread itself, which then waits for it.
+        # Set by the thread.
         self._stop: Callable[[], None] | None = None
-        self._is_up = threading.Event()
+        self._is_running = threading.Event()
 
     def start(
         self, worker_id: str, held: Callable[[], Sequence[str]], foreign: Callable[[Sequence[str]], None]
     ) -> None:
-        """Begin. `held` is asked in the thread; `foreign` is told, in the worker's loop, what is not its own."""
+        """Start. `held` runs in the thread; `foreign` runs on the worker's loop with tasks that it no longer owns."""
         loop = asyncio.get_running_loop()
 
-        def tell(task_ids: Sequence[str]) -> None:
-            with suppress(RuntimeError):  # the worker's loop is closed
+        def notify(task_ids: Sequence[str]) -> None:
+            with suppress(RuntimeError):  # the worker's event loop is closed
                 loop.call_soon_threadsafe(foreign, task_ids)
 
-        self.moved()
+        self.loop_ran()
         self._thread = threading.Thread(
-            target=lambda: asyncio.run(self._run(worker_id, held, tell)), name="pulse", daemon=True
+            target=lambda: asyncio.run(self._run(worker_id, held, notify)), name="heartbeat", daemon=True
         )
         self._thread.start()
 
-    def moved(self) -> None:
-        """The worker's loop moves."""
-        self._moved_at = time.monotonic()
+    def loop_ran(self) -> None:
+        """Record that the worker's event loop is running."""
+        self._loop_ran_time = time.monotonic()
 
     async def stop(self) -> None:
-        """End the thread and its connection."""
+        """Stop the thread and close its connection."""
         if self._thread is None:
             return
-        await asyncio.to_thread(self._is_up.wait, STOP_SECONDS_MAX)
+        await asyncio.to_thread(self._is_running.wait, STOP_SECONDS_MAX)
         if self._stop is not None:
             self._stop()
         await asyncio.to_thread(self._thread.join, STOP_SECONDS_MAX)
         self._thread = None
 
     async def _run(
-        self, worker_id: str, held: Callable[[], Sequence[str]], tell: Callable[[Sequence[str]], None]
+        self, worker_id: str, held: Callable[[], Sequence[str]], notify: Callable[[Sequence[str]], None]
     ) -> None:
         loop, stopped = asyncio.get_running_loop(), asyncio.Event()
 
         def stop() -> None:
-            with suppress(RuntimeError):  # this loop is closed
+            with suppress(RuntimeError):  # the event loop of the thread is closed
                 loop.call_soon_threadsafe(stopped.set)
 
         self._stop = stop
-        self._is_up.set()
+        self._is_running.set()
         broker: Broker | None = None
         try:
             while not stopped.is_set():
@@ -78,13 +78,13 @@ class Heartbeat:
                 try:
                     if broker is None:
                         broker = await self._open_broker()
-                    if time.monotonic() - self._moved_at < BLOCKED_SECONDS_MAX:
+                    if time.monotonic() - self._loop_ran_time < BLOCKED_SECONDS_MAX:
                         foreign = await broker.extend(worker_id, held())
                         if foreign:
-                            tell(foreign)
+                            notify(foreign)
                 except Exception as error:
                     pause = min(pause, FAILURE_PAUSE_SECONDS)
-                    log.warning("worker %s cannot say that it lives: %s", worker_id, error)
+                    log.warning("worker %s: heartbeat failed: %s", worker_id, error)
                 with suppress(TimeoutError):
                     async with asyncio.timeout(pause):
                         await stopped.wait()

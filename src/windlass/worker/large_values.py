@@ -1,4 +1,4 @@
-"""Large values of attempts: fetched into params before a handler runs, put into the artifact store after it."""
+"""Large values of attempts: fetched for the params before a handler runs, stored as artifacts after it."""
 
 import asyncio
 from collections.abc import Sequence
@@ -12,10 +12,10 @@ from windlass.core.messages import Failed, Succeeded, TaskError
 from windlass.ports.artifacts import Artifacts
 from windlass.worker.outcomes import PARAMS_INVALID
 
-# How long the store may take for all values of one attempt.
+# The time limit of the artifact store for all values of one attempt.
 STORE_SECONDS_MAX = 120.0
-FETCHES_AT_ONCE_MAX = 8
-# Params with their large values in place may be so many times as large as the largest output.
+CONCURRENT_FETCHES_MAX = 8
+# The size limit of params with their large values inserted, in largest outputs.
 PARAMS_OUTPUTS_MAX = 4
 
 ARTIFACT_NOT_FOUND = "artifact_not_found"
@@ -23,16 +23,16 @@ ARTIFACTS_UNAVAILABLE = "artifacts_unavailable"
 
 
 class LargeValues:
-    """What one worker does about large values. Without a store, outputs of every size travel as they are."""
+    """Fetches and stores large values. Without a store, outputs of every size are sent inline."""
 
     def __init__(self, store: Artifacts | None, output_bytes_max: int) -> None:
-        # A larger output is put away.
+        # A larger output is stored as an artifact.
         self.inline_bytes_max = INLINE_BYTES_MAX if store is not None else output_bytes_max
         self._store = store
         self._params_bytes_max = PARAMS_OUTPUTS_MAX * output_bytes_max
 
-    async def put_away(self, job_id: str, outcome: Succeeded) -> Succeeded | Failed:
-        """The outcome with a reference in place of its output."""
+    async def store(self, job_id: str, outcome: Succeeded) -> Succeeded | Failed:
+        """Store the output; return the outcome with a reference in its place."""
         if self._store is None:
             return outcome
         body = bytes(outcome.output)
@@ -40,40 +40,42 @@ class LargeValues:
             async with asyncio.timeout(STORE_SECONDS_MAX):
                 key = await self._store.put(job_id, body)
         except (StoreUnavailable, TimeoutError) as error:
-            what = f"the output of {len(body)} bytes could not be stored: {_reason(error)}"
-            return Failed(TaskError(ARTIFACTS_UNAVAILABLE, what), outcome.meta)
+            message = f"output of {len(body)} bytes could not be stored: {_reason(error)}"
+            return Failed(TaskError(ARTIFACTS_UNAVAILABLE, message), outcome.meta)
         return Succeeded(reference(key, len(body)), outcome.meta)
 
     async def fetch(self, task: Task) -> Task | Failed:
-        """The task with its large values in place."""
+        """Return the task with its large values inserted into the params."""
         if self._store is None:
-            what = f"the params refer to {len(task.artifacts)} large values, but this worker has no artifact store"
-            return Failed(TaskError(ARTIFACTS_UNAVAILABLE, what))
+            message = f"the params have {len(task.artifacts)} artifacts, but this worker has no artifact store"
+            return Failed(TaskError(ARTIFACTS_UNAVAILABLE, message))
         try:
             async with asyncio.timeout(STORE_SECONDS_MAX):
-                bodies = await _fetched(self._store, task.artifacts, self._params_bytes_max)
+                bodies = await _fetch_all(self._store, task.artifacts, self._params_bytes_max)
         except ArtifactNotFound as error:
-            return Failed(TaskError(ARTIFACT_NOT_FOUND, f"a large value of the params is gone: {error}", False))
+            return Failed(
+                TaskError(ARTIFACT_NOT_FOUND, f"an artifact of the params no longer exists: {error}", retryable=False)
+            )
         except (StoreUnavailable, TimeoutError) as error:
-            what = f"the large values of the params could not be read: {_reason(error)}"
-            return Failed(TaskError(ARTIFACTS_UNAVAILABLE, what))
+            message = f"artifacts of the params could not be read: {_reason(error)}"
+            return Failed(TaskError(ARTIFACTS_UNAVAILABLE, message))
         params = in_place(task.params, bodies, self._params_bytes_max) if bodies is not None else None
         if params is None:
-            what = (
-                f"with its {len(task.artifacts)} large values in place, the params exceed {self._params_bytes_max} "
-                "bytes: pass less of them on, or raise the setting artifacts.bytes_max"
+            message = (
+                f"params too large: over {self._params_bytes_max} bytes with their {len(task.artifacts)} artifacts; "
+                "pass less data, or raise the setting artifacts.bytes_max"
             )
-            return Failed(TaskError(PARAMS_INVALID, what, False))
+            return Failed(TaskError(PARAMS_INVALID, message, retryable=False))
         return replace(task, params=params)
 
 
-async def _fetched(store: Artifacts, keys: Sequence[str], bytes_max: int) -> dict[str, bytes] | None:
-    """The values by key; None when they are too large together."""
+async def _fetch_all(store: Artifacts, keys: Sequence[str], bytes_max: int) -> dict[str, bytes] | None:
+    """Return the values by key; None if they are too large together."""
     bodies: dict[str, bytes] = {}
     left = bytes_max
-    for start in range(0, len(keys), FETCHES_AT_ONCE_MAX):
-        some = keys[start : start + FETCHES_AT_ONCE_MAX]
-        for key, body in zip(some, await asyncio.gather(*map(store.get, some)), strict=True):
+    for start in range(0, len(keys), CONCURRENT_FETCHES_MAX):
+        batch = keys[start : start + CONCURRENT_FETCHES_MAX]
+        for key, body in zip(batch, await asyncio.gather(*map(store.get, batch)), strict=True):
             bodies[key] = body
             left -= len(body)
         if left < 0:
@@ -82,4 +84,6 @@ async def _fetched(store: Artifacts, keys: Sequence[str], bytes_max: int) -> dic
 
 
 def _reason(error: Exception) -> str:
-    return f"no answer within {STORE_SECONDS_MAX:g} s" if isinstance(error, TimeoutError) else str(error)
+    if isinstance(error, TimeoutError):
+        return f"no response within {STORE_SECONDS_MAX:g} s"
+    return str(error)

@@ -1,7 +1,7 @@
-"""Kills the process groups that a worker started when the worker itself dies, by whatever cause.
+"""Kills the process groups of a worker when the worker dies, whatever the cause.
 
-The warden is a small process at the other end of a pipe: it learns the groups, and acts when the pipe ends. This file
-is also what it runs, without the rest of the package, so it imports the standard library only.
+The reaper is a small process at the other end of a pipe: it receives the process groups and kills them when the pipe
+is closed. It runs this file without the rest of the package, so only the standard library is imported.
 """
 
 import os
@@ -14,13 +14,13 @@ CLOSE_SECONDS_MAX = 2.0
 
 
 class ProcessReaper:
-    """The worker's end. Nothing is started until the first group is watched."""
+    """The worker's side. The reaper is started with the first process group."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
 
     def watch(self, group: int) -> None:
-        """Have the group killed if this process dies."""
+        """Have the process group killed if this process dies."""
         if self._process is None or self._process.poll() is not None:
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-S", __file__],
@@ -30,14 +30,14 @@ class ProcessReaper:
                 env={},
                 start_new_session=True,
             )
-        self._tell(f"+{group}\n")
+        self._send(f"+{group}\n")
 
     def forget(self, group: int) -> None:
-        """The group is gone."""
-        self._tell(f"-{group}\n")
+        """Remove a process group that has ended."""
+        self._send(f"-{group}\n")
 
     def close(self) -> None:
-        """End the warden; it kills what was not forgotten."""
+        """End the reaper; it kills the groups that were not removed."""
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()
             try:
@@ -47,25 +47,28 @@ class ProcessReaper:
                 self._process.wait()
         self._process = None
 
-    def _tell(self, line: str) -> None:
+    def _send(self, line: str) -> None:
         if self._process is not None and self._process.stdin is not None:
-            # A warden that was killed cannot be told; the next group gets a new one.
+            # A reaper that was killed is replaced with the next group.
             with suppress(BrokenPipeError):
                 os.write(self._process.stdin.fileno(), line.encode())
 
 
-def guard() -> None:
-    """Learn groups until the pipe ends, then kill those that are left."""
+def reap() -> None:
+    """Read process groups until the pipe is closed, then kill those that are left."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     groups: set[int] = set()
     for line in sys.stdin:
         group = int(line[1:])
-        groups.add(group) if line[0] == "+" else groups.discard(group)
+        if line[0] == "+":
+            groups.add(group)
+        else:
+            groups.discard(group)
     for group in groups:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(group, signal.SIGKILL)
 
 
 if __name__ == "__main__":
-    guard()
+    reap()

@@ -1,15 +1,15 @@
-"""Threads for handlers that block. One that does not come back is abandoned, and never delays the worker's end."""
+"""Threads for handlers that block. A thread that does not finish is abandoned and never delays the worker's exit."""
 
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
 
-# Runs in the thread; false when the thread was abandoned meanwhile and must end.
+# Runs in the thread; returns false if the thread was abandoned and must end.
 Work = Callable[[], bool]
 
 
-class Threads:
-    """A pool that starts threads as they are needed. All of its accounting happens on the worker's loop."""
+class ThreadPool:
+    """A pool that starts threads on demand. Its counters are changed only on the event loop."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -18,24 +18,24 @@ class Threads:
         self._waiting: SimpleQueue[Work | None] = SimpleQueue()
 
     def submit(self, work: Work) -> bool:
-        """Have `work` run; false when it must wait for a thread."""
+        """Run `work` in a thread; return false if it must wait for one."""
         self._in_use += 1
         self._waiting.put(work)
         self._grow()
         return self._in_use <= self._count
 
     def release(self) -> None:
-        """A piece of work has ended."""
+        """Count a thread as free again."""
         self._in_use -= 1
 
     def abandon(self) -> None:
-        """Count on a thread no longer: it runs user code that does not end."""
+        """Stop counting a thread that runs user code which does not end."""
         self._in_use -= 1
         self._count -= 1
         self._grow()
 
     def close(self) -> None:
-        """Let idle threads end; busy ones are daemons and die with the process."""
+        """End idle threads; busy ones are daemons and end with the process."""
         for _ in range(self._count):
             self._waiting.put(None)
         self._count = 0
@@ -43,7 +43,7 @@ class Threads:
     def _grow(self) -> None:
         if self._count < min(self._in_use, self._limit):
             self._count += 1
-            # concurrent.futures joins its threads at exit, so one stuck handler would hang the whole process.
+            # concurrent.futures joins its threads at exit, so a handler that never returns would hang the process.
             threading.Thread(target=self._serve, name="windlass-handler", daemon=True).start()
 
     def _serve(self) -> None:

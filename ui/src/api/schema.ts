@@ -9,7 +9,7 @@ export interface components {
     schemas: {
         /**
          * ProblemDetails
-         * @description A refusal: application/problem+json.
+         * @description An error response: application/problem+json.
          */
         ProblemDetails: {
             type: string;
@@ -23,7 +23,7 @@ export interface components {
         };
         /**
          * ProblemItem
-         * @description One thing wrong with a request or a document.
+         * @description One error in a request or a document.
          */
         ProblemItem: {
             path: string;
@@ -36,56 +36,8 @@ export interface components {
             column: number | null;
         };
         /**
-         * Health
-         * @description Whether the process lives and can serve, and what it is made of.
-         */
-        Health: {
-            /** @enum {unknown} */
-            status: "degraded" | "ok";
-            version: string;
-            shards: components["schemas"]["ShardSeen"][];
-            workers: components["schemas"]["WorkerSeen"][];
-        };
-        /**
-         * ShardSeen
-         * @description A shard and who drives its jobs; the owner of one that no other process may take holds it without an end.
-         */
-        ShardSeen: {
-            shard: number;
-            owner: string | null;
-            epoch: number;
-            /** @default false */
-            expired: boolean;
-            /** @default null */
-            expires_at: string | null;
-        };
-        /**
-         * WorkerSeen
-         * @description A worker, as the broker sees it. Of its tasks the first 100 are listed.
-         */
-        WorkerSeen: {
-            worker_id: string;
-            queues: string[];
-            running: number;
-            seen_at: string;
-            alive: boolean;
-            /** @default [] */
-            tasks: components["schemas"]["WorkerTask"][];
-        };
-        /**
-         * WorkerTask
-         * @description A task that a worker has.
-         */
-        WorkerTask: {
-            job_id: string;
-            node_id: string;
-            index: number | null;
-            attempt: number;
-            since: string;
-        };
-        /**
          * SubmitRequest
-         * @description A job to be run. `version` is a number or an alias; `scheduled_at` an ISO instant.
+         * @description A job to start. `version` is a number or an alias; `scheduled_at` is an ISO instant.
          */
         SubmitRequest: {
             workflow_id: string;
@@ -101,32 +53,32 @@ export interface components {
             priority: number;
         };
         /**
-         * Submitted
-         * @description A job that was accepted; it is durable.
+         * SubmittedView
+         * @description A job that was accepted and stored.
          */
-        Submitted: {
+        SubmittedView: {
             job_id: string;
             status: string;
         };
         /**
          * BatchRequest
-         * @description Many jobs, stored in one transaction.
+         * @description Jobs to start in one transaction.
          */
         BatchRequest: {
             jobs: components["schemas"]["SubmitRequest"][];
         };
         /**
-         * BatchAnswer
-         * @description The answers of a batch, in its order.
+         * BatchView
+         * @description The results of a batch, in the order of its submits.
          */
-        BatchAnswer: {
-            jobs: components["schemas"]["BatchItem"][];
+        BatchView: {
+            jobs: components["schemas"]["BatchItemView"][];
         };
         /**
-         * BatchItem
-         * @description The answer to one job of a batch: the job, or why it was refused.
+         * BatchItemView
+         * @description The result of one submit of a batch: the job, or the error.
          */
-        BatchItem: {
+        BatchItemView: {
             /** @default null */
             job_id: string | null;
             /** @default null */
@@ -135,10 +87,10 @@ export interface components {
             error: components["schemas"]["ProblemDetails"] | null;
         };
         /**
-         * ClaimBody
-         * @description A worker asks for tasks. `wait` is a number of seconds or a duration, 60 s at most.
+         * ClaimRequest
+         * @description A request for tasks. `wait` is a number of seconds or a duration, at most 60 s.
          */
-        ClaimBody: {
+        ClaimRequest: {
             worker_id: string;
             queues?: string[];
             /** @default 1 */
@@ -147,17 +99,17 @@ export interface components {
             wait: number | string;
         };
         /**
-         * ClaimAnswer
-         * @description The tasks that are now the worker's.
+         * ClaimView
+         * @description The tasks that the worker now holds.
          */
-        ClaimAnswer: {
-            tasks: components["schemas"]["ClaimedTask"][];
+        ClaimView: {
+            tasks: components["schemas"]["ClaimedTaskView"][];
         };
         /**
-         * ClaimedTask
-         * @description A task for an HTTP worker. `meta` tells of the loop and of the series of attempts that it belongs to.
+         * ClaimedTaskView
+         * @description A task for an HTTP worker. `meta` describes its loop and its retries or pages.
          */
-        ClaimedTask: {
+        ClaimedTaskView: {
             task_id: string;
             job_id: string;
             node_id: string;
@@ -170,15 +122,15 @@ export interface components {
             retry_count: number;
             idempotency_key: string;
             /** @default null */
-            sink: components["schemas"]["ClaimedSink"] | null;
+            sink: components["schemas"]["ClaimedSinkView"] | null;
             /** @default {} */
             meta: Record<string, never>;
         };
         /**
-         * ClaimedSink
-         * @description Where the worker writes a task's output before it reports it: at `path` in it, once for each `identity`.
+         * ClaimedSinkView
+         * @description Where the worker writes a task's output before it reports it: at `path`, once per `identity`.
          */
-        ClaimedSink: {
+        ClaimedSinkView: {
             tool: string;
             options: unknown;
             path: string[];
@@ -186,26 +138,26 @@ export interface components {
             run_key: string;
         };
         /**
-         * HeartbeatBody
-         * @description A worker says that it lives and what it holds.
+         * HeartbeatRequest
+         * @description A worker's heartbeat and the tasks that it holds.
          */
-        HeartbeatBody: {
+        HeartbeatRequest: {
             worker_id: string;
             /** @default [] */
             task_ids: string[];
         };
         /**
-         * HeartbeatAnswer
-         * @description The tasks that the worker should stop: cancelled, or no longer its own.
+         * HeartbeatView
+         * @description The tasks that the worker must stop: cancelled, or held by another worker.
          */
-        HeartbeatAnswer: {
+        HeartbeatView: {
             stop: string[];
         };
         /**
-         * ResultBody
-         * @description How a task ended. Of a failed one `error` counts, of a completed one `output`.
+         * TaskResultRequest
+         * @description The result of a task: `output` if it completed, `error` if it failed.
          */
-        ResultBody: {
+        TaskResultRequest: {
             task_id: string;
             job_id: string;
             node_id: string;
@@ -214,7 +166,7 @@ export interface components {
             worker_id: string;
             output?: unknown;
             /** @default null */
-            error: string | components["schemas"]["ErrorBody"] | null;
+            error: string | components["schemas"]["TaskErrorRequest"] | null;
             meta?: unknown;
             /** @default null */
             execution_duration_ms: number | null;
@@ -224,10 +176,10 @@ export interface components {
             attempt: number | null;
         };
         /**
-         * ErrorBody
+         * TaskErrorRequest
          * @description Why an attempt failed. `retry_after` is a number of seconds or a duration.
          */
-        ErrorBody: {
+        TaskErrorRequest: {
             /** @default task_failed */
             type: string;
             /** @default  */
@@ -242,19 +194,19 @@ export interface components {
             traceback: string | null;
         };
         /**
-         * ResultAnswer
-         * @description What became of a reported result; a repetition is `duplicate`.
+         * TaskResultView
+         * @description Whether a result was accepted; `duplicate` if the task already has one.
          */
-        ResultAnswer: {
+        TaskResultView: {
             accepted: boolean;
             /** @default false */
             duplicate: boolean;
         };
         /**
-         * EmitBody
-         * @description An event of a worker. The job is named by `job_id` or `execution_id`; what is not listed here is passed over.
+         * EmitEventRequest
+         * @description An event of a worker. `job_id` or `execution_id` names the job; other fields are ignored.
          */
-        EmitBody: {
+        EmitEventRequest: {
             node_id: string;
             /** @enum {unknown} */
             event_type: "action_completed" | "action_failed" | "action_started";
@@ -268,7 +220,7 @@ export interface components {
             duration: number | null;
             result?: unknown;
             /** @default null */
-            error: string | components["schemas"]["ErrorBody"] | null;
+            error: string | components["schemas"]["TaskErrorRequest"] | null;
             /** @default null */
             data: components["schemas"]["EmittedData"] | null;
             /** @default null */
@@ -277,12 +229,12 @@ export interface components {
         };
         /**
          * EmittedData
-         * @description The part of an emitted event's data that is understood.
+         * @description The supported fields of an emitted event's data.
          */
         EmittedData: {
             result?: unknown;
             /** @default null */
-            error: string | components["schemas"]["ErrorBody"] | null;
+            error: string | components["schemas"]["TaskErrorRequest"] | null;
             /** @default null */
             attempt_number: number | null;
             /** @default null */
@@ -290,7 +242,7 @@ export interface components {
         };
         /**
          * EmittedMeta
-         * @description The part of an emitted event's meta that is understood.
+         * @description The supported fields of an emitted event's meta.
          */
         EmittedMeta: {
             /** @default null */
@@ -298,26 +250,26 @@ export interface components {
         };
         /**
          * QueueMeta
-         * @description Who ran the task.
+         * @description The worker that ran the task.
          */
         QueueMeta: {
             /** @default null */
             worker_id: string | null;
         };
         /**
-         * Page[Job]
-         * @description A part of a list, and where the next one begins.
+         * Page[JobView]
+         * @description A page of a list and the cursor of the next page.
          */
-        Page_Job_: {
-            items: components["schemas"]["Job"][];
+        Page_JobView_: {
+            items: components["schemas"]["JobView"][];
             /** @default null */
             next_cursor: string | null;
         };
         /**
-         * Job
-         * @description A job. `result_data` maps node ids to outputs once it has ended; `nodes` come when asked for.
+         * JobView
+         * @description A job. `result_data` maps node ids to outputs once the job has finished; `nodes` is set on request.
          */
-        Job: {
+        JobView: {
             job_id: string;
             workflow_id: string;
             version: number;
@@ -337,13 +289,13 @@ export interface components {
             /** @default null */
             idempotency_key: string | null;
             /** @default null */
-            nodes: components["schemas"]["Node"][] | null;
+            nodes: components["schemas"]["NodeView"][] | null;
         };
         /**
-         * Node
-         * @description A node of a job; `loop` says how far a loop came that has begun.
+         * NodeView
+         * @description A node of a job; `loop` is the progress of its loop, once started.
          */
-        Node: {
+        NodeView: {
             node_id: string;
             status: string;
             attempt: number;
@@ -355,13 +307,13 @@ export interface components {
             /** @default null */
             completed_at: string | null;
             /** @default null */
-            loop: components["schemas"]["Loop"] | null;
+            loop: components["schemas"]["LoopView"] | null;
         };
         /**
-         * Loop
-         * @description How far a loop came. Its iterations from 0 to `begun` were begun; `running` counts those with workers.
+         * LoopView
+         * @description The progress of a loop. Iterations below `begun` were dispatched; `running` counts those held by workers.
          */
-        Loop: {
+        LoopView: {
             total: number;
             begun: number;
             /** @default 0 */
@@ -379,35 +331,35 @@ export interface components {
         };
         /**
          * CancelRequest
-         * @description Why a job is to stop.
+         * @description The reason for a cancellation.
          */
         CancelRequest: {
             /** @default null */
             reason: string | null;
         };
         /**
-         * Page[Node]
-         * @description A part of a list, and where the next one begins.
+         * Page[NodeView]
+         * @description A page of a list and the cursor of the next page.
          */
-        Page_Node_: {
-            items: components["schemas"]["Node"][];
+        Page_NodeView_: {
+            items: components["schemas"]["NodeView"][];
             /** @default null */
             next_cursor: string | null;
         };
         /**
-         * Page[Iteration]
-         * @description A part of a list, and where the next one begins.
+         * Page[IterationView]
+         * @description A page of a list and the cursor of the next page.
          */
-        Page_Iteration_: {
-            items: components["schemas"]["Iteration"][];
+        Page_IterationView_: {
+            items: components["schemas"]["IterationView"][];
             /** @default null */
             next_cursor: string | null;
         };
         /**
-         * Iteration
+         * IterationView
          * @description An iteration of a loop.
          */
-        Iteration: {
+        IterationView: {
             index: number;
             status: string;
             attempt: number;
@@ -420,27 +372,27 @@ export interface components {
             completed_at: string | null;
         };
         /**
-         * Params
-         * @description What a node gets. Not `rendered`: as its definition has them, since something they need is not there yet.
+         * ParamsView
+         * @description The params of a node. If `rendered` is false, they are templates whose values are not available yet.
          */
-        Params: {
+        ParamsView: {
             params: unknown;
             rendered: boolean;
         };
         /**
-         * Page[Event]
-         * @description A part of a list, and where the next one begins.
+         * Page[EventView]
+         * @description A page of a list and the cursor of the next page.
          */
-        Page_Event_: {
-            items: components["schemas"]["Event"][];
+        Page_EventView_: {
+            items: components["schemas"]["EventView"][];
             /** @default null */
             next_cursor: string | null;
         };
         /**
-         * Event
+         * EventView
          * @description One transition of a job.
          */
-        Event: {
+        EventView: {
             event_id: string;
             seq: number;
             event_type: string;
@@ -455,19 +407,19 @@ export interface components {
             parent_event_id: string | null;
         };
         /**
-         * Page[Log]
-         * @description A part of a list, and where the next one begins.
+         * Page[LogView]
+         * @description A page of a list and the cursor of the next page.
          */
-        Page_Log_: {
-            items: components["schemas"]["Log"][];
+        Page_LogView_: {
+            items: components["schemas"]["LogView"][];
             /** @default null */
             next_cursor: string | null;
         };
         /**
-         * Log
-         * @description A line of a log.
+         * LogView
+         * @description A log line.
          */
-        Log: {
+        LogView: {
             log_id: number;
             job_id: string;
             node_id: string;
@@ -478,10 +430,10 @@ export interface components {
             message: string;
         };
         /**
-         * Workflow
-         * @description One version of a workflow; lists tell of its `recent` jobs, newest first, as far as they are asked to.
+         * WorkflowView
+         * @description One version of a workflow. Lists include `recent` jobs, newest first, on request.
          */
-        Workflow: {
+        WorkflowView: {
             workflow_id: string;
             version: number;
             digest: string;
@@ -490,28 +442,28 @@ export interface components {
             description: string | null;
             /** @default {} */
             aliases: {
-                [key: string]: components["schemas"]["AliasTarget"][];
+                [key: string]: components["schemas"]["WeightedVersion"][];
             };
             definition?: unknown;
             /** @default [] */
-            warnings: components["schemas"]["Warned"][];
+            warnings: components["schemas"]["WarningView"][];
             /** @default [] */
-            recent: components["schemas"]["RecentJob"][];
+            recent: components["schemas"]["RecentJobView"][];
         };
         /**
-         * AliasTarget
-         * @description A version that an alias points at, and its share of the submits.
+         * WeightedVersion
+         * @description A version that an alias points to and its share of the submits.
          */
-        AliasTarget: {
+        WeightedVersion: {
             version: number;
             /** @default 100 */
             weight: number;
         };
         /**
-         * Warned
-         * @description Something that a document may do but hardly means.
+         * WarningView
+         * @description A valid but suspicious part of a document.
          */
-        Warned: {
+        WarningView: {
             path: string;
             message: string;
             /** @default null */
@@ -522,10 +474,10 @@ export interface components {
             column: number | null;
         };
         /**
-         * RecentJob
-         * @description A job in short.
+         * RecentJobView
+         * @description The summary of a job.
          */
-        RecentJob: {
+        RecentJobView: {
             job_id: string;
             status: string;
             created_at: string;
@@ -535,87 +487,87 @@ export interface components {
             completed_at: string | null;
         };
         /**
-         * Validation
-         * @description What is to be said about a document that was only checked.
+         * ValidationView
+         * @description The errors and warnings of a document.
          */
-        Validation: {
+        ValidationView: {
             valid: boolean;
             workflow_id: string | null;
             /** @default [] */
             errors: components["schemas"]["ProblemItem"][];
             /** @default [] */
-            warnings: components["schemas"]["Warned"][];
+            warnings: components["schemas"]["WarningView"][];
         };
         /**
-         * Page[Workflow]
-         * @description A part of a list, and where the next one begins.
+         * Page[WorkflowView]
+         * @description A page of a list and the cursor of the next page.
          */
-        Page_Workflow_: {
-            items: components["schemas"]["Workflow"][];
+        Page_WorkflowView_: {
+            items: components["schemas"]["WorkflowView"][];
             /** @default null */
             next_cursor: string | null;
         };
         /**
          * AliasRequest
-         * @description Where an alias points: one version, or several with weights.
+         * @description The target of an alias: one version, or several with weights.
          */
         AliasRequest: {
             /** @default null */
             version: number | null;
             /** @default [] */
-            targets: components["schemas"]["AliasTarget"][];
+            targets: components["schemas"]["WeightedVersion"][];
         };
         /**
-         * WorkflowStatistics
-         * @description What the last jobs of a workflow tell; the critical path is that of the median job.
+         * WorkflowStatisticsView
+         * @description Statistics of the last jobs of a workflow; the critical path is that of the median job.
          */
-        WorkflowStatistics: {
+        WorkflowStatisticsView: {
             workflow_id: string;
             jobs: number;
             completed: number;
             failed: number;
             cancelled: number;
-            duration_seconds: components["schemas"]["Durations"] | null;
-            nodes: components["schemas"]["NodeStatistics"][];
+            duration_seconds: components["schemas"]["DurationsView"] | null;
+            nodes: components["schemas"]["NodeStatisticsView"][];
             critical_path: string[];
         };
         /**
-         * Durations
-         * @description How long things took, in seconds: half of them no longer than `p50`, all but a twentieth no longer than `p95`.
+         * DurationsView
+         * @description Percentiles and the maximum of durations, in seconds.
          */
-        Durations: {
+        DurationsView: {
             p50: number;
             p95: number;
             max: number;
         };
         /**
-         * NodeStatistics
-         * @description How a node did in the last jobs of its workflow, and its share of what the median job waited for.
+         * NodeStatisticsView
+         * @description Statistics of a node over the last jobs, and its share of the critical path of the median job.
          */
-        NodeStatistics: {
+        NodeStatisticsView: {
             node_id: string;
             runs: number;
             failed: number;
             retried: number;
-            duration_seconds: components["schemas"]["Durations"] | null;
+            duration_seconds: components["schemas"]["DurationsView"] | null;
             share_of_critical_path: number;
         };
         /**
-         * Activity
-         * @description The last minutes, step by step. `truncated`: there were too many jobs, and the older ones are not counted.
+         * ActivityView
+         * @description Activity over the last minutes. If `truncated` is true, older jobs are missing because there were too many.
          */
-        Activity: {
+        ActivityView: {
             bucket_seconds: number;
-            buckets: components["schemas"]["ActivityBucket"][];
+            buckets: components["schemas"]["ActivityBucketView"][];
             unfinished: number;
             /** @default false */
             truncated: boolean;
         };
         /**
-         * ActivityBucket
-         * @description What came and what ended in one step of time, and how long what ended by itself had taken.
+         * ActivityBucketView
+         * @description The jobs submitted and finished in one interval; durations exclude cancelled jobs.
          */
-        ActivityBucket: {
+        ActivityBucketView: {
             at: string;
             submitted: number;
             completed: number;
@@ -627,26 +579,50 @@ export interface components {
             p95_seconds: number | null;
         };
         /**
-         * Page[WorkerSeen]
-         * @description A part of a list, and where the next one begins.
+         * Page[WorkerView]
+         * @description A page of a list and the cursor of the next page.
          */
-        Page_WorkerSeen_: {
-            items: components["schemas"]["WorkerSeen"][];
+        Page_WorkerView_: {
+            items: components["schemas"]["WorkerView"][];
             /** @default null */
             next_cursor: string | null;
         };
         /**
-         * Queues
-         * @description Every queue that has something in it.
+         * WorkerView
+         * @description A worker that the broker knows. At most 100 of its tasks are listed.
          */
-        Queues: {
-            items: components["schemas"]["QueueSeen"][];
+        WorkerView: {
+            worker_id: string;
+            queues: string[];
+            running: number;
+            seen_at: string;
+            alive: boolean;
+            /** @default [] */
+            tasks: components["schemas"]["WorkerTaskView"][];
         };
         /**
-         * QueueSeen
-         * @description A queue with tasks that wait or run; `oldest_seconds` says for how long the oldest waits.
+         * WorkerTaskView
+         * @description A task that a worker holds.
          */
-        QueueSeen: {
+        WorkerTaskView: {
+            job_id: string;
+            node_id: string;
+            index: number | null;
+            attempt: number;
+            since: string;
+        };
+        /**
+         * QueuesView
+         * @description All queues that have tasks.
+         */
+        QueuesView: {
+            items: components["schemas"]["QueueView"][];
+        };
+        /**
+         * QueueView
+         * @description A queue with waiting or running tasks; `oldest_seconds` is the age of the oldest waiting task.
+         */
+        QueueView: {
             queue: string;
             depth: number;
             running: number;
@@ -654,19 +630,19 @@ export interface components {
             oldest_seconds: number | null;
         };
         /**
-         * Page[Schedule]
-         * @description A part of a list, and where the next one begins.
+         * Page[ScheduleView]
+         * @description A page of a list and the cursor of the next page.
          */
-        Page_Schedule_: {
-            items: components["schemas"]["Schedule"][];
+        Page_ScheduleView_: {
+            items: components["schemas"]["ScheduleView"][];
             /** @default null */
             next_cursor: string | null;
         };
         /**
-         * Schedule
-         * @description When a workflow starts by itself: by one of `cron`, `every_seconds` and `at`.
+         * ScheduleView
+         * @description A schedule; one of `cron`, `every_seconds` and `at` is set.
          */
-        Schedule: {
+        ScheduleView: {
             workflow_id: string;
             version: number;
             enabled: boolean;
@@ -690,10 +666,10 @@ export interface components {
             input_data: Record<string, never>;
         };
         /**
-         * NextTimes
-         * @description Slots to come, in UTC and on the clock of the schedule.
+         * NextSlotsView
+         * @description The next slots of a schedule, in UTC and in its time zone.
          */
-        NextTimes: {
+        NextSlotsView: {
             workflow_id: string;
             timezone: string;
             times: string[];
@@ -701,7 +677,7 @@ export interface components {
         };
         /**
          * TriggerRequest
-         * @description A run to be started now; without input, with that of the schedule.
+         * @description A run to start now; the input defaults to that of the schedule.
          */
         TriggerRequest: {
             /** @default null */
@@ -711,7 +687,7 @@ export interface components {
         };
         /**
          * BackfillRequest
-         * @description The slots from one instant on, up to another, both included.
+         * @description A range of slots to run; both ends are included.
          */
         BackfillRequest: {
             since: string;
@@ -720,30 +696,30 @@ export interface components {
             dry_run: boolean;
         };
         /**
-         * Backfilled
-         * @description The slots of a range; those that had no run before get one, oldest first. With `dry_run`, only those that would
-         *         get one, and nothing is started.
+         * BackfillView
+         * @description The slots of a range; those without a run get one, oldest first. With `dry_run`, only the slots without a run
+         *         are listed and none is started.
          */
-        Backfilled: {
+        BackfillView: {
             workflow_id: string;
             slots: string[];
             /** @default false */
             dry_run: boolean;
         };
         /**
-         * Page[Run]
-         * @description A part of a list, and where the next one begins.
+         * Page[RunView]
+         * @description A page of a list and the cursor of the next page.
          */
-        Page_Run_: {
-            items: components["schemas"]["Run"][];
+        Page_RunView_: {
+            items: components["schemas"]["RunView"][];
             /** @default null */
             next_cursor: string | null;
         };
         /**
-         * Run
-         * @description A run: the lifecycle around a job. `metrics` are complete once it has ended.
+         * RunView
+         * @description A run: the lifecycle around a job. `metrics` is complete once the run has finished.
          */
-        Run: {
+        RunView: {
             run_id: string;
             workflow_id: string;
             version: number;
@@ -752,8 +728,8 @@ export interface components {
             previous_state: string | null;
             job_id: string | null;
             attempt: number;
-            transitions: components["schemas"]["RunTransition"][];
-            violations: components["schemas"]["RunViolation"][];
+            transitions: components["schemas"]["RunTransitionView"][];
+            violations: components["schemas"]["RunViolationView"][];
             metrics: Record<string, never>;
             origin: string;
             created_at: string;
@@ -765,36 +741,36 @@ export interface components {
             skipped: boolean;
         };
         /**
-         * RunTransition
-         * @description A state that a run entered, and when.
+         * RunTransitionView
+         * @description A state that a run entered.
          */
-        RunTransition: {
+        RunTransitionView: {
             state: string;
             at: string;
         };
         /**
-         * RunViolation
-         * @description A constraint that did not hold.
+         * RunViolationView
+         * @description A constraint that a run violated.
          */
-        RunViolation: {
+        RunViolationView: {
             constraint: string;
             message: string;
             at: string;
         };
         /**
-         * Page[Delivery]
-         * @description A part of a list, and where the next one begins.
+         * Page[DeliveryView]
+         * @description A page of a list and the cursor of the next page.
          */
-        Page_Delivery_: {
-            items: components["schemas"]["Delivery"][];
+        Page_DeliveryView_: {
+            items: components["schemas"]["DeliveryView"][];
             /** @default null */
             next_cursor: string | null;
         };
         /**
-         * Delivery
+         * DeliveryView
          * @description One attempt to deliver a webhook.
          */
-        Delivery: {
+        DeliveryView: {
             delivery_id: string;
             job_id: string;
             workflow_id: string;
@@ -812,12 +788,36 @@ export interface components {
             response: string | null;
         };
         /**
-         * Redelivered
-         * @description A delivery that is made once more, by a job of its own.
+         * RedeliveryView
+         * @description A webhook that is delivered again by a new job.
          */
-        Redelivered: {
+        RedeliveryView: {
             delivery_id: string;
             job_id: string;
+        };
+        /**
+         * HealthView
+         * @description The state of the server, its shards and its workers.
+         */
+        HealthView: {
+            /** @enum {unknown} */
+            status: "degraded" | "ok";
+            version: string;
+            shards: components["schemas"]["ShardView"][];
+            workers: components["schemas"]["WorkerView"][];
+        };
+        /**
+         * ShardView
+         * @description A shard and the engine that owns it. The lease of a database that is not shared has no expiry.
+         */
+        ShardView: {
+            shard: number;
+            owner: string | null;
+            epoch: number;
+            /** @default false */
+            expired: boolean;
+            /** @default null */
+            expires_at: string | null;
         };
     };
     responses: never;

@@ -15,27 +15,27 @@ export interface Page<T> {
 
 type With<T, R> = Omit<T, keyof R> & R;
 
-export type Loop = Schemas["Loop"];
-export type Iteration = With<Schemas["Iteration"], { output: Json; error: NodeError | null; meta: Json }>;
+export type Loop = Schemas["LoopView"];
+export type Iteration = With<Schemas["IterationView"], { output: Json; error: NodeError | null; meta: Json }>;
 export type Node = With<
-  Required<Schemas["Node"]>,
+  Required<Schemas["NodeView"]>,
   { output: Json; error: NodeError | null; meta: Json; loop: Required<Loop> | null }
 >;
 export type Job = With<
-  Required<Schemas["Job"]>,
+  Required<Schemas["JobView"]>,
   { status: JobStatus; input_data: Json; result_data: Json; error: NodeError | null; nodes: Node[] | null }
 >;
 export type Event = With<
-  Required<Schemas["Event"]>,
+  Required<Schemas["EventView"]>,
   { event_type: EventType; data: EventData; meta: Json; context: Json }
 >;
-export type Workflow = With<Required<Schemas["Workflow"]>, { definition: Definition }>;
-export type Validation = Required<Schemas["Validation"]>;
-export type Schedule = Required<Schemas["Schedule"]>;
-export type Run = Required<Schemas["Run"]>;
-export type Delivery = Required<Schemas["Delivery"]>;
-export type Health = Required<Schemas["Health"]>;
-export type Log = Schemas["Log"];
+export type Workflow = With<Required<Schemas["WorkflowView"]>, { definition: Definition }>;
+export type Validation = Required<Schemas["ValidationView"]>;
+export type Schedule = Required<Schemas["ScheduleView"]>;
+export type Run = Required<Schemas["RunView"]>;
+export type Delivery = Required<Schemas["DeliveryView"]>;
+export type Health = Required<Schemas["HealthView"]>;
+export type Log = Schemas["LogView"];
 
 export type JobStatus = "pending" | "running" | "completed" | "failed" | "cancelled";
 export type NodeStatus =

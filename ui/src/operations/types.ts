@@ -2,9 +2,9 @@
 
 import type { Schemas } from "../api/types";
 
-export type WorkerTask = Required<Schemas["WorkerTask"]>;
-export type Worker = Required<Schemas["WorkerSeen"]>;
-export type Shard = Required<Schemas["ShardSeen"]>;
-export type Queue = Required<Schemas["QueueSeen"]>;
-export type Bucket = Required<Schemas["ActivityBucket"]>;
-export type Activity = Required<Schemas["Activity"]>;
+export type WorkerTask = Required<Schemas["WorkerTaskView"]>;
+export type Worker = Required<Schemas["WorkerView"]>;
+export type Shard = Required<Schemas["ShardView"]>;
+export type Queue = Required<Schemas["QueueView"]>;
+export type Bucket = Required<Schemas["ActivityBucketView"]>;
+export type Activity = Required<Schemas["ActivityView"]>;

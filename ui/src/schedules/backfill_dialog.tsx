@@ -14,7 +14,7 @@ import { dayOf, timeOf } from "./calendar";
 const SLOTS_MAX = 200;
 const DAY_MS = 86_400_000;
 
-type Backfill = Schemas["Backfilled"];
+type Backfill = Schemas["BackfillView"];
 
 interface Range {
   since: string;

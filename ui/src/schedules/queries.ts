@@ -6,7 +6,7 @@ import { queryClient } from "../api/queries";
 import type { Page, Run, Schedule, Schemas } from "../api/types";
 import { appendOlder, mergeNewest, type RunHistory } from "./run_history";
 
-export type NextTimes = Schemas["NextTimes"];
+export type NextTimes = Schemas["NextSlotsView"];
 
 // The limits of the server.
 const RUNS_PAGE = 100;

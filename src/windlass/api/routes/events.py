@@ -1,88 +1,99 @@
-"""The events of a job that are stored, page by page."""
+"""The list of a job's events."""
 
 from collections.abc import Sequence
 from typing import Annotated
 
-from fastapi import APIRouter
 from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route
 
-from windlass.api.operations import Operation, answer, declare
+from windlass.api.operations import Operation, json_response, route
+from windlass.api.pagination import paginate
 from windlass.api.policy import Policy
-from windlass.api.requests import Flag, Number, id_of, query_of
+from windlass.api.requests import Flag, Number, path_id, read_query
 from windlass.api.state import ApiState
-from windlass.core.events import Event as StoredEvent
+from windlass.core.events import Event
 from windlass.ports.store import Store
-from windlass.views.event_view import EventView
-from windlass.wire import Event, Page
+from windlass.views.events import EventRenderer
+from windlass.wire import EventView, Page
 
 TAG = "events"
 PAGE = 500
 PAGE_MAX = 5_000
-# A page that would be larger is cut; the next one goes on.
+# A larger page is shortened; the next page continues after it.
 PAGE_BYTES_MAX = 8 << 20
-# Events that are looked at to find those of one page that are not of single iterations, at once and in all.
-LOOKED_AT_MAX = 5_000
-LOOKS_MAX = 10
+# Events scanned per query, and queries per page, to find events that are not of iterations.
+SCANNED_MAX = 5_000
+SCANS_MAX = 10
+
+# Stored events, and the number after which the next page starts.
+EventPage = tuple[Sequence[Event], str | None]
 
 
 class EventsQuery(Struct, forbid_unknown_fields=True):
-    """Events after this number: `next_cursor` is the next one's. The context, and the events of single iterations, may
-    be left out."""
+    """The page of a list of events, and whether it includes the context and the events of iterations."""
 
     after: Number = 0
     limit: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = PAGE
     context: Flag = "true"
-    items: Flag = "true"
+    iterations: Flag = "true"
 
 
-def _bounded(events: list[Event]) -> list[Event]:
-    """As many events as fit into one answer, at least one."""
-    left = PAGE_BYTES_MAX
-    for place, event in enumerate(events):
-        left -= sum(len(memoryview(part)) for part in (event.data, event.meta, event.context))
-        if left < 0 and place:
-            return events[:place]
-    return events
+def routes(state: ApiState) -> list[Route]:
+    """Return the route of the list of events."""
 
-
-async def _without_items(store: Store, job_id: str, after: int, limit: int) -> tuple[Sequence[StoredEvent], int | None]:
-    """Events that are not of single iterations, and where to go on: they may be many events apart."""
-    found: list[StoredEvent] = []
-    for _ in range(LOOKS_MAX):
-        page = await store.overview.node_events(job_id, after, limit + 1 - len(found), LOOKED_AT_MAX)
-        found += page.events
-        if len(found) > limit:
-            return found[:limit], found[limit - 1].seq
-        if page.last_seq == after:
-            return found, None
-        after = page.last_seq
-    return found, after
-
-
-def router(state: ApiState) -> APIRouter:
-    """`/jobs/{job_id}/events`."""
-    routes = APIRouter()
-
-    async def listed(request: Request) -> Response:
-        query = query_of(request, EventsQuery)
-        job_id = id_of(request, "job_id")
-        job = await state.store.jobs.get(job_id)
+    async def list_events(request: Request) -> Response:
+        query = read_query(request, EventsQuery)
+        job = await state.store.jobs.get(path_id(request, "job_id"))
         plan = await state.control.plan(job.spec.workflow_id, job.spec.version)
-        if query.items == "true":
-            stored = await state.store.jobs.events(job_id, query.after, query.limit + 1)
-            found, after = stored[: query.limit], stored[query.limit - 1].seq if len(stored) > query.limit else None
-        else:
-            found, after = await _without_items(state.store, job_id, query.after, query.limit)
-        teller = EventView(state.store, plan, job, with_context=query.context == "true")
-        page = _bounded(await teller.told(found))
-        if len(page) < len(found):
-            after = page[-1].seq
-        return answer(Page(page, None if after is None else str(after)))
+        read_page = _all_events if query.iterations == "true" else _node_events
+        events, next_cursor = await read_page(state.store, job.spec.job_id, query.after, query.limit)
+        renderer = EventRenderer(state.store, plan, job, with_context=query.context == "true")
+        views = _within_bytes(await renderer.render(events))
+        if len(views) < len(events):
+            next_cursor = str(views[-1].seq)
+        return json_response(Page(views, next_cursor))
 
-    declare(routes, "GET", "/jobs/{job_id}/events", listed, Operation(
-        policy=Policy.READ, tag=TAG, summary="List the events of a job, in their order",
-        query=EventsQuery, answers={200: Page[Event]}, refusals=(404, 422),
-    ))  # fmt: skip
-    return routes
+    operation = Operation(
+        policy=Policy.READ,
+        tag=TAG,
+        summary="List the events of a job in order",
+        query=EventsQuery,
+        responses={200: Page[EventView]},
+        errors=(404, 422),
+    )
+    return [route("GET", "/api/v1/jobs/{job_id}/events", list_events, operation)]
+
+
+async def _all_events(store: Store, job_id: str, after: int, limit: int) -> EventPage:
+    events = await store.jobs.events(job_id, after, limit + 1)
+    return paginate(events, limit, _cursor)
+
+
+async def _node_events(store: Store, job_id: str, after: int, limit: int) -> EventPage:
+    """Read events that are not of iterations; a bounded number of events is scanned for them."""
+    found: list[Event] = []
+    for _ in range(SCANS_MAX):
+        scan = await store.overview.node_events(job_id, after, limit + 1 - len(found), SCANNED_MAX)
+        found += scan.events
+        if len(found) > limit:
+            return paginate(found, limit, _cursor)
+        if scan.last_seq == after:
+            return found, None
+        after = scan.last_seq
+    return found, str(after)
+
+
+def _cursor(event: Event) -> str:
+    return str(event.seq)
+
+
+def _within_bytes(views: list[EventView]) -> list[EventView]:
+    """Return as many events as fit into one response, at least one."""
+    remaining = PAGE_BYTES_MAX
+    for count, view in enumerate(views):
+        remaining -= sum(len(memoryview(part)) for part in (view.data, view.meta, view.context))
+        if remaining < 0 and count > 0:
+            return views[:count]
+    return views

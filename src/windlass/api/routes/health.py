@@ -1,70 +1,90 @@
-"""Probes at the root: does the process live, can it serve, and what is it made of."""
+"""Probes and the health of the server."""
 
-from typing import Any
-
-from fastapi import APIRouter
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route
 
-from windlass.api.operations import Call, Operation, answer, declare
+from windlass.api.operations import Operation, json_response, route
 from windlass.api.policy import Policy
-from windlass.api.requests import no_query
-from windlass.api.routes.workers import workers_seen
+from windlass.api.requests import reject_query
+from windlass.api.routes.workers import worker_views
 from windlass.api.state import ApiState
 from windlass.core.errors import StoreUnavailable
 from windlass.ports.store.leases import LeaseRow
 from windlass.ports.store.workflows import WorkflowFilter
-from windlass.wire import Health, ShardSeen, instant
+from windlass.wire import HealthView, ShardView, instant
 
 TAG = "health"
 
 
-def _shard(row: LeaseRow) -> ShardSeen:
-    return ShardSeen(row.shard, row.owner, row.epoch, row.expired, instant(row.expires_at))
+class Readiness(Struct, frozen=True):
+    """Whether the server can serve, and the shards it knows."""
+
+    is_ready: bool
+    shards: list[ShardView]
 
 
-def router(state: ApiState) -> APIRouter:
-    """`/livez`, `/readyz` and `/health`."""
-    routes = APIRouter()
+class HealthRoutes:
+    """Handlers of probes."""
 
-    async def health() -> Health:
-        own = frozenset(state.control.shards)
-        shards = [ShardSeen(shard, None, 0) for shard in sorted(own)]
-        # A server beside engines serves without a shard of its own: what it takes is durable before they see it.
-        serves = state.control.is_shared or bool(own)
+    def __init__(self, state: ApiState) -> None:
+        self._state = state
+
+    async def live(self, request: Request) -> Response:
+        """Answer that the process is running."""
+        reject_query(request)
+        return json_response(HealthView("ok", self._state.version, [], []))
+
+    async def ready(self, request: Request) -> Response:
+        """Answer whether the server can serve."""
+        reject_query(request)
+        readiness = await self._readiness()
+        if not readiness.is_ready:
+            return json_response(HealthView("degraded", self._state.version, [], []), 503)
+        return json_response(HealthView("ok", self._state.version, [], []))
+
+    async def health(self, request: Request) -> Response:
+        """Show the state of the server with its shards and workers."""
+        reject_query(request)
+        readiness = await self._readiness()
+        status = "ok" if readiness.is_ready else "degraded"
+        workers = await worker_views(self._state)
+        return json_response(HealthView(status, self._state.version, readiness.shards, workers))
+
+    async def _readiness(self) -> Readiness:
+        control, store = self._state.control, self._state.store
+        own = frozenset(control.shards)
+        # A server beside engines needs no shard of its own: submits are durable before an engine sees them.
+        has_shards = control.is_shared or bool(own)
         try:
-            await state.store.workflows.list(WorkflowFilter(limit=1))
-            leases = (await state.store.leases.ownership()).leases
-            # A database that is not shared may remember shards of an earlier process.
-            shards = [_shard(row) for row in leases if state.control.is_shared or row.shard in own]
+            await store.workflows.list(WorkflowFilter(limit=1))
+            leases = (await store.leases.ownership()).leases
         except StoreUnavailable:
-            serves = False
-        serves = serves and not state.closing.is_set()
-        return Health("ok" if serves else "degraded", state.version, shards, await workers_seen(state))
+            return Readiness(is_ready=False, shards=[ShardView(shard, None, 0) for shard in sorted(own)])
+        # A database that is not shared may still contain shards of an earlier process.
+        shards = [_shard_view(row) for row in leases if control.is_shared or row.shard in own]
+        return Readiness(has_shards and not self._state.closing.is_set(), shards)
 
-    async def live(request: Request) -> Response:
-        no_query(request)
-        return answer(Health("ok", state.version, [], []))
 
-    async def ready(request: Request) -> Response:
-        no_query(request)
-        found = await health()
-        return answer(Health(found.status, state.version, [], []), 200 if found.status == "ok" else 503)
+def _shard_view(row: LeaseRow) -> ShardView:
+    return ShardView(row.shard, row.owner, row.epoch, row.expired, instant(row.expires_at))
 
-    async def both(request: Request) -> Response:
-        no_query(request)
-        return answer(await health())
 
-    probes: tuple[tuple[str, Call, str, tuple[int, ...]], ...] = (
-        ("/livez", live, "Does the process live?", (200,)),
-        ("/readyz", ready, "Can it serve: does it run its shards, and does the database answer?", (200, 503)),
-        ("/health", both, "Both, with its shards and workers", (200,)),
-    )
-    for path, call, summary, statuses in probes:
-        # Workers and shards are told to those who may read; the two probes tell anybody one word.
-        policy = Policy.READ if call is both else Policy.PUBLIC
-        answers: dict[int, Any] = dict.fromkeys(statuses, Health)
-        declare(routes, "GET", path, call, Operation(
-            policy=policy, tag=TAG, summary=summary, answers=answers, refusals=(422,),
-        ))  # fmt: skip
-    return routes
+def routes(state: ApiState) -> list[Route]:
+    """Return the routes of probes."""
+    handlers = HealthRoutes(state)
+    return [
+        route("GET", "/livez", handlers.live, Operation(
+            policy=Policy.PUBLIC, tag=TAG, summary="Check that the process is running",
+            responses={200: HealthView}, errors=(422,),
+        )),
+        route("GET", "/readyz", handlers.ready, Operation(
+            policy=Policy.PUBLIC, tag=TAG, summary="Check that the server owns its shards and reaches its database",
+            responses={200: HealthView, 503: HealthView}, errors=(422,),
+        )),
+        route("GET", "/health", handlers.health, Operation(
+            policy=Policy.READ, tag=TAG, summary="Show the state of the server with its shards and workers",
+            responses={200: HealthView}, errors=(422,),
+        )),
+    ]  # fmt: skip

@@ -1,36 +1,45 @@
-"""The lines that the attempts of a job wrote: page by page, or as they come."""
+"""The log lines of a job: a list and a stream."""
 
 import asyncio
 from collections.abc import AsyncGenerator
 
-from fastapi import APIRouter
 from msgspec import UNSET, Struct, UnsetType
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from windlass.api.operations import EVENT_STREAM, Operation, answer, declare
+from windlass.api.event_stream import (
+    HEARTBEAT,
+    HEARTBEAT_SECONDS,
+    EventStream,
+    StreamHeaders,
+    format_event,
+    last_event_id,
+    wait_for,
+)
+from windlass.api.operations import EVENT_STREAM, Operation, json_response, route
+from windlass.api.pagination import paginate
 from windlass.api.policy import Policy
-from windlass.api.requests import Id, Limit, Number, id_of, query_of
+from windlass.api.requests import Id, Limit, Number, path_id, read_query
 from windlass.api.state import ApiState
-from windlass.api.stream import HEARTBEAT, HEARTBEAT_SECONDS, EventStream, StreamHeaders, begin_after, message, within
 from windlass.core.instants import MICROSECONDS
 from windlass.core.jobs import JobRecord
 from windlass.ports.store.logs import LogFilter, StoredLog
-from windlass.views.jobs import has_ended, log_shape
-from windlass.wire import Log, Page
+from windlass.views.jobs import is_finished, log_view
+from windlass.wire import LogView, Page
 
 TAG = "logs"
 PAGE = 500
-# Nobody says when lines are stored, so a tail looks for them: often while they come, seldom while they do not.
-LOOK_SECONDS_MIN = 0.1
-LOOK_SECONDS_MAX = 1.0
-# The last lines of a job may be stored a moment after its end.
+# New lines are not notified, so a stream polls: often while lines arrive, rarely while none do.
+POLL_SECONDS_MIN = 0.1
+POLL_SECONDS_MAX = 1.0
+# The last lines of a job may be stored shortly after it has finished.
 LAST_LINES_SECONDS = 0.5
 
 
 class LogsQuery(Struct, forbid_unknown_fields=True):
-    """Lines after this number, of one node, iteration or attempt if wanted: `next_cursor` is the next page's."""
+    """The filter and page of a list of log lines."""
 
     node: Id | UnsetType = UNSET
     index: Number | UnsetType = UNSET
@@ -39,8 +48,8 @@ class LogsQuery(Struct, forbid_unknown_fields=True):
     limit: Limit = PAGE
 
 
-class TailQuery(Struct, forbid_unknown_fields=True):
-    """Where a tail begins, and of which node, iteration or attempt it tells."""
+class LogStreamQuery(Struct, forbid_unknown_fields=True):
+    """The filter and start of a stream of log lines."""
 
     node: Id | UnsetType = UNSET
     index: Number | UnsetType = UNSET
@@ -48,114 +57,101 @@ class TailQuery(Struct, forbid_unknown_fields=True):
     after: Number | UnsetType = UNSET
 
 
-class Wanted(Struct, frozen=True):
-    """Which lines of a job."""
+class LogSelection(Struct, frozen=True):
+    """The log lines of a job, a node, an iteration or an attempt."""
 
     job_id: str
     node_id: str | None
     attempt: int | None
     index: int | None
 
-    async def after(self, state: ApiState, log_id: int, limit: int) -> list[StoredLog]:
-        """Those after a number."""
+    async def read(self, state: ApiState, after: int, limit: int) -> list[StoredLog]:
+        """Read lines after a number."""
         wanted = LogFilter(
             job_id=self.job_id,
             node_id=self.node_id,
             attempt=self.attempt,
             index=self.index,
-            after=log_id,
+            after=after,
             limit=limit,
         )
-        return list(await state.store.logs.list(wanted))
+        lines = await state.store.logs.list(wanted)
+        return list(lines)
 
 
-def router(state: ApiState) -> APIRouter:
-    """`/jobs/{job_id}/logs` and its tail."""
-    routes = APIRouter()
+def routes(state: ApiState) -> list[Route]:
+    """Return the routes of logs."""
 
-    async def listed(request: Request) -> Response:
-        query = query_of(request, LogsQuery)
-        wanted = _wanted(request, query)
-        await state.store.jobs.get(wanted.job_id)
-        found = await wanted.after(state, query.after, query.limit + 1)
-        page = found[: query.limit]
-        following = str(page[-1].log_id) if len(found) > len(page) else None
-        return answer(Page([log_shape(one) for one in page], following))
+    async def list_lines(request: Request) -> Response:
+        query = read_query(request, LogsQuery)
+        selection = _selection(request, query)
+        await state.store.jobs.get(selection.job_id)
+        lines = await selection.read(state, query.after, query.limit + 1)
+        page, next_cursor = paginate(lines, query.limit, lambda line: str(line.log_id))
+        return json_response(Page([log_view(line) for line in page], next_cursor))
 
-    async def tailed(request: Request) -> ASGIApp:
-        query = query_of(request, TailQuery)
-        wanted = _wanted(request, query)
-        after = begin_after(request, query.after)
-        job = await state.store.jobs.get(wanted.job_id)
-        if _settles_in(state, job) == 0.0 and not await wanted.after(state, after, 1):
-            # Browsers come again and again after an end; this answer tells them not to.
+    async def stream_lines(request: Request) -> ASGIApp:
+        query = read_query(request, LogStreamQuery)
+        selection = _selection(request, query)
+        after = last_event_id(request, query.after)
+        job = await state.store.jobs.get(selection.job_id)
+        if _seconds_until_complete(state, job) == 0.0 and not await selection.read(state, after, 1):
+            # Browsers reconnect after the end of a stream; this status stops them.
             return Response(status_code=204)
-        return EventStream(state, tail(state, wanted, after))
+        return EventStream(state, log_events(state, selection, after))
 
-    declare(routes, "GET", "/jobs/{job_id}/logs", listed, _LIST)
-    declare(routes, "GET", "/jobs/{job_id}/logs/stream", tailed, _TAIL)
-    return routes
+    return [
+        route("GET", "/api/v1/jobs/{job_id}/logs", list_lines, Operation(
+            policy=Policy.READ, tag=TAG, summary="List the log lines of a job in order",
+            query=LogsQuery, responses={200: Page[LogView]}, errors=(404, 422),
+        )),
+        route("GET", "/api/v1/jobs/{job_id}/logs/stream", stream_lines, Operation(
+            policy=Policy.READ, tag=TAG, summary="Stream the log lines of a job until it has finished",
+            query=LogStreamQuery, headers=StreamHeaders, responses={200: LogView, 204: None},
+            response_type=EVENT_STREAM, errors=(404, 422, 503),
+        )),
+    ]  # fmt: skip
 
 
-async def tail(state: ApiState, wanted: Wanted, after: int) -> AsyncGenerator[bytes]:
-    """Every line after a number, each once and in order, until the job has ended and its last lines are out."""
-    look, quiet = LOOK_SECONDS_MIN, 0.0
-    with state.control.news(wanted.job_id) as news:
+async def log_events(state: ApiState, selection: LogSelection, after: int) -> AsyncGenerator[bytes]:
+    """Yield all lines after a number, each once and in order, until the job has finished and its lines are stored."""
+    poll_seconds, silent_seconds = POLL_SECONDS_MIN, 0.0
+    with state.control.news(selection.job_id) as news:
         while True:
             news.clear()
-            # In this order: what is stored after the look at the job's state is not missed.
-            left = _settles_in(state, await state.store.jobs.get(wanted.job_id))
-            while lines := await wanted.after(state, after, PAGE):
+            # Read the state before the lines: lines stored after this read are not missed.
+            remaining = _seconds_until_complete(state, await state.store.jobs.get(selection.job_id))
+            while lines := await selection.read(state, after, PAGE):
                 after = lines[-1].log_id
-                look, quiet = LOOK_SECONDS_MIN, 0.0
-                yield b"".join([message(one.log_id, "log", log_shape(one)) for one in lines])
-            if left == 0.0:
+                poll_seconds, silent_seconds = POLL_SECONDS_MIN, 0.0
+                yield b"".join([format_event(line.log_id, "log", log_view(line)) for line in lines])
+            if remaining == 0.0:
                 return
-            if left is not None:
-                await asyncio.sleep(left)
+            if remaining is not None:
+                await asyncio.sleep(remaining)
                 continue
-            if await within(news, look):
-                look = LOOK_SECONDS_MIN
-            quiet += look
-            look = min(look * 2, LOOK_SECONDS_MAX)
-            if quiet >= HEARTBEAT_SECONDS:
-                quiet = 0.0
+            if await wait_for(news, poll_seconds):
+                poll_seconds = POLL_SECONDS_MIN
+            silent_seconds += poll_seconds
+            poll_seconds = min(poll_seconds * 2, POLL_SECONDS_MAX)
+            if silent_seconds >= HEARTBEAT_SECONDS:
+                silent_seconds = 0.0
                 yield HEARTBEAT
 
 
-def _wanted(request: Request, query: LogsQuery | TailQuery) -> Wanted:
-    return Wanted(
-        id_of(request, "job_id"),
-        None if query.node is UNSET else query.node,
-        None if query.attempt is UNSET else query.attempt,
-        None if query.index is UNSET else query.index,
+def _selection(request: Request, query: LogsQuery | LogStreamQuery) -> LogSelection:
+    return LogSelection(
+        job_id=path_id(request, "job_id"),
+        node_id=None if query.node is UNSET else query.node,
+        attempt=None if query.attempt is UNSET else query.attempt,
+        index=None if query.index is UNSET else query.index,
     )
 
 
-def _settles_in(state: ApiState, job: JobRecord) -> float | None:
-    """In how many seconds the job's last lines are stored; None while it has not ended."""
-    if not has_ended(job):
+def _seconds_until_complete(state: ApiState, job: JobRecord) -> float | None:
+    """Return in how many seconds the last lines of a finished job are stored; None while it runs."""
+    if not is_finished(job):
         return None
-    since = (state.clock.now() - (job.state.completed_at or 0)) / MICROSECONDS
-    # A clock that was set back must not make anybody wait for longer.
-    return min(max(0.0, LAST_LINES_SECONDS - since), LAST_LINES_SECONDS)
-
-
-_LIST = Operation(
-    policy=Policy.READ,
-    tag=TAG,
-    summary="List the lines that a job's attempts wrote, in their order",
-    query=LogsQuery,
-    answers={200: Page[Log]},
-    refusals=(404, 422),
-)
-_TAIL = Operation(
-    policy=Policy.READ,
-    tag=TAG,
-    summary="Follow the lines of a job until it has ended",
-    query=TailQuery,
-    headers=StreamHeaders,
-    answers={200: Log, 204: None},
-    answer_type=EVENT_STREAM,
-    refusals=(404, 422, 503),
-)
+    elapsed = (state.clock.now() - (job.state.completed_at or 0)) / MICROSECONDS
+    # A clock that was set back must not extend the wait.
+    return min(max(0.0, LAST_LINES_SECONDS - elapsed), LAST_LINES_SECONDS)

@@ -1,16 +1,16 @@
-"""`/metrics`: what this process did since it started, and what it sees now, as Prometheus reads it."""
+"""`/metrics`: counters of this process in the Prometheus text format."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from fastapi import APIRouter
 from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route
 
-from windlass.api.operations import Operation, declare
+from windlass.api.operations import Operation, route
 from windlass.api.policy import Policy
-from windlass.api.requests import no_query
-from windlass.api.routes.workers import workers_seen
+from windlass.api.requests import reject_query
+from windlass.api.routes.workers import worker_views
 from windlass.api.state import ApiState
 from windlass.ports.control import CountersSnapshot, RunsCounted
 
@@ -18,88 +18,105 @@ TAG = "health"
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
 Labels = Mapping[str, str]
+Samples = Sequence[tuple[Labels, float]]
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
-class Family(Struct, frozen=True):
-    """One metric: its values by labels."""
+class Metric(Struct, frozen=True):
+    """A metric and its samples by labels."""
 
     name: str
     kind: str
     help: str
-    values: Sequence[tuple[Labels, float]]
+    values: Samples
 
 
-def router(state: ApiState) -> APIRouter:
-    """`/metrics`."""
-    routes = APIRouter()
+def routes(state: ApiState) -> list[Route]:
+    """Return the route of metrics."""
 
     async def metrics(request: Request) -> Response:
-        no_query(request)
+        reject_query(request)
         counted = state.control.counted()
-        families = [*_of_process(state, counted), *await _of_workers(state), *_of_runs(counted.runs)]
-        return Response(text_of(families), 200, media_type=TEXT)
+        found = [*_process_metrics(state, counted), *await _worker_metrics(state), *_run_metrics(counted.runs)]
+        return Response(prometheus_text(found), 200, media_type=TEXT)
 
-    declare(routes, "GET", "/metrics", metrics, Operation(
-        policy=Policy.READ, tag=TAG, summary="Numbers of this process, for Prometheus", answers={200: str},
-        answer_type="text/plain", refusals=(422,),
-    ))  # fmt: skip
-    return routes
+    operation = Operation(
+        policy=Policy.READ,
+        tag=TAG,
+        summary="Show the metrics of this process in the Prometheus format",
+        responses={200: str},
+        response_type="text/plain",
+        errors=(422,),
+    )
+    return [route("GET", "/metrics", metrics, operation)]
 
 
-def text_of(families: Iterable[Family]) -> str:
-    """The text that a scraper reads."""
+def prometheus_text(metrics: Iterable[Metric]) -> str:
+    """Format metrics as Prometheus text."""
     lines: list[str] = []
-    for family in families:
-        name = f"windlass_{family.name}"
-        lines += (f"# HELP {name} {family.help}", f"# TYPE {name} {family.kind}")
-        for labels, value in family.values:
-            told = ",".join(f'{key}="{text.translate(_ESCAPES)}"' for key, text in labels.items())
-            lines.append(f"{name}{{{told}}} {value!r}" if told else f"{name} {value!r}")
+    for metric in metrics:
+        name = f"windlass_{metric.name}"
+        lines.append(f"# HELP {name} {metric.help}")
+        lines.append(f"# TYPE {name} {metric.kind}")
+        for labels, value in metric.values:
+            lines.append(f"{name}{_labels_text(labels)} {value!r}")
     return "\n".join(lines) + "\n"
 
 
-def _counter(name: str, help: str, values: Sequence[tuple[Labels, float]]) -> Family:
-    return Family(f"{name}_total", "counter", help, values)
+def _labels_text(labels: Labels) -> str:
+    if not labels:
+        return ""
+    pairs = [f'{key}="{text.translate(_ESCAPES)}"' for key, text in labels.items()]
+    return "{" + ",".join(pairs) + "}"
 
 
-def _of_process(state: ApiState, counted: CountersSnapshot) -> list[Family]:
-    ended = [({"status": status}, count) for status, count in sorted(counted.jobs.items())]
+def _counter(name: str, help: str, values: Samples) -> Metric:
+    return Metric(f"{name}_total", "counter", help, values)
+
+
+def _process_metrics(state: ApiState, counted: CountersSnapshot) -> list[Metric]:
+    finished = [({"status": status}, count) for status, count in sorted(counted.jobs.items())]
     return [
-        Family("info", "gauge", "The version that runs.", [({"version": state.version}, 1)]),
-        Family("shards", "gauge", "Shards that this process runs.", [({}, len(state.control.shards))]),
-        _counter("commits", "Batches that this process stored.", [({}, counted.commits)]),
+        Metric("info", "gauge", "The running version.", [({"version": state.version}, 1)]),
+        Metric("shards", "gauge", "Shards that this process owns.", [({}, len(state.control.shards))]),
+        _counter("commits", "Batches that this process committed.", [({}, counted.commits)]),
         _counter("events", "Events that this process stored.", [({}, counted.events)]),
-        _counter("tasks", "Tasks that this process gave to workers.", [({}, counted.tasks)]),
-        _counter("jobs_ended", "Jobs that this process brought to their end.", ended),
+        _counter("tasks", "Tasks that this process published.", [({}, counted.tasks)]),
+        _counter("jobs_ended", "Jobs that this process finished.", finished),
     ]
 
 
-async def _of_workers(state: ApiState) -> list[Family]:
-    workers = await workers_seen(state)
+async def _worker_metrics(state: ApiState) -> list[Metric]:
+    workers = await worker_views(state)
     alive = sum(worker.alive for worker in workers)
-    seen = [({"state": "alive"}, alive), ({"state": "silent"}, len(workers) - alive)]
+    by_state = [({"state": "alive"}, alive), ({"state": "silent"}, len(workers) - alive)]
     held = sum(worker.running for worker in workers)
     return [
-        Family("workers", "gauge", "Workers that the broker knows.", seen),
-        Family("tasks_held", "gauge", "Tasks that workers have.", [({}, held)]),
+        Metric("workers", "gauge", "Workers that the broker knows.", by_state),
+        Metric("tasks_held", "gauge", "Tasks that workers hold.", [({}, held)]),
     ]
 
 
-def _of_runs(runs: Mapping[str, RunsCounted]) -> list[Family]:
-    def values(part: str, label: str) -> list[tuple[Labels, float]]:
-        return [
-            ({"workflow_id": name, label: key}, count)
-            for name, counted in sorted(runs.items())
-            for key, count in sorted(getattr(counted, part).items())
-        ]
-
-    retries = [({"workflow_id": name}, counted.retries) for name, counted in sorted(runs.items())]
-    violations = [({"workflow_id": name}, counted.violations) for name, counted in sorted(runs.items())]
+def _run_metrics(runs: Mapping[str, RunsCounted]) -> list[Metric]:
+    ended: list[tuple[Labels, float]] = []
+    seconds: list[tuple[Labels, float]] = []
+    actions: list[tuple[Labels, float]] = []
+    retries: list[tuple[Labels, float]] = []
+    violations: list[tuple[Labels, float]] = []
+    for workflow_id, counted in sorted(runs.items()):
+        ended += _samples(workflow_id, "state", counted.ended)
+        seconds += _samples(workflow_id, "phase", counted.seconds)
+        actions += _samples(workflow_id, "outcome", counted.actions)
+        retries.append(({"workflow_id": workflow_id}, counted.retries))
+        violations.append(({"workflow_id": workflow_id}, counted.violations))
     return [
-        _counter("runs_ended", "Runs that ended, by their last state.", values("ended", "state")),
-        _counter("run_seconds", "What the parts of their lives took.", values("seconds", "phase")),
-        _counter("run_actions", "Actions of runs, by outcome.", values("actions", "outcome")),
-        _counter("run_retries", "Attempts of runs beyond their first.", retries),
-        _counter("run_violations", "Constraints of runs that did not hold.", violations),
+        _counter("runs_ended", "Finished runs by final state.", ended),
+        _counter("run_seconds", "Seconds that runs spent in each phase.", seconds),
+        _counter("run_actions", "Actions of runs by outcome.", actions),
+        _counter("run_retries", "Attempts of runs after the first.", retries),
+        _counter("run_violations", "Violated constraints of runs.", violations),
     ]
+
+
+def _samples(workflow_id: str, label: str, counts: Mapping[str, float]) -> Samples:
+    return [({"workflow_id": workflow_id, label: key}, count) for key, count in sorted(counts.items())]

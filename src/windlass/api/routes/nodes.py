@@ -1,132 +1,144 @@
-"""The nodes of a job, those included that have not begun: shown, their loops' tasks, their whole outputs."""
+"""Routes of a job's nodes, their iterations, outputs and params."""
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route
 
-from windlass.api.operations import JSON, Operation, answer, declare
-from windlass.api.pagination import cursor_of, cut, place_of
+from windlass.api.operations import JSON, Operation, json_response, route
+from windlass.api.pagination import decode_cursor, encode_cursor, paginate
 from windlass.api.policy import Policy
-from windlass.api.rendered_params import ParamsQuery, Rendering
-from windlass.api.requests import Cursor, Limit, Number, id_of, no_query, query_of
-from windlass.api.state import ApiState, Slots
+from windlass.api.rendered_params import ParamsQuery, ParamsRenderer
+from windlass.api.requests import Cursor, Limit, Number, path_id, read_query, reject_query
+from windlass.api.state import ApiState, ConcurrencyLimit
 from windlass.core.changes import NodeRow
 from windlass.core.errors import NodeNotFound, NotFound
 from windlass.core.plan import Plan
-from windlass.views.job_detail import in_order, nodes_shown, values_shown
+from windlass.views.job_detail import node_views, nodes_in_order, output_values
 from windlass.views.jobs import pending_node
-from windlass.views.loops import ROWS_READ_MAX, WantedTasks, iteration, loop_place, tasks_of
-from windlass.views.outputs import Outputs, whole
-from windlass.wire import Node, Page, Params, Task
+from windlass.views.loops import ROWS_READ_MAX, IterationSelection, iteration_row, iteration_views, stored_loop
+from windlass.views.outputs import OutputReader, read_output
+from windlass.wire import IterationView, NodeView, Page, ParamsView
 
 TAG = "jobs"
 PAGE = 1_000
-TASKS_PAGE = 100
-# Outputs that are read whole at one time; each may be as large as the artifact store takes.
+ITERATIONS_PAGE = 100
+# Whole outputs that are read at once; each may be as large as the artifact store accepts.
 OUTPUTS_READ_MAX = 8
-_Place = Annotated[int, Meta(ge=0, le=2**31)]
+
+_Position = Annotated[int, Meta(ge=0, le=2**31)]
 
 
 class NodesQuery(Struct, forbid_unknown_fields=True):
-    """A part of the list."""
+    """The page of a list of nodes."""
 
     cursor: Cursor | UnsetType = UNSET
     limit: Limit = PAGE
 
 
-class TasksQuery(Struct, forbid_unknown_fields=True):
-    """Which tasks of a node, by index."""
+class IterationsQuery(Struct, forbid_unknown_fields=True):
+    """The filter and page of a list of iterations."""
 
     status: (
         Literal["pending", "dispatched", "running", "waiting", "completed", "failed", "skipped", "cancelled"]
         | UnsetType
     ) = UNSET
     cursor: Cursor | UnsetType = UNSET
-    limit: Limit = TASKS_PAGE
+    limit: Limit = ITERATIONS_PAGE
 
 
 class OutputQuery(Struct, forbid_unknown_fields=True):
-    """Of which iteration; without one, of the node."""
+    """The iteration; without one, the node."""
 
     index: Number | UnsetType = UNSET
 
 
-class Nodes:
-    """The routes' functions."""
+class NodeRoutes:
+    """Handlers of nodes."""
 
     def __init__(self, state: ApiState) -> None:
         self._state = state
-        self._reads = Slots(OUTPUTS_READ_MAX, "places for reading large outputs")
-        self._rendering = Rendering(state, self._reads)
+        self._reads = ConcurrencyLimit(OUTPUTS_READ_MAX, "reads of large outputs")
+        self._params = ParamsRenderer(state, self._reads)
 
     async def list(self, request: Request) -> Response:
-        """Nodes in the order of the plan."""
-        query = query_of(request, NodesQuery)
-        first: int = 0 if query.cursor is UNSET else place_of(query.cursor, _Place)
+        """List nodes in the order of the plan."""
+        query = read_query(request, NodesQuery)
+        first: int = decode_cursor(query.cursor, _Position) or 0
         store = self._state.store
-        job = await store.jobs.get(id_of(request, "job_id"))
+        job = await store.jobs.get(path_id(request, "job_id"))
         plan = await self._state.control.plan(job.spec.workflow_id, job.spec.version)
-        outputs = Outputs(self._state.artifacts)
-        after = first + query.limit
-        items: list[Node] = []
-        for start in range(first, min(after, len(plan.nodes)), ROWS_READ_MAX):
-            limit = min(ROWS_READ_MAX, after - start)
+        outputs = OutputReader(self._state.artifacts)
+        end = first + query.limit
+        views: list[NodeView] = []
+        for start in range(first, min(end, len(plan.nodes)), ROWS_READ_MAX):
+            limit = min(ROWS_READ_MAX, end - start)
             rows = await store.jobs.node_page(job.spec.job_id, start, limit)
-            shown = await nodes_shown(store, plan, rows, await values_shown(outputs, rows))
-            items += in_order(plan, shown, start, limit)
-        return answer(Page(items, cursor_of(after) if after < len(plan.nodes) else None))
+            started = await node_views(store, plan, rows, await output_values(outputs, rows))
+            views += nodes_in_order(plan, started, start, limit)
+        next_cursor = encode_cursor(end) if end < len(plan.nodes) else None
+        return json_response(Page(views, next_cursor))
 
     async def show(self, request: Request) -> Response:
-        """One node."""
-        no_query(request)
-        plan, row = await self._found(request)
+        """Show a node."""
+        reject_query(request)
+        plan, row = await self._plan_and_row(request)
         if row is None:
-            return answer(pending_node(id_of(request, "node_id")))
-        values = await values_shown(Outputs(self._state.artifacts), [row])
-        (node,) = await nodes_shown(self._state.store, plan, [row], values)
-        return answer(node)
+            return json_response(pending_node(path_id(request, "node_id")))
+        values = await output_values(OutputReader(self._state.artifacts), [row])
+        (view,) = await node_views(self._state.store, plan, [row], values)
+        return json_response(view)
 
-    async def tasks(self, request: Request) -> Response:
-        """The iterations of a loop; a node without one is a single task."""
-        query = query_of(request, TasksQuery)
-        after: int = -1 if query.cursor is UNSET else place_of(query.cursor, _Place)
-        plan, row = await self._found(request)
-        wanted = WantedTasks(query.status or None, after, query.limit + 1)
-        found = await tasks_of(self._state.store, Outputs(self._state.artifacts), plan, row, wanted)
-        page, following = cut(found, query.limit, lambda iteration: iteration.index)
-        return answer(Page(list(page), following))
+    async def iterations(self, request: Request) -> Response:
+        """List the iterations of a loop; a node without a loop has one."""
+        query = read_query(request, IterationsQuery)
+        after: int | None = decode_cursor(query.cursor, _Position)
+        plan, row = await self._plan_and_row(request)
+        selection = IterationSelection(
+            status=query.status or None,
+            after=-1 if after is None else after,
+            limit=query.limit + 1,
+        )
+        outputs = OutputReader(self._state.artifacts)
+        views = await iteration_views(self._state.store, outputs, plan, row, selection)
+        page, next_cursor = paginate(views, query.limit, lambda view: encode_cursor(view.index))
+        return json_response(Page([*page], next_cursor))
 
     async def output(self, request: Request) -> Response:
-        """One output, whole."""
-        query = query_of(request, OutputQuery)
-        plan, row = await self._found(request)
+        """Return a whole output."""
+        query = read_query(request, OutputQuery)
+        plan, row = await self._plan_and_row(request)
         index = None if query.index is UNSET else query.index
         output = await self._output(plan, row, index)
         if output is None:
-            which = id_of(request, "node_id") + ("" if index is None else f"[{index}]")
-            raise NotFound(f"{which} has no output: it has not completed, or there is no such iteration")
-        with self._reads.held():
-            return Response(await whole(self._state.artifacts, output), media_type=JSON)
+            name = path_id(request, "node_id")
+            if index is not None:
+                name += f"[{index}]"
+            raise NotFound(f"{name} has no output: it has not completed, or the iteration does not exist")
+        with self._reads.acquire():
+            return Response(await read_output(self._state.artifacts, output), media_type=JSON)
 
     async def _output(self, plan: Plan, row: NodeRow | None, index: int | None) -> Raw | None:
         if row is None:
             return None
-        if index is None or (index == 0 and plan.nodes[plan.index[row.node_id]].loop is None):
+        has_loop = plan.nodes[plan.index[row.node_id]].loop is not None
+        if index is None or (index == 0 and not has_loop):
             return row.output
-        place = loop_place(plan, row)
-        found = None if place is None else await iteration(self._state.store, place, index)
-        return None if found is None else found.output
+        loop = stored_loop(plan, row)
+        if loop is None:
+            return None
+        iteration = await iteration_row(self._state.store, loop, index)
+        return None if iteration is None else iteration.output
 
     async def params(self, request: Request) -> Response:
-        """What a node gets."""
-        return answer(await self._rendering.shown(request))
+        """Show the params of a node."""
+        return json_response(await self._params.render(request))
 
-    async def _found(self, request: Request) -> tuple[Plan, NodeRow | None]:
-        """The plan of a job, and the row of its node if that has begun; JobNotFound, NodeNotFound."""
-        job_id, node_id = id_of(request, "job_id"), id_of(request, "node_id")
+    async def _plan_and_row(self, request: Request) -> tuple[Plan, NodeRow | None]:
+        """Return the plan of a job and the row of a node, if it has started; JobNotFound, NodeNotFound."""
+        job_id, node_id = path_id(request, "job_id"), path_id(request, "node_id")
         job = await self._state.store.jobs.get(job_id)
         plan = await self._state.control.plan(job.spec.workflow_id, job.spec.version)
         if node_id not in plan.index:
@@ -135,33 +147,33 @@ class Nodes:
         return plan, rows[0] if rows else None
 
 
-def router(state: ApiState) -> APIRouter:
-    """`/jobs/{job_id}/nodes`, each of them, and what is below it."""
-    routes = APIRouter()
-    calls = Nodes(state)
-    one = "/jobs/{job_id}/nodes/{node_id}"
-    declare(routes, "GET", "/jobs/{job_id}/nodes", calls.list, Operation(
-        policy=Policy.READ, tag=TAG, summary="List the nodes of a job, in an order in which they may run",
-        query=NodesQuery, answers={200: Page[Node]}, refusals=(404, 422),
-    ))  # fmt: skip
-    declare(routes, "GET", one, calls.show, Operation(
-        policy=Policy.READ, tag=TAG, summary="Show a node of a job", answers={200: Node}, refusals=(404, 422),
-        answer_example=_NODE,
-    ))  # fmt: skip
-    declare(routes, "GET", one + "/tasks", calls.tasks, Operation(
-        policy=Policy.READ, tag=TAG, summary="List the iterations of a loop by index, those not begun too",
-        query=TasksQuery, answers={200: Page[Task]}, refusals=(404, 422), answer_example=_TASKS,
-    ))  # fmt: skip
-    declare(routes, "GET", one + "/output", calls.output, Operation(
-        policy=Policy.READ, tag=TAG, summary="The whole output of a node, or of one iteration, however large",
-        query=OutputQuery, answers={200: Any}, refusals=(404, 422, 503), answer_example=[{"id": 1}, {"id": 2}],
-    ))  # fmt: skip
-    declare(routes, "GET", one + "/params", calls.params, Operation(
-        policy=Policy.READ, tag=TAG, query=ParamsQuery,
-        summary="What a node, or one iteration, gets: its templates rendered from the input and the outputs recorded",
-        answers={200: Params}, refusals=(404, 422, 503), answer_example=_PARAMS,
-    ))  # fmt: skip
-    return routes
+def routes(state: ApiState) -> list[Route]:
+    """Return the routes of nodes."""
+    handlers = NodeRoutes(state)
+    return [
+        route("GET", "/api/v1/jobs/{job_id}/nodes", handlers.list, Operation(
+            policy=Policy.READ, tag=TAG, summary="List the nodes of a job in topological order",
+            query=NodesQuery, responses={200: Page[NodeView]}, errors=(404, 422),
+        )),
+        route("GET", "/api/v1/jobs/{job_id}/nodes/{node_id}", handlers.show, Operation(
+            policy=Policy.READ, tag=TAG, summary="Show a node of a job",
+            responses={200: NodeView}, errors=(404, 422), response_example=_NODE,
+        )),
+        route("GET", "/api/v1/jobs/{job_id}/nodes/{node_id}/iterations", handlers.iterations, Operation(
+            policy=Policy.READ, tag=TAG, summary="List the iterations of a loop by index, including those not started",
+            query=IterationsQuery, responses={200: Page[IterationView]}, errors=(404, 422),
+            response_example=_ITERATIONS,
+        )),
+        route("GET", "/api/v1/jobs/{job_id}/nodes/{node_id}/output", handlers.output, Operation(
+            policy=Policy.READ, tag=TAG, summary="Show the whole output of a node or of one iteration",
+            query=OutputQuery, responses={200: Any}, errors=(404, 422, 503),
+            response_example=[{"id": 1}, {"id": 2}],
+        )),
+        route("GET", "/api/v1/jobs/{job_id}/nodes/{node_id}/params", handlers.params, Operation(
+            policy=Policy.READ, tag=TAG, summary="Show the rendered params of a node or of one iteration",
+            query=ParamsQuery, responses={200: ParamsView}, errors=(404, 422, 503), response_example=_PARAMS,
+        )),
+    ]  # fmt: skip
 
 
 _PARAMS = {"params": {"url": "https://example.org/reports/7", "headers": {"accept": "text/csv"}}, "rendered": True}
@@ -185,7 +197,7 @@ _NODE = {
         "cancelled": 0,
     },
 }
-_TASKS = {
+_ITERATIONS = {
     "items": [
         {
             "index": 17,

@@ -1,43 +1,33 @@
-"""Runs: listed, shown with their story, stopped."""
+"""Routes of runs."""
 
 from typing import Annotated
 
 import msgspec
-from fastapi import APIRouter
 from msgspec import UNSET, Meta, Struct, UnsetType
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route
 
-from windlass.api.operations import Operation, answer, declare
-from windlass.api.pagination import cut, place_of
+from windlass.api.operations import Operation, json_response, route
+from windlass.api.pagination import decode_cursor, encode_cursor, paginate
 from windlass.api.policy import Policy
-from windlass.api.requests import RUN_ID, Cursor, Id, body_of, no_query, query_of, text_of_path
+from windlass.api.requests import RUN_ID, Cursor, Id, path_text, read_json, read_query, reject_query
 from windlass.api.state import ApiState
+from windlass.core.runs.rows import RunRow
 from windlass.core.runs.states import RunState
 from windlass.ports.store.runs import RunFilter, RunStore
-from windlass.views.runs import run_shape
-from windlass.wire import CancelRequest, Page, Run
+from windlass.views.runs import run_view
+from windlass.wire import CancelRequest, Page, RunView
 
 TAG = "runs"
 PAGE = 50
 PAGE_MAX = 100
 
-_RUN = {
-    "run_id": "nightly:2026-05-01T00:30:00Z", "workflow_id": "nightly", "version": 3,
-    "scheduled_at": "2026-05-01T00:30:00.000000Z", "state": "completed", "previous_state": "terminating",
-    "job_id": "1m7gjrzmd8447yh6bp63mp70-0d2db8f0", "attempt": 0,
-    "transitions": [{"state": "pre_run", "at": "2026-04-30T00:30:00.004000Z"},
-                    {"state": "pending", "at": "2026-05-01T00:30:00.003000Z"}],
-    "violations": [], "metrics": {"execution_seconds": 12.5, "success": True}, "origin": "schedule",
-    "created_at": "2026-04-30T00:30:00.004000Z", "completed_at": "2026-05-01T00:30:12.600000Z",
-    "reason": None, "skipped": False,
-}  # fmt: skip
-
 _cancel = msgspec.json.Decoder(CancelRequest)
 
 
-class ListQuery(Struct, forbid_unknown_fields=True):
-    """Which runs a list shows."""
+class RunsQuery(Struct, forbid_unknown_fields=True):
+    """The filter and page of a list of runs."""
 
     workflow_id: Id | UnsetType = UNSET
     state: RunState | UnsetType = UNSET
@@ -45,8 +35,8 @@ class ListQuery(Struct, forbid_unknown_fields=True):
     limit: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = PAGE
 
 
-class Runs:
-    """The routes' functions."""
+class RunRoutes:
+    """Handlers of runs."""
 
     def __init__(self, state: ApiState) -> None:
         self._state = state
@@ -56,44 +46,74 @@ class Runs:
         return self._state.store.runs
 
     async def list(self, request: Request) -> Response:
-        """Runs, newest slot first."""
-        query = query_of(request, ListQuery)
-        before: tuple[int, str] | None = None if query.cursor is UNSET else place_of(query.cursor, tuple[int, str])
-        wanted = RunFilter(query.workflow_id or None, query.state or None, before, query.limit + 1)
-        found = await self._store.list(wanted)
-        page, after = cut(found, query.limit, lambda row: (row.scheduled_at, row.run_id))
-        return answer(Page([run_shape(row) for row in page], after))
+        """List runs, newest slot first."""
+        query = read_query(request, RunsQuery)
+        rows = await self._store.list(
+            RunFilter(
+                workflow_id=query.workflow_id or None,
+                state=query.state or None,
+                before=decode_cursor(query.cursor, tuple[int, str]),
+                limit=query.limit + 1,
+            )
+        )
+        page, next_cursor = paginate(rows, query.limit, lambda row: encode_cursor((row.scheduled_at, row.run_id)))
+        return json_response(Page([run_view(row) for row in page], next_cursor))
 
     async def show(self, request: Request) -> Response:
-        """One run."""
-        no_query(request)
-        return answer(run_shape(await self._store.get(text_of_path(request, "run_id", RUN_ID))))
+        """Show a run."""
+        reject_query(request)
+        return json_response(run_view(await self._row(request)))
 
     async def cancel(self, request: Request) -> Response:
-        """Stop a run."""
-        no_query(request)
-        wanted = await body_of(request, _cancel, CancelRequest())
-        run_id = (await self._store.get(text_of_path(request, "run_id", RUN_ID))).run_id
-        await self._state.control.runs.cancel(run_id, wanted.reason)
-        return answer(run_shape(await self._store.get(run_id)))
+        """Cancel a run."""
+        reject_query(request)
+        body = await read_json(request, _cancel, CancelRequest())
+        run_id = (await self._row(request)).run_id
+        await self._state.control.runs.cancel(run_id, body.reason)
+        return json_response(run_view(await self._store.get(run_id)))
+
+    async def _row(self, request: Request) -> RunRow:
+        return await self._store.get(path_text(request, "run_id", RUN_ID))
 
 
-def router(state: ApiState) -> APIRouter:
-    """`/runs` and what is below it."""
-    routes = APIRouter()
-    calls = Runs(state)
-    one = "/runs/{run_id}"
-    declare(routes, "GET", "/runs", calls.list, Operation(
-        policy=Policy.READ, tag=TAG, summary="List runs, newest slot first",
-        query=ListQuery, answers={200: Page[Run]}, refusals=(422,),
-    ))  # fmt: skip
-    declare(routes, "GET", one, calls.show, Operation(
-        policy=Policy.READ, tag=TAG, summary="Show a run: its states, violations and metrics",
-        answers={200: Run}, refusals=(404, 422), answer_example=_RUN,
-    ))  # fmt: skip
-    declare(routes, "POST", one + "/cancel", calls.cancel, Operation(
-        policy=Policy.OPERATE, tag=TAG, summary="Stop a run and its job; one that has ended stays as it is",
-        body=CancelRequest, body_required=False, example={"reason": "not needed any more"},
-        answers={200: Run}, refusals=(404, 422, 503),
-    ))  # fmt: skip
-    return routes
+def routes(state: ApiState) -> list[Route]:
+    """Return the routes of runs."""
+    handlers = RunRoutes(state)
+    return [
+        route("GET", "/api/v1/runs", handlers.list, Operation(
+            policy=Policy.READ, tag=TAG, summary="List runs, newest slot first",
+            query=RunsQuery, responses={200: Page[RunView]}, errors=(422,),
+        )),
+        route("GET", "/api/v1/runs/{run_id}", handlers.show, Operation(
+            policy=Policy.READ, tag=TAG, summary="Show a run with its states, violations and metrics",
+            responses={200: RunView}, errors=(404, 422), response_example=_RUN,
+        )),
+        route("POST", "/api/v1/runs/{run_id}/cancel", handlers.cancel, Operation(
+            policy=Policy.OPERATE, tag=TAG, summary="Cancel a run and its job; a finished run stays as it is",
+            body=CancelRequest, body_required=False, request_example={"reason": "no longer needed"},
+            responses={200: RunView}, errors=(404, 422, 503),
+        )),
+    ]  # fmt: skip
+
+
+_RUN = {
+    "run_id": "nightly:2026-05-01T00:30:00Z",
+    "workflow_id": "nightly",
+    "version": 3,
+    "scheduled_at": "2026-05-01T00:30:00.000000Z",
+    "state": "completed",
+    "previous_state": "terminating",
+    "job_id": "1m7gjrzmd8447yh6bp63mp70-0d2db8f0",
+    "attempt": 0,
+    "transitions": [
+        {"state": "pre_run", "at": "2026-04-30T00:30:00.004000Z"},
+        {"state": "pending", "at": "2026-05-01T00:30:00.003000Z"},
+    ],
+    "violations": [],
+    "metrics": {"execution_seconds": 12.5, "success": True},
+    "origin": "schedule",
+    "created_at": "2026-04-30T00:30:00.004000Z",
+    "completed_at": "2026-05-01T00:30:12.600000Z",
+    "reason": None,
+    "skipped": False,
+}

@@ -1,26 +1,25 @@
-"""Submits: requests for jobs become checked submits, one by one or many at once."""
+"""Submits: one job, or many in a batch."""
 
 import hashlib
 from collections.abc import Sequence
 
 import msgspec
-from fastapi import APIRouter
 from msgspec import UNSET, Struct, UnsetType, field
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp
+from starlette.routing import Route
 
-from windlass.api.operations import Operation, QuickAnswer, answer, declare, request_id_of
+from windlass.api.operations import Operation, json_response, request_id_of, route
 from windlass.api.policy import Policy
-from windlass.api.problems import invalid, problem_of
-from windlass.api.requests import body_of, header_of, instant_of, no_query, shown
+from windlass.api.problems import invalid, problem_details
+from windlass.api.requests import header, parse_instant, quoted, read_json, reject_query
 from windlass.api.state import ApiState
-from windlass.api.versions import Seen, Versions
+from windlass.api.versions import VersionCache, VersionResolver
 from windlass.core.errors import IdempotencyConflict, WindlassError
 from windlass.ports.control import Submit
 from windlass.ports.store.jobs import SubmitResult
 from windlass.spec import check_input
-from windlass.wire import BatchAnswer, BatchItem, BatchRequest, Key, SubmitRequest, Submitted
+from windlass.wire import BatchItemView, BatchRequest, BatchView, Key, SubmitRequest, SubmittedView
 
 TAG = "jobs"
 EXAMPLE = {"workflow_id": "hello", "input_data": {"message": "hello"}}
@@ -31,118 +30,129 @@ _canonical = msgspec.json.Encoder(order="deterministic")
 
 
 class SubmitHeaders(Struct):
-    """The key may also come as a header; then it stands for the field."""
+    """The header that may carry the idempotency key instead of the field."""
 
     idempotency_key: Key | UnsetType = field(default=UNSET, name="Idempotency-Key")
 
 
-class Submits:
-    """The routes' functions."""
+class SubmitRoutes:
+    """Handlers of submits."""
 
     def __init__(self, state: ApiState) -> None:
         self._state = state
-        self._versions = Versions(state.store, state.chance)
+        self._versions = VersionResolver(state.store, state.chance)
 
-    async def submit(self, request: Request) -> ASGIApp:
+    async def submit(self, request: Request) -> Response:
         """Start a job."""
-        no_query(request)
-        wanted = _with_header(await body_of(request, _one), header_of(request, b"idempotency-key"))
-        made = await self._made(wanted, {})
-        if made.idempotency_key is None:
-            job, created = await self._state.control.submit(made), True
+        reject_query(request)
+        body = _with_header(await read_json(request, _one), header(request, b"idempotency-key"))
+        submit = await self._checked_submit(body, {})
+        if submit.idempotency_key is None:
+            job, created = await self._state.control.submit(submit), True
         else:
-            submission = (await self._state.control.submit_all([made]))[0]
+            submission = (await self._state.control.submit_all([submit]))[0]
             if submission.conflict:
                 raise conflict(submission)
             job, created = submission.job, submission.created
-        location = f"/api/v1/jobs/{job.spec.job_id}"
-        return QuickAnswer(Submitted(job.spec.job_id, job.state.status), 201 if created else 200, location)
+        location = {"location": f"/api/v1/jobs/{job.spec.job_id}"}
+        return json_response(SubmittedView(job.spec.job_id, job.state.status), 201 if created else 200, location)
 
     async def batch(self, request: Request) -> Response:
-        """Start many jobs in one transaction; each gets its own answer."""
-        no_query(request)
-        wanted = (await body_of(request, _many)).jobs
-        answers: list[BatchItem | None] = [None] * len(wanted)
+        """Start jobs in one transaction, each with its own result."""
+        reject_query(request)
+        requests = (await read_json(request, _many)).jobs
+        request_id = request_id_of(request.scope)
+        items: list[BatchItemView | None] = [None] * len(requests)
         checked: list[Submit] = []
         places: list[int] = []
-        seen: Seen = {}
-        for place, one in enumerate(wanted):
+        cache: VersionCache = {}
+        for place, body in enumerate(requests):
             try:
-                checked.append(await self._made(one, seen))
+                checked.append(await self._checked_submit(body, cache))
             except WindlassError as error:
-                answers[place] = BatchItem(error=problem_of(error, request_id_of(request.scope)))
+                items[place] = BatchItemView(error=problem_details(error, request_id))
             else:
                 places.append(place)
-        submissions: Sequence[SubmitResult] = await self._state.control.submit_all(checked) if checked else ()
+        submissions: Sequence[SubmitResult] = ()
+        if checked:
+            submissions = await self._state.control.submit_all(checked)
         for place, submission in zip(places, submissions, strict=True):
-            answers[place] = _item(submission, request_id_of(request.scope))
-        return answer(BatchAnswer([one for one in answers if one is not None]))
+            items[place] = _batch_item(submission, request_id)
+        return json_response(BatchView([item for item in items if item is not None]))
 
-    async def _made(self, wanted: SubmitRequest, seen: Seen) -> Submit:
-        """The submit that a request means; WorkflowNotFound, InputInvalid."""
-        scheduled_at = None if wanted.scheduled_at is None else instant_of(wanted.scheduled_at, "scheduled_at")
-        version = await self._versions.chosen(wanted.workflow_id, wanted.version, seen)
-        plan = await self._state.control.plan(wanted.workflow_id, version)
-        checked = check_input(plan.input_schema, wanted.input_data)
-        key = wanted.idempotency_key
-        asked = (wanted.workflow_id, wanted.version, wanted.input_data, wanted.priority, scheduled_at)
-        body = None if key is None else digest_of(asked)
-        return Submit(wanted.workflow_id, version, checked, wanted.priority, key, body, scheduled_at)
+    async def _checked_submit(self, body: SubmitRequest, cache: VersionCache) -> Submit:
+        """Return the submit of a request, with its version resolved; WorkflowNotFound, InputInvalid."""
+        scheduled_at = None if body.scheduled_at is None else parse_instant(body.scheduled_at, "scheduled_at")
+        version = await self._versions.resolve(body.workflow_id, body.version, cache)
+        plan = await self._state.control.plan(body.workflow_id, version)
+        checked = check_input(plan.input_schema, body.input_data)
+        key = body.idempotency_key
+        requested = (body.workflow_id, body.version, body.input_data, body.priority, scheduled_at)
+        digest = None if key is None else digest_of(requested)
+        return Submit(
+            body.workflow_id,
+            version,
+            checked,
+            priority=body.priority,
+            idempotency_key=key,
+            request_digest=digest,
+            scheduled_at=scheduled_at,
+        )
 
 
-def _with_header(wanted: SubmitRequest, header: str | None) -> SubmitRequest:
-    """The request with the key that its header holds; both and different is a mistake of the caller's."""
-    if header is None or header == wanted.idempotency_key:
-        return wanted
-    if wanted.idempotency_key is not None:
+def _with_header(body: SubmitRequest, key: str | None) -> SubmitRequest:
+    """Return the request with the key of its header; HttpProblem if the field has another key."""
+    if key is None or key == body.idempotency_key:
+        return body
+    if body.idempotency_key is not None:
         raise invalid(
             "idempotency_key",
-            f"the header Idempotency-Key holds {shown(header)}, the field {shown(wanted.idempotency_key)}",
+            f"different idempotency keys: header {quoted(key)}, field {quoted(body.idempotency_key)}",
             "send one of them",
         )
     try:
-        key = msgspec.convert(header, Key)
+        checked = msgspec.convert(key, Key)
     except msgspec.ValidationError:
-        hint = "a key has 1 to 255 printable ASCII characters without spaces"
-        raise invalid("Idempotency-Key", f"{shown(header)} is no key", hint) from None
-    return msgspec.structs.replace(wanted, idempotency_key=key)
+        hint = "use 1 to 255 printable ASCII characters without spaces"
+        raise invalid("Idempotency-Key", f"invalid key: {quoted(key)}", hint) from None
+    return msgspec.structs.replace(body, idempotency_key=checked)
 
 
-def digest_of(asked: object) -> str:
-    """What tells whether a key comes with the same request again: what was asked for, not what it was taken for.
+def digest_of(requested: object) -> str:
+    """Return the digest by which a repeated request is recognized: of what was requested, not of what it resolves to.
 
-    An alias that was moved, or a default that was filled in, makes no other request of it.
+    A moved alias or a new default therefore does not make it another request.
     """
-    return hashlib.sha256(_canonical.encode(asked)).hexdigest()
+    return hashlib.sha256(_canonical.encode(requested)).hexdigest()
 
 
 def conflict(submission: SubmitResult) -> IdempotencyConflict:
-    """A key that came before, with another request."""
+    """Return the error of a key that was used for another request."""
     job = submission.job
     return IdempotencyConflict(
-        f"the idempotency key {job.spec.idempotency_key!r} was used for job {job.spec.job_id} with another request; "
+        f"idempotency key {job.spec.idempotency_key!r} was used for job {job.spec.job_id} with another request; "
         "send the same request again, or use a new key"
     )
 
 
-def _item(submission: SubmitResult, request_id: str | None) -> BatchItem:
+def _batch_item(submission: SubmitResult, request_id: str | None) -> BatchItemView:
     if submission.conflict:
-        return BatchItem(error=problem_of(conflict(submission), request_id))
-    return BatchItem(submission.job.spec.job_id, submission.job.state.status)
+        return BatchItemView(error=problem_details(conflict(submission), request_id))
+    return BatchItemView(submission.job.spec.job_id, submission.job.state.status)
 
 
-def router(state: ApiState) -> APIRouter:
-    """`POST /jobs` and `POST /jobs/batch`."""
-    routes = APIRouter()
-    calls = Submits(state)
-    declare(routes, "POST", "/jobs", calls.submit, Operation(
-        policy=Policy.OPERATE, tag=TAG, summary="Start a job; it is durable when the answer comes",
-        body=SubmitRequest, example=EXAMPLE, headers=SubmitHeaders,
-        answers={200: Submitted, 201: Submitted}, refusals=(404, 409, 422, 503),
-    ))  # fmt: skip
-    declare(routes, "POST", "/jobs/batch", calls.batch, Operation(
-        policy=Policy.OPERATE, tag=TAG, summary="Start many jobs in one transaction; an answer for each",
-        body=BatchRequest, example={"jobs": [EXAMPLE, EXAMPLE]},
-        answers={200: BatchAnswer}, refusals=(422, 503),
-    ))  # fmt: skip
-    return routes
+def routes(state: ApiState) -> list[Route]:
+    """Return the routes of submits."""
+    handlers = SubmitRoutes(state)
+    return [
+        route("POST", "/api/v1/jobs", handlers.submit, Operation(
+            policy=Policy.OPERATE, tag=TAG, summary="Start a job; it is durable when the response arrives",
+            body=SubmitRequest, request_example=EXAMPLE, headers=SubmitHeaders,
+            responses={200: SubmittedView, 201: SubmittedView}, errors=(404, 409, 422, 503),
+        )),
+        route("POST", "/api/v1/jobs/batch", handlers.batch, Operation(
+            policy=Policy.OPERATE, tag=TAG, summary="Start jobs in one transaction, each with its own result",
+            body=BatchRequest, request_example={"jobs": [EXAMPLE, EXAMPLE]},
+            responses={200: BatchView}, errors=(422, 503),
+        )),
+    ]  # fmt: skip

@@ -1,32 +1,25 @@
-"""Workers in any language: they claim tasks, say that they live, and report how tasks ended.
+"""Routes of HTTP workers: claim tasks, send heartbeats, report results.
 
-A reported result is a row before it is acknowledged; the message that follows is only a hint.
+A reported result is stored before it is acknowledged; the message to the engine is only a notification.
 """
 
 import asyncio
 from collections.abc import Sequence
-from typing import Annotated
 
 import msgspec
-from fastapi import APIRouter
-from msgspec import UNSET, Meta, Raw, Struct, field
+from msgspec import UNSET, Raw, Struct
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route
 
-from windlass.api.operations import Operation, answer, declare
+from windlass.api.operations import Operation, json_response, route
 from windlass.api.policy import Policy
 from windlass.api.problems import invalid
-from windlass.api.requests import body_of, no_query, seconds_of
-from windlass.api.state import ApiState, Slots
-from windlass.api.task_payload import Claimed, prepared
+from windlass.api.requests import parse_duration, read_json, reject_query
+from windlass.api.state import ApiState, ConcurrencyLimit
+from windlass.api.task_payload import prepare_claim
 from windlass.api.task_reports import (
     NULL,
-    DurationMs,
-    EmitBody,
-    EmittedData,
-    ResultBody,
-    TaskId,
-    WorkerId,
     attempt_of,
     context_of,
     error_of,
@@ -40,169 +33,159 @@ from windlass.core.jobs import JobRecord
 from windlass.core.messages import Failed, Message, Succeeded, TaskFinished, TaskStarted
 from windlass.ports.broker import TaskClaim, TaskReport
 from windlass.ports.store.jobs import StoredResult
-from windlass.views.loops import iteration, loop_place
-from windlass.wire import ClaimAnswer, HeartbeatAnswer, ResultAnswer
+from windlass.views.loops import iteration_row, stored_loop
+from windlass.wire import (
+    ClaimRequest,
+    ClaimView,
+    EmitEventRequest,
+    EmittedData,
+    HeartbeatRequest,
+    HeartbeatView,
+    TaskResultRequest,
+    TaskResultView,
+)
+from windlass.wire.tasks import CLAIM_WAIT_SECONDS_MAX, DurationMs
 
 TAG = "tasks"
-TASKS_MAX = 100
-QUEUES_MAX = 32
-HELD_MAX = 1_000
-WAIT_SECONDS_MAX = 60.0
-# Claims that may wait at once.
+# Claims that wait at once.
 CLAIMS_MAX = 1_000
-# How often a claim that waits looks whether its worker is still there to take the answer.
-LOOK_SECONDS = 1.0
+# How often a waiting claim checks that its client is still connected.
+DISCONNECT_CHECK_SECONDS = 1.0
 # The worker of an emitted event that names none.
-NAMELESS_WORKER = "http"
-
-QueueName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.-]{1,64}$", max_length=64)]
-Wait = Annotated[float, Meta(ge=0, le=WAIT_SECONDS_MAX)]
-WaitText = Annotated[str, Meta(pattern=r"^[0-9]{1,9}(\.[0-9]{1,6})?(ms|s|m)?$", max_length=20)]
+UNNAMED_WORKER = "http"
 
 
-class ClaimBody(Struct, frozen=True):
-    """A worker asks for tasks. `wait` is a number of seconds or a duration, 60 s at most."""
-
-    worker_id: WorkerId
-    queues: Annotated[list[QueueName], Meta(min_length=1, max_length=QUEUES_MAX)] = field(
-        default_factory=lambda: ["default"]
-    )
-    max_tasks: Annotated[int, Meta(ge=1, le=TASKS_MAX)] = 1
-    wait: Wait | WaitText = 0.0
-
-
-class HeartbeatBody(Struct, frozen=True):
-    """A worker says that it lives and what it holds."""
-
-    worker_id: WorkerId
-    task_ids: Annotated[list[TaskId], Meta(max_length=HELD_MAX)] = []
-
-
-def router(state: ApiState) -> APIRouter:
-    """Claim, heartbeat, and the two ways to report."""
-    routes = APIRouter()
-    desk = Desk(state)
-    declare(routes, "POST", "/tasks/claim", desk.claim, _CLAIM)
-    declare(routes, "POST", "/tasks/heartbeat", desk.beat, _HEARTBEAT)
-    declare(routes, "POST", "/callbacks/task-result", desk.take_result, _RESULT)
-    declare(routes, "POST", "/event/emit", desk.take_event, _EMIT)
-    return routes
-
-
-class Desk:
-    """Where workers come to over HTTP."""
+class TaskRoutes:
+    """Handlers of HTTP workers."""
 
     def __init__(self, state: ApiState) -> None:
         self._state = state
-        self._claims = Slots(CLAIMS_MAX, "waiting claims")
-        self._claim_decoder = msgspec.json.Decoder(ClaimBody)
-        self._beat_decoder = msgspec.json.Decoder(HeartbeatBody)
-        self._result_decoder = msgspec.json.Decoder(ResultBody)
-        self._event_decoder = msgspec.json.Decoder(EmitBody)
+        self._claims = ConcurrencyLimit(CLAIMS_MAX, "waiting claims")
+        self._claim_decoder = msgspec.json.Decoder(ClaimRequest)
+        self._heartbeat_decoder = msgspec.json.Decoder(HeartbeatRequest)
+        self._result_decoder = msgspec.json.Decoder(TaskResultRequest)
+        self._event_decoder = msgspec.json.Decoder(EmitEventRequest)
 
     async def claim(self, request: Request) -> Response:
-        """Hand tasks out; waits for the first one as long as the worker wants."""
-        no_query(request)
-        wanted = await body_of(request, self._claim_decoder)
-        wait = wanted.wait
-        seconds = seconds_of(wait, "wait", WAIT_SECONDS_MAX) if isinstance(wait, str) else float(wait)
-        with self._claims.held():
-            deliveries = await self._take(wanted, seconds, request)
+        """Return tasks; wait for the first one as long as the worker wants."""
+        reject_query(request)
+        body = await read_json(request, self._claim_decoder)
+        if isinstance(body.wait, str):
+            seconds = parse_duration(body.wait, "wait", CLAIM_WAIT_SECONDS_MAX)
+        else:
+            seconds = float(body.wait)
+        with self._claims.acquire():
+            deliveries = await self._consume(body, seconds, request)
         try:
-            claimed = await prepared(self._state, deliveries)
+            claim = await prepare_claim(self._state, deliveries)
         except WindlassError:
-            await self._state.broker.return_tasks(wanted.worker_id, [one.task.task_id for one in deliveries])
+            await self._state.broker.return_tasks(body.worker_id, [delivery.task.task_id for delivery in deliveries])
             raise
-        await self._give_up(wanted.worker_id, claimed.failed)
+        await self._fail(body.worker_id, claim.failed)
         if deliveries and await request.is_disconnected():
-            claimed = Claimed([], [], [], [*claimed.left, *(one.task.task_id for one in claimed.deliveries)])
-        if claimed.left:
-            await self._state.broker.return_tasks(wanted.worker_id, claimed.left)
-        await self._announce(wanted.worker_id, claimed.deliveries)
-        return answer(ClaimAnswer(claimed.tasks))
+            claim = claim.abandoned()
+        if claim.returned:
+            await self._state.broker.return_tasks(body.worker_id, claim.returned)
+        await self._report_started(body.worker_id, claim.deliveries)
+        return json_response(ClaimView(claim.tasks))
 
-    async def _take(self, wanted: ClaimBody, seconds: float, request: Request) -> Sequence[TaskClaim]:
+    async def _consume(self, body: ClaimRequest, seconds: float, request: Request) -> Sequence[TaskClaim]:
         time = asyncio.get_running_loop().time
-        end = time() + seconds
-        look = time() + LOOK_SECONDS
+        deadline = time() + seconds
+        next_check = time() + DISCONNECT_CHECK_SECONDS
         while True:
-            left = end - time()
-            wait = max(0.0, min(left, LOOK_SECONDS))
-            deliveries = await self._state.broker.claim(wanted.worker_id, wanted.queues, wanted.max_tasks, wait)
-            if deliveries or left <= 0 or self._state.closing.is_set():
+            remaining = deadline - time()
+            wait = max(0.0, min(remaining, DISCONNECT_CHECK_SECONDS))
+            deliveries = await self._state.broker.claim(body.worker_id, body.queues, body.max_tasks, wait)
+            if deliveries or remaining <= 0 or self._state.closing.is_set():
                 return deliveries
-            if time() >= look:
+            if time() >= next_check:
                 if await request.is_disconnected():
                     return ()
-                look = time() + LOOK_SECONDS
+                next_check = time() + DISCONNECT_CHECK_SECONDS
 
-    async def _give_up(self, worker_id: str, failed: Sequence[tuple[Task, Failed]]) -> None:
-        """What cannot be handed out as it should be has failed, as with a worker of our own."""
+    async def _fail(self, worker_id: str, failed: Sequence[tuple[Task, Failed]]) -> None:
+        """Report tasks as failed whose params cannot be read, as a Windlass worker does."""
         now = self._state.clock.now()
         for task, outcome in failed:
-            seed = self._state.chance.getrandbits(32)
             message = TaskFinished(
-                task.job_id, task.node_id, task.attempt, worker_id, now, now, outcome, task.index, seed
+                job_id=task.job_id,
+                node_id=task.node_id,
+                attempt=task.attempt,
+                worker_id=worker_id,
+                started_at=now,
+                finished_at=now,
+                outcome=outcome,
+                index=task.index,
+                seed=self._state.chance.getrandbits(32),
             )
             await self._state.broker.finish(worker_id, [TaskReport(task.task_id, task.shard, message)])
 
-    async def _announce(self, worker_id: str, deliveries: Sequence[TaskClaim]) -> None:
-        """What was claimed counts as begun: from here on its timeout runs, whatever becomes of the worker."""
+    async def _report_started(self, worker_id: str, deliveries: Sequence[TaskClaim]) -> None:
+        """Report claimed tasks as started, so that their timeouts run even if the worker disappears."""
         now = self._state.clock.now()
         by_shard: dict[int, list[Message]] = {}
-        for task in (delivery.task for delivery in deliveries):
-            started = TaskStarted(task.job_id, task.node_id, task.attempt, worker_id, now, task.index)
+        for delivery in deliveries:
+            task = delivery.task
+            started = TaskStarted(
+                job_id=task.job_id,
+                node_id=task.node_id,
+                attempt=task.attempt,
+                worker_id=worker_id,
+                started_at=now,
+                index=task.index,
+            )
             by_shard.setdefault(task.shard, []).append(started)
         for shard, messages in by_shard.items():
             await self._state.broker.send(shard, messages)
 
-    async def beat(self, request: Request) -> Response:
-        """Keep a worker's tasks for it, and say which of them it should stop."""
-        no_query(request)
-        body = await body_of(request, self._beat_decoder)
+    async def heartbeat(self, request: Request) -> Response:
+        """Extend the leases of a worker's tasks and return the tasks to stop."""
+        reject_query(request)
+        body = await read_json(request, self._heartbeat_decoder)
         lost = await self._state.broker.extend(body.worker_id, body.task_ids)
         cancelled = await self._state.broker.receive_cancellations(body.worker_id, 0.0)
-        return answer(HeartbeatAnswer(list(dict.fromkeys((*lost, *cancelled)))))
+        return json_response(HeartbeatView(list(dict.fromkeys((*lost, *cancelled)))))
 
-    async def take_result(self, request: Request) -> Response:
-        """Store how a task ended, and let the engine know."""
-        no_query(request)
-        body = await body_of(request, self._result_decoder)
+    async def receive_result(self, request: Request) -> Response:
+        """Store the result of a task and notify the engine."""
+        reject_query(request)
+        body = await read_json(request, self._result_decoder)
         index, attempt = attempt_of(body)
         outcome = outcome_of(body)
-        made = await self._made(body.job_id, body.node_id, index)
-        if made is None or attempt > made.attempt:
-            raise RequestRefused(f"the task {body.task_id} was never handed out; report the task ids that were claimed")
-        stored = await self._finish(made, attempt, body.worker_id, outcome, body.execution_duration_ms)
-        return answer(ResultAnswer(accepted=True, duplicate=not stored))
+        issued = await self._issued_attempts(body.job_id, body.node_id, index)
+        if issued is None or attempt > issued.attempt:
+            raise RequestRefused(f"task was never claimed: {body.task_id}; send the task_id of a claimed task")
+        stored = await self._finish(issued, attempt, body.worker_id, outcome, body.execution_duration_ms)
+        return json_response(TaskResultView(accepted=True, duplicate=not stored))
 
-    async def take_event(self, request: Request) -> Response:
-        """An event of a worker about the attempt that runs now: it began, completed or failed."""
-        no_query(request)
-        body = await body_of(request, self._event_decoder)
+    async def receive_event(self, request: Request) -> Response:
+        """Accept a worker's event about the current attempt: started, completed or failed."""
+        reject_query(request)
+        body = await read_json(request, self._event_decoder)
         data = body.data or EmittedData()
-        made = await self._made(_job_id(body), body.node_id, data.iteration_index)
+        issued = await self._issued_attempts(_job_id(body), body.node_id, data.iteration_index)
         attempt = data.attempt_number
-        if made is None or made.attempt == 0 or (attempt is not None and attempt > made.attempt):
+        if issued is None or issued.attempt == 0 or (attempt is not None and attempt > issued.attempt):
             raise RequestRefused(
-                f"node {body.node_id} of job {_job_id(body)} has no such attempt to report about; "
-                "name the attempt that was claimed, and the iteration if the node is a loop"
+                f"node {body.node_id} of job {_job_id(body)} has no such attempt; "
+                "send the attempt of the claimed task, and the iteration if the node is a loop"
             )
-        attempt = made.attempt if attempt is None else attempt
-        worker_id = _worker_id(body, made.worker_id)
+        attempt = issued.attempt if attempt is None else attempt
+        worker_id = _worker_id(body, issued.worker_id)
         if body.event_type == "action_started":
-            job = made.job
+            job = issued.job
             now = self._state.clock.now()
-            started = TaskStarted(job.spec.job_id, body.node_id, attempt, worker_id, now, made.index or 0)
+            started = TaskStarted(job.spec.job_id, body.node_id, attempt, worker_id, now, issued.index or 0)
             await self._state.broker.send(job.spec.shard, [started])
-            return answer(ResultAnswer(accepted=True))
+            return json_response(TaskResultView(accepted=True))
         milliseconds = None if body.duration is None else body.duration * 1000
         context = context_of(body.context)
-        stored = await self._finish(made, attempt, worker_id, _emitted(body), milliseconds, context)
-        return answer(ResultAnswer(accepted=True, duplicate=not stored))
+        stored = await self._finish(issued, attempt, worker_id, _emitted(body), milliseconds, context)
+        return json_response(TaskResultView(accepted=True, duplicate=not stored))
 
-    async def _made(self, job_id: str, node_id: str, index: int | None) -> "Made | None":
-        """The attempts made of a node, or of an iteration; None when there is none. JobNotFound, NodeNotFound."""
+    async def _issued_attempts(self, job_id: str, node_id: str, index: int | None) -> "IssuedAttempts | None":
+        """Return the attempts of a node or an iteration, None without any; JobNotFound, NodeNotFound."""
         store = self._state.store
         job = await store.jobs.get(job_id)
         plan = await self._state.control.plan(job.spec.workflow_id, job.spec.version)
@@ -214,60 +197,60 @@ class Desk:
             return None
         row = rows[0]
         if index is None:
-            return Made(job, node_id, None, row.attempt, row.worker_id)
-        place = loop_place(plan, row)
+            return IssuedAttempts(job, node_id, None, row.attempt, row.worker_id)
+        place = stored_loop(plan, row)
         if place is None or index >= place.begun:
             return None
-        found = await iteration(store, place, index)
+        found = await iteration_row(store, place, index)
         if found is None:
-            # Begun, and nothing else happened to it yet: its first attempt is out.
-            return Made(job, node_id, index, place.first_attempt, None)
-        return Made(job, node_id, index, found.attempt, found.worker_id)
+            # Dispatched, and without a row yet: its first attempt is running.
+            return IssuedAttempts(job, node_id, index, place.first_attempt, None)
+        return IssuedAttempts(job, node_id, index, found.attempt, found.worker_id)
 
     async def _finish(
         self,
-        made: "Made",
+        issued: "IssuedAttempts",
         attempt: int,
         worker_id: str,
         outcome: Succeeded | Failed,
         milliseconds: DurationMs | None,
         context: Raw | None = None,
     ) -> bool:
-        """A row, then a message; false when the task has a result already, which then stands."""
+        """Store the result and notify the engine; return False if the task already has a result, which is kept."""
         state = self._state
-        shard = made.job.spec.shard
-        task_id = made.task_id(attempt)
+        shard = issued.job.spec.shard
+        task_id = issued.task_id(attempt)
         now = state.clock.now()
         message = TaskFinished(
-            made.job.spec.job_id,
-            made.node_id,
+            issued.job.spec.job_id,
+            issued.node_id,
             attempt,
             worker_id,
             now - round((milliseconds or 0.0) * 1000),
             now,
-            await self._put_away(made.job.spec.job_id, outcome),
-            made.index or 0,
+            await self._offload_output(issued.job.spec.job_id, outcome),
+            issued.index or 0,
             state.chance.getrandbits(32),
             task_id,
             context,
         )
         if not await state.store.jobs.put_result(StoredResult(task_id, shard, message, now)):
-            # Whoever still holds the task works for nothing.
+            # Stop a worker that still runs the task.
             await state.broker.cancel([task_id])
             return False
         await state.broker.finish(worker_id, [TaskReport(task_id, shard, message)])
         return True
 
-    async def _put_away(self, job_id: str, outcome: Succeeded | Failed) -> Succeeded | Failed:
-        """The outcome, its output in the artifact store if it is too large for a row; StoreUnavailable."""
+    async def _offload_output(self, job_id: str, outcome: Succeeded | Failed) -> Succeeded | Failed:
+        """Return the outcome with a large output moved to the artifact store; StoreUnavailable."""
         if isinstance(outcome, Failed) or len(memoryview(outcome.output)) <= INLINE_BYTES_MAX:
             return outcome
         body = bytes(outcome.output)
         return Succeeded(reference(await self._state.artifacts.put(job_id, body), len(body)), outcome.meta)
 
 
-class Made(Struct, frozen=True):
-    """What was handed out of a node, or of one iteration of it: the attempts up to the last one."""
+class IssuedAttempts(Struct, frozen=True):
+    """The attempts of a node or an iteration that were dispatched, up to the last one."""
 
     job: JobRecord
     node_id: str
@@ -276,26 +259,26 @@ class Made(Struct, frozen=True):
     worker_id: str | None
 
     def task_id(self, attempt: int) -> str:
-        """What an attempt is called."""
+        """Return the task id of an attempt."""
         place = "" if self.index is None else f"[{self.index}]"
         return f"{self.job.spec.job_id}_{self.node_id}{place}_{attempt}"
 
 
-def _job_id(body: EmitBody) -> str:
+def _job_id(body: EmitEventRequest) -> str:
     if body.job_id is not None:
         return body.job_id
     if body.execution_id is None:
-        raise invalid("job_id", "neither job_id nor execution_id is given", "name the job of the claimed task")
+        raise invalid("job_id", "missing job_id and execution_id", "send the job_id of the claimed task")
     return str(body.execution_id)
 
 
-def _worker_id(body: EmitBody, known: str | None) -> str:
+def _worker_id(body: EmitEventRequest, known: str | None) -> str:
     queue_meta = body.meta.queue_meta if body.meta is not None else None
     given = body.worker_id or (queue_meta.worker_id if queue_meta is not None else None)
-    return given or known or NAMELESS_WORKER
+    return given or known or UNNAMED_WORKER
 
 
-def _emitted(body: EmitBody) -> Succeeded | Failed:
+def _emitted(body: EmitEventRequest) -> Succeeded | Failed:
     data = body.data
     if body.event_type == "action_failed":
         return Failed(error_of(body.error or (data.error if data is not None else None)))
@@ -309,12 +292,12 @@ def _emitted(body: EmitBody) -> Succeeded | Failed:
 _CLAIM = Operation(
     policy=Policy.OPERATE,
     tag=TAG,
-    summary="Claim tasks of queues; waits for the first one",
-    answers={200: ClaimAnswer},
-    body=ClaimBody,
-    refusals=(400, 422),
-    example={"worker_id": "node-1", "queues": ["node"], "max_tasks": 4, "wait": "30s"},
-    answer_example={
+    summary="Claim tasks; wait for the first one",
+    responses={200: ClaimView},
+    body=ClaimRequest,
+    errors=(400, 422),
+    request_example={"worker_id": "node-1", "queues": ["node"], "max_tasks": 4, "wait": "30s"},
+    response_example={
         "tasks": [
             {
                 "task_id": "0198c9d2b7f0_each[17]_1",
@@ -345,20 +328,20 @@ _CLAIM = Operation(
 _HEARTBEAT = Operation(
     policy=Policy.OPERATE,
     tag=TAG,
-    summary="Say that a worker lives and what it holds; the answer names what to stop",
-    answers={200: HeartbeatAnswer},
-    body=HeartbeatBody,
-    refusals=(400, 422),
-    example={"worker_id": "node-1", "task_ids": ["0198c9d2b7f0_slugify_1"]},
+    summary="Send a heartbeat and get the tasks to stop",
+    responses={200: HeartbeatView},
+    body=HeartbeatRequest,
+    errors=(400, 422),
+    request_example={"worker_id": "node-1", "task_ids": ["0198c9d2b7f0_slugify_1"]},
 )
 _RESULT = Operation(
     policy=Policy.OPERATE,
     tag=TAG,
-    summary="Report how a task ended; a repetition changes nothing",
-    answers={200: ResultAnswer},
-    body=ResultBody,
-    refusals=(400, 404, 409, 422),
-    example={
+    summary="Report the result of a task; repeating it changes nothing",
+    responses={200: TaskResultView},
+    body=TaskResultRequest,
+    errors=(400, 404, 409, 422),
+    request_example={
         "task_id": "abc123_echo_handler_1",
         "job_id": "abc123",
         "node_id": "echo_handler",
@@ -371,11 +354,11 @@ _RESULT = Operation(
 _EMIT = Operation(
     policy=Policy.OPERATE,
     tag=TAG,
-    summary="Report about the attempt of a node that runs now, as an event",
-    answers={200: ResultAnswer},
-    body=EmitBody,
-    refusals=(400, 404, 409, 422),
-    example={
+    summary="Report an event of a node's current attempt",
+    responses={200: TaskResultView},
+    body=EmitEventRequest,
+    errors=(400, 404, 409, 422),
+    request_example={
         "job_id": "abc123",
         "node_id": "fetch_data",
         "event_type": "action_completed",
@@ -386,3 +369,14 @@ _EMIT = Operation(
         "meta": {"queue_meta": {"worker_id": "worker-1"}},
     },
 )
+
+
+def routes(state: ApiState) -> list[Route]:
+    """Return the routes of HTTP workers."""
+    handlers = TaskRoutes(state)
+    return [
+        route("POST", "/api/v1/tasks/claim", handlers.claim, _CLAIM),
+        route("POST", "/api/v1/tasks/heartbeat", handlers.heartbeat, _HEARTBEAT),
+        route("POST", "/api/v1/callbacks/task-result", handlers.receive_result, _RESULT),
+        route("POST", "/api/v1/event/emit", handlers.receive_event, _EMIT),
+    ]

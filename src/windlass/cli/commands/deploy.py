@@ -11,10 +11,10 @@ from windlass.cli.exit_codes import COMPLETED, INVALID
 from windlass.cli.options import FILE, SERVER
 from windlass.cli.output.console import print_json
 from windlass.cli.server_address import call_server
-from windlass.client import Client, Deployed
+from windlass.client import Client, DeployedWorkflow
 from windlass.core.errors import DefinitionInvalid, Problem
 
-Outcome = Deployed | list[Problem]
+Outcome = DeployedWorkflow | list[Problem]
 
 
 @click.command()
@@ -36,7 +36,7 @@ def command(files: tuple[Path, ...], server: str | None, as_json: bool) -> int:
         print_json({str(file): _document(outcome) for file, outcome in outcomes.items()})
     code = COMPLETED
     for file, outcome in outcomes.items():
-        if isinstance(outcome, Deployed):
+        if isinstance(outcome, DeployedWorkflow):
             _report_deployed(file, outcome, as_json=as_json)
         else:
             report_problems(file, outcome)
@@ -49,12 +49,12 @@ async def _deploy(client: Client, file: Path, content: bytes) -> Outcome:
     if file.suffix == ".json":
         format = "json"
     try:
-        return await client.deploy(content, format=format)
+        return await client.workflows.deploy(content, format=format)
     except DefinitionInvalid as error:
         return list(error.problems)
 
 
-def _report_deployed(file: Path, outcome: Deployed, *, as_json: bool) -> None:
+def _report_deployed(file: Path, outcome: DeployedWorkflow, *, as_json: bool) -> None:
     workflow = outcome.workflow
     warnings = [msgspec.convert(warning, Problem, from_attributes=True) for warning in workflow.warnings]
     report_problems(file, warnings)
@@ -64,7 +64,7 @@ def _report_deployed(file: Path, outcome: Deployed, *, as_json: bool) -> None:
 
 
 def _document(outcome: Outcome) -> dict[str, object]:
-    if not isinstance(outcome, Deployed):
+    if not isinstance(outcome, DeployedWorkflow):
         return {"deployed": False, "problems": outcome}
     workflow = outcome.workflow
     return {

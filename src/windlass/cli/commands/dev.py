@@ -96,7 +96,7 @@ async def _run_job(url: str, workflow_id: str) -> None:
     click.echo(f"$ windlass trigger {workflow_id} --wait")
     async with Client(url) as client:
         try:
-            job = await client.submit(workflow_id)
+            job = await client.jobs.submit(workflow_id)
             await follow_job(client, job.job_id, as_json=False)
         except WindlassError as error:
             click.echo(f"error: {error}", err=True)

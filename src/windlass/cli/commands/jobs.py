@@ -15,7 +15,7 @@ from windlass.cli.server_address import call_server, call_server_until_stopped
 from windlass.client import Client
 from windlass.core.errors import JobNotFound
 from windlass.core.states import NODE_STATES, JobStatus
-from windlass.wire import Event, Job, Log, Page, Task
+from windlass.wire import EventView, IterationView, JobView, LogView, Page
 
 Item = TypeVar("Item")
 
@@ -41,7 +41,9 @@ def command() -> None:
 @DATABASE
 @AS_JSON
 @click.option("--limit", type=click.IntRange(1, JOBS_MAX), default=20, show_default=True)
-@click.option("--status", type=click.Choice(sorted(JobStatus)), help="Only jobs in this state.")
+@click.option(
+    "--status", type=click.Choice(sorted(status.value for status in JobStatus)), help="Only jobs in this state."
+)
 @WORKFLOW_FILTER
 @CURSOR
 def list_jobs(
@@ -71,7 +73,7 @@ def list_jobs(
 def show_job(job_id: str | None, server: str | None, database: str | None, as_json: bool) -> int:
     """Show a job (default: the newest one) with its nodes and result."""
 
-    async def read(source: JobSource) -> Job:
+    async def read(source: JobSource) -> JobView:
         return await source.job(job_id or await _newest_job(source))
 
     job = read_jobs(server, database, read)
@@ -104,7 +106,7 @@ def list_iterations(
     They are listed in order, including those that have not started.
     """
 
-    async def read(source: JobSource) -> list[Task]:
+    async def read(source: JobSource) -> list[IterationView]:
         return await _first(source.iterations(job_id, node_id, status), limit)
 
     iterations = read_jobs(server, database, read)
@@ -127,7 +129,7 @@ def list_events(
 ) -> int:
     """List the events of a job (default: the newest one)."""
 
-    async def read(source: JobSource) -> list[Event]:
+    async def read(source: JobSource) -> list[EventView]:
         found = source.events(job_id or await _newest_job(source), after, context=as_json)
         return await _first(found, limit)
 
@@ -169,7 +171,7 @@ def list_logs(
     if follow:
         return call_server_until_stopped(server, lambda client: _follow_logs(client, job_id, selection, as_json))
 
-    async def read(source: JobSource) -> list[Log]:
+    async def read(source: JobSource) -> list[LogView]:
         found = source.logs(job_id or await _newest_job(source), selection)
         return await _first(found, limit)
 
@@ -190,7 +192,7 @@ def list_logs(
 @click.option("--reason", metavar="TEXT", help="The reason, stored with the job.")
 def cancel_job(job_id: str, server: str | None, as_json: bool, reason: str | None) -> int:
     """Cancel a job. Finished jobs do not change."""
-    return _print_status(call_server(server, lambda client: client.cancel(job_id, reason)), as_json)
+    return _print_status(call_server(server, lambda client: client.jobs.cancel(job_id, reason)), as_json)
 
 
 @command.command("retry")
@@ -203,7 +205,7 @@ def retry_job(job_id: str, server: str | None, as_json: bool, from_node: str | N
     """Run the failed and cancelled nodes of a job again. Completed nodes keep their output."""
 
     async def retry(client: Client) -> int:
-        job = await client.retry(job_id, from_node=from_node)
+        job = await client.jobs.retry(job_id, from_node=from_node)
         if wait:
             return await follow_job(client, job_id, as_json=as_json)
         return _print_status(job, as_json)
@@ -220,7 +222,7 @@ def rerun_job(job_id: str, server: str | None, as_json: bool, wait: bool) -> int
     """Start a new job of the same version with the same input."""
 
     async def rerun(client: Client) -> int:
-        new = await client.rerun(job_id)
+        new = await client.jobs.rerun(job_id)
         if wait:
             return await follow_job(client, new.job_id, as_json=as_json)
         if as_json:
@@ -246,9 +248,9 @@ def watch_job(job_id: str | None, server: str | None, as_json: bool) -> int:
         watched = job_id or await _newest_job_on_server(client)
         if not as_json:
             return await follow_job(client, watched, as_json=False)
-        async for event in client.watch(watched):
+        async for event in client.jobs.watch(watched):
             print_json_line(event)
-        job = await client.job(watched)
+        job = await client.jobs.get(watched)
         if job.status == "completed":
             return COMPLETED
         return FAILED
@@ -273,7 +275,7 @@ async def _newest_job(source: JobSource) -> str:
 
 
 async def _newest_job_on_server(client: Client) -> str:
-    page = await client.jobs_page(limit=1)
+    page = await client.jobs.page(limit=1)
     if not page.items:
         raise JobNotFound(f"no jobs found on {client.url}; start one with `windlass trigger WORKFLOW`")
     return page.items[0].job_id
@@ -282,7 +284,7 @@ async def _newest_job_on_server(client: Client) -> str:
 async def _follow_logs(client: Client, job_id: str | None, selection: LogSelection, as_json: bool) -> int:
     out = console()
     followed = job_id or await _newest_job_on_server(client)
-    async for line in client.follow_logs(
+    async for line in client.jobs.follow_logs(
         followed, node=selection.node, attempt=selection.attempt, index=selection.index
     ):
         if as_json:
@@ -292,7 +294,7 @@ async def _follow_logs(client: Client, job_id: str | None, selection: LogSelecti
     return 0
 
 
-def _print_status(job: Job, as_json: bool) -> int:
+def _print_status(job: JobView, as_json: bool) -> int:
     if as_json:
         print_json(job)
     else:

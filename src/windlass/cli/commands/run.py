@@ -21,7 +21,7 @@ from windlass.factory import build_handlers
 from windlass.reader import JobResult
 from windlass.settings import Settings, load_settings
 from windlass.spec import definition_json
-from windlass.views.jobs import job_shape
+from windlass.views.jobs import job_view
 
 
 class RunRequest(Struct, frozen=True, kw_only=True):
@@ -137,7 +137,7 @@ def print_outcome(request: RunRequest, outcome: RunOutcome) -> int:
     """Print the result, or why there is none; return the exit code."""
     result = outcome.result
     if result is not None:
-        job = job_shape(result.job, result.result_data, result.nodes)
+        job = job_view(result.job, result.result_data, result.nodes)
         return print_result(job, as_json=request.as_json)
     if outcome.job_id is None:
         click.echo(f"no unfinished job of {request.workflow_id} to resume", err=True)

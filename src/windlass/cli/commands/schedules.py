@@ -13,7 +13,7 @@ from windlass.cli.output.text import plural
 from windlass.cli.run_sources import read_runs
 from windlass.cli.server_address import call_server
 from windlass.core.errors import InputInvalid
-from windlass.wire import Schedule
+from windlass.wire import ScheduleView
 
 LIST_MAX = 1_000
 SLOTS_MAX = 1_000
@@ -141,7 +141,7 @@ def backfill(workflow_id: str, since: str, until: str, server: str | None, as_js
     return 0
 
 
-def _print_schedule(schedule: Schedule, as_json: bool) -> int:
+def _print_schedule(schedule: ScheduleView, as_json: bool) -> int:
     if as_json:
         print_json(schedule)
     else:

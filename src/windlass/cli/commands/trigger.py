@@ -12,7 +12,7 @@ from windlass.cli.output.console import print_json
 from windlass.cli.server_address import call_server_until_stopped
 from windlass.client import Client
 from windlass.core.errors import InputInvalid
-from windlass.wire import Submitted
+from windlass.wire import SubmittedView
 
 
 @click.command()
@@ -41,10 +41,10 @@ def command(
     Exit code: 0 accepted (with --wait: completed), 1 failed or cancelled, 2 rejected or no server, 130 interrupted;
     the job continues on the server.
     """
-    submitted: list[Submitted] = []
+    submitted: list[SubmittedView] = []
 
     async def start(client: Client) -> int:
-        job = await client.submit(
+        job = await client.jobs.submit(
             workflow_id,
             read_input(input_file, pairs),
             version=_parse_version(version),
@@ -74,7 +74,7 @@ def _parse_version(version: str | None) -> int | str | None:
     return version
 
 
-def _print_submitted(job: Submitted, as_json: bool) -> None:
+def _print_submitted(job: SubmittedView, as_json: bool) -> None:
     if as_json:
         print_json(job)
     else:

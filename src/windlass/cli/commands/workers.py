@@ -14,7 +14,7 @@ from windlass.wire import Page
 @AS_JSON
 def command(server: str | None, as_json: bool) -> int:
     """List the workers of a server with their queues, tasks and last heartbeats."""
-    workers = call_server(server, lambda client: client.workers())
+    workers = call_server(server, lambda client: client.workers.list())
     if as_json:
         print_json(Page(workers))
     else:

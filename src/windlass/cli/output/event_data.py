@@ -86,7 +86,7 @@ def decode_data(event: Event) -> EventData:
         return EventData()
 
 
-def from_wire(event: wire.Event) -> Event:
+def from_wire(event: wire.EventView) -> Event:
     """Convert an event of the API; fields that are not displayed are omitted."""
     data: Raw | None = None
     if not is_null(event.data):

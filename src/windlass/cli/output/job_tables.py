@@ -22,7 +22,7 @@ from windlass.cli.output.results import format_result
 from windlass.cli.output.styles import LEVEL_STYLES, STATUS_STYLES
 from windlass.cli.output.text import one_line
 from windlass.cli.output.times import format_duration, local_clock_time, local_time
-from windlass.wire import Event, Job, Log, Loop, Node, Task, WorkerSeen
+from windlass.wire import EventView, IterationView, JobView, LogView, LoopView, NodeView, WorkerView
 
 NODES_LISTED_MAX = 100
 OUTPUT_CHARS_MAX = 100
@@ -31,7 +31,7 @@ STATUS_RANKS = {"failed": 0, "running": 1, "waiting": 1, "dispatched": 1, "cance
 OTHER_RANK = 2
 
 
-def print_jobs(jobs: Sequence[Job]) -> None:
+def print_jobs(jobs: Sequence[JobView]) -> None:
     """Print one line per job."""
     if not jobs:
         click.echo("no jobs found")
@@ -48,7 +48,7 @@ def print_jobs(jobs: Sequence[Job]) -> None:
     console().print(table)
 
 
-def print_job(job: Job) -> None:
+def print_job(job: JobView) -> None:
     """Print a job, its nodes and its result."""
     out = console()
     out.print(_job_heading(job))
@@ -64,11 +64,11 @@ def print_job(job: Job) -> None:
         click.echo(f"error: {format_raw_error(job.error)}")
 
 
-def _job_heading(job: Job) -> Text:
+def _job_heading(job: JobView) -> Text:
     return Text.assemble((job.workflow_id, "bold"), f" version {job.version}  job {job.job_id}  ", _status(job.status))
 
 
-def _job_times(job: Job) -> str:
+def _job_times(job: JobView) -> str:
     times = f"created {local_time(job.created_at)}"
     duration = format_duration(job.started_at, job.completed_at)
     if duration:
@@ -76,7 +76,7 @@ def _job_times(job: Job) -> str:
     return times
 
 
-def _node_table(nodes: Sequence[Node]) -> Table:
+def _node_table(nodes: Sequence[NodeView]) -> Table:
     has_loops = any(node.loop is not None for node in nodes)
     columns = ["node", "status", "attempt", "duration", "error"]
     if has_loops:
@@ -96,7 +96,7 @@ def _node_table(nodes: Sequence[Node]) -> Table:
     return table
 
 
-def print_iterations(iterations: Sequence[Task]) -> None:
+def print_iterations(iterations: Sequence[IterationView]) -> None:
     """Print one line per iteration of a loop."""
     if not iterations:
         click.echo("no iterations found")
@@ -113,7 +113,7 @@ def print_iterations(iterations: Sequence[Task]) -> None:
     console().print(table)
 
 
-def _outcome(iteration: Task) -> Text:
+def _outcome(iteration: IterationView) -> Text:
     if not is_null(iteration.error):
         return Text(format_raw_error(iteration.error))
     if is_null(iteration.output):
@@ -123,7 +123,7 @@ def _outcome(iteration: Task) -> Text:
     return Text(one_line(head, OUTPUT_CHARS_MAX), no_wrap=True, overflow="ellipsis")
 
 
-def print_events(events: Sequence[Event]) -> None:
+def print_events(events: Sequence[EventView]) -> None:
     """Print one line per event."""
     if not events:
         click.echo("no events found")
@@ -142,7 +142,7 @@ def print_events(events: Sequence[Event]) -> None:
     console().print(table)
 
 
-def print_log(line: Log, out: Console) -> None:
+def print_log(line: LogView, out: Console) -> None:
     """Print a log line without wrapping, so that it can be searched."""
     name = _node_name(line.node_id, line.index or None)
     if line.attempt > 1:
@@ -156,7 +156,7 @@ def print_log(line: Log, out: Console) -> None:
     out.print(text, soft_wrap=True)
 
 
-def print_workers(workers: Sequence[WorkerSeen]) -> None:
+def print_workers(workers: Sequence[WorkerView]) -> None:
     """Print one line per worker."""
     if not workers:
         click.echo("no workers connected")
@@ -171,13 +171,13 @@ def print_workers(workers: Sequence[WorkerSeen]) -> None:
     console().print(table)
 
 
-def _chronological(node: Node) -> tuple[bool, str]:
+def _chronological(node: NodeView) -> tuple[bool, str]:
     """Sort by start; ISO instants sort as text. Nodes that have not started come last."""
     at = node.started_at or node.completed_at
     return at is None, at or ""
 
 
-def _rank(node: Node) -> int:
+def _rank(node: NodeView) -> int:
     return STATUS_RANKS.get(node.status, OTHER_RANK)
 
 
@@ -191,7 +191,7 @@ def _status(status: str) -> Text:
     return Text(status, STATUS_STYLES[status])
 
 
-def _loop(loop: Loop | None) -> str:
+def _loop(loop: LoopView | None) -> str:
     if loop is None:
         return ""
     counts = LoopCounts(

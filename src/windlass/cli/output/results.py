@@ -14,7 +14,7 @@ from windlass.cli.output.times import duration_seconds
 RESULT_CHARS_MAX = 10_000
 
 
-def format_result(job: wire.Job, *, is_terminal: bool) -> str:
+def format_result(job: wire.JobView, *, is_terminal: bool) -> str:
     """Return a job's result as indented JSON, truncated on a terminal."""
     text = msgspec.json.format(bytes(job.result_data), indent=2).decode()
     if is_terminal and len(text) > RESULT_CHARS_MAX:
@@ -22,7 +22,7 @@ def format_result(job: wire.Job, *, is_terminal: bool) -> str:
     return text
 
 
-def print_result(job: wire.Job, *, as_json: bool) -> int:
+def print_result(job: wire.JobView, *, as_json: bool) -> int:
     """Print the result of a finished job, and its error if it has one; return the exit code."""
     if as_json:
         click.echo(msgspec.json.encode(result_document(job)))
@@ -35,7 +35,7 @@ def print_result(job: wire.Job, *, as_json: bool) -> int:
     return FAILED
 
 
-def result_document(job: wire.Job) -> dict[str, object]:
+def result_document(job: wire.JobView) -> dict[str, object]:
     """Return what `windlass run --json` prints."""
     return {
         "job_id": job.job_id,
@@ -59,7 +59,7 @@ def unfinished_document(job_id: str) -> dict[str, object]:
     }
 
 
-def _node_document(node: wire.Node) -> dict[str, object]:
+def _node_document(node: wire.NodeView) -> dict[str, object]:
     document: dict[str, object] = {"status": node.status, "attempt": node.attempt}
     if not is_null(node.error):
         document["error"] = node.error

@@ -11,12 +11,12 @@ from windlass.cli.output.console import console, new_table
 from windlass.cli.output.styles import RUN_STYLES
 from windlass.cli.output.text import one_line
 from windlass.cli.output.times import format_seconds, local_clock_time, local_time
-from windlass.wire import Delivery, NextTimes, Run, Schedule
+from windlass.wire import DeliveryView, NextSlotsView, RunView, ScheduleView
 
 ERROR_CHARS_MAX = 120
 
 
-def print_schedules(schedules: Sequence[Schedule]) -> None:
+def print_schedules(schedules: Sequence[ScheduleView]) -> None:
     """Print one line per schedule."""
     if not schedules:
         click.echo("no schedules found; add `schedule:` to a workflow to create one")
@@ -34,7 +34,7 @@ def print_schedules(schedules: Sequence[Schedule]) -> None:
     console().print(table)
 
 
-def print_schedule(schedule: Schedule) -> None:
+def print_schedule(schedule: ScheduleView) -> None:
     """Print one schedule."""
     out = console()
     out.print(
@@ -50,7 +50,7 @@ def print_schedule(schedule: Schedule) -> None:
     out.print(table)
 
 
-def print_next(times: NextTimes) -> None:
+def print_next(times: NextSlotsView) -> None:
     """Print one line per slot, in the schedule's time zone and in UTC."""
     if not times.times:
         click.echo("no further slots")
@@ -61,7 +61,7 @@ def print_next(times: NextTimes) -> None:
     console().print(table)
 
 
-def print_runs(runs: Sequence[Run]) -> None:
+def print_runs(runs: Sequence[RunView]) -> None:
     """Print one line per run."""
     if not runs:
         click.echo("no runs found")
@@ -79,7 +79,7 @@ def print_runs(runs: Sequence[Run]) -> None:
     console().print(table)
 
 
-def print_run(run: Run) -> None:
+def print_run(run: RunView) -> None:
     """Print a run with its states, violations and metrics."""
     out = console()
     out.print(Text.assemble((run.run_id, "bold"), f" version {run.version}  ", _run_state(run), f"  {run.origin}"))
@@ -98,7 +98,7 @@ def print_run(run: Run) -> None:
         out.print(metrics)
 
 
-def _violations(run: Run) -> Table:
+def _violations(run: RunView) -> Table:
     table = new_table("time", "violated constraint", "details", wrapped={"details"})
     for violation in run.violations:
         message = Text(one_line(violation.message, ERROR_CHARS_MAX))
@@ -106,7 +106,7 @@ def _violations(run: Run) -> Table:
     return table
 
 
-def _metrics(run: Run) -> Table:
+def _metrics(run: RunView) -> Table:
     table = new_table("metric", "value", wrapped={"value"})
     for name, value in run.metrics.items():
         if value and not isinstance(value, dict):
@@ -123,7 +123,7 @@ def _format_metric(value: object) -> str:
     return str(value)
 
 
-def print_deliveries(deliveries: Sequence[Delivery]) -> None:
+def print_deliveries(deliveries: Sequence[DeliveryView]) -> None:
     """Print one line per attempt to deliver a webhook."""
     if not deliveries:
         click.echo("no deliveries found")
@@ -142,7 +142,7 @@ def print_deliveries(deliveries: Sequence[Delivery]) -> None:
     console().print(table)
 
 
-def format_rule(schedule: Schedule) -> str:
+def format_rule(schedule: ScheduleView) -> str:
     """Return when a schedule is due."""
     if schedule.cron is not None:
         return schedule.cron
@@ -153,7 +153,7 @@ def format_rule(schedule: Schedule) -> str:
     return ""
 
 
-def _schedule_state(schedule: Schedule) -> Text:
+def _schedule_state(schedule: ScheduleView) -> Text:
     if not schedule.enabled:
         return Text("disabled", "dim")
     if schedule.paused:
@@ -161,7 +161,7 @@ def _schedule_state(schedule: Schedule) -> Text:
     return Text("active", "green")
 
 
-def _run_state(run: Run) -> Text:
+def _run_state(run: RunView) -> Text:
     if run.skipped:
         return Text("skipped", "dim")
     return Text(run.state, RUN_STYLES.get(run.state, ""))

@@ -1,7 +1,7 @@
-"""Turns parsed template expressions into functions, after checking every construct against what is allowed.
+"""Compile parsed template expressions into functions.
 
-Only Jinja's parser is used, never its compiler: that one folds constants and so would run a hostile template already
-when it is registered. What is not listed in EXPRESSIONS does not exist.
+Only Jinja's parser is used, not its compiler, which folds constants and would run a hostile template when it is
+registered. Constructs that are not listed in EXPRESSIONS are rejected.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +11,7 @@ from jinja2 import nodes
 from msgspec import Struct
 
 from windlass.core.errors import TemplateFailed
-from windlass.core.templates.filters import FILTERS, REQUIRED
+from windlass.core.templates.filters import FILTERS, REQUIRED, Filter
 from windlass.core.templates.json_values import (
     INTEGER_MAX,
     RANGE_MAX,
@@ -40,40 +40,41 @@ from windlass.core.templates.json_values import (
     text_of,
 )
 from windlass.core.templates.predicates import TESTS
-from windlass.core.templates.render_frame import Evaluate, Frame, Reading, follow, refuse, written
+from windlass.core.templates.render_frame import Evaluate, Frame, Reading, follow, format_reference, reject
 
 EXPRESSION_DEPTH_MAX = 100
 CONSTRUCTS_MAX = 5_000
 
 
 def compile_expression(node: nodes.Node, reading: Reading, depth: int = 0) -> Evaluate:
-    """The function that evaluates an expression; TemplateInvalid when it uses anything not allowed."""
+    """Return the function that evaluates an expression. Raise TemplateInvalid for constructs that are not allowed."""
     reading.constructs += 1
     if depth > EXPRESSION_DEPTH_MAX:
-        refuse(node, f"the expression is nested or chained more than {EXPRESSION_DEPTH_MAX} deep; split it over nodes")
+        reject(node, f"expression nested deeper than {EXPRESSION_DEPTH_MAX} levels; split it over nodes")
     if reading.constructs > CONSTRUCTS_MAX:
-        refuse(node, f"the template has more than {CONSTRUCTS_MAX} parts; split it over nodes")
+        reject(node, f"template too large: more than {CONSTRUCTS_MAX} parts; split it over nodes")
     build = EXPRESSIONS.get(type(node))
     if build is None:
-        refuse(node, f"{type(node).__name__} expressions are not available in templates")
+        reject(node, f"{type(node).__name__} expressions are not available in templates")
     return build(node, reading, depth + 1)
 
 
-def _constant(node: nodes.Const, reading: Reading, depth: int) -> Evaluate:
+def _build_constant(node: nodes.Const, reading: Reading, depth: int) -> Evaluate:
     value: object = node.value
-    if isinstance(value, str) and not value.isascii() and any("\ud800" <= c <= "\udfff" for c in value):
-        refuse(node, "the string has half a surrogate pair, which JSON cannot hold; write the character itself")
-    if value is not None and not isinstance(value, (str, bool)):
-        if is_integer(value) and abs(value) > INTEGER_MAX:
-            refuse(node, "the number is over 64 bits; use a smaller one")
+    if isinstance(value, str):
+        if any("\ud800" <= character <= "\udfff" for character in value):
+            reject(node, "half a surrogate pair in a string; write the character itself")
+    elif is_integer(value) and abs(value) > INTEGER_MAX:
+        reject(node, "number out of range: over 64 bits; use a smaller one")
+    elif is_number(value):
         try:
             value = bounded(value)
         except TemplateFailed:
-            refuse(node, "a number in the template is too large; use a smaller one")
-    return lambda frame: value
+            reject(node, "number out of range; use a smaller one")
+    return _build_always(value)
 
 
-def _name(node: nodes.Name, reading: Reading, depth: int) -> Evaluate:
+def _build_name(node: nodes.Name, reading: Reading, depth: int) -> Evaluate:
     name = node.name
     reading.note(name, ())
 
@@ -84,16 +85,16 @@ def _name(node: nodes.Name, reading: Reading, depth: int) -> Evaluate:
     return evaluate
 
 
-def _access(node: nodes.Getattr | nodes.Getitem, reading: Reading, depth: int) -> Evaluate:
-    """A chain of `.key` and `[key]`, walked as a loop so that long fixed paths stay one reference."""
-    fixed = _fixed_path(node)
+def _build_access(node: nodes.Getattr | nodes.Getitem, reading: Reading, depth: int) -> Evaluate:
+    """Compile `.key` and `[key]`. A chain of fixed keys becomes one reference."""
+    fixed = _find_fixed_path(node)
     if fixed is not None:
         reading.note(*fixed)
         name, path = fixed
         return lambda frame: follow(frame, name, path)
     inner = node.node
     if isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Slice):
-        return _slice(node, node.arg, reading, depth)
+        return _build_slice(node, node.arg, reading, depth)
     subject = compile_expression(inner, reading, depth)
     label = describe(inner)
     key: Evaluate
@@ -105,7 +106,7 @@ def _access(node: nodes.Getattr | nodes.Getitem, reading: Reading, depth: int) -
     return lambda frame: member(frame.fuel, subject(frame), key(frame), label)
 
 
-def _fixed_path(node: nodes.Node) -> tuple[str, tuple[str | int, ...]] | None:
+def _find_fixed_path(node: nodes.Node) -> tuple[str, tuple[str | int, ...]] | None:
     path: list[str | int] = []
     here = node
     for _ in range(EXPRESSION_DEPTH_MAX):
@@ -126,36 +127,46 @@ def _fixed_path(node: nodes.Node) -> tuple[str, tuple[str | int, ...]] | None:
 
 
 def describe(node: nodes.Node) -> str:
-    """How error messages name the value of an expression."""
-    fixed = _fixed_path(node)
-    return written(*fixed) if fixed is not None else "the value"
+    """Return how error messages name the value of an expression."""
+    fixed = _find_fixed_path(node)
+    if fixed is None:
+        return "the value"
+    return format_reference(*fixed)
 
 
-def _slice(node: nodes.Getitem, bounds: nodes.Slice, reading: Reading, depth: int) -> Evaluate:
+def _build_slice(node: nodes.Getitem, bounds: nodes.Slice, reading: Reading, depth: int) -> Evaluate:
     subject = compile_expression(node.node, reading, depth)
-    limits = [
-        None if part is None else compile_expression(part, reading, depth)
-        for part in (bounds.start, bounds.stop, bounds.step)
-    ]
+    start, stop, step = (_build_optional(part, reading, depth) for part in (bounds.start, bounds.stop, bounds.step))
 
     def evaluate(frame: Frame) -> object:
-        value = subject(frame)
-        start, stop, step = (None if limit is None else limit(frame) for limit in limits)
-        if not (isinstance(value, str) or is_list(value)):
-            raise TemplateFailed(f"only lists and strings have slices, not {kind_of(value)}")
-        for limit in (start, stop, step):
-            if limit is not None and not is_integer(limit):
-                raise TemplateFailed(f"a slice needs integers, not {kind_of(limit)}")
-        if step == 0:
-            raise TemplateFailed("a slice's step cannot be 0")
-        frame.fuel.spend(1 + len(value) // (32 if isinstance(value, str) else 1))
-        part = value[cast("Any", slice(start, stop, step))]
-        return part if isinstance(part, str) else list(cast("Sequence[object]", part))
+        return _take_slice(frame.fuel, subject(frame), start(frame), stop(frame), step(frame))
 
     return evaluate
 
 
-def _list(node: nodes.List | nodes.Tuple, reading: Reading, depth: int) -> Evaluate:
+def _build_optional(node: nodes.Expr | None, reading: Reading, depth: int) -> Evaluate:
+    if node is None:
+        return _build_always(None)
+    return compile_expression(node, reading, depth)
+
+
+def _take_slice(fuel: Fuel, value: object, start: object, stop: object, step: object) -> object:
+    for limit in (start, stop, step):
+        if limit is not None and not is_integer(limit):
+            raise TemplateFailed(f"a slice needs integers: {kind_of(limit)}; convert it with | int")
+    if step == 0:
+        raise TemplateFailed("the step of a slice cannot be 0; leave it out")
+    limits = cast("Any", slice(start, stop, step))
+    if isinstance(value, str):
+        fuel.spend(1 + len(value) // 32)
+        return value[limits]
+    if is_list(value):
+        fuel.spend(1 + len(value))
+        return list(cast("Sequence[object]", value[limits]))
+    raise TemplateFailed(f"only lists and strings have slices: {kind_of(value)}; convert it with | list")
+
+
+def _build_list(node: nodes.List | nodes.Tuple, reading: Reading, depth: int) -> Evaluate:
     parts = [compile_expression(item, reading, depth) for item in node.items]
 
     def evaluate(frame: Frame) -> object:
@@ -165,7 +176,7 @@ def _list(node: nodes.List | nodes.Tuple, reading: Reading, depth: int) -> Evalu
     return evaluate
 
 
-def _dict(node: nodes.Dict, reading: Reading, depth: int) -> Evaluate:
+def _build_dict(node: nodes.Dict, reading: Reading, depth: int) -> Evaluate:
     pairs = [
         (compile_expression(pair.key, reading, depth), compile_expression(pair.value, reading, depth))
         for pair in node.items
@@ -177,14 +188,14 @@ def _dict(node: nodes.Dict, reading: Reading, depth: int) -> Evaluate:
         for key, value in pairs:
             name = key(frame)
             if not isinstance(name, str):
-                raise TemplateFailed(f"a key of an object is a string, not {kind_of(name)}; use | string")
+                raise TemplateFailed(f"a key of an object must be a string: {kind_of(name)}; use | string")
             made[name] = value(frame)
         return made
 
     return evaluate
 
 
-def _operation(
+def _build_operation(
     operate: Callable[[Fuel, object, object], object],
 ) -> Callable[[nodes.BinExpr, Reading, int], Evaluate]:
     def build(node: nodes.BinExpr, reading: Reading, depth: int) -> Evaluate:
@@ -200,46 +211,46 @@ def _operation(
     return build
 
 
-def _and(node: nodes.And, reading: Reading, depth: int) -> Evaluate:
+def _build_and(node: nodes.And, reading: Reading, depth: int) -> Evaluate:
     left = compile_expression(node.left, reading, depth)
     right = compile_expression(node.right, reading, depth)
     return lambda frame: left(frame) and right(frame)
 
 
-def _or(node: nodes.Or, reading: Reading, depth: int) -> Evaluate:
+def _build_or(node: nodes.Or, reading: Reading, depth: int) -> Evaluate:
     left = compile_expression(node.left, reading, depth)
     right = compile_expression(node.right, reading, depth)
     return lambda frame: left(frame) or right(frame)
 
 
-def _not(node: nodes.Not, reading: Reading, depth: int) -> Evaluate:
+def _build_not(node: nodes.Not, reading: Reading, depth: int) -> Evaluate:
     inner = compile_expression(node.node, reading, depth)
     return lambda frame: not inner(frame)
 
 
-def _negative(node: nodes.Neg, reading: Reading, depth: int) -> Evaluate:
+def _build_negative(node: nodes.Neg, reading: Reading, depth: int) -> Evaluate:
     inner = compile_expression(node.node, reading, depth)
     return lambda frame: negate(frame.fuel, inner(frame))
 
 
-def _positive(node: nodes.Pos, reading: Reading, depth: int) -> Evaluate:
+def _build_positive(node: nodes.Pos, reading: Reading, depth: int) -> Evaluate:
     inner = compile_expression(node.node, reading, depth)
 
     def evaluate(frame: Frame) -> object:
         value = inner(frame)
         if not is_number(value):
-            raise TemplateFailed(f"+ needs a number, not {kind_of(value)}")
+            raise TemplateFailed(f"+ needs a number: {kind_of(value)}; convert it with | int")
         return value
 
     return evaluate
 
 
-def _concatenation(node: nodes.Concat, reading: Reading, depth: int) -> Evaluate:
+def _build_concatenation(node: nodes.Concat, reading: Reading, depth: int) -> Evaluate:
     return joined([compile_expression(part, reading, depth) for part in node.nodes])
 
 
 def joined(parts: Sequence[Evaluate]) -> Evaluate:
-    """The function that writes all parts one after the other, as text."""
+    """Return the function that concatenates all parts as text."""
 
     def evaluate(frame: Frame) -> object:
         texts: list[str] = []
@@ -256,9 +267,9 @@ def joined(parts: Sequence[Evaluate]) -> Evaluate:
     return evaluate
 
 
-def _condition(node: nodes.CondExpr, reading: Reading, depth: int) -> Evaluate:
+def _build_condition(node: nodes.CondExpr, reading: Reading, depth: int) -> Evaluate:
     if node.expr2 is None:
-        refuse(node, "`x if y` needs an `else`, so that there is always a value; add `else ''` or `else none`")
+        reject(node, "`x if y` needs an `else`; add `else ''` or `else none`")
     test = compile_expression(node.test, reading, depth)
     positive = compile_expression(node.expr1, reading, depth)
     negative = compile_expression(node.expr2, reading, depth)
@@ -277,7 +288,7 @@ _COMPARISONS: Mapping[str, Callable[[Fuel, object, object], bool]] = {
 }
 
 
-def _comparison(node: nodes.Compare, reading: Reading, depth: int) -> Evaluate:
+def _build_comparison(node: nodes.Compare, reading: Reading, depth: int) -> Evaluate:
     first = compile_expression(node.expr, reading, depth)
     rest = [(_COMPARISONS[part.op], compile_expression(part.expr, reading, depth)) for part in node.ops]
 
@@ -295,51 +306,34 @@ def _comparison(node: nodes.Compare, reading: Reading, depth: int) -> Evaluate:
 
 
 class _Call(Struct, frozen=True):
-    """The arguments of a filter or test as written."""
+    """The arguments of a filter or test, as written."""
 
     name: str
     positional: list[nodes.Expr]
     named: dict[str, nodes.Expr]
 
 
-def _call_of(node: nodes.Filter | nodes.Test) -> _Call:
+def _read_call(node: nodes.Filter | nodes.Test) -> _Call:
     if node.dyn_args is not None or node.dyn_kwargs is not None:
-        refuse(node, "* and ** are not available in templates; write the arguments out")
+        reject(node, "* and ** are not available in templates; write the arguments out")
     named: dict[str, nodes.Expr] = {}
     for pair in node.kwargs:
         if not isinstance(pair, nodes.Keyword):
-            refuse(node, "arguments are written as name=value")
+            reject(node, "invalid argument; write name=value")
         named[cast("str", pair.key)] = pair.value
     return _Call(node.name, list(node.args), named)
 
 
-def _filter(node: nodes.Filter, reading: Reading, depth: int) -> Evaluate:
-    call = _call_of(node)
+def _build_filter(node: nodes.Filter, reading: Reading, depth: int) -> Evaluate:
+    call = _read_call(node)
     chosen = FILTERS.get(call.name)
     if chosen is None or node.node is None:
-        near = nearest(call.name, sorted(FILTERS))
-        meant = f"did you mean '{near}'?" if near else f"known: {', '.join(sorted(FILTERS))}"
-        refuse(node, f"there is no filter '{call.name[:40]}'; {meant}")
+        reject(node, f"unknown filter: '{call.name[:40]}'; {_suggest_filter(call.name)}")
     subject = compile_expression(node.node, reading, depth)
-    if len(call.positional) > len(chosen.parameters):
-        refuse(node, f"| {call.name} takes at most {len(chosen.parameters)} arguments, not {len(call.positional)}")
-    given = dict(zip((name for name, _ in chosen.parameters), call.positional, strict=False))
-    for name, value in call.named.items():
-        if name in given or name not in dict(chosen.parameters):
-            known = ", ".join(parameter for parameter, _ in chosen.parameters) or "none"
-            refuse(node, f"| {call.name} cannot take '{name[:40]}' here; its arguments: {known}")
-        given[name] = value
-    arguments: list[Evaluate] = []
-    for name, default in chosen.parameters:
-        if name in given:
-            arguments.append(compile_expression(given[name], reading, depth))
-        elif default is REQUIRED:
-            refuse(node, f"| {call.name} needs its argument '{name}'")
-        else:
-            arguments.append(_always(default))
-    apply = chosen.apply
+    arguments = _build_arguments(node, call, chosen, reading, depth)
     if call.name in {"default", "d"}:
-        return _defaulting(subject, arguments)
+        return _build_default(subject, arguments)
+    apply = chosen.apply
 
     def evaluate(frame: Frame) -> object:
         frame.fuel.spend(1)
@@ -348,11 +342,43 @@ def _filter(node: nodes.Filter, reading: Reading, depth: int) -> Evaluate:
     return evaluate
 
 
-def _always(value: object) -> Evaluate:
+def _suggest_filter(name: str) -> str:
+    similar = nearest(name, sorted(FILTERS))
+    if similar is None:
+        return f"known: {', '.join(sorted(FILTERS))}"
+    return f"did you mean '{similar}'?"
+
+
+def _build_arguments(node: nodes.Filter, call: _Call, chosen: Filter, reading: Reading, depth: int) -> list[Evaluate]:
+    """Return a function for each parameter of a filter, in order."""
+    names = [name for name, _ in chosen.parameters]
+    if len(call.positional) > len(names):
+        reject(
+            node,
+            f"too many arguments: | {call.name} takes at most {len(names)}; remove {len(call.positional) - len(names)}",
+        )
+    given = dict(zip(names, call.positional, strict=False))
+    for name, value in call.named.items():
+        if name in given or name not in names:
+            known = ", ".join(names) or "none"
+            reject(node, f"unexpected argument of | {call.name}: '{name[:40]}'; its arguments: {known}")
+        given[name] = value
+    arguments: list[Evaluate] = []
+    for name, default in chosen.parameters:
+        if name in given:
+            arguments.append(compile_expression(given[name], reading, depth))
+        elif default is REQUIRED:
+            reject(node, f"missing argument of | {call.name}: '{name}'")
+        else:
+            arguments.append(_build_always(default))
+    return arguments
+
+
+def _build_always(value: object) -> Evaluate:
     return lambda frame: value
 
 
-def _defaulting(subject: Evaluate, arguments: Sequence[Evaluate]) -> Evaluate:
+def _build_default(subject: Evaluate, arguments: Sequence[Evaluate]) -> Evaluate:
     fallback, boolean = arguments
 
     def evaluate(frame: Frame) -> object:
@@ -361,22 +387,25 @@ def _defaulting(subject: Evaluate, arguments: Sequence[Evaluate]) -> Evaluate:
             value = subject(frame)
         except Undefined:
             return fallback(frame)
-        return fallback(frame) if boolean(frame) and not value else value
+        if boolean(frame) and not value:
+            return fallback(frame)
+        return value
 
     return evaluate
 
 
-def _test(node: nodes.Test, reading: Reading, depth: int) -> Evaluate:
-    call = _call_of(node)
+def _build_test(node: nodes.Test, reading: Reading, depth: int) -> Evaluate:
+    call = _read_call(node)
     chosen = TESTS.get(call.name)
     if chosen is None:
-        refuse(node, f"there is no test '{call.name[:40]}'; known: {', '.join(sorted(TESTS))}")
+        reject(node, f"unknown test: '{call.name[:40]}'; known: {', '.join(sorted(TESTS))}")
     if call.named or len(call.positional) != int(chosen.takes_argument):
-        refuse(node, f"`is {call.name}` takes {'one argument' if chosen.takes_argument else 'no arguments'}")
+        expected = "one argument" if chosen.takes_argument else "no arguments"
+        reject(node, f"wrong number of arguments: `is {call.name}` takes {expected}")
     subject = compile_expression(node.node, reading, depth)
     if call.name in {"defined", "undefined"}:
-        return _is_defined(subject, call.name == "defined")
-    argument = compile_expression(call.positional[0], reading, depth) if call.positional else _always(None)
+        return _build_is_defined(subject, call.name == "defined")
+    argument = _build_optional(call.positional[0] if call.positional else None, reading, depth)
     apply = chosen.apply
 
     def evaluate(frame: Frame) -> object:
@@ -386,7 +415,7 @@ def _test(node: nodes.Test, reading: Reading, depth: int) -> Evaluate:
     return evaluate
 
 
-def _is_defined(subject: Evaluate, wanted: bool) -> Evaluate:
+def _build_is_defined(subject: Evaluate, wanted: bool) -> Evaluate:
     def evaluate(frame: Frame) -> object:
         frame.fuel.spend(1)
         try:
@@ -408,60 +437,74 @@ INSTEAD_OF_METHODS: Mapping[str, str] = {
 }
 
 
-def _call(node: nodes.Call, reading: Reading, depth: int) -> Evaluate:
+def _build_call(node: nodes.Call, reading: Reading, depth: int) -> Evaluate:
+    """Compile `range(…)`, the only call."""
     called = node.node
     if isinstance(called, nodes.Getattr):
         name = called.attr[:40]
-        instead = INSTEAD_OF_METHODS.get(name) or (f"write | {name}" if name in FILTERS else "use a filter")
-        refuse(node, f"methods cannot be called in templates, so .{name}() is refused; {instead}")
+        reject(node, f"methods cannot be called in templates: .{name}(); {_suggest_instead_of(name)}")
     if not isinstance(called, nodes.Name) or called.name != "range" or "range" in reading.locals:
-        refuse(node, "nothing but range(…) can be called in templates; use filters, as in {{ x | upper }}")
+        reject(node, "only range(…) can be called in templates; use filters, as in {{ x | upper }}")
     if node.kwargs or node.dyn_args is not None or node.dyn_kwargs is not None or not 1 <= len(node.args) <= 3:
-        refuse(node, "range takes one to three numbers")
+        reject(node, "range takes one to three numbers; write range(stop) or range(start, stop, step)")
     arguments = [compile_expression(argument, reading, depth) for argument in node.args]
 
     def evaluate(frame: Frame) -> object:
-        limits: list[int] = []
-        for argument in arguments:
-            value = argument(frame)
-            if not is_integer(value):
-                raise TemplateFailed(f"range needs integers, not {kind_of(value)}")
-            limits.append(value)
-        if len(limits) == 3 and limits[2] == 0:
-            raise TemplateFailed("range cannot go in steps of 0")
-        # A huge range has no len(): its ends are bounded first.
-        if any(abs(limit) > INTEGER_MAX // 4 for limit in limits) or len(range(*limits)) > RANGE_MAX:
-            raise TemplateFailed(f"range({', '.join(map(shown, limits))}) has over {RANGE_MAX} numbers")
-        frame.fuel.spend(len(range(*limits)))
-        return list(range(*limits))
+        return _make_range(frame.fuel, [argument(frame) for argument in arguments])
 
     return evaluate
 
 
+def _suggest_instead_of(method: str) -> str:
+    if method in INSTEAD_OF_METHODS:
+        return INSTEAD_OF_METHODS[method]
+    if method in FILTERS:
+        return f"write | {method}"
+    return "use a filter"
+
+
+def _make_range(fuel: Fuel, values: Sequence[object]) -> list[int]:
+    limits: list[int] = []
+    for value in values:
+        if not is_integer(value):
+            raise TemplateFailed(f"range needs integers: {kind_of(value)}; convert it with | int")
+        limits.append(value)
+    if len(limits) == 3 and limits[2] == 0:
+        raise TemplateFailed("the step of range cannot be 0; leave it out")
+    # len() of a huge range fails, so the limits are checked first.
+    if any(abs(limit) > INTEGER_MAX // 4 for limit in limits) or len(range(*limits)) > RANGE_MAX:
+        raise TemplateFailed(
+            f"range too large: range({', '.join(map(shown, limits))}); the limit is {RANGE_MAX} numbers"
+        )
+    numbers = range(*limits)
+    fuel.spend(len(numbers))
+    return list(numbers)
+
+
 EXPRESSIONS: Mapping[type[nodes.Node], Callable[[Any, Reading, int], Evaluate]] = {
-    nodes.Const: _constant,
-    nodes.Name: _name,
-    nodes.Getattr: _access,
-    nodes.Getitem: _access,
-    nodes.List: _list,
-    nodes.Tuple: _list,
-    nodes.Dict: _dict,
-    nodes.Add: _operation(add),
-    nodes.Sub: _operation(subtract),
-    nodes.Mul: _operation(multiply),
-    nodes.Div: _operation(divide),
-    nodes.FloorDiv: _operation(floor_divide),
-    nodes.Mod: _operation(modulo),
-    nodes.Pow: _operation(power),
-    nodes.And: _and,
-    nodes.Or: _or,
-    nodes.Not: _not,
-    nodes.Neg: _negative,
-    nodes.Pos: _positive,
-    nodes.Concat: _concatenation,
-    nodes.CondExpr: _condition,
-    nodes.Compare: _comparison,
-    nodes.Filter: _filter,
-    nodes.Test: _test,
-    nodes.Call: _call,
+    nodes.Const: _build_constant,
+    nodes.Name: _build_name,
+    nodes.Getattr: _build_access,
+    nodes.Getitem: _build_access,
+    nodes.List: _build_list,
+    nodes.Tuple: _build_list,
+    nodes.Dict: _build_dict,
+    nodes.Add: _build_operation(add),
+    nodes.Sub: _build_operation(subtract),
+    nodes.Mul: _build_operation(multiply),
+    nodes.Div: _build_operation(divide),
+    nodes.FloorDiv: _build_operation(floor_divide),
+    nodes.Mod: _build_operation(modulo),
+    nodes.Pow: _build_operation(power),
+    nodes.And: _build_and,
+    nodes.Or: _build_or,
+    nodes.Not: _build_not,
+    nodes.Neg: _build_negative,
+    nodes.Pos: _build_positive,
+    nodes.Concat: _build_concatenation,
+    nodes.CondExpr: _build_condition,
+    nodes.Compare: _build_comparison,
+    nodes.Filter: _build_filter,
+    nodes.Test: _build_test,
+    nodes.Call: _build_call,
 }

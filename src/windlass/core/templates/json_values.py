@@ -1,6 +1,6 @@
-"""Operations on plain JSON values that are safe on any values: each pays for its work before doing it.
+"""Operations on JSON values with limited cost: each pays for its work before doing it.
 
-Nothing here looks at attributes of Python objects; a value is null, a boolean, a number, a string, a list or a mapping.
+None of them reads attributes of Python objects; a value is null, a boolean, a number, a string, a list or a mapping.
 """
 
 import math
@@ -21,22 +21,22 @@ INTEGER_MAX = (1 << 63) - 1
 RANGE_MAX = 10_000
 DIGITS_MAX = 400
 CHARACTERS_PER_STEP = 32
-# Keys of an object that is weighed without laying out its levels.
+# The size up to which an object is weighed without a traversal by level.
 FLAT_MAX = 64
 NAMES_SHOWN_MAX = 12
 NAMES_COMPARED_MAX = 1_000
 NAME_SHOWN_MAX = 80
 INTEGER_BITS = 63
-# Asking an abstract class about these costs more than the rest of a rendering.
+# isinstance checks against an abstract class are slow; these types need none.
 _NO_MAPPINGS = frozenset({str, int, float, bool, list, tuple, type(None)})
 
 
 class Undefined(TemplateFailed):
-    """A name or key is missing; `default` and `is defined` tolerate this and nothing else."""
+    """A name or key is missing. `default` and `is defined` handle this error and no other."""
 
 
 class Fuel:
-    """What one rendering may still do. Every operation pays; at zero the rendering fails."""
+    """The remaining work of one rendering. Every operation spends fuel; without any the rendering fails."""
 
     __slots__ = ("steps",)
 
@@ -44,46 +44,46 @@ class Fuel:
         self.steps = steps
 
     def spend(self, steps: int) -> None:
-        """Pay for work about to be done."""
+        """Spend fuel before doing work."""
         self.steps -= steps
         if self.steps < 0:
             raise TemplateFailed(
-                f"this takes more than {STEPS_MAX} steps; do large computations in a node, not in a template"
+                f"too much work: more than {STEPS_MAX} steps; do large computations in a node, not in a template"
             )
 
     def spend_text(self, length: int) -> None:
-        """Pay for a string about to be made, and refuse one that would be too long."""
+        """Spend fuel before creating a string. Raise TemplateFailed if it would be too long."""
         if length > TEXT_MAX:
             raise TemplateFailed(
-                f"this would make a text of {length} characters, over the limit of {TEXT_MAX}; "
+                f"text too long: {length} characters, limit {TEXT_MAX}; "
                 "pass large values whole, as '{{ name }}' alone"
             )
         self.spend(1 + length // CHARACTERS_PER_STEP)
 
 
 def is_mapping(value: object) -> TypeGuard[Mapping[str, object]]:
-    """Whether the value is a JSON object (a plain dict, or a lazy mapping that a scope hands out)."""
+    """Return whether the value is a JSON object: a dict, or a lazy mapping of a scope."""
     kind = type(value)
     return kind is dict or (kind not in _NO_MAPPINGS and isinstance(value, Mapping))
 
 
 def is_list(value: object) -> TypeGuard[Sequence[object]]:
-    """Whether the value is a JSON array."""
+    """Return whether the value is a JSON array."""
     return isinstance(value, (list, tuple))
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
-    """Whether the value is a number; true and false are not."""
+    """Return whether the value is a number; true and false are not."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def is_integer(value: object) -> TypeGuard[int]:
-    """Whether the value is an integer; true and false are not."""
+    """Return whether the value is an integer; true and false are not."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def kind_of(value: object) -> str:
-    """What a value is, in the words of error messages."""
+    """Return the type of a value in the words of error messages."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -96,23 +96,28 @@ def kind_of(value: object) -> str:
         return "a string"
     if is_list(value):
         return "a list"
-    return "an object" if is_mapping(value) else "no JSON value"
+    if is_mapping(value):
+        return "an object"
+    return "not a JSON value"
 
 
 def shown(value: object) -> str:
-    """A value short enough for an error message."""
+    """Format a value for an error message, shortened."""
     if isinstance(value, str):
         text = value
     elif value is None or isinstance(value, (bool, int, float)):
         text = scalar_text(value)
     else:
         return kind_of(value)
-    short = text if len(text) <= NAME_SHOWN_MAX else text[: NAME_SHOWN_MAX - 1] + "…"
-    return f"'{short}'" if isinstance(value, str) else short
+    if len(text) > NAME_SHOWN_MAX:
+        text = text[: NAME_SHOWN_MAX - 1] + "…"
+    if isinstance(value, str):
+        return f"'{text}'"
+    return text
 
 
 def nearest(name: str, known: Sequence[str]) -> str | None:
-    """The known name most like the one given, if any is."""
+    """Return the known name that is most similar to a name; None if none is."""
     if len(name) > NAME_SHOWN_MAX:
         return None
     matches = get_close_matches(name, known[:NAMES_COMPARED_MAX], n=1, cutoff=0.6)
@@ -120,17 +125,21 @@ def nearest(name: str, known: Sequence[str]) -> str | None:
 
 
 def available(name: str, known: Sequence[str]) -> str:
-    """What there is instead of a missing name, for error messages."""
+    """Return the second part of a message about a missing name: the names that exist."""
     if not known:
-        return "there is nothing in it"
+        return "it is empty"
     listed = ", ".join(shown(item).strip("'") for item in known[:NAMES_SHOWN_MAX])
-    more = f" and {len(known) - NAMES_SHOWN_MAX} more" if len(known) > NAMES_SHOWN_MAX else ""
-    like = nearest(name, known)
-    return f"available: {listed}{more}" + (f"; did you mean '{like}'?" if like else "")
+    text = f"available: {listed}"
+    if len(known) > NAMES_SHOWN_MAX:
+        text += f" and {len(known) - NAMES_SHOWN_MAX} more"
+    similar = nearest(name, known)
+    if similar:
+        text += f"; did you mean '{similar}'?"
+    return text
 
 
 def scalar_text(value: bool | float | None) -> str:
-    """A scalar in JSON's spelling."""
+    """Format a scalar as JSON."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -141,7 +150,7 @@ def scalar_text(value: bool | float | None) -> str:
 
 
 def text_of(fuel: Fuel, value: object) -> str:
-    """How a value reads inside text: strings as they are, everything else as JSON."""
+    """Format a value for use inside text: strings as they are, everything else as JSON."""
     if isinstance(value, str):
         return value
     if value is None or isinstance(value, (bool, int, float)):
@@ -150,9 +159,9 @@ def text_of(fuel: Fuel, value: object) -> str:
 
 
 def weigh(fuel: Fuel, value: object, limit: int) -> int:
-    """At least how many characters of JSON the value has; stops as soon as it is over the limit.
+    """Return a lower bound for the length of the value's JSON. Raise TemplateFailed once it is over the limit.
 
-    A value that holds another one many times over counts it each time, as its JSON would.
+    A value that contains another one several times counts it each time, as its JSON would.
     """
     if is_mapping(value) and (flat := _flat_weight(value)) is not None and flat <= limit:
         fuel.spend(1 + len(value) + flat // CHARACTERS_PER_STEP)
@@ -179,13 +188,13 @@ def weigh(fuel: Fuel, value: object, limit: int) -> int:
                         total += len(key)
                         following.append(inner)
             if total > limit:
-                raise TemplateFailed(f"the value's JSON is over the limit of {limit} bytes; pass less, or a reference")
+                raise TemplateFailed(f"value too large: more than {limit} bytes of JSON; pass less, or a reference")
         level = following
-    raise TemplateFailed(f"the value is nested deeper than {DEPTH_MAX} levels; flatten it")
+    raise TemplateFailed(f"value nested deeper than {DEPTH_MAX} levels; flatten it")
 
 
 def _flat_weight(value: Mapping[str, object]) -> int | None:
-    """The weight of a small object of plain values, which most params are; None for any other."""
+    """Return the weight of a small object of scalars, as most params are; None for any other."""
     if len(value) > FLAT_MAX:
         return None
     total = 5 * len(value)
@@ -199,56 +208,56 @@ def _flat_weight(value: Mapping[str, object]) -> int | None:
 
 
 def _plain(value: object) -> object:
-    """Let msgspec encode the lazy mappings that scopes hand out."""
+    """Convert the lazy mappings of scopes for msgspec."""
     if is_mapping(value):
         return dict(value)
-    raise TemplateFailed(f"{type(value).__name__} is no JSON value; only JSON can be rendered")
+    raise TemplateFailed(f"not a JSON value: {type(value).__name__}; only JSON can be rendered")
 
 
 def encode(fuel: Fuel, value: object, limit: int) -> bytes:
-    """The value's JSON, weighed before it is made."""
+    """Encode a value as JSON, after weighing it."""
     weigh(fuel, value, limit)
     return encode_trusted(value, limit)
 
 
 def encode_trusted(value: object, limit: int) -> bytes:
-    """The JSON of a value that is known not to repeat large parts."""
+    """Encode a value that is known not to repeat large parts."""
     try:
         encoded = msgspec.json.encode(value, enc_hook=_plain)
     except (UnicodeEncodeError, RecursionError, ValueError, TypeError, msgspec.MsgspecError) as error:
-        raise TemplateFailed(f"the value cannot be written as JSON: {error}") from None
+        raise TemplateFailed(f"value cannot be encoded as JSON: {error}") from None
     if len(encoded) > limit:
-        raise TemplateFailed(f"the value's JSON has {len(encoded)} bytes, over the limit of {limit}; pass less")
+        raise TemplateFailed(f"value too large: {len(encoded)} bytes of JSON, limit {limit}; pass less")
     return encoded
 
 
 def decode(fuel: Fuel, text: str) -> object:
-    """The value of a JSON text. Paid by length, since `[[],[]…` takes far more memory than text."""
+    """Decode a JSON text. The cost depends on its length, because `[[],[]…` needs far more memory than its text."""
     fuel.spend(1 + len(text) // 4)
     try:
         value: object = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeEncodeError) as error:
-        raise TemplateFailed(f"{shown(text)} is not JSON: {error}") from None
+        raise TemplateFailed(f"invalid JSON: {shown(text)}: {error}") from None
     weigh(fuel, value, TEXT_MAX)
     return value
 
 
 def raw(value: object) -> Raw:
-    """The JSON of a small value made by trusted code."""
+    """Encode a small value from trusted code."""
     return Raw(msgspec.json.encode(value))
 
 
 def bounded(value: object) -> int | float:
-    """A number that arithmetic produced, refused when JSON or the next step could not bear it."""
+    """Return a result of arithmetic. Raise TemplateFailed if it is over 64 bits or not finite."""
     if isinstance(value, int) and abs(value) <= INTEGER_MAX:
         return value
     if isinstance(value, float) and math.isfinite(value):
         return value
-    raise TemplateFailed("the number is too large, or not a real number; keep results within 64 bits")
+    raise TemplateFailed("number out of range: over 64 bits or not finite; use smaller numbers")
 
 
 def add(fuel: Fuel, left: object, right: object) -> object:
-    """`+`: numbers, or two strings, or two lists."""
+    """Evaluate `+`: of two numbers, two strings or two lists."""
     if is_number(left) and is_number(right):
         return bounded(left + right)
     if isinstance(left, str) and isinstance(right, str):
@@ -257,17 +266,17 @@ def add(fuel: Fuel, left: object, right: object) -> object:
     if is_list(left) and is_list(right):
         fuel.spend(len(left) + len(right))
         return [*left, *right]
-    raise TemplateFailed(f"cannot add {kind_of(left)} and {kind_of(right)}; use ~ to join them as text")
+    raise TemplateFailed(f"cannot add: {kind_of(left)} and {kind_of(right)}; use ~ to join them as text")
 
 
 def subtract(fuel: Fuel, left: object, right: object) -> object:
-    """`-` of two numbers."""
+    """Evaluate `-` of two numbers."""
     x, y = numbers(fuel, "-", left, right)
     return bounded(x - y)
 
 
 def multiply(fuel: Fuel, left: object, right: object) -> object:
-    """`*` of two numbers, or a string repeated."""
+    """Evaluate `*`: of two numbers, or a repeated string."""
     if isinstance(left, str) and is_integer(right):
         fuel.spend_text(len(left) * max(right, 0))
         return left * right
@@ -276,59 +285,59 @@ def multiply(fuel: Fuel, left: object, right: object) -> object:
 
 
 def numbers(fuel: Fuel, sign: str, left: object, right: object) -> tuple[int | float, int | float]:
-    """Both operands as numbers small enough to compute with."""
+    """Return both operands as numbers within 64 bits."""
     if not is_number(left) or not is_number(right):
-        raise TemplateFailed(f"{sign} needs two numbers, not {kind_of(left)} and {kind_of(right)}; convert with | int")
+        raise TemplateFailed(f"{sign} needs two numbers: {kind_of(left)} and {kind_of(right)}; convert with | int")
     fuel.spend(1)
     return bounded(left), bounded(right)
 
 
 def divide(fuel: Fuel, left: object, right: object) -> object:
-    """`/` of two numbers."""
+    """Evaluate `/` of two numbers."""
     x, y = numbers(fuel, "/", left, right)
     if y == 0:
-        raise TemplateFailed(f"cannot divide {x} by zero; test for it with `if`")
+        raise TemplateFailed(f"division by zero: {x}; test for it with `if`")
     return bounded(x / y)
 
 
 def floor_divide(fuel: Fuel, left: object, right: object) -> object:
-    """`//` of two numbers."""
+    """Evaluate `//` of two numbers."""
     x, y = numbers(fuel, "//", left, right)
     if y == 0:
-        raise TemplateFailed(f"cannot divide {x} by zero; test for it with `if`")
+        raise TemplateFailed(f"division by zero: {x}; test for it with `if`")
     return bounded(x // y)
 
 
 def modulo(fuel: Fuel, left: object, right: object) -> object:
-    """`%` of two numbers; never string formatting."""
+    """Evaluate `%` of two numbers; it does not format strings."""
     if isinstance(left, str):
-        raise TemplateFailed("% does not format strings here; join the parts with ~")
+        raise TemplateFailed("% does not format strings; join the parts with ~")
     x, y = numbers(fuel, "%", left, right)
     if y == 0:
-        raise TemplateFailed(f"cannot divide {x} by zero; test for it with `if`")
+        raise TemplateFailed(f"division by zero: {x}; test for it with `if`")
     return bounded(x % y)
 
 
 def power(fuel: Fuel, left: object, right: object) -> object:
-    """`**`, refused before computing when the result would be over 64 bits."""
+    """Evaluate `**`. Raise TemplateFailed before computing a result over 64 bits."""
     x, y = numbers(fuel, "**", left, right)
     if isinstance(x, int) and isinstance(y, int) and y >= 0 and x.bit_length() * y > INTEGER_BITS:
-        raise TemplateFailed(f"{x} ** {y} is over 64 bits; use smaller numbers")
+        raise TemplateFailed(f"number out of range: {x} ** {y} is over 64 bits; use smaller numbers")
     if x == 0 and y < 0:
-        raise TemplateFailed("cannot raise zero to a negative power; test for it with `if`")
+        raise TemplateFailed("division by zero: zero to a negative power; test for it with `if`")
     try:
         return bounded(x**y)
     except OverflowError:
-        raise TemplateFailed(f"{x} ** {y} is too large; use smaller numbers") from None
+        raise TemplateFailed(f"number out of range: {x} ** {y}; use smaller numbers") from None
 
 
 def negate(fuel: Fuel, value: object) -> object:
-    """`-` before a number."""
+    """Evaluate `-` before a number."""
     return subtract(fuel, 0, value)
 
 
 def equal(fuel: Fuel, left: object, right: object) -> bool:
-    """`==`. Nested values are weighed first: comparing shared structures can take exponential time."""
+    """Evaluate `==`. Nested values are weighed first, because comparing shared structures can take exponential time."""
     if is_list(left) and is_list(right):
         weigh(fuel, left, RENDERED_BYTES_MAX)
         weigh(fuel, right, RENDERED_BYTES_MAX)
@@ -346,20 +355,20 @@ def equal(fuel: Fuel, left: object, right: object) -> bool:
 
 
 def less(fuel: Fuel, left: object, right: object) -> bool:
-    """`<` of two numbers or two strings."""
+    """Evaluate `<` of two numbers or two strings."""
     if is_number(left) and is_number(right):
         return left < right
     if isinstance(left, str) and isinstance(right, str):
         fuel.spend(1 + min(len(left), len(right)) // CHARACTERS_PER_STEP)
         return left < right
-    raise TemplateFailed(f"cannot order {kind_of(left)} and {kind_of(right)}; compare numbers or strings")
+    raise TemplateFailed(f"cannot compare: {kind_of(left)} and {kind_of(right)}; compare numbers or strings")
 
 
 def contains(fuel: Fuel, item: object, container: object) -> bool:
-    """`in`: a key of an object, an element of a list, a part of a string."""
+    """Evaluate `in`: a key of an object, an element of a list, a part of a string."""
     if isinstance(container, str):
         if not isinstance(item, str):
-            raise TemplateFailed(f"a string cannot contain {kind_of(item)}; convert it with | string")
+            raise TemplateFailed(f"a string can only contain strings: {kind_of(item)}; convert it with | string")
         fuel.spend(1 + (len(container) + len(item)) // CHARACTERS_PER_STEP)
         return item in container
     if is_list(container):
@@ -367,11 +376,11 @@ def contains(fuel: Fuel, item: object, container: object) -> bool:
         return any(equal(fuel, item, element) for element in container)
     if is_mapping(container):
         return isinstance(item, str) and item in container
-    raise TemplateFailed(f"{kind_of(container)} contains nothing; `in` needs a list, an object or a string")
+    raise TemplateFailed(f"`in` needs a list, an object or a string: {kind_of(container)}; convert it with | list")
 
 
 def ordered(fuel: Fuel, values: Sequence[object]) -> list[int | float] | list[str]:
-    """The values as one kind that sorts: all numbers, or all strings."""
+    """Return values that can be sorted: all numbers, or all strings."""
     fuel.spend(2 * len(values))
     found_numbers = [value for value in values if is_number(value)]
     if len(found_numbers) == len(values):
@@ -381,15 +390,15 @@ def ordered(fuel: Fuel, values: Sequence[object]) -> list[int | float] | list[st
         fuel.spend(sum(map(len, strings)) // CHARACTERS_PER_STEP)
         return strings
     odd = next((value for value in values if type(value) is not type(values[0])), values[0])
-    raise TemplateFailed(f"cannot order a list with {kind_of(values[0])} and {kind_of(odd)}; use one kind")
+    raise TemplateFailed(f"cannot sort: {kind_of(values[0])} and {kind_of(odd)} in one list; use one type")
 
 
 def member(fuel: Fuel, value: object, key: object, label: str) -> object:
-    """`value.key` or `value[key]`: a key of an object or an index of a list or string, never a Python attribute."""
+    """Evaluate `value.key` or `value[key]`: a key of an object or an index, never a Python attribute."""
     fuel.spend(1)
     if is_mapping(value):
         if not isinstance(key, str):
-            raise Undefined(f"{label} is an object; its keys are strings, not {kind_of(key)}")
+            raise Undefined(f"a key of {label} must be a string: {kind_of(key)}; use | string")
         try:
             return value[key]
         except KeyError:
@@ -404,7 +413,7 @@ def member(fuel: Fuel, value: object, key: object, label: str) -> object:
 
 
 def merged(value: object, patch: object) -> object:
-    """The value with a patch laid over it: objects key by key, to any depth; anything else is replaced."""
+    """Merge a patch into a value: objects key by key, to any depth; anything else is replaced."""
     if not is_mapping(value) or not is_mapping(patch):
         return patch
     made = dict(value)

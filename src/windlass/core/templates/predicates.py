@@ -1,4 +1,4 @@
-"""The tests that templates may use after `is`, and how conditions read values."""
+"""The tests that templates may use after `is`, and the truth of rendered values."""
 
 from collections.abc import Callable, Mapping
 
@@ -19,34 +19,34 @@ from windlass.core.templates.json_values import (
 
 
 class Test(Struct, frozen=True):
-    """A test after `is`. One that takes no argument is given None."""
+    """A test after `is`. Without an argument it gets None."""
 
     apply: Callable[[Fuel, object, object], bool]
     takes_argument: bool = False
 
 
-def _integer_for(value: object, name: str) -> int:
+def _require_integer(value: object, name: str) -> int:
     if is_integer(value):
         return value
-    raise TemplateFailed(f"`is {name}` needs an integer, not {kind_of(value)}")
+    raise TemplateFailed(f"`is {name}` needs an integer: {kind_of(value)}")
 
 
-def _divisible(fuel: Fuel, value: object, by: object) -> bool:
-    divisor = _integer_for(by, "divisibleby")
+def _is_divisible(fuel: Fuel, value: object, by: object) -> bool:
+    divisor = _require_integer(by, "divisibleby")
     if divisor == 0:
-        raise TemplateFailed("nothing is divisible by 0; give another number")
-    return _integer_for(value, "divisibleby") % divisor == 0
+        raise TemplateFailed("division by zero: `is divisibleby(0)`; use another number")
+    return _require_integer(value, "divisibleby") % divisor == 0
 
 
-def _both_text(name: str, value: object, affix: object) -> bool:
+def _require_texts(name: str, value: object, affix: object) -> tuple[str, str]:
     if isinstance(value, str) and isinstance(affix, str):
-        return True
-    raise TemplateFailed(f"`is {name}` needs two strings, not {kind_of(value)} and {kind_of(affix)}; use | string")
+        return value, affix
+    raise TemplateFailed(f"`is {name}` needs two strings: {kind_of(value)} and {kind_of(affix)}; use | string")
 
 
-def _affix(name: str, check: Callable[[str, str], bool]) -> Callable[[Fuel, object, object], bool]:
+def _affix_test(name: str, check: Callable[[str, str], bool]) -> Callable[[Fuel, object, object], bool]:
     def apply(fuel: Fuel, value: object, affix: object) -> bool:
-        return _both_text(name, value, affix) and check(str(value), str(affix))
+        return check(*_require_texts(name, value, affix))
 
     return apply
 
@@ -67,11 +67,11 @@ TESTS: Mapping[str, Test] = {
     ">=": _GREATER_EQUAL,
     "boolean": Test(lambda fuel, value, _: isinstance(value, bool)),
     "defined": Test(lambda fuel, value, _: True),
-    "divisibleby": Test(_divisible, takes_argument=True),
-    "endswith": Test(_affix("endswith", lambda text, affix: text.endswith(affix)), takes_argument=True),
+    "divisibleby": Test(_is_divisible, takes_argument=True),
+    "endswith": Test(_affix_test("endswith", lambda text, affix: text.endswith(affix)), takes_argument=True),
     "eq": _EQUAL,
     "equalto": _EQUAL,
-    "even": Test(lambda fuel, value, _: _integer_for(value, "even") % 2 == 0),
+    "even": Test(lambda fuel, value, _: _require_integer(value, "even") % 2 == 0),
     "false": Test(lambda fuel, value, _: value is False),
     "float": Test(lambda fuel, value, _: isinstance(value, float)),
     "ge": _GREATER_EQUAL,
@@ -87,9 +87,9 @@ TESTS: Mapping[str, Test] = {
     "ne": _UNEQUAL,
     "none": Test(lambda fuel, value, _: value is None),
     "number": Test(lambda fuel, value, _: is_number(value)),
-    "odd": Test(lambda fuel, value, _: _integer_for(value, "odd") % 2 == 1),
+    "odd": Test(lambda fuel, value, _: _require_integer(value, "odd") % 2 == 1),
     "sequence": Test(lambda fuel, value, _: is_list(value)),
-    "startswith": Test(_affix("startswith", lambda text, affix: text.startswith(affix)), takes_argument=True),
+    "startswith": Test(_affix_test("startswith", lambda text, affix: text.startswith(affix)), takes_argument=True),
     "string": Test(lambda fuel, value, _: isinstance(value, str)),
     "true": Test(lambda fuel, value, _: value is True),
     "undefined": Test(lambda fuel, value, _: False),
@@ -101,7 +101,7 @@ FALSE_WORD_LENGTH_MAX = 16
 
 
 def is_true(value: object) -> bool:
-    """How a condition reads a rendered value: empty values and the words of FALSE_WORDS, in any case, are false."""
+    """Return the truth of a rendered value: empty values and the words of FALSE_WORDS, in any case, are false."""
     if isinstance(value, str):
         return len(value) > FALSE_WORD_LENGTH_MAX or value.strip().lower() not in FALSE_WORDS
     return bool(value)

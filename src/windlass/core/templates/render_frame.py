@@ -1,4 +1,4 @@
-"""One rendering under way: where names come from, what was paid, and which references a template makes."""
+"""The state of compiling and rendering a template: names, fuel and references."""
 
 from collections.abc import Callable, Sequence
 from typing import NoReturn, Protocol, cast
@@ -11,18 +11,18 @@ from windlass.core.templates.json_values import Fuel, Undefined, available, memb
 
 
 class Scope(Protocol):
-    """Where names in templates come from."""
+    """The source of the names in templates."""
 
     def lookup(self, name: str) -> object:
-        """The JSON value of a name; KeyError when there is none."""
+        """Return the JSON value of a name. Raise KeyError if there is none."""
         ...
 
     def whole(self, name: str) -> object | None:
-        """What stands for a node's whole output where that is too large to be rendered; mostly None."""
+        """Return a substitute for a node's whole output if that is too large to render; None otherwise."""
         ...
 
     def names(self) -> Sequence[str]:
-        """What could have been meant, for error messages."""
+        """Return the known names, for error messages."""
         ...
 
 
@@ -34,7 +34,7 @@ class Reference(Struct, frozen=True, gc=False):
 
 
 class Frame:
-    """One rendering under way."""
+    """The state of one rendering."""
 
     __slots__ = ("fuel", "locals", "scope")
 
@@ -44,20 +44,20 @@ class Frame:
         self.locals: dict[str, object] = {}
 
     def name(self, name: str) -> object:
-        """A local variable, or what the scope knows by this name."""
+        """Return a local variable, or the value of a name in the scope."""
         if name in self.locals:
             return self.locals[name]
         try:
             return self.scope.lookup(name)
         except KeyError:
-            raise Undefined(f"'{name}' is not defined; {available(name, self.scope.names())}") from None
+            raise Undefined(f"undefined name: '{name}'; {available(name, self.scope.names())}") from None
 
 
 Evaluate = Callable[[Frame], object]
 
 
 class Reading:
-    """What is known while one template is compiled: its references, its local names, and how large it is."""
+    """The state of compiling one template: its references, its local names and its size."""
 
     def __init__(self) -> None:
         self.references: list[Reference] = []
@@ -65,33 +65,40 @@ class Reading:
         self.constructs = 0
 
     def note(self, name: str, path: tuple[str | int, ...]) -> None:
-        """Remember a reference to something outside the template."""
+        """Record a reference to something outside the template."""
         if name not in self.locals:
             self.references.append(Reference(name, path))
 
 
-def refuse(node: nodes.Node, reason: str) -> NoReturn:
-    """Stop compiling, with the line inside the template."""
-    # Some nodes that the parser makes up have no line.
+def reject(node: nodes.Node, reason: str) -> NoReturn:
+    """Raise TemplateInvalid with the line inside the template."""
+    # Some nodes that the parser creates have no line.
     line: int = getattr(node, "lineno", None) or 1
-    raise TemplateInvalid(reason if line == 1 else f"line {line}: {reason}")
+    if line > 1:
+        reason = f"line {line}: {reason}"
+    raise TemplateInvalid(reason)
 
 
 def follow(frame: Frame, name: str, path: tuple[str | int, ...]) -> object:
-    """The value of `name.key[0].key`."""
+    """Return the value of `name.key[0].key`."""
     value = frame.name(name)
     fuel = frame.fuel
     fuel.spend(1)
     for count, key in enumerate(path):
-        # The common case, without the cost of a call; `member` explains what is wrong.
+        # The common case without a call; `member` reports what is wrong.
         if type(value) is dict and key in value:
             value = cast("dict[object, object]", value)[key]
         else:
-            value = member(fuel, cast("object", value), key, written(name, path[:count]))
+            value = member(fuel, cast("object", value), key, format_reference(name, path[:count]))
     return value
 
 
-def written(name: str, path: Sequence[str | int]) -> str:
-    """A path as an author writes it."""
-    parts = [f".{key}" if isinstance(key, str) and key.isidentifier() else f"[{key!r}]" for key in path]
-    return name + "".join(parts)
+def format_reference(name: str, path: Sequence[str | int]) -> str:
+    """Format a reference as an author writes it."""
+    text = name
+    for key in path:
+        if isinstance(key, str) and key.isidentifier():
+            text += f".{key}"
+        else:
+            text += f"[{key!r}]"
+    return text

@@ -1,5 +1,4 @@
-"""The line from a worker to a cluster's API server, shared by its attempts: paced, patient, and open until the last
-errand is done."""
+"""The connection of a worker to a cluster's API server, shared by its attempts: rate limited and retried."""
 
 import asyncio
 import logging
@@ -22,9 +21,9 @@ PAUSE_SECONDS_MIN = 0.25
 PAUSE_SECONDS_MAX = 10.0
 RETRY_AFTER_SECONDS_MAX = 30.0
 REQUEST_SECONDS_MAX = 15.0
-# What is left to delete when a worker stops.
-ERRANDS_SECONDS_MAX = 10.0
-# Requests that nobody waits for any more may get as far as to a line that can be closed.
+# How long background requests, such as deletions, may take when a worker stops.
+BACKGROUND_SECONDS_MAX = 10.0
+# How long abandoned requests may take to establish a connection that can be closed.
 HANDSHAKE_SECONDS_MAX = 1.0
 MESSAGE_CHARS_MAX = 1000
 
@@ -33,20 +32,25 @@ Count = Callable[[], None]
 log = logging.getLogger(__name__)
 
 
-class Answer(Struct, frozen=True):
-    """What the API server said."""
+class ApiResponse(Struct, frozen=True):
+    """A response of the API server."""
 
     status: int
     body: bytes
 
     @property
-    def is_good(self) -> bool:
-        """Whether it did what it was asked."""
+    def is_success(self) -> bool:
+        """Whether the request was carried out."""
         return 200 <= self.status < 300
 
+    @property
+    def is_retryable(self) -> bool:
+        """Whether the server is overloaded or failing."""
+        return self.status == 429 or self.status >= 500
 
-class Pace:
-    """Spaces requests out: so many at once, then so many a second."""
+
+class RequestRateLimiter:
+    """Spaces requests out: a burst at once, then a fixed number per second."""
 
     def __init__(self, per_second: float, burst: int, now: Callable[[], float]) -> None:
         self._interval = 1.0 / per_second
@@ -54,28 +58,30 @@ class Pace:
         self._now = now
         self._next = now()
 
-    def wait_seconds(self) -> float:
-        """Take the next place; how long to wait until it comes."""
+    def reserve(self) -> float:
+        """Reserve the next request; return the seconds to wait before it may be sent."""
         now = self._now()
-        place = max(self._next, now - self._slack)
-        self._next = place + self._interval
-        return max(0.0, place - now)
+        slot = max(self._next, now - self._slack)
+        self._next = slot + self._interval
+        return max(0.0, slot - now)
 
 
-class Link:
-    """Requests to one API server. Every request has its place in the pace; those that may get better are repeated."""
+class ClusterConnection:
+    """Requests to one API server, all rate limited; retryable failures are retried."""
 
-    def __init__(self, http: "httpx2.AsyncClient", namespace: str, pace: Pace, chance: Random) -> None:
+    def __init__(
+        self, http: "httpx2.AsyncClient", namespace: str, rate_limiter: RequestRateLimiter, random: Random
+    ) -> None:
         self.namespace = namespace
-        # What looks after Jobs that nobody follows, for as long as the line is open.
-        self.keeping: asyncio.Task[None] | None = None
+        # Deletes orphaned Jobs as long as the connection is open.
+        self.orphan_cleaner: asyncio.Task[None] | None = None
         self._http = http
-        self._pace = pace
-        self._chance = chance
-        self._errands: set[asyncio.Task[Any]] = set()
+        self._rate_limiter = rate_limiter
+        self._random = random
+        self._background: set[asyncio.Task[Any]] = set()
         self._requests: set[asyncio.Task[httpx2.Response]] = set()
 
-    async def exchange(
+    async def request(
         self,
         method: str,
         path: str,
@@ -84,82 +90,86 @@ class Link:
         query: Mapping[str, str | int] | None = None,
         body: object = None,
         content_type: str = "application/json",
-    ) -> Answer:
-        """One request and its answer; busy servers and broken lines are tried again. KubernetesUnavailable."""
+    ) -> ApiResponse:
+        """Send a request, retrying server errors and lost connections; raise KubernetesUnavailable."""
         # The client is loaded only where a container needs it.
         import httpx2
         from lightkube.core.exceptions import ConfigError
 
-        content = None if body is None else msgspec.json.encode(body)
-        headers = {} if body is None else {"content-type": content_type}
+        content: bytes | None = None
+        headers: dict[str, str] = {}
+        if body is not None:
+            content = msgspec.json.encode(body)
+            headers["content-type"] = content_type
         request = self._http.build_request(method, path, params=query, content=content, headers=headers)
-        said = ""
+        failure = ""
         for tries in range(TRIES_MAX):
-            await self._take_place(count)
-            wait = self._chance.uniform(0.5, 1.0) * min(PAUSE_SECONDS_MIN * 2**tries, PAUSE_SECONDS_MAX)
+            await self._wait_for_slot(count)
+            pause = self._random.uniform(0.5, 1.0) * min(PAUSE_SECONDS_MIN * 2**tries, PAUSE_SECONDS_MAX)
             try:
-                response = await asyncio.shield(self._begin(request))
+                received = await asyncio.shield(self._begin(request))
             except (httpx2.TransportError, TimeoutError) as error:
-                said = f"{type(error).__name__}: {error}".rstrip(": ")
+                failure = f"{type(error).__name__}: {error}".rstrip(": ")
             except (httpx2.HTTPError, ConfigError) as error:
-                raise KubernetesUnusable(f"the cluster cannot be asked: {error}") from None
+                raise KubernetesUnusable(f"request to the cluster cannot be sent: {error}") from None
             else:
-                if response.status_code != 429 and response.status_code < 500:
-                    return Answer(response.status_code, response.content)
-                said = told(Answer(response.status_code, response.content))
-                wait = max(wait, _retry_after(response.headers.get("retry-after")))
+                response = ApiResponse(received.status_code, received.content)
+                if not response.is_retryable:
+                    return response
+                failure = error_message(response)
+                pause = max(pause, _retry_after(received.headers.get("retry-after")))
             if tries + 1 < TRIES_MAX:
-                await asyncio.sleep(wait)
-        raise KubernetesUnavailable(f"no good answer to {method} {path} in {TRIES_MAX} tries: {said}")
+                await asyncio.sleep(pause)
+        raise KubernetesUnavailable(f"{method} {path} failed {TRIES_MAX} times: {failure}")
 
     @asynccontextmanager
     async def stream(
         self, path: str, *, count: Count, query: Mapping[str, str | int], read_seconds: float | None
     ) -> AsyncGenerator["httpx2.Response"]:
-        """An answer that goes on; not repeated. KubernetesUnavailable when the line breaks."""
+        """Open a streamed response, without retries; raise KubernetesUnavailable when the connection is lost."""
         # The client is loaded only where a container needs it.
         import httpx2
 
-        await self._take_place(count)
+        await self._wait_for_slot(count)
         timeout = httpx2.Timeout(REQUEST_SECONDS_MAX, read=read_seconds)
-        opening = self._begin(self._http.build_request("GET", path, params=query, timeout=timeout), streams=True)
+        opening = self._begin(self._http.build_request("GET", path, params=query, timeout=timeout), is_streamed=True)
         try:
             response = await asyncio.shield(opening)
         except asyncio.CancelledError:
-            opening.add_done_callback(self._hang_up)
+            opening.add_done_callback(self._close_response)
             raise
         except (httpx2.TransportError, TimeoutError) as error:
-            raise _broken(error) from None
+            raise _connection_lost(error) from None
         try:
             if response.status_code >= 400:
-                answer = Answer(response.status_code, await response.aread())
-                if answer.status == 429 or answer.status >= 500:
-                    raise KubernetesUnavailable(told(answer), status=answer.status)
-                raise refusal(f"GET {path}", answer)
+                failed = ApiResponse(response.status_code, await response.aread())
+                if failed.is_retryable:
+                    raise KubernetesUnavailable(error_message(failed), status=failed.status)
+                raise refusal(f"GET {path}", failed)
             yield response
         except (httpx2.TransportError, httpx2.StreamError) as error:
-            raise _broken(error) from None
+            raise _connection_lost(error) from None
         finally:
             await response.aclose()
 
-    def spawn(self, errand: Coroutine[Any, Any, Result]) -> "asyncio.Task[Result]":
-        """Have something done even if whoever asked for it is stopped."""
-        task = asyncio.create_task(errand)
-        self._errands.add(task)
+    def run_in_background(self, work: Coroutine[Any, Any, Result]) -> "asyncio.Task[Result]":
+        """Start work that completes even if its caller is cancelled."""
+        task = asyncio.create_task(work)
+        self._background.add(task)
         task.add_done_callback(self._done)
         return task
 
     async def aclose(self) -> None:
-        """Finish the errands, as far as they end in time, and hang up."""
-        if self.keeping is not None:
-            self.keeping.cancel()
-            await asyncio.gather(self.keeping, return_exceptions=True)
-        if self._errands:
-            _, late = await asyncio.wait(self._errands, timeout=ERRANDS_SECONDS_MAX)
-            for errand in late:
-                errand.cancel()
+        """Wait a limited time for background work, then close the connection."""
+        if self.orphan_cleaner is not None:
+            self.orphan_cleaner.cancel()
+            await asyncio.gather(self.orphan_cleaner, return_exceptions=True)
+        if self._background:
+            _, late = await asyncio.wait(self._background, timeout=BACKGROUND_SECONDS_MAX)
+            for task in late:
+                task.cancel()
             if late:
-                log.warning("%d requests to the cluster were given up; Jobs end at their deadlines", len(late))
+                log.warning("gave up %d requests to the cluster; Jobs end at their deadlines", len(late))
                 await asyncio.gather(*late, return_exceptions=True)
         if self._requests:
             await asyncio.wait(self._requests, timeout=HANDSHAKE_SECONDS_MAX)
@@ -168,58 +178,59 @@ class Link:
         await asyncio.gather(*self._requests, return_exceptions=True)
         await self._http.aclose()
 
-    def _done(self, errand: "asyncio.Task[Any]") -> None:
-        self._errands.discard(errand)
-        self._requests.discard(errand)
-        if not errand.cancelled():
-            # Whoever asked may be gone; an error that nobody takes would be complained about.
-            errand.exception()
+    def _done(self, task: "asyncio.Task[Any]") -> None:
+        self._background.discard(task)
+        self._requests.discard(task)
+        if not task.cancelled():
+            # The caller may have been cancelled; marks the error as retrieved, so that asyncio does not log it.
+            task.exception()
 
-    def _begin(self, request: "httpx2.Request", *, streams: bool = False) -> "asyncio.Task[httpx2.Response]":
-        """Send a request that is not cut short: a handshake broken off would leave its socket open."""
-        task = asyncio.create_task(self._send(request, streams))
+    def _begin(self, request: "httpx2.Request", *, is_streamed: bool = False) -> "asyncio.Task[httpx2.Response]":
+        """Send a request that is not cancelled: a cancelled handshake would leave its socket open."""
+        task = asyncio.create_task(self._send(request, is_streamed))
         self._requests.add(task)
         task.add_done_callback(self._done)
         return task
 
-    async def _send(self, request: "httpx2.Request", streams: bool) -> "httpx2.Response":
-        async with asyncio.timeout(REQUEST_SECONDS_MAX * 2 if streams else REQUEST_SECONDS_MAX):
-            return await self._http.send(request, stream=streams)
+    async def _send(self, request: "httpx2.Request", is_streamed: bool) -> "httpx2.Response":
+        seconds_max = REQUEST_SECONDS_MAX * 2 if is_streamed else REQUEST_SECONDS_MAX
+        async with asyncio.timeout(seconds_max):
+            return await self._http.send(request, stream=is_streamed)
 
-    def _hang_up(self, opening: "asyncio.Task[httpx2.Response]") -> None:
+    def _close_response(self, opening: "asyncio.Task[httpx2.Response]") -> None:
         if not opening.cancelled() and opening.exception() is None:
-            self.spawn(opening.result().aclose())
+            self.run_in_background(opening.result().aclose())
 
-    async def _take_place(self, count: Count) -> None:
-        wait = self._pace.wait_seconds()
-        if wait > 0:
-            await asyncio.sleep(wait)
+    async def _wait_for_slot(self, count: Count) -> None:
+        seconds = self._rate_limiter.reserve()
+        if seconds > 0:
+            await asyncio.sleep(seconds)
         count()
 
 
-def told(answer: Answer) -> str:
-    """The API server's own words."""
+def error_message(response: ApiResponse) -> str:
+    """Return the status and the message of the API server."""
     try:
-        message = str(msgspec.json.decode(answer.body, type=dict[str, Any]).get("message") or "")
+        message = str(msgspec.json.decode(response.body, type=dict[str, Any]).get("message") or "")
     except (msgspec.DecodeError, RecursionError):
-        message = answer.body[:MESSAGE_CHARS_MAX].decode("utf-8", "replace")
-    return f"{answer.status} {message}"[:MESSAGE_CHARS_MAX].strip()
+        message = response.body[:MESSAGE_CHARS_MAX].decode("utf-8", "replace")
+    return f"{response.status} {message}"[:MESSAGE_CHARS_MAX].strip()
 
 
-def refusal(what: str, answer: Answer) -> KubernetesRefused:
-    """The error of a request that the API server will never grant as it is."""
+def refusal(what: str, response: ApiResponse) -> KubernetesRefused:
+    """Return the error of a request that the API server rejected."""
     hint = ""
-    if answer.status in (401, 403):
-        hint = " (the worker's account needs the rights that the reference of containers lists)"
-    return KubernetesRefused(f"the cluster refused {what}: {told(answer)}{hint}", status=answer.status)
+    if response.status in (401, 403):
+        hint = "; grant the worker's account the permissions listed in the container reference"
+    return KubernetesRefused(f"the cluster rejected {what}: {error_message(response)}{hint}", status=response.status)
 
 
-def _broken(error: Exception) -> KubernetesUnavailable:
-    return KubernetesUnavailable(f"the line broke: {type(error).__name__}: {error}".rstrip(": "))
+def _connection_lost(error: Exception) -> KubernetesUnavailable:
+    return KubernetesUnavailable(f"connection to the cluster lost: {type(error).__name__}: {error}".rstrip(": "))
 
 
 def _retry_after(header: str | None) -> float:
-    # API servers write seconds; a proxy's date is as good as nothing said.
+    # API servers send seconds; a date, which only proxies send, is ignored.
     if header is None or not header.isascii() or not header.isdigit():
         return 0.0
     return min(float(header), RETRY_AFTER_SECONDS_MAX)

@@ -1,22 +1,22 @@
-"""The ways in which containers fail. Each has a type of its own, which retry rules can tell apart."""
+"""Errors of containers. Each has its own type, which retry rules can match."""
 
 from windlass.core.errors import FatalError, RetryableError
 
 
 class ImagePullFailed(RetryableError):
-    """The image could not be loaded."""
+    """The image could not be pulled."""
 
     type = "image_pull_failed"
 
 
 class ContainerConfigInvalid(FatalError):
-    """The node of the cluster cannot make the container: a bad image name, a secret that is not there."""
+    """The container cannot be created: an invalid image name, or a secret that does not exist."""
 
     type = "container_config_invalid"
 
 
 class PodStartTimeout(RetryableError):
-    """The container did not run in time."""
+    """The container did not start in time."""
 
     type = "pod_start_timeout"
 
@@ -27,49 +27,49 @@ class OutOfMemory(RetryableError):
     type = "oom_killed"
 
 
-class DeadlinePassed(RetryableError):
-    """The cluster stopped the Job because its time was over."""
+class DeadlineExceeded(RetryableError):
+    """The cluster stopped the Job at its deadline."""
 
     type = "timeout"
 
 
 class PodEvicted(RetryableError):
-    """The cluster took the pod's place away: pressure, preemption, a node that is drained."""
+    """The cluster evicted the pod: resource pressure, preemption or a drained node."""
 
     type = "pod_evicted"
 
 
 class NodeLost(RetryableError):
-    """The machine that the pod ran on is gone."""
+    """The node on which the pod ran was lost."""
 
     type = "node_lost"
 
 
 class PodLost(RetryableError):
-    """The pod, or its Job, vanished before it ended."""
+    """The pod or its Job was deleted before it finished."""
 
     type = "pod_lost"
 
 
 class JobNameTaken(FatalError):
-    """A Job of this name belongs to somebody else."""
+    """A Job with this name was not created by this attempt."""
 
     type = "job_name_taken"
 
 
 class KubernetesUnavailable(RetryableError):
-    """The API server did not answer, or only with errors of its own."""
+    """The API server did not respond, or only with server errors."""
 
     type = "kubernetes_unavailable"
 
 
 class KubernetesRefused(FatalError):
-    """The API server will not do this."""
+    """The API server rejected the request."""
 
     type = "kubernetes_refused"
 
 
 class KubernetesUnusable(FatalError):
-    """This worker has no way to a cluster: an extra that is missing, or a configuration that cannot be used."""
+    """This worker cannot connect to a cluster: a missing extra or an invalid configuration."""
 
     type = "kubernetes_unusable"

@@ -1,4 +1,4 @@
-"""Which task a container belongs to: the name that is found again, the labels, the variables that programs see."""
+"""Which attempt a container belongs to: the name of its Job, its labels, its environment variables."""
 
 import base64
 import hashlib
@@ -11,7 +11,7 @@ from msgspec import Struct
 from windlass.ports.handler import Context
 
 PREFIX = "windlass"
-# A Job's name is also a label of its pods, and those have 63 characters at most.
+# The name of a Job is also a label of its pods, and labels have at most 63 characters.
 LABEL_CHARS_MAX = 63
 NODE_CHARS_SHOWN = 24
 HASH_CHARS = 20
@@ -26,8 +26,8 @@ _UNSAFE_IN_NAMES = re.compile(r"[^a-z0-9]+")
 _UNSAFE_IN_LABELS = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
-class Identity(Struct, frozen=True):
-    """One attempt, as a cluster knows it."""
+class AttemptIdentity(Struct, frozen=True):
+    """One attempt, as a cluster identifies it."""
 
     job_id: str
     node_id: str
@@ -37,17 +37,17 @@ class Identity(Struct, frozen=True):
     workflow_id: str = ""
     scheduled_at: datetime | None = None
 
-    # Labels that nodes cannot set themselves.
+    # Labels that nodes cannot set.
     RESERVED: ClassVar[frozenset[str]] = frozenset({MANAGED_BY, "job-id", "run-id", "scheduled-at"})
 
     @property
     def text(self) -> str:
-        """The whole of it, which no other attempt has."""
+        """The complete identity, unique to the attempt."""
         return f"{self.job_id}/{self.node_id}[{self.index}]#{self.attempt}"
 
     @property
     def name(self) -> str:
-        """The name of its Job: the same whichever worker asks, and another for every attempt."""
+        """The name of its Job: the same on every worker, different for every attempt."""
         digest = hashlib.sha256(self.text.encode()).digest()
         short = base64.b32encode(digest).decode().lower()[:HASH_CHARS]
         shown = _UNSAFE_IN_NAMES.sub("-", self.node_id.lower())[:NODE_CHARS_SHOWN].strip("-")
@@ -55,7 +55,7 @@ class Identity(Struct, frozen=True):
 
     @property
     def run_id(self) -> str:
-        """The workflow and the instant that the job was meant for: of a scheduled run, its id."""
+        """The workflow and the scheduled time; of a scheduled run, its id."""
         return f"{self.workflow_id}:{self._slot}"
 
     @property
@@ -67,19 +67,22 @@ class Identity(Struct, frozen=True):
 
     @property
     def labels(self) -> dict[str, str]:
-        """What people and tools find it by."""
-        return {
+        """The labels of the Job and its pods."""
+        labels = {
             MANAGED_BY: PREFIX,
             NAME_LABEL: self.name,
             "job-id": as_label(self.job_id),
-            **({"run-id": as_label(self.run_id), "scheduled-at": as_label(self._slot)} if self.scheduled_at else {}),
             f"{PREFIX}/node": as_label(self.node_id),
             f"{PREFIX}/index": str(self.index),
             f"{PREFIX}/attempt": str(self.attempt),
         }
+        if self.scheduled_at is not None:
+            labels["run-id"] = as_label(self.run_id)
+            labels["scheduled-at"] = as_label(self._slot)
+        return labels
 
     def variables(self, result_file: str) -> dict[str, str]:
-        """What the program is told about the task it works for."""
+        """Return the environment variables that describe the attempt to the program."""
         return {
             "WINDLASS_JOB_ID": self.job_id,
             "WINDLASS_NODE_ID": self.node_id,
@@ -90,18 +93,26 @@ class Identity(Struct, frozen=True):
         }
 
 
-def identity_of(ctx: Context, workflow_id: str = "", scheduled_at: datetime | None = None) -> Identity:
-    """The identity of the attempt that a handler runs."""
-    return Identity(ctx.job_id, ctx.node_id, ctx.index, ctx.attempt, ctx.idempotency_key, workflow_id, scheduled_at)
+def identity_of(ctx: Context, workflow_id: str = "", scheduled_at: datetime | None = None) -> AttemptIdentity:
+    """Return the identity of the attempt that a handler runs."""
+    return AttemptIdentity(
+        job_id=ctx.job_id,
+        node_id=ctx.node_id,
+        index=ctx.index,
+        attempt=ctx.attempt,
+        idempotency_key=ctx.idempotency_key,
+        workflow_id=workflow_id,
+        scheduled_at=scheduled_at,
+    )
 
 
 def followed_now() -> dict[str, str]:
-    """The annotation of a Job that a worker follows at this moment."""
+    """Return the annotation of a Job that a worker follows now."""
     return {FOLLOWED_ANNOTATION: datetime.now(UTC).isoformat()}
 
 
 def as_label(text: str) -> str:
-    """The text as the value of a label: other characters become dashes, and long ones end in a hash."""
+    """Convert a text to a label value: other characters become dashes, long texts end in a hash."""
     safe = _UNSAFE_IN_LABELS.sub("-", text).strip("-_.")
     if len(safe) <= LABEL_CHARS_MAX:
         return safe

@@ -1,4 +1,4 @@
-"""Builds Jobs: from an allow-list of fields, or around a whole pod spec where the administrator lets nodes give one."""
+"""Builds Jobs from an allow-list of fields, or from a whole pod spec if the administrator allows it."""
 
 import math
 from collections.abc import Sequence
@@ -7,216 +7,229 @@ from typing import Any, cast
 from msgspec import Struct
 
 from windlass.core.errors import FatalError, ParamsInvalid
+from windlass.handlers.container.config import KubernetesConfig
 from windlass.handlers.container.identity import (
     INSTANCE_LABEL,
     LABEL_CHARS_MAX,
     PREFIX,
     TASK_ANNOTATION,
-    Identity,
+    AttemptIdentity,
     followed_now,
 )
-from windlass.handlers.container.params import EnvRef, EnvSource, Order, Volume, only_one
+from windlass.handlers.container.params import (
+    ContainerParams,
+    ContainerVolume,
+    EnvFromSource,
+    EnvVarSource,
+    Toleration,
+    only_one,
+)
 
 MAIN = "main"
 RESULT_FILE = "/dev/termination-log"
 ENTRIES_MAX = 100
-# The worker stops a container in time. So much later the cluster does, should no worker be left.
+# The worker stops a container at its timeout; if no worker is left, the cluster stops it this much later.
 DEADLINE_MARGIN_SECONDS = 30
 
 
-class KubernetesRules(Struct, frozen=True, kw_only=True):
-    """What an administrator decided about containers on Kubernetes."""
-
-    # Tells the Jobs of several installations in one namespace apart.
-    instance: str = "default"
-    # None: that of the kubeconfig's context, or of the service account.
-    namespace: str | None = None
-    # None: the worker's service account, $KUBECONFIG or ~/.kube/config.
-    kubeconfig: str | None = None
-    context: str | None = None
-    allow_pod_spec: bool = False
-    allow_root: bool = False
-    service_accounts: Sequence[str] = ()
-    start_timeout_seconds: float = 120.0
-    ttl_seconds: int = 600
-    requests_per_second: float = 20.0
-    requests_burst: int = 40
-    log_bytes_max: int = 1024 * 1024
-    reconcile_seconds: int = 60
-    # A Job that no worker followed for so long is nobody's, and deleted.
-    orphan_seconds: int = 3600
-
-
 class NotAllowed(FatalError):
-    """Something that the administrator does not let nodes do."""
+    """The administrator does not allow nodes to do this."""
 
     type = "not_allowed"
 
 
-class Manifest(Struct, frozen=True):
-    """A Job to create, and which of its containers is the task."""
+class JobManifest(Struct, frozen=True):
+    """A Job to create, and the name of the container that is the task."""
 
     body: dict[str, Any]
     main: str
 
 
-def build(order: Order, identity: Identity, rules: KubernetesRules, timeout_seconds: float) -> Manifest:
-    """The Job for an attempt. ParamsInvalid, NotAllowed."""
-    if order.pod_spec is not None:
-        pod, main = _given(order, identity, rules)
+def build(
+    params: ContainerParams, identity: AttemptIdentity, config: KubernetesConfig, timeout_seconds: float
+) -> JobManifest:
+    """Build the Job of an attempt; raise ParamsInvalid or NotAllowed."""
+    if params.pod_spec is not None:
+        pod, main = _given_pod(params, params.pod_spec, identity, config)
     else:
-        pod, main = _built(order, identity, rules), MAIN
-    labels = {**_unreserved(order.labels, "labels"), **identity.labels, INSTANCE_LABEL: rules.instance}
-    annotations = {**_unreserved(order.annotations, "annotations"), TASK_ANNOTATION: identity.text, **followed_now()}
+        pod, main = _built_pod(params, identity, config), MAIN
+    labels = {**_unreserved(params.labels, "labels"), **identity.labels, INSTANCE_LABEL: config.instance}
+    annotations = {**_unreserved(params.annotations, "annotations"), TASK_ANNOTATION: identity.text, **followed_now()}
     template = {"metadata": {"labels": labels, "annotations": annotations}, "spec": pod}
     body = {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {"name": identity.name, "labels": labels, "annotations": annotations},
         "spec": {
-            # The engine decides about further attempts, and each of them has a Job of its own.
+            # The engine decides about further attempts; each has its own Job.
             "backoffLimit": 0,
             "completions": 1,
             "parallelism": 1,
             "activeDeadlineSeconds": math.ceil(timeout_seconds) + DEADLINE_MARGIN_SECONDS,
-            "ttlSecondsAfterFinished": rules.ttl_seconds,
+            "ttlSecondsAfterFinished": config.ttl_seconds,
             "template": template,
         },
     }
-    return Manifest(body, main)
+    return JobManifest(body, main)
 
 
-def _built(order: Order, identity: Identity, rules: KubernetesRules) -> dict[str, Any]:
-    if not order.image:
-        raise ParamsInvalid("image is missing: on Kubernetes a container node names the image to run")
-    if order.service_account is not None and order.service_account not in rules.service_accounts:
-        allowed = ", ".join(rules.service_accounts) or "none"
+def _built_pod(params: ContainerParams, identity: AttemptIdentity, config: KubernetesConfig) -> dict[str, Any]:
+    _check_allowed(params, config)
+    _check_counts(params)
+    volumes = [_named_volume(volume, at) for at, volume in enumerate(params.volumes)]
+    pod = {
+        "restartPolicy": "Never",
+        "containers": [_container(params, identity, config, volumes)],
+        "volumes": [_volume(name, volume) for name, volume in volumes],
+        "serviceAccountName": params.service_account,
+        # A container without its own account gets no credentials of the cluster.
+        "automountServiceAccountToken": params.service_account is not None,
+        "nodeSelector": params.node_selector,
+        "tolerations": [_toleration(toleration) for toleration in params.tolerations],
+        "imagePullSecrets": [{"name": name} for name in params.image_pull_secrets],
+        "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
+    }
+    return _without_empty(pod)
+
+
+def _check_allowed(params: ContainerParams, config: KubernetesConfig) -> None:
+    if not params.image:
+        raise ParamsInvalid("image is missing; a container node on Kubernetes must name an image")
+    account = params.service_account
+    if account is not None and account not in config.service_accounts:
+        allowed = ", ".join(config.service_accounts) or "none"
         raise NotAllowed(
-            f"service_account {order.service_account!r} is not one that nodes may use ({allowed}): "
-            "the setting kubernetes.service_accounts lists them"
+            f"service_account not allowed: {account!r}; the setting kubernetes.service_accounts allows: {allowed}"
         )
-    if order.user == 0 and not rules.allow_root:
-        raise NotAllowed("user 0 is root, which the setting kubernetes.allow_root does not allow")
-    _refuse_too_many(order)
-    volumes = [_named(volume, at) for at, volume in enumerate(order.volumes)]
+    if params.user == 0 and not config.allow_root:
+        raise NotAllowed("user 0 (root) is not allowed; see the setting kubernetes.allow_root")
+
+
+def _container(
+    params: ContainerParams,
+    identity: AttemptIdentity,
+    config: KubernetesConfig,
+    volumes: Sequence[tuple[str, ContainerVolume]],
+) -> dict[str, Any]:
+    resources = params.resources
     container = {
         "name": MAIN,
-        "image": order.image,
-        "imagePullPolicy": order.image_pull_policy,
-        "command": order.command,
-        "args": order.args,
-        "workingDir": order.working_dir,
-        "env": [_variable(name, value) for name, value in _variables(order, identity).items()],
-        "envFrom": [_source(source, f"env_from[{at}]") for at, source in enumerate(order.env_from)],
+        "image": params.image,
+        "imagePullPolicy": params.image_pull_policy,
+        "command": params.command,
+        "args": params.args,
+        "workingDir": params.working_dir,
+        "env": _variables(params, identity),
+        "envFrom": [_source(source, f"env_from[{at}]") for at, source in enumerate(params.env_from)],
         "resources": {
-            "requests": {name: str(amount) for name, amount in order.resources.requests.items()},
-            "limits": {name: str(amount) for name, amount in order.resources.limits.items()},
+            "requests": {name: str(amount) for name, amount in resources.requests.items()},
+            "limits": {name: str(amount) for name, amount in resources.limits.items()},
         },
         "volumeMounts": [_mount(name, volume) for name, volume in volumes],
-        "securityContext": _confined(order, rules),
+        "securityContext": _security_context(params, config),
         "terminationMessagePath": RESULT_FILE,
     }
-    return _present(
+    return _without_empty(container)
+
+
+def _toleration(toleration: Toleration) -> dict[str, Any]:
+    return _without_empty(
         {
-            "restartPolicy": "Never",
-            "containers": [_present(container)],
-            "volumes": [_volume(name, volume) for name, volume in volumes],
-            "serviceAccountName": order.service_account,
-            # A container that was given no account of its own has no business with the cluster.
-            "automountServiceAccountToken": order.service_account is not None,
-            "nodeSelector": order.node_selector,
-            "tolerations": [
-                _present(
-                    {
-                        "key": one.key,
-                        "operator": one.operator,
-                        "value": one.value,
-                        "effect": one.effect,
-                        "tolerationSeconds": one.toleration_seconds,
-                    }
-                )
-                for one in order.tolerations
-            ],
-            "imagePullSecrets": [{"name": name} for name in order.image_pull_secrets],
-            "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
+            "key": toleration.key,
+            "operator": toleration.operator,
+            "value": toleration.value,
+            "effect": toleration.effect,
+            "tolerationSeconds": toleration.toleration_seconds,
         }
     )
 
 
-def _given(order: Order, identity: Identity, rules: KubernetesRules) -> tuple[dict[str, Any], str]:
-    """The pod of a node that writes all of it. Its first container is the task."""
-    if not rules.allow_pod_spec:
+def _given_pod(
+    params: ContainerParams, pod_spec: dict[str, Any], identity: AttemptIdentity, config: KubernetesConfig
+) -> tuple[dict[str, Any], str]:
+    """Return the pod of a node that gives a whole pod spec, and the name of its first container, the task."""
+    if not config.allow_pod_spec:
         raise NotAllowed(
-            "pod_spec is given, which the setting kubernetes.allow_pod_spec does not allow: use image, command, env, "
-            "resources, volumes and the like"
+            "pod_spec is not allowed by the setting kubernetes.allow_pod_spec; use image, command, env, resources, "
+            "volumes and other params"
         )
-    pod = dict(order.pod_spec or {})
-    containers: object = pod.get("containers")
-    first = cast("list[object]", containers)[0] if isinstance(containers, list) and containers else None
-    if not isinstance(first, dict):
-        raise ParamsInvalid("pod_spec has no containers: its first one is the task")
-    if order.image is not None or order.volumes or order.command is not None:
-        raise ParamsInvalid("pod_spec is the whole pod: image, command and volumes belong into it, not beside it")
-    main = dict(cast("dict[str, Any]", first))
-    main["name"] = str(main.get("name") or MAIN)
-    ours = [_variable(name, value) for name, value in _variables(order, identity).items()]
-    main["env"] = [*ours, *cast("list[Any]", main.get("env") or [])]
-    main["terminationMessagePath"] = RESULT_FILE
-    pod["containers"] = [main, *cast("list[Any]", containers)[1:]]
-    pod["restartPolicy"] = "Never"
-    return pod, main["name"]
+    if params.image is not None or params.volumes or params.command is not None:
+        raise ParamsInvalid("pod_spec is the whole pod; put image, command and volumes into it")
+    first, *others = _given_containers(pod_spec)
+    name = str(first.get("name") or MAIN)
+    main: dict[str, Any] = {
+        **first,
+        "name": name,
+        "env": [*_variables(params, identity), *(first.get("env") or [])],
+        "terminationMessagePath": RESULT_FILE,
+    }
+    return {**pod_spec, "containers": [main, *others], "restartPolicy": "Never"}, name
 
 
-def _refuse_too_many(order: Order) -> None:
+def _given_containers(pod_spec: dict[str, Any]) -> list[dict[str, Any]]:
+    containers: object = pod_spec.get("containers")
+    if not isinstance(containers, list) or not containers or not isinstance(containers[0], dict):
+        raise ParamsInvalid("pod_spec has no containers; its first container is the task")
+    return cast("list[dict[str, Any]]", containers)
+
+
+def _check_counts(params: ContainerParams) -> None:
     for name, entries in (
-        ("env", order.env),
-        ("env_from", order.env_from),
-        ("volumes", order.volumes),
-        ("tolerations", order.tolerations),
-        ("image_pull_secrets", order.image_pull_secrets),
-        ("node_selector", order.node_selector),
+        ("env", params.env),
+        ("env_from", params.env_from),
+        ("volumes", params.volumes),
+        ("tolerations", params.tolerations),
+        ("image_pull_secrets", params.image_pull_secrets),
+        ("node_selector", params.node_selector),
     ):
         if len(entries) > ENTRIES_MAX:
-            raise ParamsInvalid(f"{name} has {len(entries)} entries: {ENTRIES_MAX} is the most")
+            raise ParamsInvalid(f"{name} has {len(entries)} entries; at most {ENTRIES_MAX}")
 
 
 def _unreserved(given: dict[str, str], place: str) -> dict[str, str]:
-    reserved = [name for name in given if name.startswith(f"{PREFIX}/") or name in Identity.RESERVED]
-    if reserved:
-        raise ParamsInvalid(f"{place} has {reserved[0]!r}, which Windlass sets itself: choose another name")
+    for name in given:
+        if name.startswith(f"{PREFIX}/") or name in AttemptIdentity.RESERVED:
+            raise ParamsInvalid(f"reserved name in {place}: {name!r}; Windlass sets it, use another name")
     if len(given) > ENTRIES_MAX:
-        raise ParamsInvalid(f"{place} has {len(given)} entries: {ENTRIES_MAX} is the most")
+        raise ParamsInvalid(f"{place} has {len(given)} entries; at most {ENTRIES_MAX}")
     return given
 
 
-def _variables(order: Order, identity: Identity) -> dict[str, str | EnvRef]:
-    return {**identity.variables(RESULT_FILE), **order.env}
+def _variables(params: ContainerParams, identity: AttemptIdentity) -> list[dict[str, Any]]:
+    variables: dict[str, str | EnvVarSource] = {**identity.variables(RESULT_FILE), **params.env}
+    return [_variable(name, value) for name, value in variables.items()]
 
 
-def _variable(name: str, value: str | EnvRef) -> dict[str, Any]:
+def _variable(name: str, value: str | EnvVarSource) -> dict[str, Any]:
     if isinstance(value, str):
         return {"name": name, "value": value}
     kind = only_one(f"env.{name}", secret=value.secret, config_map=value.config_map)
-    field, held_by = ("secretKeyRef", value.secret) if kind == "secret" else ("configMapKeyRef", value.config_map)
-    return {"name": name, "valueFrom": {field: {"name": held_by, "key": value.key, "optional": value.optional}}}
+    if kind == "secret":
+        field, holder = "secretKeyRef", value.secret
+    else:
+        field, holder = "configMapKeyRef", value.config_map
+    return {"name": name, "valueFrom": {field: {"name": holder, "key": value.key, "optional": value.optional}}}
 
 
-def _source(source: EnvSource, place: str) -> dict[str, Any]:
+def _source(source: EnvFromSource, place: str) -> dict[str, Any]:
     kind = only_one(place, secret=source.secret, config_map=source.config_map)
-    field, held_by = ("secretRef", source.secret) if kind == "secret" else ("configMapRef", source.config_map)
-    return {"prefix": source.prefix, field: {"name": held_by, "optional": source.optional}}
+    if kind == "secret":
+        field, holder = "secretRef", source.secret
+    else:
+        field, holder = "configMapRef", source.config_map
+    return {"prefix": source.prefix, field: {"name": holder, "optional": source.optional}}
 
 
-def _named(volume: Volume, at: int) -> tuple[str, Volume]:
+def _named_volume(volume: ContainerVolume, at: int) -> tuple[str, ContainerVolume]:
     if not volume.mount.startswith("/"):
-        raise ParamsInvalid(f"volumes[{at}].mount {volume.mount!r} is no absolute path")
+        raise ParamsInvalid(f"volumes[{at}].mount is not an absolute path: {volume.mount!r}")
     name = volume.name or f"volume-{at}"
     if len(name) > LABEL_CHARS_MAX:
-        raise ParamsInvalid(f"volumes[{at}].name {name!r} is longer than {LABEL_CHARS_MAX} characters")
+        raise ParamsInvalid(f"volumes[{at}].name is too long: {name!r}; at most {LABEL_CHARS_MAX} characters")
     return name, volume
 
 
-def _volume(name: str, volume: Volume) -> dict[str, Any]:
+def _volume(name: str, volume: ContainerVolume) -> dict[str, Any]:
     kind = only_one(
         f"volume {name}",
         secret=volume.secret,
@@ -234,22 +247,23 @@ def _volume(name: str, volume: Volume) -> dict[str, Any]:
             "persistentVolumeClaim": {"claimName": volume.claim, "readOnly": volume.read_only},
         }
     assert volume.empty_dir is not None
-    empty = _present({"medium": volume.empty_dir.medium, "sizeLimit": volume.empty_dir.size_limit})
+    empty = _without_empty({"medium": volume.empty_dir.medium, "sizeLimit": volume.empty_dir.size_limit})
     return {"name": name, "emptyDir": empty}
 
 
-def _mount(name: str, volume: Volume) -> dict[str, Any]:
+def _mount(name: str, volume: ContainerVolume) -> dict[str, Any]:
     mount = {"name": name, "mountPath": volume.mount, "subPath": volume.sub_path, "readOnly": volume.read_only}
-    return _present(mount)
+    return _without_empty(mount)
 
 
-def _confined(order: Order, rules: KubernetesRules) -> dict[str, Any]:
-    confined: dict[str, Any] = {"allowPrivilegeEscalation": False, "runAsUser": order.user}
-    if not rules.allow_root:
-        confined |= {"runAsNonRoot": True, "capabilities": {"drop": ["ALL"]}}
-    return _present(confined)
+def _security_context(params: ContainerParams, config: KubernetesConfig) -> dict[str, Any]:
+    context: dict[str, Any] = {"allowPrivilegeEscalation": False, "runAsUser": params.user}
+    if not config.allow_root:
+        context["runAsNonRoot"] = True
+        context["capabilities"] = {"drop": ["ALL"]}
+    return _without_empty(context)
 
 
-def _present(fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields that say something."""
+def _without_empty(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields that have a value."""
     return {name: value for name, value in fields.items() if value not in (None, "", [], {})}

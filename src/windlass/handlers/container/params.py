@@ -1,18 +1,18 @@
-"""What a container node asks for: its params, and the text of results."""
+"""The params of a container node, and the values in them."""
 
 import re
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from windlass.core.errors import ParamsInvalid
+from windlass.handlers.container.config import Runtime
 
-Runtime = Literal["process", "kubernetes"]
 Quantity = str | int | float
 
-# What a kubelet keeps of a termination message; the same for processes, so that nodes behave alike.
+# What a kubelet keeps of a termination message; the same for processes, so that both runtimes behave alike.
 RESULT_BYTES_MAX = 4096
 _QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?)(|k|[KMGTPE]i?)", re.ASCII)
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)?", re.ASCII)
@@ -21,8 +21,8 @@ _FACTORS = {"": 1, "k": 1000, **{unit: 1000**power for power, unit in enumerate(
 _SECONDS = {None: 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
-class EnvRef(Struct, frozen=True, forbid_unknown_fields=True):
-    """A variable whose value a secret or a config map of the cluster holds."""
+class EnvVarSource(Struct, frozen=True, forbid_unknown_fields=True):
+    """A variable whose value is stored in a secret or a config map of the cluster."""
 
     key: str
     secret: str | None = None
@@ -30,8 +30,8 @@ class EnvRef(Struct, frozen=True, forbid_unknown_fields=True):
     optional: bool = False
 
 
-class EnvSource(Struct, frozen=True, forbid_unknown_fields=True):
-    """A secret or a config map all of whose keys become variables."""
+class EnvFromSource(Struct, frozen=True, forbid_unknown_fields=True):
+    """A secret or a config map whose keys all become variables."""
 
     secret: str | None = None
     config_map: str | None = None
@@ -39,35 +39,35 @@ class EnvSource(Struct, frozen=True, forbid_unknown_fields=True):
     optional: bool = False
 
 
-class Resources(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a container is given at least and at most."""
+class ResourceRequirements(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a container requests, and its limits."""
 
     requests: dict[str, Quantity] = {}
     limits: dict[str, Quantity] = {}
 
 
-class EmptyDir(Struct, frozen=True, forbid_unknown_fields=True):
-    """A folder that lives as long as its pod."""
+class EmptyDirVolume(Struct, frozen=True, forbid_unknown_fields=True):
+    """A directory that exists as long as its pod."""
 
     medium: Literal["", "Memory"] = ""
     size_limit: str | None = None
 
 
-class Volume(Struct, frozen=True, forbid_unknown_fields=True):
-    """Files, and where the container finds them. Exactly one kind of source."""
+class ContainerVolume(Struct, frozen=True, forbid_unknown_fields=True):
+    """A volume and where it is mounted. Exactly one source is given."""
 
     mount: str
     name: str | None = None
     secret: str | None = None
     config_map: str | None = None
     claim: str | None = None
-    empty_dir: EmptyDir | None = None
+    empty_dir: EmptyDirVolume | None = None
     sub_path: str | None = None
     read_only: bool = False
 
 
 class Toleration(Struct, frozen=True, forbid_unknown_fields=True):
-    """A taint of nodes that the pod puts up with."""
+    """A taint of nodes that the pod tolerates."""
 
     key: str | None = None
     operator: Literal["Exists", "Equal"] | None = None
@@ -76,80 +76,86 @@ class Toleration(Struct, frozen=True, forbid_unknown_fields=True):
     toleration_seconds: int | None = None
 
 
-class Origin(Struct, frozen=True):
-    """The job that the node is of, as its workflow's plan tells it."""
+class JobOrigin(Struct, frozen=True):
+    """The scheduled job that the node belongs to; set by the compiler, not by authors."""
 
     workflow_id: str
     scheduled_at: datetime
 
 
-class Order(Struct, frozen=True, kw_only=True):
+class ContainerParams(Struct, frozen=True, kw_only=True):
     """The params of a container node."""
 
-    runtime: Runtime | None = None
-    image: str | None = None
-    command: list[str] | None = None
-    args: list[str] | None = None
-    env: dict[str, str | EnvRef] = {}
-    env_from: list[EnvSource] = []
-    working_dir: str | None = None
-    resources: Resources = Resources()
-    cpu_seconds: int | None = None
-    # None: 0 alone means success.
-    exit_codes: list[int] | None = None
-    volumes: list[Volume] = []
-    user: int | None = None
-    service_account: str | None = None
-    node_selector: dict[str, str] = {}
-    tolerations: list[Toleration] = []
-    image_pull_secrets: list[str] = []
-    image_pull_policy: Literal["Always", "IfNotPresent", "Never"] | None = None
-    labels: dict[str, str] = {}
-    annotations: dict[str, str] = {}
-    start_timeout: Quantity | None = None
-    pod_spec: dict[str, Any] | None = None
-    origin: Origin | None = None
+    runtime: Annotated[
+        Runtime | None, Meta(description="where the program runs; default: the setting `container.runtime`")
+    ] = None
+    image: Annotated[str | None, Meta(description="container image; required on Kubernetes")] = None
+    command: Annotated[list[str] | None, Meta(description="the program; required for processes")] = None
+    args: Annotated[list[str] | None, Meta(description="arguments of the program")] = None
+    env: Annotated[dict[str, str | EnvVarSource], Meta(description="environment variables")] = {}
+    env_from: Annotated[list[EnvFromSource], Meta(description="secrets and config maps as variables")] = []
+    working_dir: Annotated[str | None, Meta(description="working directory")] = None
+    resources: Annotated[ResourceRequirements, Meta(description="requests and limits")] = ResourceRequirements()
+    cpu_seconds: Annotated[int | None, Meta(description="CPU time limit of processes")] = None
+    exit_codes: Annotated[list[int] | None, Meta(description="exit codes that mean success; default `[0]`")] = None
+    volumes: Annotated[list[ContainerVolume], Meta(description="volumes and where they are mounted")] = []
+    user: Annotated[int | None, Meta(description="numeric user id")] = None
+    service_account: Annotated[str | None, Meta(description="one of the setting `kubernetes.service_accounts`")] = None
+    node_selector: Annotated[dict[str, str], Meta(description="labels of the nodes that may run the pod")] = {}
+    tolerations: Annotated[list[Toleration], Meta(description="taints that the pod tolerates")] = []
+    image_pull_secrets: Annotated[list[str], Meta(description="secrets for pulling the image")] = []
+    image_pull_policy: Annotated[
+        Literal["Always", "IfNotPresent", "Never"] | None, Meta(description="when the image is pulled")
+    ] = None
+    labels: Annotated[dict[str, str], Meta(description="labels of the Job and its pod")] = {}
+    annotations: Annotated[dict[str, str], Meta(description="annotations of the Job and its pod")] = {}
+    start_timeout: Annotated[Quantity | None, Meta(description="how long the container may take to start")] = None
+    pod_spec: Annotated[
+        dict[str, Any] | None, Meta(description="a whole pod spec, if `kubernetes.allow_pod_spec` allows it")
+    ] = None
+    origin: JobOrigin | None = None
 
 
-def means_success(order: Order, code: int) -> bool:
-    """Whether the node takes this exit code for a good one."""
-    return code == 0 if order.exit_codes is None else code in order.exit_codes
+def is_success(params: ContainerParams, code: int) -> bool:
+    """Whether the node accepts this exit code."""
+    if params.exit_codes is None:
+        return code == 0
+    return code in params.exit_codes
 
 
 def only_one(place: str, **kinds: object) -> str:
-    """The name of the one kind that is given; ParamsInvalid when it is none or several."""
+    """Return the name of the one value that is given; raise ParamsInvalid if there is none or more than one."""
     given = [name for name, value in kinds.items() if value is not None]
     if len(given) != 1:
-        said = f"both {' and '.join(given)}" if given else "none"
-        raise ParamsInvalid(f"{place} names {said}: it takes one of {', '.join(kinds)}")
+        listed = " and ".join(given) or "nothing"
+        raise ParamsInvalid(f"{place} has {listed}; it needs exactly one of {', '.join(kinds)}")
     return given[0]
 
 
-def bytes_of(quantity: Quantity, place: str) -> int:
-    """A Kubernetes quantity as a number of bytes."""
+def parse_bytes(quantity: Quantity, place: str) -> int:
+    """Convert a Kubernetes quantity to a number of bytes."""
     found = _QUANTITY.fullmatch(str(quantity))
     if found is None or float(found[1]) <= 0:
-        raise ParamsInvalid(f"{place} {quantity!r} is no amount of bytes: write 512Mi, 2G or a number")
+        raise ParamsInvalid(f"invalid quantity in {place}: {quantity!r}; write 512Mi, 2G or a number")
     return int(float(found[1]) * _FACTORS[found[2]])
 
 
-def seconds_of(duration: Quantity, place: str) -> float:
-    """A duration of the workflow language as seconds."""
+def parse_seconds(duration: Quantity, place: str) -> float:
+    """Convert a duration of the workflow language to seconds."""
     found = _DURATION.fullmatch(str(duration))
     if found is None or float(found[1]) <= 0:
-        raise ParamsInvalid(f"{place} {duration!r} is no duration: write 90, 90s, 5m or 1h")
+        raise ParamsInvalid(f"invalid duration in {place}: {duration!r}; write 90, 90s, 5m or 1h")
     return float(found[1]) * _SECONDS[found[2]]
 
 
-def result_of(message: str, last_line: str) -> Any:
-    """What the program gives back: the JSON it left in its result file, else a last line that is a JSON object or
-    array, else None."""
+def parse_result(message: str, last_line: str) -> Any:
+    """Return the JSON in the result file, else a last line that is a JSON object or array, else None."""
     if message.strip():
         try:
             return msgspec.json.decode(message)
         except (msgspec.DecodeError, RecursionError):
             pass
-    if last_line[:1] in ("{", "["):
+    if last_line.startswith(("{", "[")):
         try:
             return msgspec.json.decode(last_line)
         except (msgspec.DecodeError, RecursionError):

@@ -1,30 +1,30 @@
-"""Carries a container's log to its attempt while it runs, across broken lines, up to a bound; keeps its end."""
+"""Copies a container's log to its attempt while it runs, up to a limit; reconnects and keeps the last lines."""
 
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
-from windlass.handlers.container.api import Api
+from windlass.handlers.container.api import KubernetesApi
 from windlass.handlers.container.errors import KubernetesRefused, KubernetesUnavailable
 from windlass.ports.handler import Context
 
-# A longer line is told in parts.
+# A longer line is logged in parts.
 LINE_BYTES_MAX = 1024 * 1024
 END_CHARS_MAX = 2000
 END_LINES_MAX = 20
 PAUSE_SECONDS_MIN = 0.25
 PAUSE_SECONDS_MAX = 5.0
-# How long the rest of a log may take once its container has ended.
+# How long reading the rest of the log may take once the container has terminated.
 REST_SECONDS_MAX = 10.0
-# Tries to read a log that nobody has, after the end.
+# Attempts to read a log that is not found, after the container has terminated.
 TRIES_AFTER_END_MAX = 3
 
 
 class PodLog:
-    """The log of one container. `follow` runs beside the container, `finish` waits for the rest."""
+    """The log of one container, read in the background; `finish` waits for the rest."""
 
-    def __init__(self, ctx: Context, api: Api, pod: str, container: str, bytes_max: int) -> None:
+    def __init__(self, ctx: Context, api: KubernetesApi, pod: str, container: str, bytes_max: int) -> None:
         self.truncated = False
         self._ctx = ctx
         self._api = api
@@ -33,7 +33,7 @@ class PodLog:
         self._left = bytes_max
         self._bytes_max = bytes_max
         self._end: deque[str] = deque(maxlen=END_LINES_MAX)
-        # The instant of the last line told, as the cluster wrote it: of fixed width, so that texts compare.
+        # The timestamp of the last line logged, as the cluster wrote it: of fixed width, so that strings compare.
         self._last_at = ""
         self._over = asyncio.Event()
         self._following = asyncio.create_task(self._follow())
@@ -49,7 +49,7 @@ class PodLog:
         return "\n".join(self._end).strip()[-END_CHARS_MAX:]
 
     async def finish(self) -> None:
-        """The container has ended: wait for what is left of its log."""
+        """Read the rest of the log of a terminated container."""
         self._over.set()
         try:
             async with asyncio.timeout(REST_SECONDS_MAX):
@@ -57,39 +57,41 @@ class PodLog:
                 if self.truncated:
                     await self._read_end()
         except (TimeoutError, KubernetesUnavailable, KubernetesRefused) as error:
-            self._ctx.log(f"(the rest of the log could not be read: {error or 'it took too long'})", "warning")
+            self._ctx.log(f"(the rest of the log could not be read: {error or 'timed out'})", "warning")
         finally:
             await self.stop()
 
     async def stop(self) -> None:
-        """Read no further."""
+        """Stop reading."""
         self._following.cancel()
         with suppress(asyncio.CancelledError):
             await self._following
 
     async def _follow(self) -> None:
-        pause, tries = PAUSE_SECONDS_MIN, 0
+        pause = PAUSE_SECONDS_MIN
+        failures_after_end = 0
         while not self.truncated:
-            was_over = self._over.is_set()
+            is_over = self._over.is_set()
             try:
-                await self._read(follows=not was_over)
+                await self._read(follows=not is_over)
                 pause = PAUSE_SECONDS_MIN
-                if was_over:
+                if is_over:
                     return
-            except KubernetesRefused as error:
-                # A container that has just begun may be unknown to the log for a moment.
-                if error.status not in (400, 404) or (was_over and tries >= TRIES_AFTER_END_MAX):
+            except (KubernetesRefused, KubernetesUnavailable) as error:
+                if not _may_be_readable_later(error) or failures_after_end >= TRIES_AFTER_END_MAX:
                     self._ctx.log(f"(the log cannot be read: {error})", "warning")
                     return
-            except KubernetesUnavailable as error:
-                if was_over and tries >= TRIES_AFTER_END_MAX:
-                    self._ctx.log(f"(the log cannot be read: {error})", "warning")
-                    return
-            tries += was_over
-            with suppress(TimeoutError):
-                async with asyncio.timeout(pause):
-                    await (asyncio.sleep(pause) if was_over else self._over.wait())
+            if is_over:
+                failures_after_end += 1
+                await asyncio.sleep(pause)
+            else:
+                await self._wait_for_end(pause)
             pause = min(pause * 2, PAUSE_SECONDS_MAX)
+
+    async def _wait_for_end(self, seconds_max: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds_max):
+                await self._over.wait()
 
     async def _read(self, *, follows: bool) -> None:
         query: dict[str, str | int] = {"container": self._container, "timestamps": "true"}
@@ -99,7 +101,7 @@ class PodLog:
             query["sinceTime"] = _whole_second(self._last_at)
         async with self._api.log(self._pod, query) as parts:
             async for line in _lines(parts):
-                self._tell(line)
+                self._write(line)
                 if self.truncated:
                     return
 
@@ -109,7 +111,7 @@ class PodLog:
             async for line in _lines(parts):
                 self._end.append(line.decode("utf-8", "backslashreplace"))
 
-    def _tell(self, line: bytes) -> None:
+    def _write(self, line: bytes) -> None:
         at, _, text = line.decode("utf-8", "backslashreplace").partition(" ")
         if at <= self._last_at:
             return
@@ -117,10 +119,15 @@ class PodLog:
         self._left -= len(line)
         if self._left < 0:
             self.truncated = True
-            self._ctx.log(f"(the log ends here: {self._bytes_max} bytes is the most that is kept)", "warning")
+            self._ctx.log(f"(log truncated: at most {self._bytes_max} bytes are kept)", "warning")
             return
         self._end.append(text)
         self._ctx.log(text)
+
+
+def _may_be_readable_later(error: KubernetesRefused | KubernetesUnavailable) -> bool:
+    # The log of a container that has just started may not exist yet.
+    return isinstance(error, KubernetesUnavailable) or error.status in (400, 404)
 
 
 async def _lines(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -137,6 +144,8 @@ async def _lines(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 def _whole_second(at: str) -> str:
-    """The second in which an instant lies: the API reads no fractions there."""
+    """Drop the fraction of a timestamp, which the API does not accept."""
     seconds, point, fraction = at.partition(".")
-    return seconds + fraction.lstrip("0123456789") if point else at
+    if not point:
+        return at
+    return seconds + fraction.lstrip("0123456789")

@@ -1,4 +1,4 @@
-"""What becomes of a Job and its pods: listed, then watched, then listed again, so that nothing missed stays missed."""
+"""Observes a Job and its pods: a list, then a watch, then a list again, so that missed events are recovered."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -6,38 +6,42 @@ from contextlib import aclosing
 
 from msgspec import Struct
 
-from windlass.handlers.container.api import Api
+from windlass.handlers.container.api import KubernetesApi
 from windlass.handlers.container.errors import KubernetesUnavailable
-from windlass.handlers.container.pods import Job, Pod
+from windlass.handlers.container.pods import KubernetesJob, Pod
 from windlass.ports.handler import Context
 
 PAUSE_SECONDS_MIN = 0.25
 PAUSE_SECONDS_MAX = 15.0
-# A watch that ends sooner did not do well: the next one waits a little.
+# After a watch that ended sooner, the next one is delayed.
 WATCH_SECONDS_MIN = 1.0
 
 
-class Sighting(Struct, frozen=True):
-    """A Job, None when it is gone, and its pods. `gone` are pods as they were when they were deleted."""
+class PodObservation(Struct, frozen=True):
+    """A Job (None if deleted) and its pods. `deleted` are pods in their last known state."""
 
-    job: Job | None
+    job: KubernetesJob | None
     pods: list[Pod]
-    gone: list[Pod] = []
+    deleted: list[Pod] = []
 
 
-async def sightings(ctx: Context, api: Api, name: str, reconcile_seconds: int) -> AsyncGenerator[Sighting]:
-    """The state of things, at once and after every change, for as long as somebody asks. An API server that is away
-    is waited for: the pod does not need it to go on."""
+async def observe_pods(
+    ctx: Context, api: KubernetesApi, name: str, reconcile_seconds: int
+) -> AsyncGenerator[PodObservation]:
+    """Yield the current state, then every change, without end.
+
+    While the API server is unavailable, wait for it: the pod keeps running without it.
+    """
     loop = asyncio.get_running_loop()
     pause = PAUSE_SECONDS_MIN
     while True:
         began = loop.time()
         try:
-            async with aclosing(_round(api, name, reconcile_seconds)) as seen:
-                async for sighting in seen:
-                    yield sighting
+            async with aclosing(_list_and_watch(api, name, reconcile_seconds)) as observations:
+                async for observation in observations:
+                    yield observation
         except KubernetesUnavailable as error:
-            ctx.log(f"the cluster is asked again in {pause:.2g} s ({error})", "debug")
+            ctx.log(f"Kubernetes API unavailable, retrying in {pause:.2g} s: {error}", "debug")
         if loop.time() - began >= WATCH_SECONDS_MIN:
             pause = PAUSE_SECONDS_MIN
         else:
@@ -45,17 +49,17 @@ async def sightings(ctx: Context, api: Api, name: str, reconcile_seconds: int) -
             pause = min(pause * 2, PAUSE_SECONDS_MAX)
 
 
-async def _round(api: Api, name: str, seconds: int) -> AsyncGenerator[Sighting]:
-    """One list and the watch after it, until that ends or a pod is gone."""
-    job = await api.follow(name)
+async def _list_and_watch(api: KubernetesApi, name: str, seconds: int) -> AsyncGenerator[PodObservation]:
+    """List the pods, then watch them until the watch ends or a pod is deleted."""
+    job = await api.mark_followed(name)
     listed = await api.pods(name)
     pods = {pod.metadata.uid: pod for pod in listed.items}
-    yield Sighting(job, list(pods.values()))
+    yield PodObservation(job, list(pods.values()))
     async with aclosing(api.watch(name, listed.metadata.resource_version, seconds)) as events:
         async for kind, pod in events:
             if kind == "DELETED":
                 pods.pop(pod.metadata.uid, None)
-                yield Sighting(job, list(pods.values()), [pod])
+                yield PodObservation(job, list(pods.values()), [pod])
                 return
             pods[pod.metadata.uid] = pod
-            yield Sighting(job, list(pods.values()))
+            yield PodObservation(job, list(pods.values()))

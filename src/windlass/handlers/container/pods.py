@@ -1,4 +1,4 @@
-"""Reads what a cluster says about Jobs and pods: whether the container runs, cannot run, or how it ended."""
+"""Kubernetes objects as far as they are read here, and what they say about a container: waiting, running, ended."""
 
 from datetime import datetime
 
@@ -7,7 +7,7 @@ from msgspec import Struct
 from windlass.core.errors import FatalError, RetryableError
 from windlass.handlers.container.errors import (
     ContainerConfigInvalid,
-    DeadlinePassed,
+    DeadlineExceeded,
     ImagePullFailed,
     NodeLost,
     OutOfMemory,
@@ -28,8 +28,8 @@ EVICTIONS = frozenset(
 NODE_LOSSES = frozenset({"NodeLost", "DeletionByTaintManager", "DeletionByPodGC"})
 
 
-class Metadata(Struct, frozen=True, rename="camel"):
-    """What every object has."""
+class ObjectMetadata(Struct, frozen=True, rename="camel"):
+    """The metadata of every object."""
 
     name: str = ""
     uid: str = ""
@@ -39,8 +39,8 @@ class Metadata(Struct, frozen=True, rename="camel"):
     annotations: dict[str, str] | None = None
 
 
-class Condition(Struct, frozen=True, rename="camel"):
-    """One thing that is or is not the case."""
+class StatusCondition(Struct, frozen=True, rename="camel"):
+    """One condition of an object's status."""
 
     type: str
     status: str = ""
@@ -48,21 +48,21 @@ class Condition(Struct, frozen=True, rename="camel"):
     message: str = ""
 
 
-class Waiting(Struct, frozen=True, rename="camel"):
-    """A container that does not run yet."""
+class ContainerStateWaiting(Struct, frozen=True, rename="camel"):
+    """A container that is not running yet."""
 
     reason: str = ""
     message: str = ""
 
 
-class Running(Struct, frozen=True, rename="camel"):
-    """A container that runs."""
+class ContainerStateRunning(Struct, frozen=True, rename="camel"):
+    """A running container."""
 
     started_at: datetime | None = None
 
 
-class Terminated(Struct, frozen=True, rename="camel"):
-    """A container that ended."""
+class ContainerStateTerminated(Struct, frozen=True, rename="camel"):
+    """A container that has terminated."""
 
     exit_code: int = 0
     reason: str = ""
@@ -72,177 +72,189 @@ class Terminated(Struct, frozen=True, rename="camel"):
 
 
 class ContainerState(Struct, frozen=True, rename="camel"):
-    """Exactly one of these."""
+    """The state of a container: exactly one of these."""
 
-    waiting: Waiting | None = None
-    running: Running | None = None
-    terminated: Terminated | None = None
+    waiting: ContainerStateWaiting | None = None
+    running: ContainerStateRunning | None = None
+    terminated: ContainerStateTerminated | None = None
 
 
 class ContainerStatus(Struct, frozen=True, rename="camel"):
-    """One container of a pod."""
+    """The status of one container of a pod."""
 
     name: str
     state: ContainerState = ContainerState()
 
 
 class PodStatus(Struct, frozen=True, rename="camel"):
-    """How a pod is."""
+    """The status of a pod."""
 
     phase: str = "Pending"
     reason: str = ""
     message: str = ""
-    conditions: list[Condition] | None = None
+    conditions: list[StatusCondition] | None = None
     container_statuses: list[ContainerStatus] | None = None
     init_container_statuses: list[ContainerStatus] | None = None
 
 
-class Named(Struct, frozen=True):
-    """A container, by its name."""
+class ContainerSpec(Struct, frozen=True):
+    """A container of a pod spec."""
 
     name: str = ""
 
 
 class PodSpec(Struct, frozen=True, rename="camel"):
-    """Where a pod is."""
+    """The spec of a pod."""
 
     node_name: str = ""
-    containers: list[Named] = []
+    containers: list[ContainerSpec] = []
 
 
 class Pod(Struct, frozen=True, rename="camel"):
-    """A pod, as far as we read it."""
+    """A pod."""
 
-    metadata: Metadata
+    metadata: ObjectMetadata
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
 
     @property
     def is_over(self) -> bool:
-        """Whether it will never run again."""
+        """Whether the pod has finished."""
         return self.status.phase in ("Succeeded", "Failed")
 
     def state_of(self, container: str) -> ContainerState:
-        """How one of its containers is."""
+        """Return the state of one of its containers."""
         for status in self.status.container_statuses or ():
             if status.name == container:
                 return status.state
         return ContainerState()
 
 
-class JobStatus(Struct, frozen=True, rename="camel"):
-    """How a Job is."""
+class KubernetesJobStatus(Struct, frozen=True, rename="camel"):
+    """The status of a Job."""
 
-    conditions: list[Condition] | None = None
+    conditions: list[StatusCondition] | None = None
 
 
-class Job(Struct, frozen=True, rename="camel"):
-    """A Job, as far as we read it."""
+class KubernetesJob(Struct, frozen=True, rename="camel"):
+    """A Job."""
 
-    metadata: Metadata
-    status: JobStatus = JobStatus()
+    metadata: ObjectMetadata
+    status: KubernetesJobStatus = KubernetesJobStatus()
 
-    def condition(self, kind: str) -> Condition | None:
-        """The condition of this kind, if it is the case."""
+    def condition(self, kind: str) -> StatusCondition | None:
+        """Return the condition of this kind if it is true."""
         return true_condition(self.status.conditions, kind)
 
 
-def true_condition(conditions: list[Condition] | None, kind: str) -> Condition | None:
-    """The condition of this kind, if it is the case."""
-    return next((one for one in conditions or () if one.type == kind and one.status == "True"), None)
+def true_condition(conditions: list[StatusCondition] | None, kind: str) -> StatusCondition | None:
+    """Return the condition of this kind if it is true."""
+    for condition in conditions or ():
+        if condition.type == kind and condition.status == "True":
+            return condition
+    return None
 
 
 def started_at(pod: Pod, main: str) -> datetime | None:
-    """When the container began to run; None as long as it did not."""
+    """Return when the container started; None if it has not."""
     state = pod.state_of(main)
     if state.running is not None:
         return state.running.started_at or pod.metadata.creation_timestamp
-    return state.terminated.started_at if state.terminated is not None else None
+    if state.terminated is not None:
+        return state.terminated.started_at
+    return None
 
 
 def has_started(pod: Pod, main: str) -> bool:
-    """Whether the container runs or ran."""
+    """Whether the container is running or has run."""
     state = pod.state_of(main)
     return state.running is not None or state.terminated is not None
 
 
-def ended(pod: Pod, main: str) -> Terminated | None:
-    """How the container ended, once the pod is over: or once the container is, when others beside it never end."""
+def container_end(pod: Pod, main: str) -> ContainerStateTerminated | None:
+    """Return how the container ended; None while it or its pod may still run.
+
+    If the pod has other containers, which may never end, the end of this one is enough.
+    """
     terminated = pod.state_of(main).terminated
-    if pod.is_over:
-        return terminated or Terminated(exit_code=0 if pod.status.phase == "Succeeded" else -1)
-    return terminated if len(pod.spec.containers) > 1 else None
+    if not pod.is_over:
+        return terminated if len(pod.spec.containers) > 1 else None
+    if terminated is not None:
+        return terminated
+    return ContainerStateTerminated(exit_code=0 if pod.status.phase == "Succeeded" else -1)
 
 
-def stuck(pod: Pod) -> Exception | None:
-    """Why a pod that waits will not start, as far as waiting longer cannot help."""
+def start_error(pod: Pod) -> Exception | None:
+    """Return why a waiting pod will not start; None if waiting longer may help."""
     statuses = [*(pod.status.init_container_statuses or ()), *(pod.status.container_statuses or ())]
     for status in statuses:
         waiting = status.state.waiting
         if waiting is None:
             continue
-        said = f"container {status.name!r} of pod {pod.metadata.name} cannot start: {waiting.reason}"
-        said += f": {waiting.message}" if waiting.message else ""
+        reason = _with_message(waiting.reason, waiting.message)
+        message = f"container {status.name!r} of pod {pod.metadata.name} cannot start: {reason}"
         if waiting.reason in IMAGE_FAILURES:
-            return ImagePullFailed(said)
+            return ImagePullFailed(message)
         if waiting.reason in CONFIG_FAILURES:
-            return ContainerConfigInvalid(said + _way_out(waiting.message))
+            return ContainerConfigInvalid(message + _advice(waiting.message))
     return None
 
 
-def _way_out(message: str) -> str:
+def _advice(message: str) -> str:
     if "non-root" in message or "runAsNonRoot" in message:
-        return " (give the node a `user` above 0, or allow root with the setting kubernetes.allow_root)"
+        return "; set `user` to a number above 0, or allow root with the setting kubernetes.allow_root"
     return ""
 
 
-def taken_away(pod: Pod) -> Exception | None:
-    """The cluster's own reason for the end of a pod, if it was that and not the program."""
+def disruption_error(pod: Pod) -> Exception | None:
+    """Return the error of a pod that the cluster ended, not the program."""
     status = pod.status
     disruption = true_condition(status.conditions, "DisruptionTarget")
     reasons = [(status.reason, status.message)]
     if disruption is not None:
         reasons.append((disruption.reason, disruption.message))
     for reason, message in reasons:
-        said = f"pod {pod.metadata.name} was taken away: {reason}" + (f": {message}" if message else "")
+        text = f"pod {pod.metadata.name} was evicted: {_with_message(reason, message)}"
         if reason in NODE_LOSSES:
-            return NodeLost(said)
+            return NodeLost(text)
         if reason in EVICTIONS or (reason and disruption is not None):
-            return PodEvicted(said)
+            return PodEvicted(text)
         if reason == "DeadlineExceeded":
-            return DeadlinePassed(said)
+            return DeadlineExceeded(text)
     return None
 
 
-def ran_out_of_memory(pod: Pod, main: str) -> Exception | None:
-    """The error of a container that needed more memory than it may have."""
+def out_of_memory_error(pod: Pod, main: str) -> Exception | None:
+    """Return the error of a container that exceeded its memory limit."""
     terminated = pod.state_of(main).terminated
     if terminated is None or terminated.reason != "OOMKilled":
         return None
     return OutOfMemory(
-        f"container {main!r} of pod {pod.metadata.name} used more memory than its limit "
-        f"(exit code {terminated.exit_code}): raise resources.limits.memory"
+        f"container {main!r} of pod {pod.metadata.name} exceeded its memory limit (exit code {terminated.exit_code}); "
+        "raise resources.limits.memory"
     )
 
 
-def why_waiting(job: Job | None, pod: Pod | None, main: str) -> str:
-    """What is known about why the container does not run yet."""
+def waiting_reason(job: KubernetesJob | None, pod: Pod | None, main: str) -> str:
+    """Describe why the container is not running yet."""
     if pod is None:
-        return "it has no pod" if job is not None else "it is gone"
+        return "it has no pod" if job is not None else "it was deleted"
     waiting = pod.state_of(main).waiting
     if waiting is not None and waiting.reason:
-        return f"{waiting.reason}: {waiting.message}".rstrip(": ")
+        return _with_message(waiting.reason, waiting.message)
     for condition in pod.status.conditions or ():
         if condition.type == "PodScheduled" and condition.status == "False":
-            return f"{condition.reason}: {condition.message}".rstrip(": ")
+            return _with_message(condition.reason, condition.message)
     return f"its pod is {pod.status.phase}"
 
 
-def failed_job(job: Job) -> RetryableError | FatalError | None:
-    """The error of a Job that the cluster declared failed, where the pod cannot say more."""
+def job_error(job: KubernetesJob) -> RetryableError | FatalError | None:
+    """Return the error of a Job that the cluster stopped at its deadline."""
     failed = job.condition("Failed")
-    if failed is None:
+    if failed is None or failed.reason != "DeadlineExceeded":
         return None
-    if failed.reason == "DeadlineExceeded":
-        return DeadlinePassed(f"Job {job.metadata.name} was stopped by the cluster: {failed.message}")
-    return None
+    return DeadlineExceeded(f"Job {job.metadata.name} was stopped by the cluster: {failed.message}")
+
+
+def _with_message(reason: str, message: str) -> str:
+    return f"{reason}: {message}".rstrip(": ")

@@ -1,8 +1,7 @@
 """Read YAML: values with a fast library where that is safe, everything else with the strict reader.
 
-The library reads a document ten times faster than the strict reader, but it expands aliases without a limit, overflows
-the stack on deeply nested blocks, keeps the last of duplicate keys and reports no positions. Therefore it only gets
-texts without such constructs, and its result is only used if it accounts for every event that libyaml counts.
+The library expands aliases without a limit, overflows the stack on deep blocks and keeps the last of duplicate keys, so
+it only gets texts without such constructs, and libyaml's count of events must confirm its result.
 """
 
 import re
@@ -90,7 +89,7 @@ def _count_tree_events(tree: object) -> int:
         inner: list[Any] = []
         events += len(level)
         for value in level:
-            kind: type = type(value)
+            kind = type(value)  # pyright: ignore[reportUnknownVariableType]
             if kind is str:
                 if "\0" in value:
                     raise NeedsStrictReader

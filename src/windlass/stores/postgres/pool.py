@@ -7,13 +7,12 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Protocol, TypeVar, cast
-from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 
 from windlass.core.errors import CommitUnknown, StoreUnavailable
+from windlass.core.redaction import redact_url
 
-CONNECTIONS_MAX = 10
 # Connections that only beats use: an engine says that it lives however busy all others are. It is quick or in vain.
 LEASE_CONNECTIONS_MAX = 1
 LEASE_STATEMENT_SECONDS = 5.0
@@ -143,7 +142,7 @@ class PostgresPool:
     """One database: a pool for the work, and a small one for leases."""
 
     def __init__(self, url: str, work: _Pool, leases: _Pool) -> None:
-        self.shown = shown_url(url)
+        self.shown = redact_url(url)
         self._work = _Sessions(work)
         self._leases = _Sessions(leases)
         self._closed = False
@@ -153,7 +152,7 @@ class PostgresPool:
 
     @classmethod
     async def open(
-        cls, url: str, *, connections_max: int = CONNECTIONS_MAX, statement_seconds: float = STATEMENT_SECONDS
+        cls, url: str, *, connections_max: int, statement_seconds: float = STATEMENT_SECONDS
     ) -> "PostgresPool":
         """Connect, and look whether the server can be used. StoreUnavailable."""
         work = await _pool(url, connections_max, statement_seconds)
@@ -315,19 +314,7 @@ def _unusable(url: str, error: BaseException) -> StoreUnavailable:
         what = "its URL cannot be read; write postgresql://user:password@host:port/database"
     else:
         what = told(error)
-    return StoreUnavailable(f"cannot use the database {shown_url(url)}: {what}")
-
-
-def shown_url(url: str) -> str:
-    """A URL without its password."""
-    try:
-        parts = urlsplit(url)
-        if parts.password is None:
-            return url
-        host = parts.netloc.rpartition("@")[2]
-        return urlunsplit(parts._replace(netloc=f"{parts.username}:***@{host}"))
-    except ValueError:
-        return "(a URL that cannot be read)"
+    return StoreUnavailable(f"cannot use the database {redact_url(url)}: {what}")
 
 
 def told(error: BaseException) -> str:

@@ -8,7 +8,7 @@ from windlass.stores.postgres.database import PostgresDatabase
 from windlass.stores.postgres.jobs import PostgresJobs
 from windlass.stores.postgres.leases import PostgresLeases
 from windlass.stores.postgres.logs import PostgresLogs
-from windlass.stores.postgres.pool import CONNECTIONS_MAX, STATEMENT_SECONDS, PostgresPool, connect
+from windlass.stores.postgres.pool import STATEMENT_SECONDS, PostgresPool, connect
 from windlass.stores.postgres.runs import PostgresRuns
 from windlass.stores.postgres.workflows import PostgresWorkflows
 from windlass.stores.sql.overview import SqlOverview
@@ -43,7 +43,7 @@ class PostgresStore:
         url: str,
         clock: Clock,
         *,
-        connections_max: int = CONNECTIONS_MAX,
+        connections_max: int,
         statement_seconds: float = STATEMENT_SECONDS,
     ) -> "PostgresStore":
         """Connect and bring the schema up to date. StoreUnavailable."""

@@ -1,0 +1,265 @@
+"""Rendering of events: the stored event with its metadata and context.
+
+Context and most metadata are derived on read, because inputs and recorded outputs do not change.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from windlass.core.events import Event
+from windlass.core.instants import MICROSECONDS
+from windlass.core.jobs import JobRecord
+from windlass.core.plan import NodeKind, NodePlan, Plan
+from windlass.core.retries import retry_meta
+from windlass.core.sanitize import sanitized_json, truncated
+from windlass.ports.store import Store
+from windlass.ports.store.jobs import NodeBrief
+from windlass.views.jobs import event_view
+from windlass.views.loops import iterations_total
+from windlass.wire import EventView, instant
+
+# A larger input is replaced by a marker with its size, without parsing it.
+INPUT_BYTES_MAX = 256 * 1024
+# How many upstream nodes a context summarizes, the nearest first.
+STEPS_MAX = 50
+MESSAGE_CHARS_MAX = 500
+
+STATUSES = {"completed": "success", "failed": "error"}
+FINISHED = frozenset({"completed", "failed", "skipped", "cancelled"})
+DATA_TYPES = {"{": "dict", "[": "list", '"': "str", "t": "bool", "f": "bool", "n": "NoneType", "@": "unknown"}
+
+_encode = msgspec.json.Encoder().encode
+
+
+class _EventError(Struct, frozen=True):
+    """The part of an error that the metadata repeats."""
+
+    message: str = ""
+    traceback: str | None = None
+
+
+class _EventData(Struct, frozen=True):
+    """The part of an event's data that the metadata needs."""
+
+    attempt_number: int = 1
+    error: _EventError | None = None
+    delay_seconds: float | None = None
+    iterator_name: str = ""
+    mode: str = ""
+    total_iterations: int = 0
+    successful: int = 0
+    success_rate: float = 1.0
+
+
+_data_decoder = msgspec.json.Decoder(_EventData)
+_meta_decoder = msgspec.json.Decoder(dict[str, Raw])
+
+
+class EventRenderer:
+    """Renders the events of one job, a page at a time."""
+
+    def __init__(self, store: Store, plan: Plan, job: JobRecord, *, with_context: bool = True) -> None:
+        self._store = store
+        self._plan = plan
+        self._job = job
+        self._with_context = with_context
+        self._context_head = _context_head(job) if with_context else b""
+
+    async def render(self, events: Sequence[Event]) -> list[EventView]:
+        """Return the views of events. Data that several events share is read once per page."""
+        numbers: set[int] = set()
+        for event in events:
+            if event.node_id is not None and event.node_id in self._plan.index:
+                numbers.add(self._plan.index[event.node_id])
+        upstream: dict[int, list[int]] = {}
+        if self._with_context:
+            upstream = {number: upstream_tasks(self._plan, number) for number in numbers}
+        needed = {number for number in numbers if self._plan.nodes[number].loop is not None}
+        needed.update(*upstream.values())
+        briefs: dict[int, NodeBrief] = {}
+        if needed:
+            for brief in await self._store.jobs.node_briefs(self._job.spec.job_id, sorted(needed)):
+                briefs[brief.number] = brief
+        page = _RenderedPage(self._plan, briefs, upstream, self._context_head)
+        return [self._view(event, page) for event in events]
+
+    def _view(self, event: Event, page: "_RenderedPage") -> EventView:
+        meta, context = event.meta, event.context
+        number = None if event.node_id is None else self._plan.index.get(event.node_id)
+        if number is not None:
+            meta = event_meta(self._job.spec.job_id, event, self._plan.nodes[number], page.iterations_total(number))
+            if self._with_context and context is None:
+                context = page.context(number, event.at)
+        if not self._with_context:
+            context = None
+        return event_view(self._job.spec.job_id, event, meta, context)
+
+
+class _RenderedPage:
+    """The contexts and loop sizes that the events of one page share."""
+
+    def __init__(
+        self, plan: Plan, briefs: Mapping[int, NodeBrief], upstream: Mapping[int, Sequence[int]], head: bytes
+    ) -> None:
+        self._plan = plan
+        self._briefs = briefs
+        self._upstream = upstream
+        self._head = head
+        self._totals: dict[int, int | None] = {}
+        # By node: when the last upstream node finished, and the context from then on.
+        self._contexts: dict[int, tuple[int, Raw]] = {}
+
+    def iterations_total(self, number: int) -> int | None:
+        """Return the number of iterations of a node's loop, if it is known."""
+        if number not in self._totals:
+            self._totals[number] = self._read_total(number)
+        return self._totals[number]
+
+    def _read_total(self, number: int) -> int | None:
+        brief = self._briefs.get(number)
+        if brief is None:
+            return None
+        total = iterations_total(brief.status, brief.progress, brief.meta)
+        return total if total >= 0 else None
+
+    def context(self, number: int, at: int) -> Raw:
+        """Return the context of a node's event: the upstream nodes that had finished before it."""
+        if number not in self._contexts:
+            finished = self._finished(number)
+            last_at = max((brief.completed_at or 0 for brief in finished), default=0)
+            self._contexts[number] = last_at, self._encoded(number, finished)
+        last_at, context = self._contexts[number]
+        if last_at <= at:
+            return context
+        before = [brief for brief in self._finished(number) if (brief.completed_at or 0) <= at]
+        return self._encoded(number, before)
+
+    def _finished(self, number: int) -> list[NodeBrief]:
+        finished: list[NodeBrief] = []
+        for step in self._upstream[number][:STEPS_MAX]:
+            brief = self._briefs.get(step)
+            if brief is not None and brief.status in FINISHED:
+                finished.append(brief)
+        return finished
+
+    def _encoded(self, number: int, finished: Iterable[NodeBrief]) -> Raw:
+        steps: dict[str, object] = {self._plan.nodes[brief.number].id: result_summary(brief) for brief in finished}
+        if len(self._upstream[number]) > STEPS_MAX:
+            steps["_truncated"] = True
+        return Raw(self._head + _encode(steps) + b"}")
+
+
+def upstream_tasks(plan: Plan, number: int) -> list[int]:
+    """Return the upstream nodes that run tasks, nearest first, at most one more than STEPS_MAX."""
+    seen = {number}
+    found: list[int] = []
+    queue = deque([number])
+    while queue:
+        for parent in plan.parents[queue.popleft()]:
+            if parent in seen:
+                continue
+            seen.add(parent)
+            queue.append(parent)
+            if plan.nodes[parent].kind is NodeKind.TASK:
+                found.append(parent)
+                if len(found) > STEPS_MAX:
+                    return found
+    return found
+
+
+def _context_head(job: JobRecord) -> bytes:
+    """Return the encoded start that the contexts of all events of a job share."""
+    spec = job.spec
+    size = len(memoryview(spec.input))
+    workload = sanitized_json(spec.input) if size <= INPUT_BYTES_MAX else truncated(size)
+    head = {"job_id": spec.job_id, "workflow_id": spec.workflow_id, "version": spec.version, "workload": workload}
+    return _encode(head)[:-1] + b',"_step_results":'
+
+
+def result_summary(brief: NodeBrief) -> dict[str, object]:
+    """Return the summary of a node's result, without its data."""
+    head = brief.head or "null"
+    return {
+        "has_data": head != "null",
+        "status": STATUSES.get(brief.status, brief.status),
+        "data_type": data_type(head),
+    }
+
+
+def data_type(head: str) -> str:
+    """Return the type of an output by its first characters."""
+    found = DATA_TYPES.get(head[:1])
+    if found is not None:
+        return found
+    is_float = any(character in head for character in ".eE")
+    return "float" if is_float else "int"
+
+
+def event_meta(job_id: str, event: Event, node: NodePlan, total: int | None) -> Raw | None:
+    """Return the stored metadata of an event with what follows from its data and its node."""
+    stored = {} if event.meta is None else _meta_decoder.decode(event.meta)
+    data = _EventData() if event.data is None else _data_decoder.decode(event.data)
+    added: dict[str, Any] = {}
+    if event.index is not None and node.loop is not None:
+        added["iterator"] = {
+            "parent_execution_id": job_id,
+            "iteration_index": event.index,
+            "total_iterations": total,
+            "iterator_name": node.loop.element,
+            "mode": node.loop.mode,
+        }
+    if event.type.endswith(("_failed", "_retrying")):
+        added.update(_failure_meta(event, data, stored))
+    elif event.type in ("node_completed", "iteration_completed"):
+        added["execution"] = {**_section(stored, "execution"), "completed_at": instant(event.at)}
+        if node.on_success is not None and "retry" not in stored:
+            added["retry"] = retry_meta(node, data.attempt_number, None)
+    elif event.type.startswith("iterator_") and event.data is not None:
+        added.update(_iterator_meta(job_id, event, data))
+    if not added:
+        return event.meta
+    return Raw(_encode({**stored, **added}))
+
+
+def _failure_meta(event: Event, data: _EventData, stored: Mapping[str, Raw]) -> dict[str, Any]:
+    if data.error is None:
+        return {}
+    meta: dict[str, Any] = {
+        "error": {
+            "message": data.error.message[:MESSAGE_CHARS_MAX],
+            "has_stack_trace": bool(data.error.traceback),
+            "failed_at": instant(event.at),
+        }
+    }
+    if data.delay_seconds is not None:
+        due_at = event.at + round(data.delay_seconds * MICROSECONDS)
+        delay = {"backoff_seconds": data.delay_seconds, "scheduled_at": instant(due_at)}
+        meta["retry"] = {**_section(stored, "retry"), **delay}
+    return meta
+
+
+def _iterator_meta(job_id: str, event: Event, data: _EventData) -> dict[str, Any]:
+    if event.type == "iterator_started":
+        iterator = {
+            "parent_execution_id": job_id,
+            "total_iterations": data.total_iterations,
+            "iterator_name": data.iterator_name,
+            "mode": data.mode,
+        }
+        return {"iterator": iterator}
+    return {
+        "total_iterations": data.total_iterations,
+        "completed_iterations": data.successful,
+        "success_rate": data.success_rate,
+        "completed_at": instant(event.at),
+    }
+
+
+def _section(stored: Mapping[str, Raw], name: str) -> dict[str, Any]:
+    if name not in stored:
+        return {}
+    return msgspec.json.decode(stored[name], type=dict[str, Any])
