@@ -21,6 +21,8 @@ _NEEDS_STRICT_READER = (
     re.compile(r"\n[-?: ]{64}"),
     # Aliases.
     re.compile(r"\*(?<=[\s\[{,:]\*)[^\s*]"),
+    # Explicit keys: libyaml also reads the question mark of `{?a}` as their indicator.
+    re.compile(r"\?(?<=[\s\[{,:]\?)"),
     # Tags that select types, and directives.
     re.compile(r"![!<]"),
     re.compile(r"\n%"),
