@@ -63,7 +63,8 @@ FRAMEWORK_PARENTS = {
 PARENTS = {"Protocol", "Generic", "Enum", "IntEnum", "StrEnum", "BaseException", "Exception", "Struct", "BaseModel"}
 
 CORE_MAY_IMPORT = {
-    "__future__", "array", "ast", "base64", "binascii", "bisect", "collections", "copy", "dataclasses", "datetime", "decimal",
+    "__future__", "array", "ast", "base64", "binascii", "bisect", "collections", "copy", "dataclasses", "datetime",
+    "decimal",
     "difflib", "enum", "functools", "hashlib", "heapq", "hmac", "itertools", "json", "math", "operator", "re", "string",
     "struct", "types", "typing", "zlib", "zoneinfo", "cronsim", "jinja2", "markupsafe", "msgspec",
 }  # fmt: skip

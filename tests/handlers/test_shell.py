@@ -163,7 +163,7 @@ async def test_all_commands_end_with_a_killed_worker(tmp_path: Path) -> None:
     script.write_text(
         textwrap.dedent(f"""
         import asyncio, sys
-        sys.path.insert(0, {str(Path(__file__).parent)!r})
+        sys.path[:0] = [{str(Path(__file__).parent)!r}, {str(Path(__file__).parents[2])!r}]
         from handler_harness import running
 
         async def main():
