@@ -118,7 +118,7 @@ VALUES = st.lists(PIECES, min_size=1, max_size=6).map("".join)
 @given(st.lists(VALUES, min_size=1, max_size=4), st.booleans())
 def test_the_fast_reader_agrees_with_the_strict_one_on_values(values: list[str], is_list: bool) -> None:
     if is_list:
-        check_agreement("\n".join(f"- {value}" for value in values))
+        check_agreement("\n".join(["all:", *(f"- {value}" for value in values)]))
     else:
         check_agreement("\n".join(f"k{index}: {value}" for index, value in enumerate(values)))
 
@@ -140,6 +140,7 @@ def test_the_fast_reader_reads_what_programs_write(tree: dict[str, object], is_f
 @pytest.mark.parametrize(
     "text",
     ["a: 1\na: 2", "{b, b: 1}", "a: &x 1\nb: *x", "a: !!str 1", "a: !x 1", "<<: {a: 1}", "1: a", "? [a]\n: 1",
+     "{?a}", "a: &http://x", "|\n#a\n", "a: |\n",
      "a: 1\n---\nb: 2", "a: 9007199254740993", "a: 1e999", "a: .inf", 'a: "\\0"', "a:\tb", "- " * 100 + "a",
      f"{'x' * 300}: 1", "[" * 100 + "]" * 100],
 )  # fmt: skip

@@ -19,8 +19,9 @@ from windlass.spec.reading.yaml_events import DEPTH_MAX, KEY_LENGTH_MAX, read_st
 _NEEDS_STRICT_READER = (
     # Deeply nested blocks.
     re.compile(r"\n[-?: ]{64}"),
-    # Aliases.
+    # Aliases and anchors.
     re.compile(r"\*(?<=[\s\[{,:]\*)[^\s*]"),
+    re.compile(r"&(?<=[\s\[{,:]&)[^\s&]"),
     # Explicit keys: libyaml also reads the question mark of `{?a}` as their indicator.
     re.compile(r"\?(?<=[\s\[{,:]\?)"),
     # Tags that select types, and directives.
@@ -63,7 +64,8 @@ def read_values(text: str) -> object:
         documents: Sequence[object] = yaml12.parse_yaml(text, multi=True)
     except ValueError:
         raise NeedsStrictReader from None
-    if len(documents) != 1:
+    # The parsers differ in block scalars that are a whole document.
+    if len(documents) != 1 or type(documents[0]) is not dict:
         raise NeedsStrictReader
     tree = documents[0]
     # A key that is lost as a duplicate, with its value, is missing from the tree.
