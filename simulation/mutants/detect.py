@@ -50,6 +50,8 @@ class _MutatedLoader(MetaPathFinder, Loader):
 def detect(name: str) -> str | None:
     """Return what detected the mutant, or None. The process must not have imported any module of Windlass yet."""
     mutant = next(mutant for mutant in MUTANTS if mutant.name == name)
+    # An outdated snippet must not count as a detection.
+    mutant.source()
     sys.meta_path.insert(0, _MutatedLoader(mutant))
     place = "import"
     try:

@@ -97,8 +97,8 @@ SHARING_MUTANTS = tuple(
             in_engine(
                 "leases are not renewed",
                 "leases",
-                "beat(self._owner, epochs, self._lease_seconds)",
-                "beat(self._owner, {}, self._lease_seconds)",
+                "renew(self._owner, epochs, self._lease_seconds)",
+                "renew(self._owner, {}, self._lease_seconds)",
             ),
         ),
     )
