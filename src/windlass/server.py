@@ -29,7 +29,7 @@ class Server(Struct, frozen=True):
 @asynccontextmanager
 async def open_server(settings: Settings, roles: Roles = ALL_ROLES) -> AsyncGenerator[Server]:
     """Start a process with an API. On SQLite it always has all roles."""
-    # FastAPI takes a third of a second to import, and no other command needs it.
+    # The API takes long to import, and no other command needs it.
     from windlass.api.app import create_app
     from windlass.api.state import LOOPBACK_HOSTS, ApiState
 

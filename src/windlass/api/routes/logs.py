@@ -57,7 +57,7 @@ class LogStreamQuery(Struct, forbid_unknown_fields=True):
     after: Number | UnsetType = UNSET
 
 
-class LogSelection(Struct, frozen=True):
+class JobLogLines(Struct, frozen=True):
     """The log lines of a job, a node, an iteration or an attempt."""
 
     job_id: str
@@ -112,7 +112,7 @@ def routes(state: ApiState) -> list[Route]:
     ]  # fmt: skip
 
 
-async def log_events(state: ApiState, selection: LogSelection, after: int) -> AsyncGenerator[bytes]:
+async def log_events(state: ApiState, selection: JobLogLines, after: int) -> AsyncGenerator[bytes]:
     """Yield all lines after a number, each once and in order, until the job has finished and its lines are stored."""
     poll_seconds, silent_seconds = POLL_SECONDS_MIN, 0.0
     with state.control.news(selection.job_id) as news:
@@ -138,8 +138,8 @@ async def log_events(state: ApiState, selection: LogSelection, after: int) -> As
                 yield HEARTBEAT
 
 
-def _selection(request: Request, query: LogsQuery | LogStreamQuery) -> LogSelection:
-    return LogSelection(
+def _selection(request: Request, query: LogsQuery | LogStreamQuery) -> JobLogLines:
+    return JobLogLines(
         job_id=path_id(request, "job_id"),
         node_id=None if query.node is UNSET else query.node,
         attempt=None if query.attempt is UNSET else query.attempt,
