@@ -20,25 +20,25 @@ from windlass.engine.plan_cache import Plans
 from windlass.factory import compile_stored
 from windlass.ports.store import Store
 from windlass.ports.store.jobs import Request
+from windlass.stores.columns import ITERATION, JOB_NAMES, NODE, job_of_row, quoted
 from windlass.stores.memory.records import LoopRecords
 from windlass.stores.postgres.pool import Session, connect
-from windlass.stores.rows import decode_page, event_of, job_of, node_of, task_of
+from windlass.stores.rows import decode_page, event_of
 
 # Jobs whose whole history is in memory at a time.
 BATCH_JOBS = 200
 INSERT_LINES = 5_000
 VIOLATIONS_MAX = 1_000
 
-_JOBS = """
-select job_id, workflow_id, version, shard, status, input, round, priority, created_at, started_at, completed_at,
-       deadline_at, error, idempotency_key, request_digest, scheduled_at,
+_JOBS = f"""
+select {", ".join(map(quoted, JOB_NAMES))},
        coalesce((select last_seq from events
                   where events.job_id = jobs.job_id order by first_seq desc limit 1), 1) as seq
   from jobs where job_id > $1 order by job_id limit $2
 """
 _OF_JOBS = {
-    "nodes": "select * from node_list where job_id = any ($1::text[])",
-    "iterations": "select * from iterations where job_id = any ($1::text[])",
+    "nodes": f"select {', '.join(map(quoted, NODE.names))} from node_list where job_id = any ($1::text[])",
+    "iterations": f"select {', '.join(map(quoted, ITERATION.names))} from iterations where job_id = any ($1::text[])",
     "call_outputs": 'select job_id, number, generation, "index", call, output from call_outputs '
     "where job_id = any ($1::text[])",
     "chunks": "select job_id, number, generation, body from collection_chunks where job_id = any ($1::text[]) "
@@ -126,7 +126,7 @@ async def histories(
     session = await connect(url)
     after = ""
     try:
-        while jobs := [job_of(dict(row)) for row in await session.fetch(_JOBS, after, BATCH_JOBS)]:
+        while jobs := [job_of_row(tuple(row)) for row in await session.fetch(_JOBS, after, BATCH_JOBS)]:
             after = jobs[-1].spec.job_id
             yield await _batch(session, plans, jobs, log, sinks)
     finally:
@@ -147,7 +147,7 @@ async def _batch(
     events: dict[str, list[Event]] = {}
     requests: dict[str, list[tuple[Request, bool]]] = {}
     for row in rows["nodes"]:
-        nodes.setdefault(row["job_id"], []).append(node_of(tuple(row)))
+        nodes.setdefault(row["job_id"], []).append(NODE.row(tuple(row)))
     for job_id, body in rows["events"]:
         events.setdefault(job_id, []).extend(event_of(event) for event in decode_page(body))
     for job_id, request_id, kind, created_at, reason, from_node, applied in rows["requests"]:
@@ -175,7 +175,7 @@ def _loops(rows: Mapping[str, Sequence[Any]]) -> dict[str, LoopRecords]:
     collections: dict[str, dict[tuple[int, int], list[bytes]]] = {}
     pages: dict[str, dict[tuple[int, int, int, int], Raw]] = {}
     for row in rows["iterations"]:
-        tasks.setdefault(row["job_id"], []).append(task_of(tuple(row)))
+        tasks.setdefault(row["job_id"], []).append(ITERATION.row(tuple(row)))
     for job_id, number, generation, body in rows["chunks"]:
         collections.setdefault(job_id, {}).setdefault((number, generation), []).append(body.encode())
     for job_id, number, generation, index, call, output in rows["call_outputs"]:

@@ -47,7 +47,8 @@ def past(
 ) -> Past:
     """Made once: each test works on a copy."""
     folder = tmp_path_factory.mktemp("past")
-    database, target = f"audit_past_{worker_id}", f"audit_target_{worker_id}"
+    # A process may set the module up again after tests of others.
+    database, target = f"audit_{folder.name}_{worker_id}", f"audit_target_{folder.name}_{worker_id}"
     database_url, target_url = (new_database(postgres_server.url, name) for name in (database, target))
     acknowledged = asyncio.run(lived(folder, database_url, target_url, redis_server.url))
     return Past(postgres_server.url, database, target, folder / FOLDER, acknowledged)

@@ -79,7 +79,8 @@ returning worker_id;
 
 -- name: pop_cancellations
 delete from broker_cancellations
- where (worker_id, number) in (select worker_id, number from broker_cancellations where worker_id = $1 order by number limit $2)
+ where (worker_id, number) in (
+       select worker_id, number from broker_cancellations where worker_id = $1 order by number limit $2)
 returning task_id;
 
 -- name: delete_tasks
@@ -92,7 +93,8 @@ select worker_id, queues, (extract(epoch from seen_at) * 1000000)::bigint,
 
 -- name: held
 select holder, task_id, (extract(epoch from coalesce(claimed_at, extended_at)) * 1000000)::bigint from (
-    select holder, task_id, claimed_at, extended_at, row_number() over (partition by holder order by claimed_at) as place
+    select holder, task_id, claimed_at, extended_at,
+           row_number() over (partition by holder order by claimed_at) as place
       from broker_tasks where holder is not null
 ) as held where place <= $2 limit $1;
 
@@ -126,7 +128,8 @@ insert into broker_inbox (shard, number, message)
 select $1, nextval('broker_numbers'), message from unnest($2::bytea[]) as new (message);
 
 -- name: receive
--- Numbers are assigned before commits, so a message may appear below those already read. Received messages are therefore
+-- Numbers are assigned before commits, so a message may appear below those already read. Received messages are
+-- therefore
 -- excluded by number; only old ones are excluded by range.
 select number, message from broker_inbox
  where shard = $1 and number > $2 and number <> all ($3::bigint[])

@@ -1,5 +1,6 @@
 -- name: schema
--- Unlogged tables need no write-ahead log and no waiting for a disk. PostgreSQL empties them after a crash, which a broker
+-- Unlogged tables need no write-ahead log and no waiting for a disk. PostgreSQL empties them after a crash, which a
+-- broker
 -- may do. The sequence is logged: a number is never assigned twice, so a late acknowledgement cannot delete another
 -- message. Rows are short-lived: pages keep room for the update of every task, and dead rows are vacuumed soon.
 create sequence if not exists broker_numbers;
