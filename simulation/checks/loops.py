@@ -13,7 +13,7 @@ from simulation.replay.loops import iteration_count
 from simulation.replay.state import OUT, ReplayedLoop, ReplayedNode, ReplayedUnit
 from windlass.core.errors import TemplateFailed
 from windlass.core.instants import MICROSECONDS
-from windlass.core.loop_state import Progress, decode_progress
+from windlass.core.loop_state import LoopProgress, decode_progress
 from windlass.core.plan import Plan
 from windlass.core.templates.template import Template, is_true
 
@@ -33,9 +33,9 @@ def check_loops(record: CheckedJob) -> None:
             _check_output(record, node, loop)
 
 
-def _progress(raw: Raw | None) -> Progress:
+def _progress(raw: Raw | None) -> LoopProgress:
     if raw is None:
-        return Progress()
+        return LoopProgress()
     return decode_progress(raw)
 
 
@@ -66,7 +66,7 @@ def _due_at(own: ReplayedUnit, loop: ReplayedLoop) -> int | None:
     return (own.dispatched_at or 0) + round(loop.plan.timeout_seconds * MICROSECONDS)
 
 
-def _check_calls(record: CheckedJob, node: ReplayedNode, unit: ReplayedUnit, progress: Progress) -> None:
+def _check_calls(record: CheckedJob, node: ReplayedNode, unit: ReplayedUnit, progress: LoopProgress) -> None:
     """Check the number of calls of a series in a row."""
     if unit.state not in (*OUT, "waiting"):
         return

@@ -13,7 +13,7 @@ from tests.cli.test_drawing import plan_of
 from windlass.cli.output.event_data import LoopCounts, format_counts
 from windlass.cli.output.live import LiveDisplay
 from windlass.cli.output.plain import PlainDisplay
-from windlass.cli.output.progress import Progress
+from windlass.cli.output.progress import JobProgress
 from windlass.core.events import Event
 
 Windlass = Callable[..., Said]
@@ -63,7 +63,7 @@ def loop_at_work(total: int, ended: int) -> list[Event]:
 
 
 def test_iterations_are_counted() -> None:
-    progress = Progress(plan_of({"each": []}))
+    progress = JobProgress(plan_of({"each": []}))
     for one in [*loop_at_work(9, 4), event("iteration_failed", 5), event("iteration_skipped", 6)]:
         progress.apply(one)
 
@@ -75,7 +75,7 @@ def test_iterations_are_counted() -> None:
 
 
 def test_a_retry_counts_failed_iterations_again() -> None:
-    progress = Progress(plan_of({"each": []}))
+    progress = JobProgress(plan_of({"each": []}))
     for one in [*loop_at_work(9, 4), event("iteration_failed", 5), event("iteration_cancelled", 6)]:
         progress.apply(one)
 
@@ -85,7 +85,7 @@ def test_a_retry_counts_failed_iterations_again() -> None:
 
 
 def test_a_restarted_loop_starts_its_counts_at_zero() -> None:
-    progress = Progress(plan_of({"each": []}))
+    progress = JobProgress(plan_of({"each": []}))
     for one in loop_at_work(9, 9):
         progress.apply(one)
 
@@ -95,7 +95,7 @@ def test_a_restarted_loop_starts_its_counts_at_zero() -> None:
 
 
 def test_plain_lines_summarize_a_loop_periodically(capsys: pytest.CaptureFixture[str]) -> None:
-    view = PlainDisplay(Progress(plan_of({"each": []})))
+    view = PlainDisplay(JobProgress(plan_of({"each": []})))
 
     for one in [*loop_at_work(10_000, 9_000), event("node_completed", None, 10, attempt_number=1)]:
         view.show(one)
@@ -112,7 +112,7 @@ def test_plain_lines_summarize_a_loop_periodically(capsys: pytest.CaptureFixture
 
 
 def test_the_live_display_has_one_line_per_loop() -> None:
-    progress = Progress(plan_of({"each": []}))
+    progress = JobProgress(plan_of({"each": []}))
     for one in [*loop_at_work(10_000, 3_410), event("iteration_failed", 1), event("iteration_failed", 2)]:
         progress.apply(one)
     console = Console(file=io.StringIO(), width=100, force_terminal=False)

@@ -9,7 +9,7 @@ from rich.console import Console
 from tests.cli.test_drawing import DIAMOND, plan_of
 from windlass.cli.output.live import LiveDisplay
 from windlass.cli.output.plain import PlainDisplay
-from windlass.cli.output.progress import Progress
+from windlass.cli.output.progress import JobProgress
 from windlass.cli.output.text import one_line
 from windlass.cli.output.times import format_seconds
 from windlass.core.events import Event
@@ -40,7 +40,7 @@ def diamond_at_work() -> list[Event]:
     ]
 
 
-def picture(progress: Progress) -> str:
+def picture(progress: JobProgress) -> str:
     console = Console(file=io.StringIO(), width=100, force_terminal=False)
     console.print(LiveDisplay(progress, console).render())
     assert isinstance(console.file, io.StringIO)
@@ -48,7 +48,7 @@ def picture(progress: Progress) -> str:
 
 
 def test_events_change_the_counts() -> None:
-    progress = Progress(plan_of(DIAMOND))
+    progress = JobProgress(plan_of(DIAMOND))
 
     for one in diamond_at_work():
         progress.apply(one)
@@ -59,7 +59,7 @@ def test_events_change_the_counts() -> None:
 
 
 def test_start_and_end_are_not_counted() -> None:
-    progress = Progress(plan_of(DIAMOND))
+    progress = JobProgress(plan_of(DIAMOND))
 
     progress.apply(event(1, "node_ready", "end"))
 
@@ -67,7 +67,7 @@ def test_start_and_end_are_not_counted() -> None:
 
 
 def test_plain_lines_contain_retries_and_completions(capsys: pytest.CaptureFixture[str]) -> None:
-    view = PlainDisplay(Progress(plan_of(DIAMOND)))
+    view = PlainDisplay(JobProgress(plan_of(DIAMOND)))
 
     for one in diamond_at_work():
         view.show(one)
@@ -79,7 +79,7 @@ def test_plain_lines_contain_retries_and_completions(capsys: pytest.CaptureFixtu
 
 def test_plain_lines_of_a_large_job_are_counts_and_failures(capsys: pytest.CaptureFixture[str]) -> None:
     fan = {f"work_{number}": [] for number in range(1_000)}
-    view = PlainDisplay(Progress(plan_of(fan)))
+    view = PlainDisplay(JobProgress(plan_of(fan)))
 
     for number in range(999):
         view.show(event(number, "node_completed", f"work_{number}", number / 1_000))
@@ -92,7 +92,7 @@ def test_plain_lines_of_a_large_job_are_counts_and_failures(capsys: pytest.Captu
 
 
 def test_the_live_display_lists_every_node_of_a_small_graph() -> None:
-    progress = Progress(plan_of(DIAMOND))
+    progress = JobProgress(plan_of(DIAMOND))
     for one in diamond_at_work():
         progress.apply(one)
 
@@ -105,7 +105,7 @@ def test_the_live_display_lists_every_node_of_a_small_graph() -> None:
 
 
 def test_the_live_display_of_a_large_graph_lists_active_and_failed_nodes() -> None:
-    progress = Progress(plan_of({f"work_{number}": [] for number in range(2_000)}))
+    progress = JobProgress(plan_of({f"work_{number}": [] for number in range(2_000)}))
     for number in range(1_000):
         progress.apply(event(number, "node_started", f"work_{number}"))
     progress.apply(event(1_000, "node_failed", "work_1500", error={"type": "boom", "message": "gone"}))

@@ -11,7 +11,7 @@ from tests.contracts.rows import T0, changes, event, job_row, new_job, node_row,
 from windlass.core.changes import CollectionChunkRow
 from windlass.core.errors import CommitUnknown, JobNotFound, StaleLease, WorkflowNotFound
 from windlass.core.events import Event
-from windlass.core.loop_state import Progress
+from windlass.core.loop_state import LoopProgress
 from windlass.ports.store import Store
 from windlass.ports.store.jobs import JobFilter, Request
 
@@ -266,7 +266,7 @@ async def test_several_jobs_are_restored_as_each_is_alone(store: Store) -> None:
 async def test_several_jobs_are_restored_with_their_loops(store: Store) -> None:
     await store.jobs.insert([new_job("j1"), new_job("j2")])
     lease = await store.leases.take(0, "one")
-    progress = Raw(msgspec.json.encode(Progress(total=3, begun=2)))
+    progress = Raw(msgspec.json.encode(LoopProgress(total=3, begun=2)))
     loops = [replace(node_row(job_id, "a", "running"), progress=progress) for job_id in ("j1", "j2")]
     written = changes(nodes=loops, events={"j1": [event(2)], "j2": [event(2)]})
     for row in (task_row("j1", 0), task_row("j2", 0), task_row("j2", 1, "failed")):

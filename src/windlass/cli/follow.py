@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from windlass.cli.job_sources import fetch_outputs
 from windlass.cli.output.display import open_display, show_events
 from windlass.cli.output.event_data import from_wire
-from windlass.cli.output.progress import Progress
+from windlass.cli.output.progress import JobProgress
 from windlass.cli.output.results import print_result
 from windlass.client import Client
 from windlass.core.events import Event
@@ -19,7 +19,7 @@ async def follow_job(client: Client, job_id: str, *, as_json: bool) -> int:
     if not as_json:
         job = await client.jobs.get(job_id)
         plan = await _fetch_plan(client, job.workflow_id, job.version)
-        with open_display(Progress(plan, job_id)) as display:
+        with open_display(JobProgress(plan, job_id)) as display:
             await show_events(_events(client, job_id), display)
     return print_result(await fetch_outputs(client, await client.jobs.wait(job_id)), as_json=as_json)
 

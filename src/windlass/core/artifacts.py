@@ -20,7 +20,7 @@ GONE = object()
 _SIGN = b"@"
 
 
-class Reference(Struct, frozen=True, gc=False):
+class ArtifactReference(Struct, frozen=True, gc=False):
     """Where a large value lies, and how many bytes its JSON has."""
 
     key: str
@@ -29,7 +29,7 @@ class Reference(Struct, frozen=True, gc=False):
 
 def reference(key: str, size: int) -> Raw:
     """What stands in place of a value."""
-    return Raw(_SIGN + msgspec.json.encode(Reference(key, size)))
+    return Raw(_SIGN + msgspec.json.encode(ArtifactReference(key, size)))
 
 
 def is_reference(output: Raw) -> bool:
@@ -37,9 +37,9 @@ def is_reference(output: Raw) -> bool:
     return memoryview(output)[:1].tobytes() == _SIGN
 
 
-def read_reference(output: Raw) -> Reference:
+def read_reference(output: Raw) -> ArtifactReference:
     """The reference that an output is."""
-    return msgspec.json.decode(memoryview(output)[1:], type=Reference)
+    return msgspec.json.decode(memoryview(output)[1:], type=ArtifactReference)
 
 
 def in_place(params: bytes, bodies: Mapping[str, bytes], bytes_max: int) -> bytes | None:

@@ -19,8 +19,8 @@ from windlass.core.loop_state import (
     Attempt,
     Collection,
     Loop,
+    LoopProgress,
     LoopRows,
-    Progress,
     decode_progress,
 )
 from windlass.core.plan import NodePlan, Plan
@@ -136,7 +136,7 @@ class Job:
             self.unfinished -= 1
         if row.attempts_before:
             self.attempts_before[node] = row.attempts_before
-        progress = Progress() if row.progress is None else decode_progress(row.progress)
+        progress = LoopProgress() if row.progress is None else decode_progress(row.progress)
         if progress.generation:
             self.generations[node] = progress.generation
         if progress.attempts:
@@ -156,11 +156,11 @@ class Job:
         if state is NodeStatus.CANCELLED and row.dispatched_at is not None and progress.total < 0:
             self.late.add((node, -1, row.attempt))
 
-    def _restore_loop(self, node: int, row: NodeRow, progress: Progress, recorded: LoopRows) -> None:
+    def _restore_loop(self, node: int, row: NodeRow, progress: LoopProgress, recorded: LoopRows) -> None:
         plan = self.plan.nodes[node].loop
         if plan is None:
             raise ValueError(f"node {row.node_id} has the rows of a loop, but no loop")
-        attempt = _restored_attempt(node, row, Progress())
+        attempt = _restored_attempt(node, row, LoopProgress())
         loop = Loop(plan, Collection(recorded.blocks), progress.generation, attempt, progress.attempts)
         loop.deadline_at = progress.deadline_at
         loop.restore(recorded, progress.begun)
@@ -248,7 +248,7 @@ class Job:
         elif params.static is not None:
             rendered = params.static
         else:
-            scope = Scope(self, params, self._names(attempt))
+            scope = JobScope(self, params, self._names(attempt))
             scope.spares = True
             rendered = params.render(scope)
         if attempt.calls:
@@ -294,7 +294,7 @@ class Job:
         options = plan.sink.options
         rendered = options.static
         if rendered is None:
-            rendered = options.render(Scope(self, options, self._names(attempt)))
+            rendered = options.render(JobScope(self, options, self._names(attempt)))
         path = plan.on_success.merge_path if plan.on_success is not None else ()
         run_key = f"{self.id}_{plan.id}~{self.generations.get(attempt.node, 0)}"
         return SinkSpec(plan.sink.tool, bytes(rendered), path, run_key)
@@ -306,13 +306,13 @@ class Job:
         loop = self.loops[attempt.node]
         return {loop.plan.element: loop.element(attempt.index), "index": attempt.index}
 
-    def scope_of(self, template: Template, attempt: Attempt, extra: Mapping[str, object]) -> "Scope":
+    def scope_of(self, template: Template, attempt: Attempt, extra: Mapping[str, object]) -> "JobScope":
         """The names that a rule about an attempt may read."""
-        return Scope(self, template, {**self._names(attempt), **extra})
+        return JobScope(self, template, {**self._names(attempt), **extra})
 
-    def scope(self, template: Template, **extra: object) -> "Scope":
+    def scope(self, template: Template, **extra: object) -> "JobScope":
         """The names that a template of this job may read."""
-        return Scope(self, template, extra)
+        return JobScope(self, template, extra)
 
     def put_output(self, node: int, output: Raw) -> None:
         """Keep what a node brought."""
@@ -353,20 +353,20 @@ class Job:
         generation, attempts = self.generations.get(node, 0), self.attempts_start.get(node, 0)
         if loop is not None:
             return encoded_progress(
-                Progress(loop.generation, loop.total, loop.begun, loop.attempts_start, loop.deadline_at)
+                LoopProgress(loop.generation, loop.total, loop.begun, loop.attempts_start, loop.deadline_at)
             )
         if attempt is not None and (attempt.calls or attempt.is_merging):
             return encoded_progress(
-                Progress(generation, calls=attempt.calls, is_merging=attempt.is_merging, patch=attempt.patch)
+                LoopProgress(generation, calls=attempt.calls, is_merging=attempt.is_merging, patch=attempt.patch)
             )
-        return encoded_progress(Progress(generation, attempts=attempts)) if generation or attempts else None
+        return encoded_progress(LoopProgress(generation, attempts=attempts)) if generation or attempts else None
 
     def unfinished_nodes(self) -> Sequence[int]:
         """The nodes that have not ended, in topological order."""
         return [node for node, state in enumerate(self.states) if state not in _FINAL_BYTES]
 
 
-class Scope:
+class JobScope:
     """The names of one rendering, resolved lazily: only what a template reads is decoded."""
 
     __slots__ = ("extra", "job", "spared", "spares", "template")
@@ -446,11 +446,11 @@ def _node_view(job: Job, node: int) -> dict[str, Any]:
     }
 
 
-def encoded_progress(progress: Progress) -> Raw:
+def encoded_progress(progress: LoopProgress) -> Raw:
     return Raw(msgspec.json.encode(progress))
 
 
-def _restored_attempt(node: int, row: NodeRow, progress: Progress) -> Attempt:
+def _restored_attempt(node: int, row: NodeRow, progress: LoopProgress) -> Attempt:
     return Attempt(
         node=node,
         number=row.attempt,

@@ -65,7 +65,7 @@ class Attempt(Struct, gc=False):
         return self.first_seq if self.is_repeat else None
 
 
-class Progress(Struct, frozen=True, omit_defaults=True, gc=False):
+class LoopProgress(Struct, frozen=True, omit_defaults=True, gc=False):
     """What the row of a node or an iteration says about its loop or its series of calls."""
 
     generation: int = 0
@@ -81,7 +81,7 @@ class Progress(Struct, frozen=True, omit_defaults=True, gc=False):
     patch: Raw = NOTHING
 
 
-decode_progress = msgspec.json.Decoder(Progress).decode
+decode_progress = msgspec.json.Decoder(LoopProgress).decode
 
 
 class LoopRows(Struct, frozen=True):
@@ -274,7 +274,7 @@ class Loop:
         index = row.index
         self.states[index] = state
         if state in IN_FLIGHT or state is NodeStatus.WAITING:
-            progress = Progress() if row.progress is None else decode_progress(row.progress)
+            progress = LoopProgress() if row.progress is None else decode_progress(row.progress)
             self.attempts[index] = Attempt(
                 node=self.node_attempt.node,
                 number=row.attempt,

@@ -4,7 +4,7 @@ from msgspec import Raw
 
 from windlass.core.changes import IterationRow, NodeRow
 from windlass.core.job import Job, encoded_progress
-from windlass.core.loop_state import Attempt, Loop, Progress
+from windlass.core.loop_state import Attempt, Loop, LoopProgress
 from windlass.core.plan import NodePlan
 from windlass.core.states import NODE_LABELS
 
@@ -14,7 +14,9 @@ def iteration_row(job: Job, loop: Loop, attempt: Attempt, completed_at: int | No
     """An iteration's row as it is now."""
     progress = None
     if attempt.calls or attempt.is_merging:
-        progress = encoded_progress(Progress(calls=attempt.calls, is_merging=attempt.is_merging, patch=attempt.patch))
+        progress = encoded_progress(
+            LoopProgress(calls=attempt.calls, is_merging=attempt.is_merging, patch=attempt.patch)
+        )
     return IterationRow(
         job_id=job.id,
         number=attempt.node,

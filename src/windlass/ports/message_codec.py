@@ -5,7 +5,7 @@ from typing import cast
 import msgspec
 from msgspec import Raw, Struct, structs
 
-from windlass.core.artifacts import Reference, is_reference, read_reference, reference
+from windlass.core.artifacts import ArtifactReference, is_reference, read_reference, reference
 from windlass.core.messages import (
     CancelRequested,
     Continue,
@@ -34,7 +34,7 @@ class _Succeeded(Struct, frozen=True, tag="succeeded"):
     output: Raw
     meta: Raw = _NULL
     # The artifact that contains the output: a reference is not valid JSON.
-    large: Reference | None = None
+    large: ArtifactReference | None = None
 
 
 class _Failed(Struct, frozen=True, tag="failed"):

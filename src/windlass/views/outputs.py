@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from msgspec import Raw
 
-from windlass.core.artifacts import Reference, is_reference, read_reference
+from windlass.core.artifacts import ArtifactReference, is_reference, read_reference
 from windlass.core.errors import ArtifactNotFound, StoreUnavailable
 from windlass.core.sanitize import truncated
 from windlass.ports.artifacts import Artifacts
@@ -41,7 +41,7 @@ class OutputReader:
     async def read(self, outputs: Sequence[Raw | None]) -> list[Raw]:
         """Return each output or the marker of a large one, in order; null where there is none."""
         values = [NULL] * len(outputs)
-        references: list[tuple[int, Reference]] = []
+        references: list[tuple[int, ArtifactReference]] = []
         for size, place, output in _by_size(outputs):
             if size > min(self._each_bytes_max, self._remaining_bytes):
                 values[place] = truncated(size)
@@ -58,7 +58,7 @@ class OutputReader:
                 values[place] = value
         return values
 
-    async def _fetch(self, reference: Reference) -> Raw:
+    async def _fetch(self, reference: ArtifactReference) -> Raw:
         if self._is_unavailable:
             return truncated(reference.size, unavailable=True)
         try:

@@ -10,7 +10,7 @@ from windlass.cli.documents import read_input, read_workflow, report_problems
 from windlass.cli.exit_codes import INTERRUPTED, INVALID
 from windlass.cli.options import DATABASE, FILE, IMPORTS, INPUT_FILE, INPUT_PAIRS
 from windlass.cli.output.display import open_display, show_events
-from windlass.cli.output.progress import Progress
+from windlass.cli.output.progress import JobProgress
 from windlass.cli.output.results import print_result, unfinished_document
 from windlass.cli.runner import run_async, run_until_stopped, stop_signals
 from windlass.cli.user_code import import_modules
@@ -24,7 +24,7 @@ from windlass.spec import definition_json
 from windlass.views.jobs import job_view
 
 
-class RunRequest(Struct, frozen=True, kw_only=True):
+class RunOptions(Struct, frozen=True, kw_only=True):
     """The arguments of the command."""
 
     file: Path
@@ -75,7 +75,7 @@ def command(
         report_problems(file, error.problems)
         return INVALID
     try:
-        request = RunRequest(
+        request = RunOptions(
             file=file,
             workflow_id=workflow_id,
             definition=definition,
@@ -103,7 +103,7 @@ def _read_definition(file: Path, settings: Settings) -> tuple[str, Raw]:
     return definition.workflow_id, definition_json(definition)
 
 
-async def run_job(settings: Settings, request: RunRequest) -> RunOutcome:
+async def run_job(settings: Settings, request: RunOptions) -> RunOutcome:
     """Run the job until it finishes or a signal arrives."""
     with stop_signals() as stop:
         async with open_embedded(settings, only_new_jobs=True) as embedded:
@@ -116,14 +116,14 @@ async def run_job(settings: Settings, request: RunRequest) -> RunOutcome:
             else:
                 # A resumed job may be of an older version than the file.
                 plan = await embedded.plan(job.spec.workflow_id, job.spec.version)
-                with open_display(Progress(plan, job_id)) as display:
+                with open_display(JobProgress(plan, job_id)) as display:
                     has_finished = await run_until_stopped(stop, show_events(embedded.watch(job_id), display))
             if not has_finished:
                 return RunOutcome(job_id)
             return RunOutcome(job_id, await embedded.result(job_id))
 
 
-async def _start_job(embedded: Embedded, request: RunRequest) -> JobRecord | None:
+async def _start_job(embedded: Embedded, request: RunOptions) -> JobRecord | None:
     if request.resume:
         job = await embedded.resumable(request.workflow_id)
         if job is not None:
@@ -133,7 +133,7 @@ async def _start_job(embedded: Embedded, request: RunRequest) -> JobRecord | Non
     return await embedded.submit(request.workflow_id, request.input, version=workflow.version)
 
 
-def print_outcome(request: RunRequest, outcome: RunOutcome) -> int:
+def print_outcome(request: RunOptions, outcome: RunOutcome) -> int:
     """Print the result, or why there is none; return the exit code."""
     result = outcome.result
     if result is not None:

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from typing import Protocol
 
 from windlass.cli.output.plain import PlainDisplay
-from windlass.cli.output.progress import Progress
+from windlass.cli.output.progress import JobProgress
 from windlass.core.events import Event
 
 REFRESH_SECONDS = 0.1
@@ -26,7 +26,7 @@ class Display(Protocol):
 
 
 @contextmanager
-def open_display(progress: Progress) -> Generator[Display]:
+def open_display(progress: JobProgress) -> Generator[Display]:
     """Open the display that fits standard output."""
     if not sys.stdout.isatty():
         yield PlainDisplay(progress)

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from windlass.cli.output.event_data import format_counts
-from windlass.cli.output.progress import FINAL, NodeProgress, Progress
+from windlass.cli.output.progress import FINAL, JobProgress, NodeProgress
 from windlass.cli.output.styles import STATUS_STYLES, STATUS_SYMBOLS
 from windlass.cli.output.times import format_seconds
 from windlass.core.events import Event
@@ -29,7 +29,7 @@ SPINNER_STEPS_PER_SECOND = 10
 class LiveDisplay:
     """Redraws in place whenever the caller asks for it, so that no half-applied state is drawn."""
 
-    def __init__(self, progress: Progress, console: Console) -> None:
+    def __init__(self, progress: JobProgress, console: Console) -> None:
         self.progress = progress
         self.live = Live(console=console, auto_refresh=False, transient=False, redirect_stdout=False)
 

@@ -5,7 +5,7 @@ from datetime import datetime
 import click
 
 from windlass.cli.output.event_data import format_counts
-from windlass.cli.output.progress import NodeProgress, Progress
+from windlass.cli.output.progress import JobProgress, NodeProgress
 from windlass.cli.output.text import list_names, plural
 from windlass.cli.output.times import format_seconds
 from windlass.core.events import Event, EventType
@@ -33,7 +33,7 @@ LISTED = PROBLEMS | {
 class PlainDisplay:
     """Prints a line for each important event."""
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: JobProgress) -> None:
         self.progress = progress
         self.name_columns = min(NAME_COLUMNS_MAX, max((len(node_id) for node_id in progress.nodes), default=0))
         self.summarized_at = 0

@@ -38,7 +38,7 @@ class NodeProgress(Struct):
         return elapsed_seconds(self.started_at, self.ended_at or now)
 
 
-class Progress:
+class JobProgress:
     """The state of a job and of its task nodes, in topological order. START and END nodes are not counted."""
 
     def __init__(self, plan: Plan, job_id: str = "") -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from windlass.core.errors import StoreUnavailable
-from windlass.stores.postgres.database import PostgresDatabase
+from windlass.stores.postgres.database import PostgresStatements
 
 # Shards that one query is about at most.
 SHARDS_MAX = 256
@@ -27,7 +27,7 @@ class _Asked(Struct, frozen=True, eq=False):
 class BatchedQuery:
     """One kind of question. Its query takes a column for each value, and says with each row whose it is."""
 
-    def __init__(self, database: PostgresDatabase, query: str) -> None:
+    def __init__(self, database: PostgresStatements, query: str) -> None:
         self._pool = database.pool
         self._sql = database.sql(query)
         self._asked: list[_Asked] = []

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from windlass.core.changes import Changes
 from windlass.core.errors import CommitUnknown, StaleLease, StoreUnavailable
-from windlass.stores.postgres.database import PostgresDatabase
+from windlass.stores.postgres.database import PostgresStatements
 from windlass.stores.postgres.pool import was_undone
 from windlass.stores.postgres.rows import commit_columns, numbers
 from windlass.stores.postgres.runs import runs_document
@@ -38,7 +38,7 @@ class _Commit(Struct, frozen=True, eq=False):
 class Commits:
     """The commits of one process."""
 
-    def __init__(self, database: PostgresDatabase) -> None:
+    def __init__(self, database: PostgresStatements) -> None:
         self._pool = database.pool
         self._sql = database.sql("commit")
         self._sql_with_runs = database.sql("commit_with_runs")

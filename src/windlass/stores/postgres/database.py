@@ -11,7 +11,7 @@ from windlass.stores.queries import POSTGRES, Query, queries
 T = TypeVar("T")
 
 
-class PostgresDatabase:
+class PostgresStatements:
     """Runs named queries on the connections of a pool."""
 
     def __init__(self, pool: PostgresPool) -> None:

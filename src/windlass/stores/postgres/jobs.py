@@ -18,7 +18,7 @@ from windlass.ports.store.jobs import (
 )
 from windlass.stores.columns import NODE, REQUEST, job_of_row
 from windlass.stores.postgres.batched_query import BatchedQuery
-from windlass.stores.postgres.database import PostgresDatabase
+from windlass.stores.postgres.database import PostgresStatements
 from windlass.stores.postgres.pool import Session
 from windlass.stores.postgres.rows import loop_of_rows, restored_of, submit_columns
 from windlass.stores.postgres.runs import PostgresRuns
@@ -32,7 +32,7 @@ INSERT_ATTEMPTS = 3
 class PostgresJobs(SqlJobs):
     """The JobStore contract on one PostgreSQL database."""
 
-    def __init__(self, database: PostgresDatabase, runs: PostgresRuns) -> None:
+    def __init__(self, database: PostgresStatements, runs: PostgresRuns) -> None:
         super().__init__(database)
         self._postgres = database
         self._runs = runs

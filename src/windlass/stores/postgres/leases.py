@@ -4,14 +4,14 @@ from collections.abc import Mapping
 
 from windlass.ports.store.leases import Lease, LeaseRow, Ownership
 from windlass.stores.postgres.batched_query import BatchedQuery
-from windlass.stores.postgres.database import PostgresDatabase
+from windlass.stores.postgres.database import PostgresStatements
 from windlass.stores.postgres.pool import Session
 
 
 class PostgresLeases:
     """The LeaseStore contract on one PostgreSQL database."""
 
-    def __init__(self, database: PostgresDatabase) -> None:
+    def __init__(self, database: PostgresStatements) -> None:
         self._database = database
         self._epochs = BatchedQuery(database, "lease_epoch")
 

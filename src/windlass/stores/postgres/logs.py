@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from windlass.ports.handler import LogLine
-from windlass.stores.postgres.database import PostgresDatabase
+from windlass.stores.postgres.database import PostgresStatements
 from windlass.stores.postgres.rows import log_columns
 from windlass.stores.sql.logs import SqlLogs
 
@@ -11,7 +11,7 @@ from windlass.stores.sql.logs import SqlLogs
 class PostgresLogs(SqlLogs):
     """The LogStore contract on one PostgreSQL database."""
 
-    def __init__(self, database: PostgresDatabase) -> None:
+    def __init__(self, database: PostgresStatements) -> None:
         super().__init__(database)
         self._postgres = database
 

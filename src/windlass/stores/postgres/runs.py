@@ -11,7 +11,7 @@ from windlass.core.runs.rows import DeliveryRow, RunRow
 from windlass.ports.store.runs import has_schedule
 from windlass.ports.store.workflows import StoredWorkflow
 from windlass.stores.columns import DELIVERY, RUN
-from windlass.stores.postgres.database import PostgresDatabase
+from windlass.stores.postgres.database import PostgresStatements
 from windlass.stores.postgres.pool import Session
 from windlass.stores.postgres.rows import storable
 from windlass.stores.rows import text_of
@@ -54,7 +54,7 @@ def _storable(value: Any) -> Any:
 class PostgresRuns(SqlRuns):
     """The RunStore contract on one PostgreSQL database."""
 
-    def __init__(self, database: PostgresDatabase) -> None:
+    def __init__(self, database: PostgresStatements) -> None:
         super().__init__(database)
         self._postgres = database
 

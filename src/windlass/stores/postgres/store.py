@@ -4,7 +4,7 @@ from windlass.core.changes import Changes
 from windlass.ports.clock import Clock
 from windlass.stores.migrator import migrate_postgres
 from windlass.stores.postgres.commits import Commits
-from windlass.stores.postgres.database import PostgresDatabase
+from windlass.stores.postgres.database import PostgresStatements
 from windlass.stores.postgres.jobs import PostgresJobs
 from windlass.stores.postgres.leases import PostgresLeases
 from windlass.stores.postgres.logs import PostgresLogs
@@ -28,7 +28,7 @@ class PostgresStore:
 
     def __init__(self, pool: PostgresPool) -> None:
         self._pool = pool
-        database = PostgresDatabase(pool)
+        database = PostgresStatements(pool)
         self.runs = PostgresRuns(database)
         self.workflows = PostgresWorkflows(database, self.runs)
         self.jobs = PostgresJobs(database, self.runs)

@@ -7,7 +7,7 @@ from msgspec import Raw
 from windlass.core.errors import RequestRefused, WindlassError, WorkflowNotFound
 from windlass.ports.store.workflows import AliasTarget, StoredWorkflow
 from windlass.stores.columns import WORKFLOW
-from windlass.stores.postgres.database import PostgresDatabase
+from windlass.stores.postgres.database import PostgresStatements
 from windlass.stores.postgres.pool import Session
 from windlass.stores.postgres.runs import PostgresRuns
 from windlass.stores.rows import encoded_text, no_workflow
@@ -17,7 +17,7 @@ from windlass.stores.sql.workflows import SqlWorkflows
 class PostgresWorkflows(SqlWorkflows):
     """The WorkflowStore contract on one PostgreSQL database."""
 
-    def __init__(self, database: PostgresDatabase, runs: PostgresRuns) -> None:
+    def __init__(self, database: PostgresStatements, runs: PostgresRuns) -> None:
         super().__init__(database)
         self._postgres = database
         self._runs = runs

@@ -11,7 +11,7 @@ from windlass.core.errors import StaleLease
 from windlass.stores.columns import CALL_OUTPUT, CHUNK, EVENT_PAGE, ITERATION, NODE, Columns, job_change_values
 from windlass.stores.rows import event_pages
 from windlass.stores.sqlite.connection import Connection
-from windlass.stores.sqlite.database import SqliteDatabase
+from windlass.stores.sqlite.database import SqliteStatements
 from windlass.stores.sqlite.runs import SqliteRuns
 
 # Writing up to this many values, those of a few nodes, takes no longer than the flush of the commit (ADR 17).
@@ -23,7 +23,7 @@ RowStruct = TypeVar("RowStruct", bound=Struct)
 class SqliteCommits:
     """Stores the changes of shards. Values are prepared on the caller's thread and written by the writer."""
 
-    def __init__(self, database: SqliteDatabase, runs: SqliteRuns) -> None:
+    def __init__(self, database: SqliteStatements, runs: SqliteRuns) -> None:
         self._database = database
         self._runs = runs
         self._put_nodes = database.bulk("node_put")

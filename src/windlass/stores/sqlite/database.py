@@ -22,7 +22,7 @@ READERS_MAX = 2
 T = TypeVar("T")
 
 
-class SqliteDatabase:
+class SqliteStatements:
     """Runs named queries on one SQLite file. Without a writer it is open for reading only."""
 
     def __init__(self, path: str, *, writer: SqliteWriter | None, clock: Clock | None) -> None:

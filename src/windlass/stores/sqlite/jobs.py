@@ -11,7 +11,7 @@ from windlass.stores.columns import REQUEST, job_of_row
 from windlass.stores.rows import in_flight_of, loop_of, loops_to_restore, result_of
 from windlass.stores.sql.jobs import SqlJobs, ids_of, nodes_of
 from windlass.stores.sqlite.connection import Connection
-from windlass.stores.sqlite.database import SqliteDatabase
+from windlass.stores.sqlite.database import SqliteStatements
 from windlass.stores.sqlite.runs import SqliteRuns
 from windlass.stores.sqlite.submits import Submits
 
@@ -33,7 +33,7 @@ DELETES = (
 class SqliteJobs(SqlJobs):
     """The JobStore contract on one SQLite file."""
 
-    def __init__(self, database: SqliteDatabase, runs: SqliteRuns) -> None:
+    def __init__(self, database: SqliteStatements, runs: SqliteRuns) -> None:
         super().__init__(database)
         self._sqlite = database
         self._runs = runs

@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from windlass.core.instants import MICROSECONDS
 from windlass.ports.store.leases import Lease, LeaseRow, Ownership
 from windlass.stores.sqlite.connection import Connection
-from windlass.stores.sqlite.database import SqliteDatabase
+from windlass.stores.sqlite.database import SqliteStatements
 
 
 class SqliteLeases:
     """The LeaseStore contract on one SQLite file."""
 
-    def __init__(self, database: SqliteDatabase) -> None:
+    def __init__(self, database: SqliteStatements) -> None:
         self._database = database
 
     async def take(self, shard: int, owner: str) -> Lease:

@@ -10,13 +10,13 @@ from windlass.ports.store.workflows import StoredWorkflow
 from windlass.stores.columns import DELIVERY, JOB_SPEC, RUN, SCHEDULE_MARK
 from windlass.stores.sql.runs import RUNS_PER_JOB, SqlRuns
 from windlass.stores.sqlite.connection import Connection
-from windlass.stores.sqlite.database import SqliteDatabase
+from windlass.stores.sqlite.database import SqliteStatements
 
 
 class SqliteRuns(SqlRuns):
     """The RunStore contract on one SQLite file."""
 
-    def __init__(self, database: SqliteDatabase) -> None:
+    def __init__(self, database: SqliteStatements) -> None:
         super().__init__(database)
         self._sqlite = database
         self._insert_jobs = database.bulk("job_insert")

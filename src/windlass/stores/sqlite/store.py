@@ -12,7 +12,7 @@ from windlass.stores.migrator import migrate_sqlite
 from windlass.stores.sql.overview import SqlOverview
 from windlass.stores.sqlite.commits import SqliteCommits
 from windlass.stores.sqlite.connection import Connection, connect, grow_log
-from windlass.stores.sqlite.database import SqliteDatabase
+from windlass.stores.sqlite.database import SqliteStatements
 from windlass.stores.sqlite.jobs import SqliteJobs
 from windlass.stores.sqlite.leases import SqliteLeases
 from windlass.stores.sqlite.logs import SqliteLogs
@@ -25,7 +25,7 @@ from windlass.stores.sqlite.writer import SqliteWriter
 class SqliteStore:
     """The Store contract on one SQLite file."""
 
-    def __init__(self, database: SqliteDatabase, connection: Connection | None, cache: WorkflowCache) -> None:
+    def __init__(self, database: SqliteStatements, connection: Connection | None, cache: WorkflowCache) -> None:
         self._database = database
         # The writer's connection.
         self._connection = connection
@@ -50,7 +50,7 @@ class SqliteStore:
             await asyncio.to_thread(grow_log, Path(f"{path}-wal"))
         except (apsw.Error, OSError) as error:
             raise StoreUnavailable(f"cannot use the database {path}: {error}") from error
-        database = SqliteDatabase(path, writer=SqliteWriter(connection), clock=clock)
+        database = SqliteStatements(path, writer=SqliteWriter(connection), clock=clock)
         return cls(database, connection, WorkflowCache(kept=alone))
 
     @classmethod
@@ -58,7 +58,7 @@ class SqliteStore:
         """Open for reading only. StoreUnavailable when there is no file."""
         if not await asyncio.to_thread(Path(path).exists):
             raise StoreUnavailable(f"no database at {path}; run a workflow here first, or name another file")
-        return cls(SqliteDatabase(path, writer=None, clock=None), None, WorkflowCache(kept=False))
+        return cls(SqliteStatements(path, writer=None, clock=None), None, WorkflowCache(kept=False))
 
     def commit(self, shard: int, epoch: int, changes: Changes) -> "asyncio.Future[None]":
         return self._commits.commit(shard, epoch, changes)

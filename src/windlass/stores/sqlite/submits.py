@@ -8,7 +8,7 @@ from windlass.core.jobs import JobRecord, JobSpec
 from windlass.ports.store.jobs import SubmitResult
 from windlass.stores.columns import JOB_SPEC, job_of_row
 from windlass.stores.sqlite.connection import Connection
-from windlass.stores.sqlite.database import SqliteDatabase
+from windlass.stores.sqlite.database import SqliteStatements
 
 # Jobs that one operation of the writer stores at most; one submit may bring more.
 TOGETHER_MAX = 1_000
@@ -42,7 +42,7 @@ class _Together:
 class Submits:
     """Stores new jobs."""
 
-    def __init__(self, database: SqliteDatabase) -> None:
+    def __init__(self, database: SqliteStatements) -> None:
         self._database = database
         self._insert_jobs = database.bulk("job_insert")
         self._together: _Together | None = None

@@ -12,7 +12,7 @@ from windlass.stores.columns import WORKFLOW
 from windlass.stores.rows import encoded_text, no_workflow
 from windlass.stores.sql.workflows import SqlWorkflows
 from windlass.stores.sqlite.connection import Connection
-from windlass.stores.sqlite.database import SqliteDatabase
+from windlass.stores.sqlite.database import SqliteStatements
 from windlass.stores.sqlite.runs import SqliteRuns
 from windlass.stores.sqlite.workflow_cache import WorkflowCache
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 class SqliteWorkflows(SqlWorkflows):
     """The WorkflowStore contract on one SQLite file."""
 
-    def __init__(self, database: SqliteDatabase, runs: SqliteRuns, cache: WorkflowCache) -> None:
+    def __init__(self, database: SqliteStatements, runs: SqliteRuns, cache: WorkflowCache) -> None:
         super().__init__(database)
         self._sqlite = database
         self._runs = runs
