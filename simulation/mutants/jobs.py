@@ -37,14 +37,19 @@ JOB_MUTANTS = (
         "elif job.unfinished <= 1 and not job.ended:",
     ),
     in_core("run_if_skipped is ignored", "dispatch", " and not plan.run_if_skipped", ""),
-    in_core("conditions are inverted", "dispatch", "return None if is_true(", "return None if not is_true("),
-    in_core("a retry keeps its attempt number", "dispatch", "attempt.number += 1", "attempt.number += 0"),
-    in_core("a dispatch is not stored", "dispatch", "    turn.mark_dispatched(node, attempt)\n", "    pass\n"),
+    in_core("conditions are inverted", "dispatch", "holds = is_true(", "holds = not is_true("),
+    in_core("a retry keeps its attempt number", "loop_state", "self.number += 1", "self.number += 0"),
+    in_core(
+        "a dispatch is not stored",
+        "turn",
+        "            job.in_flight[node] = InFlightEntry(node, plan.id, seq, self.now)\n",
+        "            pass\n",
+    ),
     in_core(
         "a retry does not link to the first attempt",
-        "dispatch",
-        "    if attempt.first_seq is None:\n        attempt.first_seq = seq\n",
-        "    attempt.first_seq = seq\n",
+        "turn",
+        "            attempt.first_seq = seq\n        # The first dispatch",
+        "            pass\n        attempt.first_seq = seq\n        # The first dispatch",
     ),
     # Results and retries
     in_core(
@@ -56,8 +61,8 @@ JOB_MUTANTS = (
     in_core(
         "a result is accepted while its node waits",
         "job",
-        "            is_out = self.states[node] in IN_FLIGHT\n",
-        "            is_out = True\n",
+        " or not IS_OUT[states[position]]",
+        "",
     ),
     in_core(
         "one attempt more than allowed",
@@ -89,7 +94,7 @@ JOB_MUTANTS = (
     in_core(
         "idempotency keys differ between attempts",
         "job",
-        "idempotency_key=self._identity(attempt),",
+        "idempotency_key=key,",
         "idempotency_key=self.task_id(attempt),",
     ),
     # Failures, cancellations, ends
@@ -141,9 +146,9 @@ JOB_MUTANTS = (
     in_core(
         "the timeout of an earlier round ends a retried job",
         "advance",
-        "        if job.ended or message.round != job.state.round:\n            return\n"
-        "        if job.state.deadline_at is not None and turn.now < job.state.deadline_at:\n",
-        "        if job.ended:\n            return\n        if False:\n",
+        "    if turn.job.ended or message.round != state.round:\n        return\n"
+        "    if state.deadline_at is not None and turn.now < state.deadline_at:\n",
+        "    if turn.job.ended:\n        return\n    if False:\n",
     ),
     # Rebuilding from rows
     in_core(
@@ -153,17 +158,28 @@ JOB_MUTANTS = (
         "",
     ),
     in_core(
-        "a first attempt runs although all dependencies were skipped",
-        "first_attempt",
-        "    if not job.live[node] and job.plan.parents[node]:\n        return False\n",
-        "",
+        "a plain node runs although all dependencies were skipped",
+        "dispatch",
+        "plan.is_plain and job.live[node] and not job.has_large",
+        "plan.is_plain and not job.has_large",
     ),
-    in_core("a first attempt restarts its number after a retry", "first_attempt", " or job.attempts_before", ""),
     in_core(
-        "a first result does not start dependent nodes",
-        "first_attempt",
-        "            job.ready.append(child)\n",
-        "            pass\n",
+        "a plain node does not wait for large outputs",
+        "dispatch",
+        "plan.is_plain and job.live[node] and not job.has_large",
+        "plan.is_plain and job.live[node]",
+    ),
+    in_core(
+        "a retried job counts attempts from one again",
+        "dispatch",
+        "attempt.number += job.last_attempts.pop(node, 0)",
+        "attempt.number += 0",
+    ),
+    in_core(
+        "a result does not start dependent nodes",
+        "turn",
+        "        self.meet_dependents(node, skipped=False)\n",
+        "",
     ),
     in_core(
         "dispatched nodes without a row are forgotten",
@@ -173,11 +189,10 @@ JOB_MUTANTS = (
     ),
     in_core(
         "only the last dispatched node without a row is stored",
-        "advance",
+        "turn",
         "tuple(job.in_flight.values())",
         "tuple(job.in_flight.values())[-1:]",
     ),
-    in_core("finished nodes stay listed as dispatched", "first_attempt", "    job.in_flight.pop(node, None)\n", ""),
     in_core(
         "a node with a row stays listed as one without",
         "turn",

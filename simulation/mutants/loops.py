@@ -63,9 +63,9 @@ LOOP_MUTANTS = (
     ),
     in_core(
         "a further attempt of an iteration is not stored",
-        "loops",
-        "    if not is_first:\n        turn.save(attempt)\n",
-        "",
+        "turn",
+        "            attempt.dispatched_at = self.now\n            self.save(attempt)\n",
+        "            attempt.dispatched_at = self.now\n",
     ),
     in_core(
         "the outputs of iterations are not stored",
@@ -122,9 +122,9 @@ LOOP_MUTANTS = (
     in_core(
         "the timeout of an earlier run ends a loop",
         "advance",
-        "        if loop is None or loop.node_attempt.number != message.attempt:\n            return\n"
-        "        if loop.deadline_at is not None and turn.now < loop.deadline_at:\n",
-        "        if loop is None:\n            return\n        if False:\n",
+        "    if loop is None or loop.node_attempt.number != message.attempt:\n        return\n"
+        "    if loop.deadline_at is not None and turn.now < loop.deadline_at:\n",
+        "    if loop is None:\n        return\n    if False:\n",
     ),
     in_core(
         "a loop completes before all iterations have ended",
@@ -193,8 +193,8 @@ LOOP_MUTANTS = (
     in_core(
         "a further call has the params of the first",
         "job",
-        "        if attempt.calls:\n            patched",
-        "        if False:\n            patched",
+        "            params = _patched(params, attempt.patch)\n",
+        "            pass\n",
     ),
     in_core(
         "a further call has the idempotency key of the first",
@@ -291,7 +291,7 @@ LOOP_MUTANTS = (
     in_core(
         "an outdated task that kills workers is not cancelled",
         "attempts",
-        "        turn.changes.cancels.append(job.task_id(Attempt(node, message.attempt, index=index)))\n",
-        "        del index\n",
+        "    turn.changes.cancels.append(turn.job.task_id(outdated))\n",
+        "    del outdated\n",
     ),
 )

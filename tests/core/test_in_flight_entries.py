@@ -97,17 +97,17 @@ def test_rounds_after_the_first_write_rows() -> None:
 @pytest.mark.parametrize("is_plain", [True, False])
 def test_beyond_a_bound_nodes_have_rows_so_that_pages_stay_small(*, is_plain: bool) -> None:
     rule = RetryOnError(attempts_max=1 if is_plain else 2)
-    names = [f"n{number}" for number in range(turn.DEPARTED_MAX + 3)]
+    names = [f"n{number}" for number in range(turn.IN_FLIGHT_ENTRIES_MAX + 3)]
     story = Story(plan_of({name: [] for name in names}, {name: NodePlan(name, on_error=rule) for name in names}))
 
     begun = story.begin()
 
-    assert out(begun) == names[: turn.DEPARTED_MAX]
-    assert list(rows(begun)) == names[turn.DEPARTED_MAX :]
+    assert out(begun) == names[: turn.IN_FLIGHT_ENTRIES_MAX]
+    assert list(rows(begun)) == names[turn.IN_FLIGHT_ENTRIES_MAX :]
 
 
 def test_the_row_that_a_departure_stands_for_is_the_one_that_others_get() -> None:
-    story = Story(plan_of({f"n{number}": [] for number in range(turn.DEPARTED_MAX + 1)}))
+    story = Story(plan_of({f"n{number}": [] for number in range(turn.IN_FLIGHT_ENTRIES_MAX + 1)}))
     begun = story.begin()
     [written] = begun.nodes.values()
     [first, *_] = begun.in_flight["job"]

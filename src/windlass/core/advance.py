@@ -1,12 +1,12 @@
-"""advance(job, message, now) -> Changes: the rules.
+"""Apply one message to one job: `advance(job, message, now)` selects the rule and returns the changes.
 
-A message that is outdated, or delivered again, changes nothing and is no error.
+A message that is outdated or delivered again changes nothing and is not an error.
 """
 
-from windlass.core import attempts, completion, dispatch, loops, pagination
+from windlass.core import attempts, completion, dispatch, loops, outcomes, pagination
 from windlass.core.changes import Changes
 from windlass.core.job import Job
-from windlass.core.loop_state import IN_FLIGHT, Attempt
+from windlass.core.loop_state import IS_OUT, Attempt
 from windlass.core.messages import (
     CancelRequested,
     Continue,
@@ -30,16 +30,16 @@ from windlass.core.turn import Turn
 def advance(
     job: Job, message: Message, now: int, changes: Changes | None = None, *, dispatches: bool = True
 ) -> Changes:
-    """What follows from `message`, added to `changes` (a batch's, or new ones).
+    """Apply a message and add its consequences to `changes`, those of a batch or new ones.
 
-    Where another message for the job comes next, the job may go on after that one (`dispatches`).
+    If the next message of the batch is about the same job, ready nodes may be left to it (`dispatches=False`).
     """
     turn = Turn(job, Changes() if changes is None else changes, now)
     match message:
         case TaskFinished():
             attempts.finish_task(turn, message)
         case Submitted():
-            _arrive(turn)
+            _submit(turn)
         case Continue():
             pass
         case TaskStarted():
@@ -47,7 +47,7 @@ def advance(
         case TimerDue():
             _wake(turn, message)
         case OutputsMerged():
-            _take_gathered(turn, message)
+            _take_outputs(turn, message)
         case TaskLost():
             attempts.lose_task(turn, message)
         case CancelRequested():
@@ -57,22 +57,16 @@ def advance(
         case RunAdmitted():
             _begin(turn)
         case RunDue() | ScheduleChanged() | RunAsked():
-            # About runs, and never for a job.
+            # About runs, never about a job.
             pass
     if dispatches:
         dispatch.dispatch_ready(turn)
-    changes = turn.changes
-    if not turn.page:
-        del changes.events[job.id]
-    elif job.in_flight:
-        changes.in_flight[job.id] = tuple(job.in_flight.values())
-    else:
-        changes.in_flight.pop(job.id, None)
-    return changes
+        turn.close()
+    return turn.changes
 
 
-def _arrive(turn: Turn) -> None:
-    """Begin, or leave it to the rules about runs to say when."""
+def _submit(turn: Turn) -> None:
+    """Begin a job, or wait until the rules about runs admit it."""
     if turn.job.plan.runs is None:
         _begin(turn)
     elif turn.job.state.status is JobStatus.PENDING and not turn.job.ready:
@@ -90,65 +84,88 @@ def _begin(turn: Turn) -> None:
     turn.set_deadline()
 
 
+# Timers are kept in memory and set again by recovery. One may fire early, because its instant was never stored or a
+# clock went back: then it is set again for the recorded instant.
+
+
 def _wake(turn: Turn, message: TimerDue) -> None:
+    match message.kind:
+        case "begin":
+            _begin(turn)
+        case "job_timeout":
+            _check_job_timeout(turn, message)
+        case "loop_timeout":
+            _check_loop_timeout(turn, message)
+        case _:
+            _wake_attempt(turn, message)
+
+
+def _check_job_timeout(turn: Turn, message: TimerDue) -> None:
+    state = turn.job.state
+    if turn.job.ended or message.round != state.round:
+        return
+    if state.deadline_at is not None and turn.now < state.deadline_at:
+        turn.set_timer(state.deadline_at, "job_timeout")
+    else:
+        completion.time_out_job(turn)
+
+
+def _check_loop_timeout(turn: Turn, message: TimerDue) -> None:
+    node = turn.job.plan.index.get(message.node_id or "", -1)
+    loop = turn.job.loops.get(node)
+    if loop is None or loop.node_attempt.number != message.attempt:
+        return
+    if loop.deadline_at is not None and turn.now < loop.deadline_at:
+        turn.set_timer(loop.deadline_at, "loop_timeout", message.node_id, message.attempt)
+    else:
+        loops.time_out(turn, node)
+
+
+def _wake_attempt(turn: Turn, message: TimerDue) -> None:
     job = turn.job
-    if message.kind == "begin":
-        _begin(turn)
-        return
-    if message.kind == "job_timeout":
-        if job.ended or message.round != job.state.round:
-            return
-        if job.state.deadline_at is not None and turn.now < job.state.deadline_at:
-            turn.set_timer(job.state.deadline_at, "job_timeout")
-        else:
-            completion.time_out_job(turn)
-        return
     node = job.plan.index.get(message.node_id or "", -1)
-    loop = job.loops.get(node)
-    if message.kind == "loop_timeout":
-        if loop is None or loop.node_attempt.number != message.attempt:
-            return
-        if loop.deadline_at is not None and turn.now < loop.deadline_at:
-            turn.set_timer(loop.deadline_at, "loop_timeout", message.node_id, message.attempt)
-        else:
-            loops.time_out(turn, node)
-        return
-    attempt = job.attempts.get(node) if loop is None else loop.attempts.get(message.index)
+    attempt = _present_attempt(job, node, message.index)
     if attempt is None or attempt.number != message.attempt:
         return
     if message.kind == "retry":
-        _go_on_with(turn, attempt)
-    elif message.kind == "node_timeout" and job.state_of(attempt) in IN_FLIGHT:
-        attempts.give_up_on_worker(turn, attempt)
+        _retry_attempt(turn, attempt)
+    elif IS_OUT[job.state_of(attempt)]:
+        attempts.time_out_attempt(turn, attempt)
 
 
-def _go_on_with(turn: Turn, attempt: Attempt) -> None:
-    """The wait before a further attempt is over; an iteration then waits for room in its loop."""
+def _present_attempt(job: Job, node: int, index: int) -> Attempt | None:
+    """Return the attempt of a node, or of an iteration if the node is a loop in progress."""
+    loop = job.loops.get(node)
+    if loop is None:
+        return job.attempts.get(node)
+    return loop.attempts.get(index)
+
+
+def _retry_attempt(turn: Turn, attempt: Attempt) -> None:
+    """Dispatch the next attempt after its delay. An iteration first waits for room in the window of its loop."""
     job = turn.job
     if job.state_of(attempt) != NodeStatus.WAITING or attempt.is_merging:
         return
     if attempt.due_at is not None and turn.now < attempt.due_at:
-        # Told of a wait that was never stored, or by a clock that went back: the wait that is recorded counts.
-        node_id = job.plan.nodes[attempt.node].id
-        turn.set_timer(attempt.due_at, "retry", node_id, attempt.number, max(attempt.index, 0))
-        return
-    if not attempt.is_iteration:
-        dispatch.dispatch_again(turn, attempt)
-    else:
+        outcomes.wait(turn, attempt)
+    elif attempt.is_iteration:
         job.loops[attempt.node].queued[attempt.index] = None
         job.filling[attempt.node] = None
+    else:
+        dispatch.dispatch_again(turn, attempt)
 
 
-def _take_gathered(turn: Turn, message: OutputsMerged) -> None:
+def _take_outputs(turn: Turn, message: OutputsMerged) -> None:
+    """Complete a loop, or a series of calls, whose outputs have been merged."""
     job = turn.job
     node = job.plan.index.get(message.node_id, -1)
-    loop = job.loops.get(node)
     if message.generation != job.generations.get(node, 0):
         return
     if message.index is None:
-        if loop is not None and loop.is_over and loop.is_merging and loop.node_attempt.number == message.attempt:
+        loop = job.loops.get(node)
+        if loop is not None and loop.awaits_outputs and loop.node_attempt.number == message.attempt:
             loops.take_outputs(turn, node, message)
         return
-    attempt = job.attempts.get(node) if loop is None else loop.attempts.get(message.index)
+    attempt = _present_attempt(job, node, message.index)
     if attempt is not None and attempt.is_merging and attempt.number == message.attempt:
         pagination.take_parts(turn, attempt, message)

@@ -18,6 +18,7 @@ MARKER = "$artifact"
 GONE = object()
 
 _SIGN = b"@"
+_SIGN_BYTE = _SIGN[0]
 
 
 class ArtifactReference(Struct, frozen=True, gc=False):
@@ -34,7 +35,7 @@ def reference(key: str, size: int) -> Raw:
 
 def is_reference(output: Raw) -> bool:
     """Whether an output is a reference instead of a value."""
-    return memoryview(output)[:1].tobytes() == _SIGN
+    return memoryview(output)[0] == _SIGN_BYTE
 
 
 def read_reference(output: Raw) -> ArtifactReference:

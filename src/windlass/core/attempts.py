@@ -1,14 +1,15 @@
-"""The life of one attempt after its dispatch: started, finished, lost, timed out; of a node or of an iteration."""
+"""Reports about attempts: started, finished, lost, timed out; of a node or of an iteration."""
 
 from msgspec import Raw
 
-from windlass.core import dispatch, first_attempt, loops, pagination
+from windlass.core import dispatch, pagination
 from windlass.core.deliveries import record_delivery
 from windlass.core.events import EventType
 from windlass.core.instants import MICROSECONDS
 from windlass.core.loop_state import Attempt
-from windlass.core.messages import Failed, Succeeded, TaskError, TaskFinished, TaskLost, TaskStarted
+from windlass.core.messages import Failed, TaskError, TaskFinished, TaskLost, TaskStarted
 from windlass.core.outcomes import complete, fail, wait
+from windlass.core.plan import NodePlan
 from windlass.core.retries import (
     LOSSES,
     WORKER_LOST,
@@ -20,47 +21,51 @@ from windlass.core.retries import (
 )
 from windlass.core.runs.containers import CONTAINER, container_of
 from windlass.core.states import NodeMove, NodeStatus
-from windlass.core.turn import LOST, RETRYING, STARTED, Turn, execution_meta, json_raw, start_data
+from windlass.core.turn import LOST, RETRYING, Turn, execution_meta, json_raw
 from windlass.core.webhooks import HANDLER as WEBHOOK
 
 # The worker enforces a node's timeout. This much later the core stops waiting for a worker that did not.
 NODE_TIMEOUT_GRACE_SECONDS = 30.0
 
-# Looking a member up in its enum takes longer than using it.
-_START, _RUNNING = NodeMove.START, int(NodeStatus.RUNNING)
+_RUNNING = int(NodeStatus.RUNNING)
 
 
 def finish_task(turn: Turn, message: TaskFinished) -> None:
-    """An attempt's result: taken once, from the attempt that is awaited."""
+    """Apply the result of an attempt: once, and only of the attempt that is awaited."""
     job = turn.job
     if message.result_id is not None:
         turn.changes.results.append(message.result_id)
     node = job.plan.index.get(message.node_id, -1)
-    if node < 0 or first_attempt.complete(turn, node, job.plan.nodes[node], message):
+    if node < 0:
         return
     attempt = job.find_attempt(node, message.index, message.attempt)
     if attempt is None:
         _ignore(turn, node, message)
         return
-    _record_start(turn, attempt, message.started_at, message.worker_id)
+    plan = job.plan.nodes[node]
+    if job.state_of(attempt) != _RUNNING:
+        turn.start(attempt, message.started_at, message.worker_id)
     turn.context = message.context
+    if not plan.is_plain:
+        _record(turn, attempt, plan, message)
     outcome = message.outcome
-    handler = job.plan.nodes[node].handler
-    if handler == WEBHOOK:
-        record_delivery(turn, attempt, message)
-    elif handler == CONTAINER and job.plan.runs is not None:
-        turn.changes.of_runs().containers.append((job.id, container_of(outcome)))
-    if isinstance(outcome, Succeeded):
-        _succeed(turn, attempt, outcome, message)
-    else:
+    if isinstance(outcome, Failed):
         _fail_or_retry(turn, attempt, outcome.error, message)
-
-
-def _succeed(turn: Turn, attempt: Attempt, outcome: Succeeded, message: TaskFinished) -> None:
-    if turn.job.plan.nodes[attempt.node].on_success is not None:
+    elif plan.on_success is not None:
         pagination.take_answer(turn, attempt, outcome, message)
+    elif plan.is_plain:
+        microseconds = max(0, message.finished_at - message.started_at)
+        turn.complete_node(attempt, outcome.output, outcome.meta, execution_meta(microseconds))
     else:
-        complete(turn, attempt, outcome.output, outcome.meta, _execution_meta(turn, attempt, message))
+        complete(turn, attempt, outcome.output, outcome.meta, _execution_meta(plan, message))
+
+
+def _record(turn: Turn, attempt: Attempt, plan: NodePlan, message: TaskFinished) -> None:
+    """Record what the results of some handlers say besides their outputs."""
+    if plan.handler == WEBHOOK:
+        record_delivery(turn, attempt, message)
+    elif plan.handler == CONTAINER and turn.job.plan.runs is not None:
+        turn.changes.of_runs().containers.append((turn.job.id, container_of(message.outcome)))
 
 
 def _fail_or_retry(turn: Turn, attempt: Attempt, reported: TaskError, message: TaskFinished) -> None:
@@ -70,12 +75,13 @@ def _fail_or_retry(turn: Turn, attempt: Attempt, reported: TaskError, message: T
         _redispatch_lost(turn, attempt, error, message.worker_id)
         return
     attempts_made = attempt.attempts_made
-    rule = job.plan.nodes[attempt.node].on_error
+    plan = job.plan.nodes[attempt.node]
+    rule = plan.on_error
     if not wants_retry(job, attempt, rule, error, attempts_made):
-        fail(turn, attempt, error, _execution_meta(turn, attempt, message, will_retry=False))
+        fail(turn, attempt, error, _execution_meta(plan, message, will_retry=False))
         return
     delay = delay_seconds(rule, attempts_made, error.retry_after_seconds, message.seed)
-    _back_off(turn, attempt, error, delay, _execution_meta(turn, attempt, message, will_retry=True))
+    _back_off(turn, attempt, error, delay, _execution_meta(plan, message, will_retry=True))
 
 
 def _back_off(turn: Turn, attempt: Attempt, error: TaskError, delay: float, meta: Raw | None = None) -> None:
@@ -93,7 +99,7 @@ def _back_off(turn: Turn, attempt: Attempt, error: TaskError, delay: float, meta
 
 
 def _redispatch_lost(turn: Turn, attempt: Attempt, error: TaskError, worker_id: str) -> None:
-    """The process under the handler died: another attempt at once, on the budget of losses, not the author's."""
+    """Make another attempt at once after the process of the handler died. It does not count as the author's."""
     attempt.losses += 1
     _emit_loss(turn, attempt, worker_id, error)
     if attempt.losses > turn.job.plan.nodes[attempt.node].redeliveries_max:
@@ -105,67 +111,62 @@ def _redispatch_lost(turn: Turn, attempt: Attempt, error: TaskError, worker_id: 
 
 
 def lose_task(turn: Turn, message: TaskLost) -> None:
-    """The worker is gone; the broker hands the same attempt out again, unless that happened too often."""
+    """Count the loss of a worker. The broker delivers the same attempt again, unless that happened too often."""
     job = turn.job
     node = job.plan.index.get(message.node_id, -1)
-    attempt = job.find_attempt(node, message.index, message.attempt) if node >= 0 else None
-    if attempt is None and node >= 0:
-        # Nobody waits for it any more, and it may kill one worker after the other.
-        index = -1 if job.plan.nodes[node].loop is None else message.index
-        turn.changes.cancels.append(job.task_id(Attempt(node, message.attempt, index=index)))
-    if attempt is None or message.losses <= attempt.losses:
+    if node < 0:
+        return
+    attempt = job.find_attempt(node, message.index, message.attempt)
+    if attempt is None:
+        _cancel_outdated(turn, node, message)
+        return
+    if message.losses <= attempt.losses:
         return
     attempt.losses = message.losses
     _emit_loss(turn, attempt, message.worker_id)
-    if attempt.losses > job.plan.nodes[node].redeliveries_max:
-        turn.changes.cancels.append(job.task_id(attempt))
-        text = f"the worker died {attempt.losses} times while it ran this task; it may be the task that kills it"
-        fail(turn, attempt, classified(TaskError(type=WORKER_LOST, message=text, retryable=False)))
+    if attempt.losses <= job.plan.nodes[node].redeliveries_max:
+        turn.save(attempt)
         return
-    turn.save(attempt)
+    turn.changes.cancels.append(job.task_id(attempt))
+    text = f"the worker died {attempt.losses} times while it ran this task; the task may be the cause"
+    fail(turn, attempt, classified(TaskError(type=WORKER_LOST, message=text, retryable=False)))
+
+
+def _cancel_outdated(turn: Turn, node: int, message: TaskLost) -> None:
+    """Withdraw an attempt that is not awaited any more: it may kill one worker after the other."""
+    is_iteration = turn.job.plan.nodes[node].loop is not None
+    outdated = Attempt(node, message.attempt, index=message.index, is_iteration=is_iteration)
+    turn.changes.cancels.append(turn.job.task_id(outdated))
 
 
 def _emit_loss(turn: Turn, attempt: Attempt, worker_id: str, error: TaskError | None = None) -> None:
-    data = {"attempt_number": attempt.number, "worker_id": worker_id, "losses": attempt.losses}
-    turn.emit_attempt(attempt, LOST, json_raw(data if error is None else {**data, "error": error}))
+    data: dict[str, object] = {"attempt_number": attempt.number, "worker_id": worker_id, "losses": attempt.losses}
+    if error is not None:
+        data["error"] = error
+    turn.emit_attempt(attempt, LOST, json_raw(data))
 
 
 def start_task(turn: Turn, message: TaskStarted) -> None:
-    """An attempt that takes longer told of its start by itself."""
+    """Record the start of an attempt. Short attempts report only their end."""
     job = turn.job
     node = job.plan.index.get(message.node_id, -1)
-    attempt = job.find_attempt(node, message.index, message.attempt) if node >= 0 else None
-    if attempt is None or job.state_of(attempt) == NodeStatus.RUNNING:
+    if node < 0:
         return
-    _record_start(turn, attempt, message.started_at, message.worker_id)
+    attempt = job.find_attempt(node, message.index, message.attempt)
+    if attempt is None or job.state_of(attempt) == _RUNNING:
+        return
+    turn.start(attempt, message.started_at, message.worker_id)
     turn.save(attempt)
     limit = job.plan.nodes[node].timeout_seconds + NODE_TIMEOUT_GRACE_SECONDS
     due_at = turn.now + round(limit * MICROSECONDS)
     turn.set_timer(due_at, "node_timeout", message.node_id, message.attempt, message.index)
 
 
-def _record_start(turn: Turn, attempt: Attempt, started_at: int, worker_id: str) -> None:
-    """RUNNING, once an attempt; the worker's clock may be off, so its instant is kept within what is known here."""
-    if turn.job.state_of(attempt) == _RUNNING:
-        return
-    if attempt.dispatched_at is not None and started_at < attempt.dispatched_at:
-        started_at = attempt.dispatched_at
-    attempt.started_at = started_at if started_at <= turn.now else turn.now
-    attempt.worker_id = worker_id
-    if attempt.is_iteration:
-        loops.start_loop(turn, attempt)
-    turn.transition(attempt, _START)
-    data = start_data(attempt.number, worker_id)
-    seq = turn.emit_attempt(attempt, STARTED, data, attempt.started_at, None, attempt.parent_seq)
-    if attempt.first_seq is None:
-        attempt.first_seq = seq
-
-
-def give_up_on_worker(turn: Turn, attempt: Attempt) -> None:
-    """A worker did not end an attempt whose time is over, and says nothing."""
+def time_out_attempt(turn: Turn, attempt: Attempt) -> None:
+    """Give up an attempt whose worker neither enforced its timeout nor reported a result."""
     job = turn.job
     plan = job.plan.nodes[attempt.node]
-    text = f"no result after {plan.timeout_seconds:g} s and no word from the worker"
+    text = f"no result after {plan.timeout_seconds:g} s and no heartbeat from the worker"
     error = classified(TaskError(type="timeout", message=text))
     turn.changes.cancels.append(job.task_id(attempt))
     job.late.add((attempt.node, attempt.index, attempt.number))
@@ -177,20 +178,19 @@ def give_up_on_worker(turn: Turn, attempt: Attempt) -> None:
 
 
 def _ignore(turn: Turn, node: int, message: TaskFinished) -> None:
-    """A result nobody waits for: recorded once when its attempt was closed without it, else a mere repetition."""
-    is_iteration = turn.job.plan.nodes[node].loop is not None
-    key = (node, message.index if is_iteration else -1, message.attempt)
+    """Record a result that arrives after its attempt was closed without one. A repeated result changes nothing."""
+    index = None if turn.job.plan.nodes[node].loop is None else message.index
+    key = (node, -1 if index is None else index, message.attempt)
     if key not in turn.job.late:
         return
     turn.job.late.discard(key)
     outcome = "failed" if isinstance(message.outcome, Failed) else "completed"
     data = {"attempt_number": message.attempt, "worker_id": message.worker_id, "outcome": outcome}
-    turn.emit(EventType.RESULT_IGNORED, message.node_id, json_raw(data), index=message.index if is_iteration else None)
+    turn.emit(EventType.RESULT_IGNORED, message.node_id, json_raw(data), index=index)
 
 
-def _execution_meta(turn: Turn, attempt: Attempt, message: TaskFinished, will_retry: bool | None = None) -> Raw:
+def _execution_meta(plan: NodePlan, message: TaskFinished, will_retry: bool | None = None) -> Raw:
     microseconds = max(0, message.finished_at - message.started_at)
-    plan = turn.job.plan.nodes[attempt.node]
     retry = retry_meta(plan, message.attempt, will_retry)
     if retry is None:
         return execution_meta(microseconds)

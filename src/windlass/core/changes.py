@@ -18,21 +18,21 @@ class NodeRow(Struct, frozen=True, array_like=True, gc=False):
     node_id: str
     status: str
     attempt: int
-    # Attempts made before the last operator's retry: they do not count against max_attempts.
-    attempts_before: int
-    losses: int
-    first_seq: int | None
-    dispatched_at: int | None
-    started_at: int | None
-    completed_at: int | None
-    due_at: int | None
-    worker_id: str | None
-    output: Raw | None
-    error: Raw | None
-    meta: Raw | None
-    # The node's place in its plan. Nodes that run at one time have neighbouring numbers, and so neighbouring rows.
+    # Attempts made before the last retry of the job: they do not count against max_attempts.
+    attempts_before: int = 0
+    losses: int = 0
+    first_seq: int | None = None
+    dispatched_at: int | None = None
+    started_at: int | None = None
+    completed_at: int | None = None
+    due_at: int | None = None
+    worker_id: str | None = None
+    output: Raw | None = None
+    error: Raw | None = None
+    meta: Raw | None = None
+    # The position of the node in its plan. Nodes that run at the same time have adjacent rows.
     number: int = 0
-    # How far a loop or a series of calls came, where there is one.
+    # The progress of a loop or of a series of calls, if the node has one.
     progress: Raw | None = None
 
 
@@ -50,9 +50,14 @@ class InFlightEntry(Struct, frozen=True, array_like=True, gc=False):
     def row(self, job_id: str) -> NodeRow:
         """The row that it stands for."""
         return NodeRow(
-            job_id, self.node_id, "dispatched", 1, 0, 0, self.first_seq, self.dispatched_at, None, None, None, None,
-            None, None, None, self.number,
-        )  # fmt: skip
+            job_id,
+            self.node_id,
+            "dispatched",
+            attempt=1,
+            first_seq=self.first_seq,
+            dispatched_at=self.dispatched_at,
+            number=self.number,
+        )
 
 
 class IterationRow(Struct, frozen=True, array_like=True, gc=False):
@@ -64,14 +69,14 @@ class IterationRow(Struct, frozen=True, array_like=True, gc=False):
     index: int
     status: str
     attempt: int
-    attempts_before: int
-    losses: int
-    first_seq: int | None
-    dispatched_at: int | None
-    started_at: int | None
-    completed_at: int | None
-    due_at: int | None
-    worker_id: str | None
+    attempts_before: int = 0
+    losses: int = 0
+    first_seq: int | None = None
+    dispatched_at: int | None = None
+    started_at: int | None = None
+    completed_at: int | None = None
+    due_at: int | None = None
+    worker_id: str | None = None
     output: Raw | None = None
     error: Raw | None = None
     meta: Raw | None = None

@@ -16,6 +16,7 @@ from windlass.core.instants import MICROSECONDS
 from windlass.core.jobs import JobRecord
 from windlass.core.loop_state import (
     IN_FLIGHT,
+    IS_OUT,
     Attempt,
     Collection,
     Loop,
@@ -23,7 +24,7 @@ from windlass.core.loop_state import (
     LoopRows,
     decode_progress,
 )
-from windlass.core.plan import NodePlan, Plan
+from windlass.core.plan import NodePlan, Plan, SinkPlan
 from windlass.core.states import JOB_FINAL, NODE_FINAL, NODE_LABELS, NODE_STATES, JobStatus, NodeStatus
 from windlass.core.templates.json_values import merged
 from windlass.core.templates.template import Template
@@ -213,14 +214,13 @@ class Job:
 
     def find_attempt(self, node: int, index: int, number: int) -> Attempt | None:
         """What is in flight under this attempt; None when nobody waits for a result of it."""
-        loop = self.loops.get(node)
-        if loop is None:
-            attempt = self.attempts.get(node)
-            is_out = self.states[node] in IN_FLIGHT
-        else:
+        attempt = self.attempts.get(node)
+        states, position = self.states, node
+        if self.loops and node in self.loops:
+            loop = self.loops[node]
             attempt = loop.attempts.get(index)
-            is_out = attempt is not None and loop.states[index] in IN_FLIGHT
-        if attempt is None or not is_out or attempt.number != number:
+            states, position = loop.states, index
+        if attempt is None or not IS_OUT[states[position]] or attempt.number != number:
             return None
         return attempt
 
@@ -235,69 +235,79 @@ class Job:
                     yield attempt
 
     def state_of(self, attempt: Attempt) -> int:
-        """Where a node or an iteration stands."""
-        return self.states[attempt.node] if not attempt.is_iteration else self.loops[attempt.node].states[attempt.index]
+        """Return the state of the node or the iteration of an attempt."""
+        if attempt.is_iteration:
+            return self.loops[attempt.node].states[attempt.index]
+        return self.states[attempt.node]
 
     def task(self, attempt: Attempt) -> Task:
-        """The task of a present attempt; TemplateFailed. The same each time: outputs never change once recorded."""
+        """Return the task of an attempt; TemplateFailed. It never changes, because recorded outputs never change."""
         plan = self.plan.nodes[attempt.node]
-        scope = None
-        params = plan.params
-        if params is None:
-            rendered = self.spec.input
-        elif params.static is not None:
-            rendered = params.static
+        template = plan.params
+        artifacts: tuple[str, ...] = ()
+        if template is None:
+            params = self.spec.input
+        elif template.static is not None:
+            params = template.static
         else:
-            scope = JobScope(self, params, self._names(attempt))
-            scope.spares = True
-            rendered = params.render(scope)
+            params, artifacts = self._render_params(attempt, template)
         if attempt.calls:
-            patched = merged(msgspec.json.decode(rendered), msgspec.json.decode(attempt.patch) or {})
-            rendered = Raw(msgspec.json.encode(patched))
+            params = _patched(params, attempt.patch)
+        key = work_id = self._work_id(attempt, plan)
+        if attempt.calls or self.generations:
+            key = self._idempotency_key(attempt, work_id)
         return Task(
-            task_id=self.task_id(attempt),
+            task_id=f"{work_id}_{attempt.number}",
             job_id=self.id,
             node_id=plan.id,
             attempt=attempt.number,
             handler=plan.handler,
-            params=bytes(rendered),
+            params=bytes(params),
             queue=plan.queue,
             timeout_seconds=plan.timeout_seconds,
             priority=plan.priority + self.spec.priority,
             shard=self.spec.shard,
             index=attempt.index if attempt.is_iteration else 0,
-            retry_count=attempt.attempts_made - 1,
-            idempotency_key=self._identity(attempt),
-            sink=None if plan.sink is None else self._order(attempt, plan),
-            artifacts=() if scope is None else tuple(scope.spared),
+            retry_count=attempt.number - attempt.attempts_before - 1,
+            idempotency_key=key,
+            sink=None if plan.sink is None else self._sink(attempt, plan, plan.sink),
+            artifacts=artifacts,
         )
 
-    def task_id(self, attempt: Attempt) -> str:
-        """The id of a present attempt."""
-        node_id = self.plan.nodes[attempt.node].id
-        if not attempt.is_iteration:
-            return f"{self.id}_{node_id}_{attempt.number}"
-        return f"{self.id}_{node_id}[{attempt.index}]_{attempt.number}"
+    def _render_params(self, attempt: Attempt, template: Template) -> tuple[Raw, tuple[str, ...]]:
+        """Return the params of an attempt, and the keys of the artifacts that they refer to. TemplateFailed."""
+        scope = JobScope(self, template, self._names(attempt))
+        scope.spares = True
+        return template.render(scope), tuple(scope.spared)
 
-    def _identity(self, attempt: Attempt) -> str:
-        """Names a piece of work over all its attempts: a node, an iteration, one call of a series."""
-        key = f"{self.id}_{self.plan.nodes[attempt.node].id}"
+    def task_id(self, attempt: Attempt) -> str:
+        """Return the id of the task of an attempt."""
+        return f"{self._work_id(attempt, self.plan.nodes[attempt.node])}_{attempt.number}"
+
+    def _work_id(self, attempt: Attempt, plan: NodePlan) -> str:
+        """Name the node or the iteration that an attempt belongs to."""
         if attempt.is_iteration:
-            key += f"[{attempt.index}]"
+            return f"{self.id}_{plan.id}[{attempt.index}]"
+        return f"{self.id}_{plan.id}"
+
+    def _idempotency_key(self, attempt: Attempt, work_id: str) -> str:
+        """Name the work of an attempt, the same for all attempts: a node, an iteration, or one call of a series."""
+        key = work_id
         if attempt.calls:
             key += f"#{attempt.calls + 1}"
-        generation = self.generations.get(attempt.node) if self.generations else 0
-        return f"{key}~{generation}" if generation else key
+        if attempt.node in self.generations:
+            key += f"~{self.generations[attempt.node]}"
+        return key
 
-    def _order(self, attempt: Attempt, plan: NodePlan) -> SinkSpec:
-        assert plan.sink is not None
-        options = plan.sink.options
-        rendered = options.static
-        if rendered is None:
-            rendered = options.render(JobScope(self, options, self._names(attempt)))
-        path = plan.on_success.merge_path if plan.on_success is not None else ()
+    def _sink(self, attempt: Attempt, plan: NodePlan, sink: SinkPlan) -> SinkSpec:
+        options = sink.options.static
+        if options is None:
+            options = sink.options.render(JobScope(self, sink.options, self._names(attempt)))
+        path: tuple[str, ...] = ()
+        if plan.on_success is not None:
+            path = plan.on_success.merge_path
         run_key = f"{self.id}_{plan.id}~{self.generations.get(attempt.node, 0)}"
-        return SinkSpec(plan.sink.tool, bytes(rendered), path, run_key)
+        return SinkSpec(sink.tool, bytes(options), path, run_key)
 
     def _names(self, attempt: Attempt) -> dict[str, object]:
         """The names that templates of an iteration know besides those of the job."""
@@ -465,3 +475,8 @@ def _restored_attempt(node: int, row: NodeRow, progress: LoopProgress) -> Attemp
         patch=progress.patch,
         is_merging=progress.is_merging,
     )
+
+
+def _patched(params: Raw, patch: Raw) -> Raw:
+    """Return params with the changes that the calls so far made to them."""
+    return Raw(msgspec.json.encode(merged(msgspec.json.decode(params), msgspec.json.decode(patch) or {})))

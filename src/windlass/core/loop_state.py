@@ -36,8 +36,9 @@ class Attempt(Struct, gc=False):
     started_at: int | None = None
     due_at: int | None = None
     worker_id: str | None = None
-    # The iteration; -1 for the node itself.
+    # The iteration, if it is an attempt of one and not of the node itself.
     index: int = -1
+    is_iteration: bool = False
     # Calls of a series that succeeded so far, and what they added to the params of the next.
     calls: int = 0
     patch: Raw = NOTHING
@@ -45,14 +46,16 @@ class Attempt(Struct, gc=False):
     is_merging: bool = False
 
     @property
-    def is_iteration(self) -> bool:
-        """Whether it is an attempt of an iteration, not of the node itself."""
-        return self.index >= 0
-
-    @property
     def attempts_made(self) -> int:
         """How many attempts count against the author's limit, this one included."""
         return self.number - self.attempts_before
+
+    def begin_next(self) -> None:
+        """Become the next attempt of the same work."""
+        self.number += 1
+        self.started_at = None
+        self.due_at = None
+        self.worker_id = None
 
     @property
     def is_repeat(self) -> bool:
@@ -62,7 +65,9 @@ class Attempt(Struct, gc=False):
     @property
     def parent_seq(self) -> int | None:
         """The event that a repeat links to: the start of the first attempt."""
-        return self.first_seq if self.is_repeat else None
+        if self.calls or self.number - self.attempts_before > 1:
+            return self.first_seq
+        return None
 
 
 class LoopProgress(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -187,6 +192,11 @@ class Loop:
         """Whether every iteration has ended in a way that lets the loop end."""
         return self.completed + self.failed + self.skipped == self.total
 
+    @property
+    def awaits_outputs(self) -> bool:
+        """Whether all iterations have ended and their outputs are being merged."""
+        return self.is_merging and self.is_over
+
     def element(self, index: int) -> object:
         """What the iteration is about: an element, or a list of them."""
         size = self.plan.chunk_size
@@ -266,7 +276,9 @@ class Loop:
             if not self.states[index] and index not in self.queued:
                 self.states[index] = NodeStatus.DISPATCHED
                 start, at = self.attempts_start, self.node_attempt.dispatched_at
-                self.attempts[index] = Attempt(self.node_attempt.node, start + 1, start, dispatched_at=at, index=index)
+                self.attempts[index] = Attempt(
+                    self.node_attempt.node, start + 1, start, dispatched_at=at, index=index, is_iteration=True
+                )
         self.busy = sum(self.states[index] in IN_FLIGHT for index in self.attempts)
 
     def _restore_row(self, row: IterationRow) -> None:
@@ -286,6 +298,7 @@ class Loop:
                 due_at=row.due_at,
                 worker_id=row.worker_id,
                 index=index,
+                is_iteration=True,
                 calls=progress.calls,
                 patch=progress.patch,
                 is_merging=progress.is_merging,

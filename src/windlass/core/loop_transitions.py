@@ -50,7 +50,7 @@ def reset_iterations(turn: Turn, node: int) -> None:
         loop.states[index] = NodeStatus.PENDING
         loop.remember_attempt(index, attempt, attempt)
         loop.queued[index] = None
-        row = Attempt(node, attempt, attempt, index=index)
+        row = Attempt(node, attempt, attempt, index=index, is_iteration=True)
         turn.save_parked(loop, row)
     # Some may have been queued before and never begun.
     loop.queued = dict.fromkeys(sorted(loop.queued))

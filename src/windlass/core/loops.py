@@ -18,7 +18,7 @@ from windlass.core.loop_transitions import cancel_iterations, end_iteration
 from windlass.core.messages import OutputsMerged, TaskError
 from windlass.core.plan import LoopPlan, NodePlan
 from windlass.core.retries import classified, encoded, template_error
-from windlass.core.states import JobStatus, NodeMove, NodeStatus
+from windlass.core.states import JobStatus, NodeMove
 from windlass.core.templates.json_values import is_list, kind_of
 from windlass.core.templates.template import Template, is_true
 from windlass.core.turn import COMPLETED, Turn, attempt_data, dispatch_data, json_raw
@@ -28,7 +28,7 @@ CHUNK_INVALID = "chunk_invalid"
 EMPTY = Raw(b"[]")
 
 # Looking a member up in its enum takes longer than using it.
-_READY, _DISPATCH, _COMPLETE, _RUNNING = NodeMove.READY, NodeMove.DISPATCH, NodeMove.COMPLETE, int(NodeStatus.RUNNING)
+_READY, _COMPLETE = NodeMove.READY, NodeMove.COMPLETE
 
 
 def begin(turn: Turn, node: int, attempt: Attempt) -> None:
@@ -111,7 +111,7 @@ def fill(turn: Turn, node: int, budget: int, tasks_max: int) -> int:
             job.filling.pop(node, None)
             break
         budget -= 1
-        _dispatch(turn, plan, loop, index)
+        _dispatch_index(turn, plan, loop, index)
     if node not in job.loops:
         return budget
     if loop.begun != begun:
@@ -154,42 +154,43 @@ def condition_of(plan: NodePlan) -> Template | None:
     return plan.when if any(reference.name in own for reference in plan.when.references) else None
 
 
-def _dispatch(turn: Turn, plan: NodePlan, loop: Loop, index: int) -> None:
+def _dispatch_index(turn: Turn, plan: NodePlan, loop: Loop, index: int) -> None:
     attempt = loop.attempts.get(index)
-    if attempt is None:
-        attempt = Attempt(loop.node_attempt.node, loop.attempts_start + 1, loop.attempts_start, index=index)
-        if loop.last_attempts or loop.attempts_before:
-            attempt.number = loop.last_attempts.pop(index, loop.attempts_start) + 1
-            attempt.attempts_before = loop.attempts_before.get(index, loop.attempts_start)
-        loop.attempts[index] = attempt
-        condition = None if plan.when is None else condition_of(plan)
+    if attempt is not None:
+        dispatch_again(turn, attempt, plan)
+        return
+    attempt = _next_attempt(loop, index)
+    loop.attempts[index] = attempt
+    if plan.when is not None:
+        condition = condition_of(plan)
         if condition is not None and not _holds(turn, attempt, condition):
             return
-        turn.transition(attempt, _READY)
-    else:
-        turn.transition(attempt, _READY)
-        attempt.number += 1
-        attempt.started_at = attempt.due_at = attempt.worker_id = None
-    dispatch(turn, attempt, is_first=attempt.number == loop.attempts_start + 1)
+    turn.transition(attempt, _READY)
+    _dispatch(turn, attempt, plan)
 
 
-def dispatch(turn: Turn, attempt: Attempt, *, is_first: bool) -> None:
-    """Send an iteration's attempt out. The first of all leaves no row: the loop's own mark tells of it."""
-    job = turn.job
-    plan = job.plan.nodes[attempt.node]
-    loop = job.loops[attempt.node]
+def _next_attempt(loop: Loop, index: int) -> Attempt:
+    """Return the first attempt of an iteration, or after a retry of the job the next one."""
+    start = loop.attempts_start
+    attempt = Attempt(loop.node_attempt.node, start + 1, start, index=index, is_iteration=True)
+    if loop.last_attempts or loop.attempts_before:
+        attempt.number = loop.last_attempts.pop(index, start) + 1
+        attempt.attempts_before = loop.attempts_before.get(index, start)
+    return attempt
+
+
+def dispatch_again(turn: Turn, attempt: Attempt, plan: NodePlan) -> None:
+    """Dispatch the next attempt of an iteration that waits."""
+    turn.transition(attempt, _READY)
+    attempt.begin_next()
+    _dispatch(turn, attempt, plan)
+
+
+def _dispatch(turn: Turn, attempt: Attempt, plan: NodePlan) -> None:
     try:
-        task = job.task(attempt)
+        turn.dispatch(attempt, plan)
     except TemplateFailed as failure:
         fail_iteration(turn, attempt, template_error("params", failure))
-        return
-    turn.transition(attempt, _DISPATCH)
-    attempt.dispatched_at = loop.node_attempt.dispatched_at if is_first else turn.now
-    data = dispatch_data(attempt.number, plan.queue)
-    turn.emit(EventType.ITERATION_DISPATCHED, plan.id, data, None, None, attempt.first_seq, attempt.index)
-    if not is_first:
-        turn.save(attempt)
-    turn.changes.tasks.append(task)
 
 
 def _holds(turn: Turn, attempt: Attempt, condition: Template) -> bool:
@@ -206,19 +207,6 @@ def _holds(turn: Turn, attempt: Attempt, condition: Template) -> bool:
     turn.job.loops[attempt.node].skipped += 1
     turn.save(attempt, turn.now)
     return False
-
-
-def start_loop(turn: Turn, attempt: Attempt) -> None:
-    """The first start of an iteration is the node's own."""
-    job = turn.job
-    loop = job.loops[attempt.node]
-    if job.states[attempt.node] == _RUNNING:
-        return
-    turn.move(attempt.node, NodeMove.START)
-    loop.node_attempt.started_at = attempt.started_at
-    data = attempt_data(loop.node_attempt.number)
-    turn.emit(EventType.NODE_STARTED, job.plan.nodes[attempt.node].id, data, at=attempt.started_at)
-    turn.save_node(attempt.node, loop.node_attempt)
 
 
 def complete_iteration(turn: Turn, attempt: Attempt, output: Raw, meta: Raw | None, execution: Raw | None) -> None:

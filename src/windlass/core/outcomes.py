@@ -5,10 +5,7 @@ from msgspec import Raw
 from windlass.core import completion, loops
 from windlass.core.loop_state import Attempt
 from windlass.core.messages import TaskError
-from windlass.core.states import NodeMove
-from windlass.core.turn import COMPLETED, Turn, attempt_data
-
-_COMPLETE = NodeMove.COMPLETE
+from windlass.core.turn import Turn
 
 
 def complete(turn: Turn, attempt: Attempt, output: Raw, meta: Raw | None, execution: Raw | None) -> None:
@@ -16,16 +13,7 @@ def complete(turn: Turn, attempt: Attempt, output: Raw, meta: Raw | None, execut
     if attempt.is_iteration:
         loops.complete_iteration(turn, attempt, output, meta, execution)
         return
-    job = turn.job
-    node = attempt.node
-    turn.move(node, _COMPLETE)
-    turn.finish(node)
-    job.put_output(node, output)
-    if meta is not None:
-        job.metas[node] = meta
-    turn.emit_attempt(attempt, COMPLETED, attempt_data(attempt.number), None, execution, attempt.parent_seq)
-    turn.save_node(node, attempt, turn.now)
-    turn.meet_dependents(node, skipped=False)
+    turn.complete_node(attempt, output, meta, execution)
 
 
 def fail(turn: Turn, attempt: Attempt, error: TaskError, meta: Raw | None = None) -> None:

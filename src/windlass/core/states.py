@@ -96,15 +96,20 @@ NODE_STATES = {state.label: state for state in NodeStatus}
 
 
 def node_after(state: int, move: NodeMove) -> int:
-    """The state that `move` leads to from `state`; IllegalMove when the table does not list it."""
+    """Return the state after a move. IllegalMove."""
     target = move.after[state]
     if target < 0:
-        raise IllegalMove(f"a node that is {NODE_LABELS[state]} cannot {move.name.lower()}")
+        raise illegal_move(state, move)
     return target
 
 
+def illegal_move(state: int, move: NodeMove) -> IllegalMove:
+    """Return the error of a move that the table does not list."""
+    return IllegalMove(f"a node that is {NODE_LABELS[state]} cannot {move.name.lower()}")
+
+
 def job_after(state: JobStatus, move: JobMove) -> JobStatus:
-    """The state that `move` leads to from `state`; IllegalMove when the table does not list it."""
+    """Return the status after a move. IllegalMove."""
     if state not in move.sources:
         raise IllegalMove(f"a job that is {state} cannot {move.name.lower()}")
     return move.target

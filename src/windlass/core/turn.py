@@ -1,6 +1,6 @@
-"""The vocabulary of one turn: how the rules move a job, its nodes and their iterations, and record it.
+"""One turn: how the rules change a job, its nodes and iterations, and record each change.
 
-Nothing else writes a job's state. Every move is checked against the tables.
+Nothing else writes the state of a job. Every move is checked against the tables in `states`.
 """
 
 from copy import copy
@@ -15,58 +15,65 @@ from windlass.core.events import Event, EventType
 from windlass.core.instants import MICROSECONDS
 from windlass.core.job import Job
 from windlass.core.loop_state import IS_OUT, Attempt, Loop
+from windlass.core.plan import NodePlan
 from windlass.core.rows import iteration_row, node_row
-from windlass.core.states import JobMove, NodeMove, NodeStatus, job_after, node_after
+from windlass.core.states import JobMove, JobStatus, NodeMove, NodeStatus, illegal_move, job_after, node_after
+
+# Each page of a job's events names all its nodes that are in flight without a row; at most so many (ADR 19).
+IN_FLIGHT_ENTRIES_MAX = 32
 
 _encoder = msgspec.json.Encoder()
-# Nodes of a job that are out without a row at one time: each page of its events names them all.
-DEPARTED_MAX = 32
 
-_COMPLETED = int(NodeStatus.COMPLETED)
+# Members used for every node are bound once: Python 3.11 resolves a member of an enum in 100 ns, a global in 10.
+_RUNNING, _COMPLETED = int(NodeStatus.RUNNING), int(NodeStatus.COMPLETED)
+_PENDING_JOB = JobStatus.PENDING
+_DISPATCH, _START, _COMPLETE = NodeMove.DISPATCH, NodeMove.START, NodeMove.COMPLETE
+_NODE_DISPATCHED, _ITERATION_DISPATCHED = EventType.NODE_DISPATCHED.value, EventType.ITERATION_DISPATCHED.value
+_NODE_STARTED, _ITERATION_STARTED = EventType.NODE_STARTED.value, EventType.ITERATION_STARTED.value
+_NODE_COMPLETED, _ITERATION_COMPLETED = EventType.NODE_COMPLETED.value, EventType.ITERATION_COMPLETED.value
 
-# What an event about an attempt is called: of a node, and of an iteration.
-DISPATCHED = (EventType.NODE_DISPATCHED, EventType.ITERATION_DISPATCHED)
-STARTED = (EventType.NODE_STARTED, EventType.ITERATION_STARTED)
-COMPLETED = (EventType.NODE_COMPLETED, EventType.ITERATION_COMPLETED)
+# The types of the events about an attempt: of a node, and of an iteration.
+STARTED = (_NODE_STARTED, _ITERATION_STARTED)
+COMPLETED = (_NODE_COMPLETED, _ITERATION_COMPLETED)
 RETRYING = (EventType.NODE_RETRYING, EventType.ITERATION_RETRYING)
 SEQUENCE_COMPLETED = (EventType.CALLS_COMPLETED, EventType.CALLS_COMPLETED)
 LOST = (EventType.WORKER_LOST, EventType.WORKER_LOST)
 
 
 def json_raw(value: Any) -> Raw:
-    """A JSON value, encoded."""
+    """Encode a value as JSON."""
     return Raw(_encoder.encode(value))
 
 
-# Most events of most jobs say one of these few things; encoding each once is a third of a turn's time.
+# The data of most events is one of few values, which are encoded once.
 
 
 @lru_cache(maxsize=1_024)
 def attempt_data(attempt: int) -> Raw:
-    """The data of an event that says only which attempt it is about."""
+    """Return the data of an event that names only its attempt."""
     return json_raw({"attempt_number": attempt})
 
 
 @lru_cache(maxsize=1_024)
 def dispatch_data(attempt: int, queue: str) -> Raw:
-    """The data of a dispatch."""
+    """Return the data of a dispatch."""
     return json_raw({"attempt_number": attempt, "queue": queue})
 
 
 @lru_cache(maxsize=4_096)
 def execution_meta(microseconds: int) -> Raw:
-    """What an attempt's end says of how long it took."""
+    """Return the meta of the end of an attempt that took so long."""
     return Raw(b'{"execution":{"duration_seconds":%.6f}}' % (microseconds / MICROSECONDS))
 
 
 @lru_cache(maxsize=1_024)
 def start_data(attempt: int, worker_id: str) -> Raw:
-    """The data of an attempt's start."""
+    """Return the data of the start of an attempt."""
     return json_raw({"attempt_number": attempt, "worker_id": worker_id})
 
 
 class Turn:
-    """One message's worth of moves on one job, written into the batch's changes."""
+    """The changes that one message makes to one job, written into the changes of the batch."""
 
     __slots__ = ("changes", "context", "job", "now", "page")
 
@@ -74,102 +81,166 @@ class Turn:
         self.job = job
         self.changes = changes
         self.now = now
-        # Goes with the next event.
+        # Belongs to the next event.
         self.context: Raw | None = None
         page = changes.events.get(job.id)
         if page is None:
             page = changes.events[job.id] = []
         self.page: list[Event] = page
 
+    def close(self) -> None:
+        """Name the nodes in flight without a row beside the events of the job, if there are any."""
+        job, changes = self.job, self.changes
+        if not self.page:
+            del changes.events[job.id]
+        elif job.in_flight:
+            changes.in_flight[job.id] = tuple(job.in_flight.values())
+        else:
+            changes.in_flight.pop(job.id, None)
+
+    # Events
+
     def emit(self, kind: str, node_id: str | None = None, data: Raw | None = None, at: int | None = None,
              meta: Raw | None = None, parent_seq: int | None = None, index: int | None = None) -> int:  # fmt: skip
-        """Record an event under the job's next sequence number, which it returns."""
+        """Record an event and return its sequence number, the job's next one."""
         seq = self.job.seq = self.job.seq + 1
-        when = self.now if at is None else at
-        self.page.append(Event(seq, kind, node_id, index, when, data, meta, self.context, parent_seq))
+        if at is None:
+            at = self.now
+        self.page.append(Event(seq, kind, node_id, index, at, data, meta, self.context, parent_seq))
         self.context = None
         return seq
 
     def emit_attempt(self, attempt: Attempt, kinds: tuple[str, str], data: Raw | None, at: int | None = None,
-             meta: Raw | None = None, parent_seq: int | None = None) -> int:  # fmt: skip
-        """Record an event about an attempt, by the name that fits what it is an attempt of."""
+                     meta: Raw | None = None, parent_seq: int | None = None) -> int:  # fmt: skip
+        """Record an event about an attempt of a node or of an iteration."""
         node_id = self.job.plan.nodes[attempt.node].id
         if not attempt.is_iteration:
             return self.emit(kinds[0], node_id, data, at, meta, parent_seq)
         return self.emit(kinds[1], node_id, data, at, meta, parent_seq, attempt.index)
 
+    # States
+
     def move(self, node: int, move: NodeMove) -> None:
-        """Change a node's state, as far as the table allows."""
+        """Change the state of a node. IllegalMove."""
         states = self.job.states
         target = move.after[states[node]]
-        states[node] = target if target >= 0 else node_after(states[node], move)
+        if target < 0:
+            raise illegal_move(states[node], move)
+        states[node] = target
 
     def transition(self, attempt: Attempt, move: NodeMove) -> None:
-        """Change the state of what is in flight, a node or an iteration, as far as the table allows."""
+        """Change the state of the node or the iteration that an attempt belongs to. IllegalMove."""
         if not attempt.is_iteration:
             self.move(attempt.node, move)
             return
         loop = self.job.loops[attempt.node]
         states, index = loop.states, attempt.index
         before = states[index]
-        after = states[index] = move.after[before] if move.after[before] >= 0 else node_after(before, move)
+        after = states[index] = node_after(before, move)
         if IS_OUT[after] != IS_OUT[before]:
             loop.busy += IS_OUT[after] - IS_OUT[before]
             if IS_OUT[before]:
                 self.job.filling[attempt.node] = None
 
     def move_job(self, move: JobMove) -> None:
-        """Change the job's state, as far as the table allows, and have its row written."""
+        """Change the state of the job and store it. IllegalMove."""
         state = self.job.state
         state.status = job_after(state.status, move)
         self.save_job()
 
-    def save_job(self) -> None:
-        """Have the state of the job stored as it is now."""
-        self.changes.jobs[self.job.id] = copy(self.job.state)
+    def start_job(self) -> None:
+        """Record the first dispatch of the job, or its end if nothing had to be dispatched."""
+        self.job.state.started_at = self.now
+        self.move_job(JobMove.START)
+        self.emit(EventType.JOB_STARTED)
 
-    def save_node(
-        self, node: int, attempt: Attempt | None, completed_at: int | None = None, error: Raw | None = None
-    ) -> None:
-        """Have the node's row written as it is now."""
-        job = self.job
-        plan = job.plan.nodes[node]
-        self.changes.nodes[job.id, plan.id] = node_row(job, node, plan, attempt, completed_at, error)
-        if job.in_flight:
-            job.in_flight.pop(node, None)
+    # The life of an attempt
 
-    def mark_dispatched(self, node: int, attempt: Attempt) -> None:
-        """Have it recorded that a node is out with a worker: without a row where it is for the first time."""
+    def dispatch(self, attempt: Attempt, plan: NodePlan) -> None:
+        """Hand an attempt of a ready node or iteration to a worker. TemplateFailed, without any change."""
         job = self.job
-        first_seq, at = attempt.first_seq, attempt.dispatched_at
-        # In later rounds it may have a row, which tells of an earlier one.
-        if (
-            first_seq is None
-            or at is None
-            or attempt.number > 1
-            or job.state.round
-            or len(job.in_flight) >= DEPARTED_MAX
-        ):
-            self.save_node(node, attempt)
+        task = job.task(attempt)
+        if attempt.is_iteration:
+            self._dispatch_iteration(attempt, plan)
         else:
-            job.in_flight[node] = InFlightEntry(node, job.plan.nodes[node].id, first_seq, at)
+            self._dispatch_node(attempt, plan)
+        self.changes.tasks.append(task)
+        if job.state.status is _PENDING_JOB:
+            self.start_job()
 
-    def save(self, attempt: Attempt, completed_at: int | None = None, error: Raw | None = None,
-             output: Raw | None = None, meta: Raw | None = None) -> None:  # fmt: skip
-        """Have the row of what is in flight written as it is now; a node's output is already with its job."""
-        if not attempt.is_iteration:
-            self.save_node(attempt.node, attempt, completed_at, error)
-            return
+    def _dispatch_node(self, attempt: Attempt, plan: NodePlan) -> None:
+        job, node = self.job, attempt.node
+        self.move(node, _DISPATCH)
+        attempt.dispatched_at = self.now
+        data = dispatch_data(attempt.number, plan.queue)
+        seq = self.emit(_NODE_DISPATCHED, plan.id, data, None, None, attempt.first_seq)
+        if attempt.first_seq is None:
+            attempt.first_seq = seq
+        # The first dispatch of a node needs no row if the page of events has room for it (ADR 19). In a retried job the
+        # node may have a row of an earlier round, which is then outdated.
+        if attempt.number == 1 and not job.state.round and len(job.in_flight) < IN_FLIGHT_ENTRIES_MAX:
+            job.in_flight[node] = InFlightEntry(node, plan.id, seq, self.now)
+        else:
+            self.save_node(node, attempt)
+
+    def _dispatch_iteration(self, attempt: Attempt, plan: NodePlan) -> None:
+        loop = self.job.loops[attempt.node]
+        self.transition(attempt, _DISPATCH)
+        data = dispatch_data(attempt.number, plan.queue)
+        self.emit(_ITERATION_DISPATCHED, plan.id, data, None, None, attempt.first_seq, attempt.index)
+        if attempt.number == loop.attempts_start + 1:
+            # The first dispatch of an iteration needs no row: the row of the loop implies it.
+            attempt.dispatched_at = loop.node_attempt.dispatched_at
+        else:
+            attempt.dispatched_at = self.now
+            self.save(attempt)
+
+    def start(self, attempt: Attempt, started_at: int, worker_id: str) -> None:
+        """Record that a worker started an attempt. The instant is put between the dispatch and now: clocks differ."""
+        if attempt.dispatched_at is not None and started_at < attempt.dispatched_at:
+            started_at = attempt.dispatched_at
+        if started_at > self.now:
+            started_at = self.now
+        attempt.started_at = started_at
+        attempt.worker_id = worker_id
+        data = start_data(attempt.number, worker_id)
+        node_id = self.job.plan.nodes[attempt.node].id
+        if attempt.is_iteration:
+            self._start_loop(attempt.node, node_id, started_at)
+            self.transition(attempt, _START)
+            seq = self.emit(_ITERATION_STARTED, node_id, data, started_at, None, attempt.parent_seq, attempt.index)
+        else:
+            self.move(attempt.node, _START)
+            seq = self.emit(_NODE_STARTED, node_id, data, started_at, None, attempt.parent_seq)
+        if attempt.first_seq is None:
+            attempt.first_seq = seq
+
+    def _start_loop(self, node: int, node_id: str, started_at: int) -> None:
+        """Record the start of a looping node, which is the first start of one of its iterations."""
         job = self.job
-        row = iteration_row(job, job.loops[attempt.node], attempt, completed_at, error, output, meta)
-        self.changes.iterations[job.id, attempt.node, attempt.index] = row
+        if job.states[node] == _RUNNING:
+            return
+        attempt = job.loops[node].node_attempt
+        attempt.started_at = started_at
+        self.move(node, _START)
+        self.emit(_NODE_STARTED, node_id, attempt_data(attempt.number), started_at)
+        self.save_node(node, attempt)
 
-    def save_parked(self, loop: Loop, attempt: Attempt) -> None:
-        """Have the row of an iteration written whose loop is not under way."""
-        self.changes.iterations[self.job.id, attempt.node, attempt.index] = iteration_row(self.job, loop, attempt)
+    def complete_node(self, attempt: Attempt, output: Raw, meta: Raw | None, execution: Raw | None) -> None:
+        """Record the output of a node and count it for the nodes after it."""
+        job, node = self.job, attempt.node
+        self.move(node, _COMPLETE)
+        self.finish(node)
+        job.put_output(node, output)
+        if meta is not None:
+            job.metas[node] = meta
+        node_id = job.plan.nodes[node].id
+        self.emit(_NODE_COMPLETED, node_id, attempt_data(attempt.number), None, execution, attempt.parent_seq)
+        self.save_node(node, attempt, self.now)
+        self.meet_dependents(node, skipped=False)
 
     def finish(self, node: int) -> Attempt | None:
-        """Take a node that ends out of the air; what was known of its attempt, if there was one."""
+        """Remove a node that ends from those in flight; return its attempt, if there was one."""
         job = self.job
         attempt = job.attempts.pop(node, None)
         if job.loops and node in job.loops:
@@ -177,44 +248,24 @@ class Turn:
         job.unfinished -= 1
         if attempt is not None:
             attempt.due_at = None
-            # The first attempt of a node that completes is what its state tells anyway.
+            # The state of a node that completed implies its first attempt.
             if attempt.number != 1 or job.last_attempts or job.states[node] != _COMPLETED:
                 job.remember_attempt(node, attempt.number)
         return attempt
 
     def _park(self, node: int) -> Attempt:
-        """End a loop; one that did not complete is kept, for a retry that runs only what is missing."""
+        """End a loop. One that did not complete is kept for a retry, which runs only what is missing."""
         job = self.job
         loop = job.loops.pop(node)
         job.filling.pop(node, None)
-        if job.states[node] != NodeStatus.COMPLETED:
+        if job.states[node] != _COMPLETED:
             job.parked[node] = loop
         elif loop.attempts_made:
             job.attempts_start[node] = loop.attempts_made
         return loop.node_attempt
 
-    def set_timer(self, due_at: int, kind: str, node_id: str | None = None, attempt: int = 0, index: int = 0) -> None:
-        """Have the job woken later."""
-        job = self.job
-        self.changes.timers.append(Timer(due_at, job.id, kind, node_id, attempt, index, job.state.round))
-
-    def start_job(self) -> None:
-        """The job's first dispatch, or its end when nothing had to be dispatched."""
-        self.job.state.started_at = self.now
-        self.move_job(JobMove.START)
-        self.emit(EventType.JOB_STARTED)
-
-    def set_deadline(self) -> None:
-        """Start the clock that bounds the whole job."""
-        job = self.job
-        if job.plan.timeout_seconds is not None:
-            deadline_at = self.now + round(job.plan.timeout_seconds * MICROSECONDS)
-            job.state.deadline_at = deadline_at
-            self.save_job()
-            self.set_timer(deadline_at, "job_timeout")
-
     def meet_dependents(self, node: int, *, skipped: bool) -> None:
-        """Count a met dependency down for those that wait for it."""
+        """Count down the unmet dependencies of the nodes after this one."""
         job = self.job
         remaining, live = job.remaining, job.live
         for child in job.plan.children[node]:
@@ -223,3 +274,49 @@ class Turn:
                 live[child] = 1
             if not remaining[child]:
                 job.ready.append(child)
+
+    # Rows
+
+    def save_job(self) -> None:
+        """Store the state of the job."""
+        self.changes.jobs[self.job.id] = copy(self.job.state)
+
+    def save_node(
+        self, node: int, attempt: Attempt | None, completed_at: int | None = None, error: Raw | None = None
+    ) -> None:
+        """Store the row of a node."""
+        job = self.job
+        plan = job.plan.nodes[node]
+        self.changes.nodes[job.id, plan.id] = node_row(job, node, plan, attempt, completed_at, error)
+        if job.in_flight:
+            job.in_flight.pop(node, None)
+
+    def save(self, attempt: Attempt, completed_at: int | None = None, error: Raw | None = None,
+             output: Raw | None = None, meta: Raw | None = None) -> None:  # fmt: skip
+        """Store the row of the node or the iteration of an attempt. The output of a node is in its job already."""
+        if not attempt.is_iteration:
+            self.save_node(attempt.node, attempt, completed_at, error)
+            return
+        job = self.job
+        row = iteration_row(job, job.loops[attempt.node], attempt, completed_at, error, output, meta)
+        self.changes.iterations[job.id, attempt.node, attempt.index] = row
+
+    def save_parked(self, loop: Loop, attempt: Attempt) -> None:
+        """Store the row of an iteration of a parked loop."""
+        self.changes.iterations[self.job.id, attempt.node, attempt.index] = iteration_row(self.job, loop, attempt)
+
+    # Timers
+
+    def set_timer(self, due_at: int, kind: str, node_id: str | None = None, attempt: int = 0, index: int = 0) -> None:
+        """Send the job a TimerDue at an instant."""
+        job = self.job
+        self.changes.timers.append(Timer(due_at, job.id, kind, node_id, attempt, index, job.state.round))
+
+    def set_deadline(self) -> None:
+        """Start the timeout of the whole job."""
+        job = self.job
+        if job.plan.timeout_seconds is not None:
+            deadline_at = self.now + round(job.plan.timeout_seconds * MICROSECONDS)
+            job.state.deadline_at = deadline_at
+            self.save_job()
+            self.set_timer(deadline_at, "job_timeout")

@@ -1,4 +1,4 @@
-"""The short way of plain nodes comes to the same as the rules that it stands for."""
+"""Plain nodes skip the guards of other nodes: jobs and changes are the same as with them."""
 
 from random import Random
 from typing import Any
@@ -9,7 +9,6 @@ from msgspec.structs import force_setattr
 
 from simulation.plans import plan_of
 from tests.core.story import T0
-from windlass.core import first_attempt
 from windlass.core.advance import advance
 from windlass.core.artifacts import reference
 from windlass.core.changes import Changes, Task
@@ -37,7 +36,7 @@ STEPS = 60
 LARGE = {"x": 5}
 
 
-def test_a_node_is_plain_when_no_rule_is_about_it() -> None:
+def test_a_node_is_plain_if_no_rule_applies_to_it() -> None:
     template = compile_template("{{ input.x }}")
 
     assert NodePlan("a").is_plain
@@ -53,34 +52,19 @@ def test_a_node_is_plain_when_no_rule_is_about_it() -> None:
 
 
 @pytest.mark.parametrize("seed", range(120))
-def test_both_ways_lead_to_the_same_job_and_the_same_changes(seed: int) -> None:
+def test_skipping_guards_changes_neither_the_job_nor_its_changes(seed: int) -> None:
     chance = Random(seed)
-    short = _Told(_plan(Random(seed)))
-    long = _Told(_plan(Random(seed), is_plain=False))
+    plain = _Run(_plan(Random(seed)))
+    guarded = _Run(_plan(Random(seed), is_plain=False))
 
-    for message in _messages(chance, short):
-        long.now = short.now
-        assert short.hear(message) == long.hear(message), f"seed {seed}: {message}"
-        assert _memory(short.job) == _memory(long.job), f"seed {seed}: {message}"
-
-
-def test_the_short_way_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    taken: list[str] = []
-    for name in ("dispatch", "complete"):
-        way = getattr(first_attempt, name)
-        monkeypatch.setattr(
-            first_attempt, name, lambda *given, way=way, name=name: bool(way(*given) and not taken.append(name))
-        )
-    told = _Told(plan_of({"a": [], "b": ["a"]}))
-
-    told.hear(Submitted("job"))
-    told.hear(TaskFinished("job", "a", 1, "w1", T0, T0, Succeeded(Raw(b"1"))))
-
-    assert taken == ["dispatch", "complete", "dispatch"]
+    for message in _messages(chance, plain):
+        guarded.now = plain.now
+        assert plain.apply(message) == guarded.apply(message), f"seed {seed}: {message}"
+        assert _memory(plain.job) == _memory(guarded.job), f"seed {seed}: {message}"
 
 
-class _Told:
-    """A job, and what was last made of it."""
+class _Run:
+    """A job, its tasks in flight and its timers."""
 
     def __init__(self, plan: Plan) -> None:
         self.now = T0
@@ -88,8 +72,8 @@ class _Told:
         self.due: list[TimerDue] = []
         self.job = Job(plan, JobRecord(JobSpec("job", "w", 1, Raw(b'{"x": 1}'), T0, shard=3, priority=2)))
 
-    def hear(self, message: Message) -> list[object]:
-        """What follows from a message, everything in it."""
+    def apply(self, message: Message) -> list[object]:
+        """Apply a message and return all changes."""
         changes = Changes()
         self.now += 1_000
         advance(self.job, message, self.now, changes)
@@ -108,7 +92,7 @@ def _memory(job: Job) -> list[object]:
 
 
 def _plan(chance: Random, *, is_plain: bool = True) -> Plan:
-    """A graph of plain nodes among others."""
+    """Return a graph of plain and other nodes."""
     edges: dict[str, list[str]] = {}
     nodes: dict[str, NodePlan] = {}
     for number in range(chance.randint(2, 9)):
@@ -132,43 +116,43 @@ def _node(chance: Random, node_id: str, parents: list[str]) -> NodePlan:
         "when": compile_template(chance.choice(["{{ input.x > 1 }}", "{{ true }}"])) if chance.random() < 0.2 else None,
     }
     if chance.random() < 0.6:
-        # An output may lack what is read of it, or be a large one.
+        # An output may lack the value that is read, or be an artifact.
         default = chance.choice(["", " | default(7)"])
         source = {"all": "{{ input.x }}", **{parent: f"{{{{ {parent}.output.x{default} }}}}" for parent in parents}}
         settings["params"] = compile_template({"same": 1} if chance.random() < 0.3 else source)
     return NodePlan(id=node_id, handler="echo", **settings)
 
 
-def _messages(chance: Random, told: _Told) -> Any:
-    """What may happen to a job: mostly that its tasks succeed."""
+def _messages(chance: Random, run: _Run) -> Any:
+    """Yield messages about a job; most report success."""
     yield Submitted("job")
     for _ in range(STEPS):
-        if told.job.ended and chance.random() < 0.7:
-            node = chance.choice([None, *told.job.plan.index])
-            yield RetryRequested("job", f"r{told.now}", node)
-        elif told.due and chance.random() < 0.4:
-            told.now += 400_000_000
-            yield told.due.pop(chance.randrange(len(told.due)))
+        if run.job.ended and chance.random() < 0.7:
+            node = chance.choice([None, *run.job.plan.index])
+            yield RetryRequested("job", f"r{run.now}", node)
+        elif run.due and chance.random() < 0.4:
+            run.now += 400_000_000
+            yield run.due.pop(chance.randrange(len(run.due)))
         elif chance.random() < 0.02:
-            yield CancelRequested("job", f"c{told.now}", None)
-        elif told.out:
-            yield _about(chance, told, chance.choice(told.out))
+            yield CancelRequested("job", f"c{run.now}", None)
+        elif run.out:
+            yield _about(chance, run, chance.choice(run.out))
 
 
-def _about(chance: Random, told: _Told, task: Task) -> Message:
+def _about(chance: Random, run: _Run, task: Task) -> Message:
     kind = chance.random()
     if kind < 0.1:
-        return TaskStarted("job", task.node_id, task.attempt, "w2", told.now - chance.randint(-5_000, 5_000))
+        return TaskStarted("job", task.node_id, task.attempt, "w2", run.now - chance.randint(-5_000, 5_000))
     if kind < 0.15:
         return TaskLost("job", task.node_id, task.attempt, "w2", chance.randint(1, 2))
-    # Some come again, or late.
+    # Some reports are repeated or late.
     if chance.random() < 0.8:
-        told.out.remove(task)
+        run.out.remove(task)
     outcome: Succeeded | Failed = Failed(TaskError("ValueError", "no"))
     if chance.random() < 0.85:
         output = chance.choice([Raw(b'{"x": 2}'), Raw(b'{"y": 3}'), Raw(b"null"), reference("large", 9)])
         outcome = Succeeded(output, chance.choice([None, Raw(b'{"status": 200}')]))
-    started_at = told.now - chance.randint(-5_000, 50_000)
+    started_at = run.now - chance.randint(-5_000, 50_000)
     finished_at = started_at + chance.randint(-500, 3_000)
     attempt = task.attempt + chance.choice([0] * 9 + [1])
     context = chance.choice([None, Raw(b'{"trace": 1}')])
