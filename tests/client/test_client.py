@@ -11,7 +11,6 @@ import windlass
 from tests.client.conftest import ECHO, Line, Running
 from windlass.client import Client
 from windlass.core.errors import (
-    AnswerLost,
     ApiError,
     DefinitionInvalid,
     IdempotencyConflict,
@@ -19,6 +18,7 @@ from windlass.core.errors import (
     JobNotFound,
     NotFound,
     RequestRefused,
+    ResponseLost,
     ServerUnreachable,
     WorkflowNotFound,
 )
@@ -304,14 +304,14 @@ async def test_an_unreachable_server_raises_an_error_with_a_hint(server: Running
         with pytest.raises(ServerUnreachable, match=f"{server.url}.*windlass dev") as raised:
             await client.jobs.submit("echo")
 
-    assert not isinstance(raised.value, AnswerLost)
+    assert not isinstance(raised.value, ResponseLost)
 
 
 async def test_a_lost_response_raises_answer_lost(client: Client, line: Line) -> None:
     line.breaks_after = [10]
 
     async with Client(line.url) as broken:
-        with pytest.raises(AnswerLost, match="may have taken effect"):
+        with pytest.raises(ResponseLost, match="may have taken effect"):
             await broken.jobs.submit("echo")
 
     assert len([job async for job in client.jobs.list()]) == 1

@@ -11,7 +11,7 @@ from starlette.requests import Request
 
 from windlass.api.requests import Number, path_id, read_query
 from windlass.api.state import ApiState, ConcurrencyLimit
-from windlass.core.artifacts import GONE, in_place, is_reference, read_reference
+from windlass.core.artifacts import GONE, is_reference, read_reference, resolve_params
 from windlass.core.changes import NodeRow
 from windlass.core.errors import ArtifactNotFound, NodeNotFound, NotFound, TemplateFailed
 from windlass.core.job import Job
@@ -162,7 +162,7 @@ class ParamsRenderer:
             by_key[read_reference(reference).key] = bytes(value)
         # Each value fits; together they may not.
         bytes_max = VALUE_BYTES_MAX * 2
-        filled = in_place(bytes(rendered), by_key, bytes_max)
+        filled = resolve_params(bytes(rendered), by_key, bytes_max)
         if filled is None:
             return truncated(bytes_max)
         return Raw(filled)

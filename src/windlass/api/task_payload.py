@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Raw, Struct
 
 from windlass.api.state import ApiState
-from windlass.core.artifacts import in_place
+from windlass.core.artifacts import resolve_params
 from windlass.core.changes import IterationRow, NodeRow, Task
 from windlass.core.errors import ArtifactNotFound, StoreUnavailable
 from windlass.core.loop_state import LoopProgress, decode_progress
@@ -87,7 +87,7 @@ async def _resolved_params(state: ApiState, task: Task) -> bytes | Failed:
     except (StoreUnavailable, TimeoutError) as error:
         reason = str(error) or f"no response within {TASK_SECONDS_MAX:g} s"
         return Failed(TaskError("artifacts_unavailable", f"large values of the params cannot be read: {reason}"))
-    return in_place(task.params, values, ANSWER_BYTES_MAX) or _params_too_large(task)
+    return resolve_params(task.params, values, ANSWER_BYTES_MAX) or _params_too_large(task)
 
 
 def _params_too_large(task: Task) -> Failed:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from windlass import wire
 from windlass.client.errors import ANY, ErrorTypes, error_from
 from windlass.client.streams import ReconnectBackoff, parse_events
-from windlass.core.errors import AnswerLost, ApiError, ServerUnreachable
+from windlass.core.errors import ApiError, ResponseLost, ServerUnreachable
 
 API = "/api/v1"
 JSON, YAML = "application/json", "application/yaml"
@@ -103,7 +103,7 @@ class ApiConnection:
         media_type: str = JSON,
         seconds_max: float | None = None,
     ) -> httpx2.Response:
-        """Send a request to a path of the server and return any response; ServerUnreachable, AnswerLost."""
+        """Send a request to a path of the server and return any response; ServerUnreachable, ResponseLost."""
         headers: dict[str, str] = {}
         if content is not None:
             headers["content-type"] = media_type
@@ -160,7 +160,7 @@ class ApiConnection:
                 "WINDLASS_SERVER"
             )
         reason = str(error) or type(error).__name__
-        return AnswerLost(
+        return ResponseLost(
             f"connection to {self.url} lost before the response arrived ({reason}): the request may have taken effect; "
             "check, or send it again with the same idempotency key"
         )

@@ -9,9 +9,9 @@ from windlass import wire
 from windlass.client.connection import ApiConnection, query, segment
 from windlass.client.errors import ErrorTypes
 from windlass.core.errors import (
-    AnswerLost,
     InputInvalid,
     JobNotFound,
+    ResponseLost,
     ServerUnreachable,
     StoreUnavailable,
     WorkflowNotFound,
@@ -49,7 +49,7 @@ class Jobs:
     ) -> wire.SubmittedView:
         """Start a job; it is durable on return. WorkflowNotFound, InputInvalid, IdempotencyConflict.
 
-        After AnswerLost the job may or may not exist; sent again with the same `idempotency_key`, it exists once.
+        After ResponseLost the job may or may not exist; sent again with the same `idempotency_key`, it exists once.
         """
         body = wire.SubmitRequest(
             workflow_id=workflow_id,
@@ -229,7 +229,7 @@ class Jobs:
                         after = _number(item)
                         yield item
                     return
-                await backoff.pause(AnswerLost(f"stream from {self._connection.url} ended before the job"))
+                await backoff.pause(ResponseLost(f"stream from {self._connection.url} ended before the job"))
             except (ServerUnreachable, StoreUnavailable) as error:
                 if not is_connected:
                     raise

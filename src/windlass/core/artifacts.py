@@ -1,6 +1,6 @@
-"""References to values too large to travel: how an output says that it lies in the artifact store.
+"""References to large values: an output that is kept in the artifact store.
 
-A reference is no JSON on purpose: no handler and no server can return one, and whoever forgets to resolve one notices.
+A reference is deliberately not JSON: no handler can return one, and code that forgets to resolve one fails.
 """
 
 from collections.abc import Mapping
@@ -9,12 +9,12 @@ from typing import Any, cast
 import msgspec
 from msgspec import Raw, Struct
 
-# Outputs up to this size are stored and sent as they are.
+# Larger outputs go to the artifact store.
 INLINE_BYTES_MAX = 256 * 1024
-# The object that stands for an artifact inside a task's params, together with the task's own list of keys.
+# The key of the object that refers to an artifact in the params of a task, which also lists the keys.
 MARKER = "$artifact"
 
-# Stands for the value of an artifact that is not there any more.
+# The value of an artifact that was removed.
 GONE = object()
 
 _SIGN = b"@"
@@ -22,29 +22,29 @@ _SIGN_BYTE = _SIGN[0]
 
 
 class ArtifactReference(Struct, frozen=True, gc=False):
-    """Where a large value lies, and how many bytes its JSON has."""
+    """The key of a large value and the size of its JSON in bytes."""
 
     key: str
     size: int
 
 
 def reference(key: str, size: int) -> Raw:
-    """What stands in place of a value."""
+    """Return the output that refers to an artifact."""
     return Raw(_SIGN + msgspec.json.encode(ArtifactReference(key, size)))
 
 
 def is_reference(output: Raw) -> bool:
-    """Whether an output is a reference instead of a value."""
+    """Whether an output is a reference."""
     return memoryview(output)[0] == _SIGN_BYTE
 
 
 def read_reference(output: Raw) -> ArtifactReference:
-    """The reference that an output is."""
+    """Return the reference in an output."""
     return msgspec.json.decode(memoryview(output)[1:], type=ArtifactReference)
 
 
-def in_place(params: bytes, bodies: Mapping[str, bytes], bytes_max: int) -> bytes | None:
-    """The params of a task with values where their markers are; None when that grows too large."""
+def resolve_params(params: bytes, bodies: Mapping[str, bytes], bytes_max: int) -> bytes | None:
+    """Return the params of a task with the values of its artifacts; None if they grow too large."""
     whole: dict[str, Any] = {"params": msgspec.json.decode(params)}
     left = bytes_max - len(params)
     pending: list[dict[Any, Any] | list[Any]] = [whole]
@@ -59,7 +59,7 @@ def in_place(params: bytes, bodies: Mapping[str, bytes], bytes_max: int) -> byte
                 if body is None:
                     pending.append(inner)
                     continue
-                # Raw: the value is copied as it is, and decoded once, by whoever reads the params.
+                # Raw: the value is copied without being decoded.
                 place[at] = Raw(body)
                 left -= len(body)
                 if left < 0:

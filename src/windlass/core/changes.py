@@ -1,6 +1,6 @@
-"""What a turn of the core wants stored and released: rows, events, tasks, cancels, timers.
+"""The result of a decision: rows and events to store, tasks, cancellations and timers to publish.
 
-Instants are integers: microseconds since the epoch, UTC. JSON values travel encoded (`Raw`), once.
+Instants are integers: microseconds since the epoch, UTC. JSON values are encoded once and passed as `Raw`.
 """
 
 from msgspec import Raw, Struct
@@ -37,9 +37,9 @@ class NodeRow(Struct, frozen=True, array_like=True, gc=False):
 
 
 class InFlightEntry(Struct, frozen=True, array_like=True, gc=False):
-    """A node that is out with a worker for the first time and has no row yet: its job's newest page of events says so.
+    """A node in flight for the first time, which has no row yet: the newest page of its job's events lists it.
 
-    Most nodes come back before anything else happens to them, and then have cost one row and not two.
+    Most nodes complete at once, and then cost one row instead of two (ADR 19).
     """
 
     number: int
@@ -48,7 +48,7 @@ class InFlightEntry(Struct, frozen=True, array_like=True, gc=False):
     dispatched_at: int
 
     def row(self, job_id: str) -> NodeRow:
-        """The row that it stands for."""
+        """Return the row that the entry replaces."""
         return NodeRow(
             job_id,
             self.node_id,
@@ -61,7 +61,7 @@ class InFlightEntry(Struct, frozen=True, array_like=True, gc=False):
 
 
 class IterationRow(Struct, frozen=True, array_like=True, gc=False):
-    """An iteration of a loop as stored. One that was begun and has no row is out with a worker for the first time."""
+    """An iteration of a loop as stored. One that was begun and has no row is in its first attempt."""
 
     job_id: str
     number: int
@@ -84,7 +84,7 @@ class IterationRow(Struct, frozen=True, array_like=True, gc=False):
 
 
 class CallOutputRow(Struct, frozen=True, array_like=True, gc=False):
-    """What one call of a series brought, until the series is over. The index is -1 outside of loops."""
+    """The output of one call of a series, until the series ends. The index is -1 outside of loops."""
 
     job_id: str
     number: int
@@ -95,7 +95,7 @@ class CallOutputRow(Struct, frozen=True, array_like=True, gc=False):
 
 
 class CollectionChunkRow(Struct, frozen=True, array_like=True, gc=False):
-    """Some elements of a recorded collection, as one JSON array."""
+    """A part of a recorded collection, as a JSON array."""
 
     job_id: str
     number: int
@@ -105,36 +105,36 @@ class CollectionChunkRow(Struct, frozen=True, array_like=True, gc=False):
 
 
 class MergeOutputs(Struct, frozen=True, gc=False):
-    """Outputs that lie in rows are to be put together, and their job told (`OutputsMerged`)."""
+    """A request to merge outputs that are stored in rows; `OutputsMerged` is the answer."""
 
     job_id: str
     node_id: str
     number: int
     generation: int
-    # None: the iterations of a loop. Else the calls of one iteration, or of the node itself (-1).
+    # None for the iterations of a loop; else the calls of one iteration, or of the node itself (-1).
     index: int | None
-    # How many iterations or calls there were.
+    # The number of iterations or calls.
     count: int
-    # Whether each part is a list whose elements are meant, or one element itself.
+    # Whether each part is a list to concatenate, or one element.
     spliced: bool
-    # The attempt that waits for it: what was asked for earlier, before a retry, is not what is wanted now.
+    # The attempt that waits for the merge. An answer for an earlier attempt is ignored.
     attempt: int = 0
 
 
 class SinkSpec(Struct, frozen=True, gc=False):
-    """Where an attempt's output is to be written, its templates rendered."""
+    """Where the output of an attempt is written, with rendered options."""
 
     tool: str
     # A JSON object: table, connection, mode, …
     options: bytes
-    # Where in the output the rows are, when the sink does not say: the path at which the node merges its pages.
+    # The path to the rows in the output if the options name none: the merge_path of the node.
     path: tuple[str, ...] = ()
-    # Names this run of the node, over all its iterations and pages: what `replace` replaces once.
+    # Identifies this execution of the node over all its iterations and pages: `replace` empties the target once for it.
     run_key: str = ""
 
 
 class Task(Struct, frozen=True, omit_defaults=True, gc=False):
-    """One attempt for a worker. Published twice under one id, it is taken once."""
+    """One attempt for a worker. Published twice under one id, it is claimed once."""
 
     task_id: str
     job_id: str
@@ -147,17 +147,17 @@ class Task(Struct, frozen=True, omit_defaults=True, gc=False):
     priority: int = 0
     shard: int = 0
     index: int = 0
-    # Attempts made since the job began or was retried, less one: what the author's rules count.
+    # Attempts since the job started or was retried, less one, as the retry rules count them.
     retry_count: int = 0
-    # Stable over redeliveries and retries of the same piece of work: an iteration, a page.
+    # The same for all redeliveries and retries of one piece of work: a node, an iteration, a page.
     idempotency_key: str = ""
     sink: SinkSpec | None = None
-    # Keys of artifacts that stand in `params` as {"$artifact": key}; any other such object is just data.
+    # Keys of artifacts that `params` contains as {"$artifact": key}; other such objects are data.
     artifacts: tuple[str, ...] = ()
 
 
 class Timer(Struct, frozen=True, gc=False):
-    """Wake the job at `due_at`. Kept in memory: rows hold the instant, recovery sets it again."""
+    """Send the job a TimerDue at `due_at`. Kept in memory: rows hold the instant, and recovery sets it again."""
 
     due_at: int
     job_id: str
@@ -169,7 +169,7 @@ class Timer(Struct, frozen=True, gc=False):
 
 
 class Changes:
-    """All that a batch of messages brought about. Rows are keyed, so the last state of a batch wins."""
+    """The changes of a batch of messages. Rows have keys: the last state in a batch is stored."""
 
     __slots__ = (
         "arrivals",
@@ -199,25 +199,25 @@ class Changes:
         self.pages: list[CallOutputRow] = []
         self.blocks: list[CollectionChunkRow] = []
         self.events: dict[str, list[Event]] = {}
-        # By job, for those with events: all its nodes that are out and have no row, not only those of this batch.
+        # By job, for jobs with events: all their nodes in flight without a row, not only those of this batch.
         self.in_flight: dict[str, tuple[InFlightEntry, ...]] = {}
         self.tasks: list[Task] = []
         self.cancels: list[str] = []
         self.timers: list[Timer] = []
         self.requests: list[str] = []
-        # Task ids of results that were rows already and are applied now.
+        # Task ids of stored results that were applied.
         self.results: list[str] = []
         self.finished: list[str] = []
         self.gathers: list[MergeOutputs] = []
-        # Jobs whose ready nodes exceeded the bound of one turn; the shell sends them Continue.
+        # Jobs with ready nodes beyond the bound of one turn; the engine sends them Continue.
         self.unfinished_turns: list[str] = []
-        # Jobs that may begin, or be retried, only when the rules about runs say so; with the request, if there is one.
+        # Jobs that start, or are retried, only when the rules about runs admit them; with the request, if there is one.
         self.arrivals: list[tuple[str, RetryRequested | None]] = []
-        # None for most batches: few workflows have runs.
+        # None in most batches, because few workflows have runs.
         self.runs: RunChanges | None = None
 
     def of_runs(self) -> RunChanges:
-        """Where rows of runs, schedules and deliveries go."""
+        """Return the changes of runs, schedules and deliveries."""
         if self.runs is None:
             self.runs = RunChanges()
         return self.runs

@@ -1,4 +1,4 @@
-"""How nodes fail and jobs end: failure, cancel, timeout, the end itself, and an operator's retry."""
+"""Ends of nodes and jobs: failure, cancellation, timeout, completion, and the retry of a finished job."""
 
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -16,7 +16,7 @@ from windlass.core.turn import Turn, json_raw
 
 
 def fail_node(turn: Turn, node: int, error: TaskError, meta: Raw | None = None) -> None:
-    """A node's final failure, and what it means for the rest of the job."""
+    """End a node as failed, with its consequences for the rest of the job."""
     job = turn.job
     plan = job.plan.nodes[node]
     _end_in_failure(turn, node, error, meta)
@@ -25,7 +25,7 @@ def fail_node(turn: Turn, node: int, error: TaskError, meta: Raw | None = None) 
         return
     if job.state.error is None:
         job.state.error = json_raw({"type": error.type, "message": error.message, "node_id": plan.id})
-        # Stored at once: independent branches may go on for long, and a crash must not make the job forget.
+        # Stored at once: independent branches may run for long, and the error must survive a crash meanwhile.
         turn.save_job()
     upstream = TaskError(type="upstream_failed", message=f"node {plan.id} failed", retryable=False)
     for descendant in _descendants(job, [node]):
@@ -44,13 +44,15 @@ def _end_in_failure(turn: Turn, node: int, error: TaskError, meta: Raw | None = 
     if job.plan.nodes[node].allow_failure:
         job.outputs[node] = NULL
     data = json_raw({"attempt_number": job.attempt_of(node), "error": error})
-    parent = attempt.first_seq if attempt is not None and attempt.number - attempt.attempts_before > 1 else None
-    turn.emit(EventType.NODE_FAILED, job.plan.nodes[node].id, data, meta=meta, parent_seq=parent)
+    parent_seq = None
+    if attempt is not None and attempt.attempts_made > 1:
+        parent_seq = attempt.first_seq
+    turn.emit(EventType.NODE_FAILED, job.plan.nodes[node].id, data, meta=meta, parent_seq=parent_seq)
     turn.save_node(node, attempt, turn.now, encoded(error))
 
 
 def _descendants(job: Job, nodes: Iterable[int]) -> list[int]:
-    """All nodes after the given ones, each once, breadth first."""
+    """Return all nodes downstream of the given ones, each once, breadth first."""
     seen = set(nodes)
     found: list[int] = []
     waiting = deque(seen)
@@ -64,7 +66,7 @@ def _descendants(job: Job, nodes: Iterable[int]) -> list[int]:
 
 
 def _cancel_nodes(turn: Turn, reason: str) -> None:
-    """End every unfinished node; what is out with workers is asked to stop."""
+    """Cancel every unfinished node and the tasks that workers run."""
     job = turn.job
     data = json_raw({"reason": reason})
     for node in job.unfinished_nodes():
@@ -82,7 +84,7 @@ def _cancel_nodes(turn: Turn, reason: str) -> None:
 
 
 def end_job(turn: Turn) -> None:
-    """All nodes have ended: so does the job, in the state that follows from theirs."""
+    """End a job whose nodes have all ended."""
     job = turn.job
     if job.state.status is JobStatus.PENDING:
         turn.start_job()
@@ -97,7 +99,7 @@ def end_job(turn: Turn) -> None:
 
 
 def time_out_job(turn: Turn) -> None:
-    """The job's own bound is reached: it fails."""
+    """Fail a job that reached its timeout."""
     job = turn.job
     limit = job.plan.timeout_seconds
     job.state.error = json_raw({"type": "timeout", "message": f"the job took longer than its timeout of {limit:g} s"})
@@ -106,7 +108,7 @@ def time_out_job(turn: Turn) -> None:
 
 
 def cancel_job(turn: Turn, message: CancelRequested) -> None:
-    """Stop a job in any state before its end; afterwards nothing is left to do."""
+    """Cancel an unfinished job. A finished one does not change."""
     job = turn.job
     turn.changes.requests.append(message.request_id)
     if job.ended:
@@ -121,10 +123,10 @@ def cancel_job(turn: Turn, message: CancelRequested) -> None:
 
 
 def retry_job(turn: Turn, message: RetryRequested) -> None:
-    """Run again what failed or was cancelled (or a node and all after it); what completed keeps its output."""
+    """Reset failed and cancelled nodes, or a node and everything downstream. Other completed nodes keep outputs."""
     job = turn.job
     if job.plan.runs is not None and job.ended and not message.request_id.startswith(RetryRequested.OF_RUN):
-        # That is a run of its own, under the same constraints as any other.
+        # The retry is a run of its own, under the same constraints as any other run.
         turn.changes.arrivals.append((job.id, message))
         return
     turn.changes.requests.append(message.request_id)
@@ -149,23 +151,32 @@ def retry_job(turn: Turn, message: RetryRequested) -> None:
 
 def _nodes_to_reset(job: Job, from_node: str | None) -> list[int]:
     wanted: set[int] = set()
-    for node, plan in enumerate(job.plan.nodes):
-        state = job.states[node]
-        failed = state == NodeStatus.FAILED and not plan.allow_failure
-        # What failed with something before it never ran, allowed to fail or not.
-        if failed or state == NodeStatus.CANCELLED or not wanted.isdisjoint(job.plan.parents[node]):
+    for node in range(len(job.plan.nodes)):
+        # A node that failed because of an upstream failure never ran, even if it is allowed to fail.
+        if _has_to_run_again(job, node) or not wanted.isdisjoint(job.plan.parents[node]):
             wanted.add(node)
-    start = job.plan.index.get(from_node, -1) if from_node is not None else -1
-    if start >= 0:
+    start = _start_of_retry(job, from_node)
+    if start is not None:
         wanted.add(start)
         wanted.update(_descendants(job, [start]))
     return sorted(wanted)
 
 
+def _has_to_run_again(job: Job, node: int) -> bool:
+    state = job.states[node]
+    if state == NodeStatus.FAILED:
+        return not job.plan.nodes[node].allow_failure
+    return state == NodeStatus.CANCELLED
+
+
+def _start_of_retry(job: Job, from_node: str | None) -> int | None:
+    return None if from_node is None else job.plan.index.get(from_node)
+
+
 def _nodes_to_run_anew(job: Job, nodes: Sequence[int], from_node: str | None) -> set[int]:
-    """Those whose work is other work than before: what they read may change, or somebody asked for all of it."""
+    """Return the nodes whose work differs from before: their inputs may change, or the retry starts at them."""
     among = set(nodes)
-    start = job.plan.index.get(from_node, -1) if from_node is not None else -1
+    start = _start_of_retry(job, from_node)
     return {node for node in nodes if node == start or not among.isdisjoint(job.plan.parents[node])}
 
 

@@ -1,13 +1,13 @@
-"""Every error that Windlass raises on purpose.
+"""The errors that Windlass raises.
 
 WindlassError
-├── DefinitionInvalid      a workflow document was refused; carries every problem found
-├── InputInvalid           a job's input does not fit the workflow's schema; carries every problem
-├── SettingsInvalid        settings that cannot be used; carries every problem
-├── TemplateInvalid        a template cannot be accepted (syntax, forbidden construct, too large)
-├── TemplateFailed         an accepted template could not be rendered with the values at hand
-├── ScheduleInvalid        a cron expression or time zone that cannot be used
-├── SignatureInvalid       a webhook that is not signed as it should be
+├── DefinitionInvalid      a workflow document is invalid; carries every problem found
+├── InputInvalid           the input of a job does not match the schema of the workflow; carries every problem
+├── SettingsInvalid        invalid settings; carries every problem
+├── TemplateInvalid        a template is invalid (syntax, forbidden construct, too large)
+├── TemplateFailed         a valid template cannot be rendered with the given values
+├── ScheduleInvalid        an invalid cron expression or time zone
+├── SignatureInvalid       a webhook without a valid signature
 ├── IllegalMove            a state transition that no table lists
 ├── NotFound
 │   ├── WorkflowNotFound
@@ -19,18 +19,18 @@ WindlassError
 │   └── ArtifactNotFound
 ├── RequestRefused         cancel or retry of a job whose state does not allow it
 ├── IdempotencyConflict    the same idempotency key with another body
-├── StaleLease             the shard has another owner now; nothing was written
-├── CommitUnknown          a commit failed, or its outcome cannot be known
+├── StaleLease             the shard has another owner; nothing was written
+├── CommitUnknown          a commit failed, or its outcome is unknown
 ├── StoreUnavailable       the database cannot be used (locked, full, damaged, too new)
-├── BrokerUnavailable      the queues cannot be reached; what was asked may or may not have happened
+├── BrokerUnavailable      the broker cannot be reached; the call may or may not have taken effect
 ├── DatabaseInUse          another process owns this embedded database
-├── ApiError               a server refused a request, for a reason that no other class names
-├── ServerUnreachable      no server answers at a URL
-│   └── AnswerLost         the connection ended after the request was sent: it may have taken effect
-├── HandlerInvalid         a handler is declared in a way that cannot work
-├── ParamsInvalid          a task's params do not fit its handler's signature
-├── RetryableError         raised by a handler: worth another attempt
-└── FatalError             raised by a handler: another attempt cannot help
+├── ApiError               a server refused a request for a reason without a class of its own
+├── ServerUnreachable      the server at a URL does not respond
+│   └── ResponseLost       the connection ended after the request was sent: it may have taken effect
+├── HandlerInvalid         the declaration of a handler is invalid
+├── ParamsInvalid          the params of a task do not match the signature of its handler
+├── RetryableError         raised by a handler: another attempt may succeed
+└── FatalError             raised by a handler: no other attempt can succeed
 """
 
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ from msgspec import Struct
 
 
 class Problem(Struct, frozen=True, kw_only=True):
-    """One thing wrong with a document: where it is, what it is, and what to do about it."""
+    """A problem in a document: its position, a message, and how to fix it."""
 
     path: str
     message: str
@@ -56,11 +56,11 @@ class Problem(Struct, frozen=True, kw_only=True):
 
 
 class WindlassError(Exception):
-    """The root of everything raised on purpose."""
+    """The base class of all errors."""
 
 
 class ProblemsFound(WindlassError):
-    """Something was refused for the reasons in `problems`, all of them."""
+    """A refusal with the list of all its reasons."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         super().__init__("\n".join(str(problem) for problem in problems))
@@ -68,39 +68,39 @@ class ProblemsFound(WindlassError):
 
 
 class DefinitionInvalid(ProblemsFound):
-    """A workflow document was refused."""
+    """A workflow document is invalid."""
 
 
 class InputInvalid(ProblemsFound):
-    """A job's input does not fit what the workflow declares."""
+    """The input of a job does not match the schema of the workflow."""
 
 
 class SettingsInvalid(ProblemsFound):
-    """Something in windlass.toml, the environment or the flags cannot be used."""
+    """A setting in windlass.toml, the environment or the flags is invalid."""
 
 
 class TemplateInvalid(WindlassError):
-    """A template that cannot be accepted, whatever the values."""
+    """A template is invalid, whatever the values."""
 
 
 class TemplateFailed(WindlassError):
-    """An accepted template that cannot be rendered with these values. Never retried."""
+    """A valid template cannot be rendered with the given values. Never retried."""
 
 
 class ScheduleInvalid(WindlassError):
-    """A cron expression or time zone that cannot be used."""
+    """A cron expression or time zone is invalid."""
 
 
 class SignatureInvalid(WindlassError):
-    """A webhook that is not signed as it should be, or too long ago."""
+    """The signature of a webhook is invalid or too old."""
 
 
 class IllegalMove(WindlassError):
-    """A transition that the tables of moves do not list."""
+    """A transition that no table of moves lists."""
 
 
 class NotFound(WindlassError):
-    """A thing named by the caller does not exist."""
+    """An object that the caller names does not exist."""
 
 
 class WorkflowNotFound(NotFound):
@@ -128,31 +128,31 @@ class DeliveryNotFound(NotFound):
 
 
 class ArtifactNotFound(NotFound):
-    """A large value is not in the artifact store any more."""
+    """A large value is no longer in the artifact store."""
 
 
 class RequestRefused(WindlassError):
-    """The job's state does not allow what was asked."""
+    """The state of the job does not allow the request."""
 
 
 class IdempotencyConflict(WindlassError):
-    """The idempotency key was used before with another body."""
+    """The idempotency key was used before with another request."""
 
 
 class StaleLease(WindlassError):
-    """The shard belongs to another owner now. Nothing was written."""
+    """The shard has another owner. Nothing was written."""
 
 
 class CommitUnknown(WindlassError):
-    """A commit failed or nobody knows whether it took effect: the owner must reload from rows."""
+    """A commit failed or its outcome is unknown: the owner must reload from the database."""
 
 
 class StoreUnavailable(WindlassError):
-    """The database cannot be used as it is."""
+    """The database cannot be used."""
 
 
 class BrokerUnavailable(WindlassError):
-    """The queues cannot be reached. What was asked may or may not have happened; rows know."""
+    """The broker cannot be reached. The call may or may not have taken effect; the database decides."""
 
 
 class DatabaseInUse(WindlassError):
@@ -160,7 +160,7 @@ class DatabaseInUse(WindlassError):
 
 
 class ApiError(WindlassError):
-    """A server refused a request. `status` is HTTP's; `request_id` finds the request in the server's log."""
+    """A server refused a request. `request_id` identifies the request in the log of the server."""
 
     def __init__(
         self, message: str, *, status: int, problems: Sequence[Problem] = (), request_id: str | None = None
@@ -172,19 +172,19 @@ class ApiError(WindlassError):
 
 
 class ServerUnreachable(WindlassError):
-    """No server answers."""
+    """The server does not respond."""
 
 
-class AnswerLost(ServerUnreachable):
-    """The connection ended before the answer came: what was asked may have taken effect."""
+class ResponseLost(ServerUnreachable):
+    """The connection ended before the response arrived: the request may have taken effect."""
 
 
 class HandlerInvalid(WindlassError):
-    """A handler is declared in a way that cannot work."""
+    """The declaration of a handler is invalid."""
 
 
 class ParamsInvalid(WindlassError):
-    """A task's params do not fit its handler's signature."""
+    """The params of a task do not match the signature of its handler."""
 
 
 class RetryableError(WindlassError):

@@ -1,4 +1,4 @@
-"""One execution, compact in memory: what the core decides on, and how it is rebuilt from rows."""
+"""A job in memory: the state that the rules decide on, and how it is restored from rows."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -37,7 +37,7 @@ _COMPLETED, _SKIPPED, _FAILED = int(NodeStatus.COMPLETED), int(NodeStatus.SKIPPE
 
 
 class Job:
-    """The state of one job. Nodes are numbers into the plan; only nodes in attempt cost more than a few bytes."""
+    """The state of one job. Nodes are numbers in the plan; only nodes in flight take more than a few bytes."""
 
     __slots__ = (
         "attempts",
@@ -73,46 +73,47 @@ class Job:
         self.id = record.spec.job_id
         self.plan = plan
         self.spec = record.spec
-        # The job's own: what is saved of it is a copy.
+        # A copy: the record must not change with the job.
         self.state = copy(record.state)
         self.seq = record.seq
         self.states = bytearray(count)
         self.remaining = plan.dependency_counts[:]
-        # 1 where some dependency was met by more than a skip.
+        # 1 if some dependency was met other than by being skipped.
         self.live = bytearray(count)
         self.outputs: list[Raw | None] = [None] * count
         self.metas: dict[int, Raw] = {}
         self.attempts: dict[int, Attempt] = {}
-        # Those of them that have no row yet.
+        # The entries of nodes in flight that have no row yet.
         self.in_flight: dict[int, InFlightEntry] = {}
-        # Loops under way, and those that ended without completing, which a retry takes up again.
+        # Loops in progress, and loops that ended without completing, which a retry resumes.
         self.loops: dict[int, Loop] = {}
         self.parked: dict[int, Loop] = {}
         # Loops that may have something to dispatch.
         self.filling: dict[int, None] = {}
-        # Sparse: how often a node was run anew after it had completed. Its work is then other work than before.
+        # Sparse: how often a node was run again with other inputs. Its work then differs from the work before.
         self.generations: dict[int, int] = {}
-        # Sparse: the last attempt of a node that is not in flight, where it is not 1, and those before the last retry.
+        # Sparse: the last attempt of a node that is not in flight, if it is not 1.
         self.last_attempts: dict[int, int] = {}
+        # Sparse: the attempts before the last retry.
         self.attempts_before: dict[int, int] = {}
-        # Sparse: attempts that the iterations of a loop had in earlier generations, at most.
+        # Sparse: the highest attempt of iterations in earlier generations of a loop.
         self.attempts_start: dict[int, int] = {}
-        # Attempts that were closed before their result came: a result of theirs is recorded as ignored.
+        # Attempts that were closed without a result: a result that still arrives is recorded as ignored.
         self.late: set[tuple[int, int, int]] = set()
         self.ready: deque[int] = deque()
         self.unfinished = count
-        # Decoded views of finished nodes for templates; the shell empties it after each turn.
+        # Decoded values for templates; the engine clears them after each turn.
         self.values: dict[str, Any] = {}
         # Whether some output is a reference to a large value.
         self.has_large = False
-        # Large outputs that the shell must decode into `values` before these ready nodes and loops can go on.
+        # Large outputs that the engine must decode into `values`, and the ready nodes that wait for them.
         self.wanted: dict[str, None] = {}
         self.stalled: list[int] = []
 
     @classmethod
     def restored(cls, plan: Plan, record: JobRecord, rows: Sequence[NodeRow], loops: Iterable[LoopRows] = (),
                  in_flight: Iterable[InFlightEntry] = ()) -> "Job":  # fmt: skip
-        """The job as its rows tell it: equal to the memory that wrote them."""
+        """Restore a job from its rows; it equals the job that wrote them."""
         job = cls(plan, record)
         if record.state.status is JobStatus.PENDING and not rows:
             return job
@@ -175,7 +176,7 @@ class Job:
         self.late.update((node, one.index, one.attempt) for one in cancelled)
 
     def recount(self, nodes: Iterable[int]) -> None:
-        """Derive the dependency counters of nodes from the states of their parents."""
+        """Count the dependencies of nodes again, from the states of their parents."""
         states, parents = self.states, self.plan.parents
         for node in nodes:
             met = [parent for parent in parents[node] if self.is_met(parent)]
@@ -183,7 +184,7 @@ class Job:
             self.live[node] = any(states[parent] != _SKIPPED for parent in met)
 
     def is_met(self, node: int) -> bool:
-        """Whether those that depend on the node may go on."""
+        """Whether the node meets the dependency of the nodes after it."""
         state = self.states[node]
         return state in (_COMPLETED, _SKIPPED) or (state == _FAILED and self.plan.nodes[node].allow_failure)
 
@@ -197,7 +198,7 @@ class Job:
         return self.state.is_final
 
     def attempt_of(self, node: int) -> int:
-        """The last attempt made of a node; 0 when there was none."""
+        """Return the last attempt of a node; 0 without any."""
         attempt = self.attempts.get(node)
         if attempt is None and self.loops and node in self.loops:
             attempt = self.loops[node].node_attempt
@@ -207,13 +208,13 @@ class Job:
         return self.last_attempts.get(node, 1 if state in (_COMPLETED, _FAILED) else 0)
 
     def remember_attempt(self, node: int, attempt: int) -> None:
-        """Keep the attempt of a node that is not in flight, where it cannot be told from its state."""
+        """Keep the attempt of a node that is not in flight, unless its status implies it."""
         self.last_attempts.pop(node, None)
         if attempt != self.attempt_of(node):
             self.last_attempts[node] = attempt
 
     def find_attempt(self, node: int, index: int, number: int) -> Attempt | None:
-        """What is in flight under this attempt; None when nobody waits for a result of it."""
+        """Return the attempt in flight with this number; None if its result is not awaited."""
         attempt = self.attempts.get(node)
         states, position = self.states, node
         if self.loops and node in self.loops:
@@ -225,7 +226,7 @@ class Job:
         return attempt
 
     def out(self) -> Iterator[Attempt]:
-        """Everything that is with workers, or on its way there."""
+        """Yield all attempts that are dispatched or running."""
         for node, attempt in self.attempts.items():
             if self.states[node] in IN_FLIGHT:
                 yield attempt
@@ -310,44 +311,44 @@ class Job:
         return SinkSpec(sink.tool, bytes(options), path, run_key)
 
     def _names(self, attempt: Attempt) -> dict[str, object]:
-        """The names that templates of an iteration know besides those of the job."""
+        """Return the names that templates of an iteration have besides those of the job."""
         if not attempt.is_iteration:
             return {}
         loop = self.loops[attempt.node]
         return {loop.plan.element: loop.element(attempt.index), "index": attempt.index}
 
     def scope_of(self, template: Template, attempt: Attempt, extra: Mapping[str, object]) -> "JobScope":
-        """The names that a rule about an attempt may read."""
+        """Return the names of a rule about an attempt."""
         return JobScope(self, template, {**self._names(attempt), **extra})
 
     def scope(self, template: Template, **extra: object) -> "JobScope":
-        """The names that a template of this job may read."""
+        """Return the names of a template of this job."""
         return JobScope(self, template, extra)
 
     def put_output(self, node: int, output: Raw) -> None:
-        """Keep what a node brought."""
+        """Keep the output of a node."""
         self.outputs[node] = output
         if is_reference(output):
             self.has_large = True
 
     def large_output(self, node_id: str) -> Raw | None:
-        """The reference to a node's output, if that is what it has."""
+        """Return the output of a node if it is a reference to a large value."""
         node = self.plan.index.get(node_id)
         output = None if node is None else self.outputs[node]
         return output if output is not None and is_reference(output) else None
 
     def value_of(self, output: Raw) -> Any:
-        """An output, decoded; TemplateFailed for a large one that could not be read."""
+        """Return a decoded output. TemplateFailed if it is large and could not be read."""
         if not is_reference(output):
             return msgspec.json.decode(output)
         key = read_reference(output).key
         found = self.values.get(key, GONE)
         if found is GONE:
-            raise TemplateFailed(f"the large value {key} cannot be read; was it removed from the artifact store?")
+            raise TemplateFailed(f"artifact not found: {key}; it was removed from the artifact store")
         return found
 
     def lacks(self, template: Template, *, spares: bool = False) -> bool:
-        """Whether rendering must wait for large outputs; they are then among those wanted."""
+        """Whether rendering must wait for large outputs, which are then requested."""
         found = False
         for name in template.names_looked_into(spares=spares):
             output = self.large_output(name)
@@ -358,7 +359,7 @@ class Job:
         return found
 
     def progress_of(self, node: int, attempt: Attempt | None) -> Raw | None:
-        """What the node's row says of its loop or its series of calls."""
+        """Return the progress of the loop or the series of calls of a node, for its row."""
         loop = self.loops.get(node) or self.parked.get(node)
         generation, attempts = self.generations.get(node, 0), self.attempts_start.get(node, 0)
         if loop is not None:
@@ -372,12 +373,12 @@ class Job:
         return encoded_progress(LoopProgress(generation, attempts=attempts)) if generation or attempts else None
 
     def unfinished_nodes(self) -> Sequence[int]:
-        """The nodes that have not ended, in topological order."""
+        """Return the nodes that have not ended, in topological order."""
         return [node for node, state in enumerate(self.states) if state not in _FINAL_BYTES]
 
 
 class JobScope:
-    """The names of one rendering, resolved lazily: only what a template reads is decoded."""
+    """The names of one rendering. Only values that the template reads are decoded."""
 
     __slots__ = ("extra", "job", "spared", "spares", "template")
 
@@ -385,12 +386,12 @@ class JobScope:
         self.job = job
         self.template = template
         self.extra = extra
-        # Whether a large output that is passed on whole may stay where it is, and the keys of those that do.
+        # Whether a large output that is passed on as a whole may stay a reference, and the keys of those that do.
         self.spares = False
         self.spared: list[str] = []
 
     def lookup(self, name: str) -> object:
-        """The value of a name; KeyError when there is none."""
+        """Return the value of a name. KeyError."""
         if name in self.extra:
             return self.extra[name]
         job = self.job
@@ -398,8 +399,8 @@ class JobScope:
             return self._input()
         if name == "job":
             at = {"created_at": job.spec.created_at, "scheduled_at": job.spec.scheduled_at or job.spec.created_at}
-            told = {key: datetime.fromtimestamp(value / MICROSECONDS, UTC).isoformat() for key, value in at.items()}
-            return {"id": job.id, "workflow_id": job.plan.workflow_id, **told}
+            texts = {key: datetime.fromtimestamp(value / MICROSECONDS, UTC).isoformat() for key, value in at.items()}
+            return {"id": job.id, "workflow_id": job.plan.workflow_id, **texts}
         if name == "nodes":
             return self._referenced_nodes()
         if name in job.plan.index:
@@ -407,7 +408,7 @@ class JobScope:
         return self._input()[name]
 
     def whole(self, name: str) -> object | None:
-        """What stands for the output of a node that is too large to be looked into and need not be; else None."""
+        """Return the reference to a large output that is passed on as a whole; None for any other."""
         if not self.spares or name in self.extra:
             return None
         output = self.job.large_output(name)
@@ -419,12 +420,12 @@ class JobScope:
         return {MARKER: key}
 
     def names(self) -> Sequence[str]:
-        """What could have been named, for messages."""
+        """Return the known names, for error messages."""
         upstream = sorted({reference.name for reference in self.template.references} & self.job.plan.index.keys())
         return [*self.extra, "input", "job", *upstream, *self._input()]
 
     def _input(self) -> dict[str, Any]:
-        # A node may be called `input`; the space keeps this entry apart from those of nodes.
+        # The space distinguishes this key from a node with the id `input`.
         values = self.job.values
         if " input" not in values:
             values[" input"] = msgspec.json.decode(self.job.spec.input)
@@ -433,7 +434,7 @@ class JobScope:
     def _node(self, node_id: str) -> dict[str, Any]:
         job, node = self.job, self.job.plan.index[node_id]
         view = job.values.get(node_id) or _node_view(job, node)
-        # One that has not ended yet looks different tomorrow.
+        # The view of a node that has not ended may still change.
         if job.is_final(node):
             job.values[node_id] = view
         return view

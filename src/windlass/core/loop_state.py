@@ -1,4 +1,4 @@
-"""One loop of one job, compact in memory: what is recorded of its collection, and where each iteration stands."""
+"""The state of a loop in memory: its recorded collection and the status of each iteration."""
 
 from array import array
 from collections.abc import Sequence
@@ -10,25 +10,25 @@ from windlass.core.changes import IterationRow
 from windlass.core.plan import LoopPlan
 from windlass.core.states import NODE_STATES, NodeStatus
 
-# Elements of one block of a recorded collection: what is decoded to read one of them.
+# Elements in one chunk of a recorded collection, which is decoded as a whole.
 BLOCK_ELEMENTS = 1_000
 COLLECTION_BYTES_MAX = 256 * 1024 * 1024
-# Iterations that wait for their next attempt beside those in flight; a loop with more holds back what it has not begun.
+# Iterations that wait for their next attempt besides those in flight; a loop with more begins no others.
 WAITING_MAX = 10_000
 
 IN_FLIGHT = frozenset({NodeStatus.DISPATCHED, NodeStatus.RUNNING})
-# The same by state number, for the hot path.
+# The same by the number of the status: a lookup instead of a search in a set of enums.
 IS_OUT = bytes(state in IN_FLIGHT for state in NodeStatus)
 _COMPLETED, _FAILED, _SKIPPED = int(NodeStatus.COMPLETED), int(NodeStatus.FAILED), int(NodeStatus.SKIPPED)
 NOTHING = Raw(b"null")
 
 
 class Attempt(Struct, gc=False):
-    """The present attempt of a node, or of one iteration of it, from the first dispatch to the end."""
+    """The current attempt of a node or of an iteration, from its first dispatch to its end."""
 
     node: int
     number: int
-    # Attempts made before an operator's retry or in earlier calls: they do not count against the author's limit.
+    # Attempts before the last retry of the job and in earlier calls: they do not count against max_attempts.
     attempts_before: int = 0
     losses: int = 0
     first_seq: int | None = None
@@ -39,15 +39,15 @@ class Attempt(Struct, gc=False):
     # The iteration, if it is an attempt of one and not of the node itself.
     index: int = -1
     is_iteration: bool = False
-    # Calls of a series that succeeded so far, and what they added to the params of the next.
+    # Calls of a series that succeeded so far, and the changes that they made to the params.
     calls: int = 0
     patch: Raw = NOTHING
-    # All calls are made, and their outputs are being merged.
+    # Whether all calls are made and their outputs are being merged.
     is_merging: bool = False
 
     @property
     def attempts_made(self) -> int:
-        """How many attempts count against the author's limit, this one included."""
+        """Return the attempts that count against max_attempts, including this one."""
         return self.number - self.attempts_before
 
     def begin_next(self) -> None:
@@ -64,21 +64,21 @@ class Attempt(Struct, gc=False):
 
     @property
     def parent_seq(self) -> int | None:
-        """The event that a repeat links to: the start of the first attempt."""
+        """Return the event that a repeated attempt links to: the first one of its work."""
         if self.calls or self.number - self.attempts_before > 1:
             return self.first_seq
         return None
 
 
 class LoopProgress(Struct, frozen=True, omit_defaults=True, gc=False):
-    """What the row of a node or an iteration says about its loop or its series of calls."""
+    """The progress of a loop or a series of calls in the row of its node or iteration."""
 
     generation: int = 0
-    # Tasks of the loop; -1 while there is no loop.
+    # The number of iterations; -1 if the node is not a loop in progress.
     total: int = -1
-    # Tasks that were begun: those from 0 to this number.
+    # Iterations from 0 to this number were begun.
     begun: int = 0
-    # Attempts that iterations had in earlier generations, at most; those of a loop that completed count too.
+    # The highest number of an attempt in earlier generations.
     attempts: int = 0
     deadline_at: int | None = None
     calls: int = 0
@@ -90,7 +90,7 @@ decode_progress = msgspec.json.Decoder(LoopProgress).decode
 
 
 class LoopRows(Struct, frozen=True):
-    """The rows of one loop: its collection, its iterations that completed at the first attempt, and all others."""
+    """The rows of a loop: its collection, the iterations that completed at the first attempt, and all others."""
 
     number: int
     generation: int
@@ -100,7 +100,7 @@ class LoopRows(Struct, frozen=True):
 
 
 class Collection:
-    """The recorded elements of a loop, encoded in blocks; one block at a time is decoded."""
+    """The recorded elements of a loop, encoded in chunks; one chunk at a time is decoded."""
 
     __slots__ = ("_decoded", "_number", "blocks", "count")
 
@@ -113,21 +113,21 @@ class Collection:
 
     @classmethod
     def of(cls, elements: Sequence[object]) -> "Collection":
-        """Record a collection as it is now."""
+        """Encode a collection."""
         starts = range(0, len(elements), BLOCK_ELEMENTS)
         return cls([msgspec.json.encode(elements[start : start + BLOCK_ELEMENTS]) for start in starts])
 
     @property
     def size(self) -> int:
-        """The bytes that the elements take."""
+        """Return the size of the encoded elements in bytes."""
         return sum(map(len, self.blocks))
 
     def element(self, place: int) -> object:
-        """One element."""
+        """Return an element."""
         return self._block(place // BLOCK_ELEMENTS)[place % BLOCK_ELEMENTS]
 
     def elements(self, start: int, stop: int) -> list[object]:
-        """Some elements."""
+        """Return the elements from one index up to another."""
         return [self.element(place) for place in range(start, min(stop, self.count))]
 
     def _block(self, number: int) -> list[object]:
@@ -137,7 +137,7 @@ class Collection:
 
 
 class Loop:
-    """Where a loop stands. A byte and a few bits for each iteration; only those in flight or waiting cost more."""
+    """The state of a loop: a byte for each iteration, and more only for those in flight or waiting."""
 
     __slots__ = (
         "attempts",
@@ -166,30 +166,30 @@ class Loop:
         self.plan = plan
         self.collection = collection
         self.generation = generation
-        # The node's own.
+        # The attempt of the node itself.
         self.node_attempt = attempt
         size = plan.chunk_size
         self.total = collection.count if size is None else -(-collection.count // size)
         self.states = bytearray(self.total)
         # Iterations from 0 to this number were begun.
         self.begun = 0
-        # Begun earlier, and to be dispatched (again) as soon as there is room; in this order.
+        # Iterations that were begun and wait for room in the window, in order.
         self.queued: dict[int, None] = {}
         self.attempts: dict[int, Attempt] = {}
         self.busy = 0
         self.completed = self.failed = self.skipped = 0
-        # Attempts go on from here: no two of one iteration, in whatever generation, have the same number.
+        # Attempts are counted from here: numbers are unique over all generations of an iteration.
         self.attempts_start = attempts_start
-        # Sparse: the last attempt of an iteration that is not in flight, where it is not the first, and those before
-        # a retry.
+        # Sparse: the last attempt of an iteration that is not in flight, if it is not the first.
         self.last_attempts: dict[int, int] = {}
+        # Sparse: the attempts before the last retry.
         self.attempts_before: dict[int, int] = {}
         self.deadline_at: int | None = None
         self.is_merging = False
 
     @property
     def is_over(self) -> bool:
-        """Whether every iteration has ended in a way that lets the loop end."""
+        """Whether every iteration has completed, failed or been skipped."""
         return self.completed + self.failed + self.skipped == self.total
 
     @property
@@ -198,18 +198,18 @@ class Loop:
         return self.is_merging and self.is_over
 
     def element(self, index: int) -> object:
-        """What the iteration is about: an element, or a list of them."""
+        """Return the element of an iteration, or the list of elements of its chunk."""
         size = self.plan.chunk_size
         if size is None:
             return self.collection.element(index)
         return self.collection.elements(index * size, (index + 1) * size)
 
     def next_index(self) -> int | None:
-        """The iteration to dispatch now, taken out of those that wait; None when there is no room, or none."""
+        """Return the next iteration to dispatch and remove it from the queue; None without room or iterations."""
         if self.busy >= self.plan.window or (self.plan.mode == "sequential" and self._is_one_waiting()):
             return None
         if self.queued:
-            # In order, the one iteration that has begun comes before those that wait for their turn.
+            # In sequential mode an iteration that has begun comes before all others.
             index = next(iter(self.attempts if self.attempts and self.plan.mode == "sequential" else self.queued))
             del self.queued[index]
             return index
@@ -219,19 +219,19 @@ class Loop:
         return None
 
     def _is_one_waiting(self) -> bool:
-        """In order means that an iteration between two attempts holds up those after it."""
+        """Whether an iteration waits for its next attempt, which in sequential mode delays those after it."""
         return any(index not in self.queued for index in self.attempts)
 
     @property
     def wants_more(self) -> bool:
-        """Whether something could be dispatched, or the loop ended, without anything else happening first."""
+        """Whether an iteration could be dispatched, or the loop ended, now."""
         if self.is_over:
             return not self.is_merging
         room = self.busy < self.plan.window
         return room and (bool(self.queued) or self.begun < self.total)
 
     def attempt_of(self, index: int) -> int:
-        """The last attempt made of an iteration; 0 when there was none."""
+        """Return the last attempt of an iteration; 0 without any."""
         attempt = self.attempts.get(index)
         if attempt is not None:
             return attempt.number
@@ -240,12 +240,12 @@ class Loop:
 
     @property
     def attempts_made(self) -> int:
-        """The highest number that an attempt of any iteration had so far."""
-        flying = [attempt.number for attempt in self.attempts.values()]
-        return max([self.attempts_start + (self.begun > 0), *self.last_attempts.values(), *flying])
+        """Return the highest number of an attempt so far."""
+        in_flight = [attempt.number for attempt in self.attempts.values()]
+        return max([self.attempts_start + (self.begun > 0), *self.last_attempts.values(), *in_flight])
 
     def remember_attempt(self, index: int, attempt: int, before: int) -> None:
-        """Keep the attempts of an iteration that is not in flight, where they cannot be told from its state."""
+        """Keep the attempts of an iteration that is not in flight, unless its status implies them."""
         self.last_attempts.pop(index, None)
         if attempt != self.attempt_of(index):
             self.last_attempts[index] = attempt
@@ -253,7 +253,7 @@ class Loop:
             self.attempts_before[index] = before
 
     def meta(self) -> dict[str, object]:
-        """The counts of a loop that ended."""
+        """Return the counts of a loop that ended."""
         rate = self.completed / self.total if self.total else 1.0
         counts: dict[str, object] = {
             "total": self.total,
@@ -264,12 +264,12 @@ class Loop:
         return {**counts, "skipped": self.skipped} if self.skipped else counts
 
     def restore(self, rows: LoopRows, begun: int) -> None:
-        """Take the iterations over from their rows."""
+        """Restore the iterations from their rows."""
         self.begun = begun
         for index in rows.completed:
             self.states[index] = _COMPLETED
         self.completed = len(rows.completed)
-        # By index, as they were queued.
+        # In the order of the queue.
         for row in sorted(rows.others, key=lambda row: row.index):
             self._restore_row(row)
         for index in range(begun):

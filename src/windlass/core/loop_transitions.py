@@ -1,4 +1,4 @@
-"""How iterations leave the air: at their end, when their loop is cancelled, and for a retry that runs them again."""
+"""Transitions of iterations: their end, the cancellation of their loop, and the reset for a retry."""
 
 from windlass.core.events import EventType
 from windlass.core.loop_state import IN_FLIGHT, Attempt
@@ -9,21 +9,21 @@ _COMPLETED = int(NodeStatus.COMPLETED)
 
 
 def end_iteration(turn: Turn, attempt: Attempt) -> None:
-    """Take an iteration that ends out of the air."""
+    """Remove an iteration that ends from those in flight."""
     loop = turn.job.loops[attempt.node]
     index = attempt.index
     del loop.attempts[index]
     if loop.queued:
         loop.queued.pop(index, None)
     attempt.due_at = None
-    # The first attempt of an iteration that completes is what its state tells anyway.
+    # The state of an iteration that completed implies its first attempt.
     if attempt.number != 1 or loop.last_attempts or loop.attempts_start or loop.states[index] != _COMPLETED:
         loop.remember_attempt(index, attempt.number, attempt.attempts_before)
     turn.job.filling[attempt.node] = None
 
 
 def cancel_iterations(turn: Turn, node: int, reason: str) -> None:
-    """End every iteration that was begun; what is out with workers is asked to stop."""
+    """Cancel every iteration that was begun and the tasks that workers run."""
     job = turn.job
     loop = job.loops[node]
     data = json_raw({"reason": reason})
@@ -39,7 +39,7 @@ def cancel_iterations(turn: Turn, node: int, reason: str) -> None:
 
 
 def reset_iterations(turn: Turn, node: int) -> None:
-    """A retry takes the loop up again: what failed or was cancelled runs once more, what completed stays."""
+    """Prepare a parked loop for a retry: failed and cancelled iterations run again, completed ones stay."""
     loop = turn.job.parked[node]
     loop.is_merging = False
     for index in range(loop.begun):
@@ -52,5 +52,5 @@ def reset_iterations(turn: Turn, node: int) -> None:
         loop.queued[index] = None
         row = Attempt(node, attempt, attempt, index=index, is_iteration=True)
         turn.save_parked(loop, row)
-    # Some may have been queued before and never begun.
+    # In order of the index, with those that were queued before.
     loop.queued = dict.fromkeys(sorted(loop.queued))

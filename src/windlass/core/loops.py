@@ -1,6 +1,6 @@
-"""Loops: one task for each element of a recorded collection, a window of them in flight, results in order.
+"""Loops: one task for each element of a recorded collection, a window of them in flight, outputs in order.
 
-Only the window is materialised. Outputs go to rows; when all iterations have ended they are gathered into the node's.
+Only the window is in memory. Outputs are stored as rows and merged into the output of the node at the end.
 """
 
 from typing import cast
@@ -27,12 +27,11 @@ COLLECTION_INVALID = "collection_invalid"
 CHUNK_INVALID = "chunk_invalid"
 EMPTY = Raw(b"[]")
 
-# Looking a member up in its enum takes longer than using it.
 _READY, _COMPLETE = NodeMove.READY, NodeMove.COMPLETE
 
 
 def begin(turn: Turn, node: int, attempt: Attempt) -> None:
-    """A looping node is ready: record its collection, or take up what a retry left of an earlier run."""
+    """Start a looping node: record its collection, or resume the parked loop of an earlier round."""
     job = turn.job
     plan = job.plan.nodes[node]
     assert plan.loop is not None
@@ -61,11 +60,11 @@ def _elements(turn: Turn, node: int, plan: LoopPlan) -> Collection | None:
         completion.fail_node(turn, node, template_error("loop.collection", failure))
         return None
     if not is_list(value):
-        text = f"loop.collection is {kind_of(value)}, and a loop needs a list"
+        text = f"loop.collection is not a list: {kind_of(value)}; use a template that gives a list"
         return _refuse(turn, node, text)
     collection = Collection.of(value)
     if collection.size > COLLECTION_BYTES_MAX:
-        text = f"the collection has {collection.size} bytes, over the limit of {COLLECTION_BYTES_MAX}: loop over keys"
+        text = f"collection too large: {collection.size} bytes, at most {COLLECTION_BYTES_MAX}; loop over keys instead"
         return _refuse(turn, node, text)
     return collection
 
@@ -97,7 +96,7 @@ def _record(turn: Turn, node: int, loop: Loop, plan: NodePlan, *, is_new: bool) 
 
 
 def fill(turn: Turn, node: int, budget: int, tasks_max: int) -> int:
-    """Dispatch iterations as far as there is room, and ask for the outputs when all have ended; the budget left."""
+    """Dispatch iterations while the window has room; request the merge when all have ended. Return the budget left."""
     job = turn.job
     loop = job.loops[node]
     plan = job.plan.nodes[node]
@@ -137,9 +136,11 @@ def _ask_for_outputs(turn: Turn, node: int, loop: Loop) -> None:
 
 
 def lacks(turn: Turn, plan: NodePlan) -> bool:
-    """Whether large outputs must be read before iterations can be rendered."""
+    """Whether large outputs must be read before iterations can be rendered. All of them are requested."""
     job = turn.job
-    templates = (plan.when, None if plan.sink is None else plan.sink.options)
+    templates = [plan.when]
+    if plan.sink is not None:
+        templates.append(plan.sink.options)
     lacking = [job.lacks(template) for template in templates if template is not None]
     if plan.params is not None and plan.params.static is None:
         lacking.append(job.lacks(plan.params, spares=True))
@@ -147,7 +148,7 @@ def lacks(turn: Turn, plan: NodePlan) -> bool:
 
 
 def condition_of(plan: NodePlan) -> Template | None:
-    """The condition that is asked for each iteration: the node's, when it names the element or its index."""
+    """Return the condition that applies to each iteration: the one that refers to the element or its index."""
     if plan.loop is None or plan.when is None:
         return None
     own = (plan.loop.element, "index")
@@ -210,11 +211,11 @@ def _holds(turn: Turn, attempt: Attempt, condition: Template) -> bool:
 
 
 def complete_iteration(turn: Turn, attempt: Attempt, output: Raw, meta: Raw | None, execution: Raw | None) -> None:
-    """An iteration's output is stored as a row; the loop may go on."""
+    """Store the output of an iteration; its place in the window is free."""
     job = turn.job
     loop = job.loops[attempt.node]
     if loop.plan.chunk_size is not None and not is_reference(output) and bytes(memoryview(output)[:1]) != b"[":
-        text = "a task over a chunk gets a list and returns a list, and this one returned something else"
+        text = "a task over a chunk must return a list; return one result for each element of the chunk"
         fail_iteration(turn, attempt, classified(TaskError(CHUNK_INVALID, text, retryable=False)))
         return
     turn.transition(attempt, _COMPLETE)
@@ -225,7 +226,7 @@ def complete_iteration(turn: Turn, attempt: Attempt, output: Raw, meta: Raw | No
 
 
 def fail_iteration(turn: Turn, attempt: Attempt, error: TaskError, meta: Raw | None = None) -> None:
-    """An iteration's final failure: the loop goes on if it tolerates that, else the node fails with it."""
+    """End an iteration as failed. The node fails with it, unless the loop tolerates failures."""
     job = turn.job
     plan = job.plan.nodes[attempt.node]
     loop = job.loops[attempt.node]
@@ -244,7 +245,7 @@ def fail_iteration(turn: Turn, attempt: Attempt, error: TaskError, meta: Raw | N
 
 
 def time_out(turn: Turn, node: int) -> None:
-    """The loop as a whole took too long: the node fails."""
+    """Fail a looping node that reached the timeout of the loop."""
     loop = turn.job.loops[node]
     limit = loop.plan.timeout_seconds
     ended = loop.completed + loop.failed + loop.skipped
@@ -254,7 +255,7 @@ def time_out(turn: Turn, node: int) -> None:
 
 
 def take_outputs(turn: Turn, node: int, message: OutputsMerged) -> None:
-    """All iterations ended and their outputs are together: so does the node."""
+    """Complete a looping node whose outputs have been merged."""
     job = turn.job
     loop = job.loops[node]
     plan = job.plan.nodes[node]

@@ -1,4 +1,4 @@
-"""What the end of an attempt means for its node or its iteration: done, failed, or another attempt later."""
+"""The end of an attempt: its node or iteration completes, fails, or waits for the next attempt."""
 
 from msgspec import Raw
 
@@ -9,7 +9,7 @@ from windlass.core.turn import Turn
 
 
 def complete(turn: Turn, attempt: Attempt, output: Raw, meta: Raw | None, execution: Raw | None) -> None:
-    """The end of a node, or of an iteration, with an output."""
+    """Complete the node or the iteration of an attempt."""
     if attempt.is_iteration:
         loops.complete_iteration(turn, attempt, output, meta, execution)
         return
@@ -17,7 +17,7 @@ def complete(turn: Turn, attempt: Attempt, output: Raw, meta: Raw | None, execut
 
 
 def fail(turn: Turn, attempt: Attempt, error: TaskError, meta: Raw | None = None) -> None:
-    """The final failure of a node or of an iteration."""
+    """Fail the node or the iteration of an attempt for good."""
     if attempt.is_iteration:
         loops.fail_iteration(turn, attempt, error, meta)
     else:
@@ -25,7 +25,7 @@ def fail(turn: Turn, attempt: Attempt, error: TaskError, meta: Raw | None = None
 
 
 def wait(turn: Turn, attempt: Attempt) -> None:
-    """Have the next attempt made when the wait is over."""
+    """Set the timer of the next attempt."""
     assert attempt.due_at is not None
     node_id = turn.job.plan.nodes[attempt.node].id
     turn.set_timer(attempt.due_at, "retry", node_id, attempt.number, max(attempt.index, 0))

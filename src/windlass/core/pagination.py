@@ -1,4 +1,4 @@
-"""Further calls after one that succeeded: pages and polling. Each is an attempt of its own, like any other."""
+"""Further calls after one that succeeded: pagination and polling. Each call is an attempt like any other."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ MERGE_FAILED = "merge_failed"
 
 
 def take_answer(turn: Turn, attempt: Attempt, outcome: Succeeded, message: TaskFinished) -> None:
-    """What follows from one call's success: another call, or the end of the series."""
+    """Make another call after one that succeeded, or end the series."""
     job = turn.job
     rule = job.plan.nodes[attempt.node].on_success
     assert rule is not None
@@ -52,24 +52,26 @@ def take_answer(turn: Turn, attempt: Attempt, outcome: Succeeded, message: TaskF
 
 
 def _part(rule: RetryOnSuccess, response: object, output: Raw) -> Raw | TaskError:
-    """What one call adds to the whole."""
+    """Return the part of a response that is collected."""
     if rule.collect is not Collect.APPEND:
         return output
     value = response
     for at, key in enumerate(rule.merge_path):
         if not is_mapping(value) or key not in value:
             place = ".".join(rule.merge_path[: at + 1])
-            return TaskError(MERGE_FAILED, f"the response has no '{place}', which merge_path names", retryable=False)
+            return TaskError(
+                MERGE_FAILED, f"merge_path not found in the response: {place}; correct merge_path", retryable=False
+            )
         value = value[key]
     if not is_list(value):
         place = ".".join(rule.merge_path) or "the response"
-        text = f"only lists can be appended, and {place} is {kind_of(value)}: correct merge_path, or collect: collect"
+        text = f"not a list: {place} is {kind_of(value)}; correct merge_path, or use collect: collect"
         return TaskError(MERGE_FAILED, text, retryable=False)
     return json_raw(value)
 
 
 def _patch(turn: Turn, attempt: Attempt, rule: RetryOnSuccess, response: Any, made: int) -> Raw:
-    """All that was laid over the params so far, and what this call's response adds to it."""
+    """Return the changes to the params so far, merged with those that follow from this response."""
     if rule.next_call is None:
         return attempt.patch
     scope = turn.job.scope_of(rule.next_call, attempt, {"response": response, "attempt": made})
@@ -89,7 +91,7 @@ def _store_part(turn: Turn, attempt: Attempt, rule: RetryOnSuccess, made: int, p
 def _call_again(turn: Turn, attempt: Attempt, rule: RetryOnSuccess, made: int, patch: Raw) -> None:
     attempt.calls = made
     attempt.patch = patch
-    # Each call has the whole budget of attempts and of losses.
+    # Each call has its own attempts and redeliveries.
     attempt.attempts_before = attempt.number
     attempt.losses = 0
     attempt.due_at = turn.now + round(rule.delay_seconds * MICROSECONDS)
@@ -133,17 +135,17 @@ def _is_small(part: Raw) -> bool:
 
 
 def _ask_for_parts(turn: Turn, attempt: Attempt) -> None:
-    """Have what the calls brought put together."""
-    turn.changes.gathers.append(_gather(turn.job, attempt))
+    """Request the merge of the outputs of all calls."""
+    turn.changes.gathers.append(_merge_request(turn.job, attempt))
 
 
 def asked_for(job: Job) -> list[MergeOutputs]:
-    """What a job waits to have put together: to be asked for again when the answer was lost."""
+    """Return the merges that a job waits for, to be requested again after a recovery."""
     loops = [attempt for loop in job.loops.values() for attempt in loop.attempts.values()]
-    return [_gather(job, attempt) for attempt in (*job.attempts.values(), *loops) if attempt.is_merging]
+    return [_merge_request(job, attempt) for attempt in (*job.attempts.values(), *loops) if attempt.is_merging]
 
 
-def _gather(job: Job, attempt: Attempt) -> MergeOutputs:
+def _merge_request(job: Job, attempt: Attempt) -> MergeOutputs:
     plan = job.plan.nodes[attempt.node]
     assert plan.on_success is not None
     spliced = plan.on_success.collect is Collect.APPEND
@@ -154,7 +156,7 @@ def _gather(job: Job, attempt: Attempt) -> MergeOutputs:
 
 
 def take_parts(turn: Turn, attempt: Attempt, message: OutputsMerged) -> None:
-    """The whole of a series of calls: the node, or the iteration, ends with it."""
+    """Complete the node or the iteration of a series of calls with the merged outputs."""
     attempt.is_merging = False
     if message.error is not None:
         fail(turn, attempt, classified(message.error))

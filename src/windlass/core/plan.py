@@ -11,7 +11,7 @@ from windlass.core.runs.rules import RunRules
 from windlass.core.templates.template import Template
 from windlass.core.webhooks import HANDLER as WEBHOOK
 
-# Handlers whose results say more than an output: the core keeps records of them.
+# Handlers whose results the core records in rows of their own.
 WITH_RECORDS = frozenset({CONTAINER, WEBHOOK})
 
 DEFAULT_ELEMENT = "item"
@@ -99,11 +99,11 @@ class LoopPlan(Struct, frozen=True, gc=False, rename={"window": "concurrency"}):
 
     collection: Template
     element: str = DEFAULT_ELEMENT
-    # Tasks in attempt at most; 1 keeps the order of the collection.
+    # Iterations in flight at most.
     window: int = 1
-    # None: a task gets one element. Else it gets a list of up to so many, and returns a list.
+    # Elements of one task, which then gets and returns a list; None for single elements.
     chunk_size: int | None = None
-    # Whether the node completes although tasks of it failed.
+    # Whether the node completes although iterations failed.
     tolerant: bool = False
     # Bounds the loop as a whole.
     timeout_seconds: float | None = None
@@ -135,9 +135,9 @@ class NodePlan(Struct, frozen=True, gc=False):
     on_success: RetryOnSuccess | None = None
     loop: LoopPlan | None = None
     sink: SinkPlan | None = None
-    # Losses of infrastructure have a budget of their own and never use up the author's attempts.
+    # Losses of infrastructure have a limit of their own and do not count against max_attempts.
     redeliveries_max: int = DEFAULT_REDELIVERIES
-    # Follows from the others: whether no rule is about the node, so that `core.plain` can see to it.
+    # Derived: whether no rule but those about dependencies applies to the node, so that guards can be skipped.
     is_plain: bool = False
 
     def __post_init__(self) -> None:
@@ -163,7 +163,7 @@ class Plan(Struct, frozen=True):
     input_schema: Raw | None = None
     # Whether some node makes further calls after one that succeeded.
     has_series: bool = False
-    # What the workflow says about its runs; None for a plain workflow, whose jobs are no runs.
+    # The rules about runs; None if the jobs of the workflow are not runs.
     runs: RunRules | None = None
-    # The name of the secret with which webhooks that start the workflow are signed; None takes no webhooks.
+    # The name of the secret that signs webhooks which start the workflow; None refuses webhooks.
     hook_secret: str | None = None

@@ -1,4 +1,4 @@
-"""Which large values the rules must be able to look into before they take a message. Most messages need none."""
+"""Large values that must be decoded before a message can be applied. Most messages need none."""
 
 from windlass.core.artifacts import is_reference, read_reference
 from windlass.core.job import Job
@@ -7,20 +7,20 @@ from windlass.core.plan import NodePlan
 
 
 def want_for(job: Job, message: Message) -> None:
-    """Note what a message needs among what the job wants: its answer, and what its node's templates read."""
+    """Request the values that a message needs: its own output, and those that the templates of its node read."""
     node_id: str | None = getattr(message, "node_id", None)
     node = job.plan.index.get(node_id) if node_id is not None else None
     if node is None:
         return
     plan = job.plan.nodes[node]
     if isinstance(message, TaskFinished) and plan.on_success is not None and isinstance(message.outcome, Succeeded):
-        _want_answer(job, message.outcome)
+        _want_output(job, message.outcome)
     if job.has_large:
         want_node(job, plan)
 
 
 def want_node(job: Job, plan: NodePlan) -> None:
-    """Note what an attempt of a node needs."""
+    """Request the values that an attempt of a node needs."""
     rules = [plan.when, plan.on_error.when]
     if plan.on_success is not None:
         rules += [plan.on_success.condition, plan.on_success.next_call]
@@ -33,7 +33,7 @@ def want_node(job: Job, plan: NodePlan) -> None:
         job.lacks(plan.params, spares=True)
 
 
-def _want_answer(job: Job, outcome: Succeeded) -> None:
+def _want_output(job: Job, outcome: Succeeded) -> None:
     if is_reference(outcome.output):
         key = read_reference(outcome.output).key
         if key not in job.values:

@@ -1,4 +1,4 @@
-"""Whether a failed attempt is made again, and after how long. Chance comes in as a seed."""
+"""Whether a failed attempt is retried, and after which delay. Randomness comes in as a seed."""
 
 from collections.abc import Mapping
 
@@ -12,14 +12,14 @@ from windlass.core.plan import Backoff, NodePlan, RetryOnError
 from windlass.core.templates.template import is_true
 
 WORKER_LOST = "worker_lost"
-# What an attempt ran on is gone: another attempt is made, on the budget of losses and not of the author's.
+# Losses of infrastructure: another attempt is made, which counts against redeliveries_max and not max_attempts.
 LOSSES = frozenset({WORKER_LOST, "node_lost", "pod_evicted", "pod_lost"})
 
 _SEED_SPAN = 1 << 32
 _EXPONENT_MAX = 64
 
 
-# What is to blame for an error, by its type or its status; any other is the application's own.
+# Classes of failures by the type or the status of the error; all others are "app".
 FAILURE_CLASSES: Mapping[str | int | None, str] = {
     **dict.fromkeys(LOSSES, "infra"),
     "kubernetes_unavailable": "infra",
@@ -33,18 +33,18 @@ FAILURE_CLASSES: Mapping[str | int | None, str] = {
 
 
 def classified(error: TaskError) -> TaskError:
-    """The error with its class, whoever reported it."""
+    """Return the error with its failure class."""
     found = FAILURE_CLASSES.get(error.type) or FAILURE_CLASSES.get(error.status) or "app"
     return error if error.failure_class == found else msgspec.structs.replace(error, failure_class=found)
 
 
 def template_error(place: str, failure: TemplateFailed) -> TaskError:
-    """A template that could not be rendered: never worth another attempt."""
+    """Return the error of a template that cannot be rendered. It is never retried."""
     return classified(TaskError(type="template_failed", message=f"{place}: {failure}", retryable=False))
 
 
 def retry_meta(plan: NodePlan, attempts_made: int, will_retry: bool | None) -> dict[str, object] | None:
-    """What an attempt's event says about the author's rules; None when there are none."""
+    """Return what an event says about the retry rules of its node; None without rules."""
     if plan.on_error.attempts_max == 1 and plan.on_success is None:
         return None
     kind = "on_error" if will_retry is not None or plan.on_success is None else "on_success"
@@ -61,7 +61,7 @@ def retry_meta(plan: NodePlan, attempts_made: int, will_retry: bool | None) -> d
 
 
 def wants_retry(job: Job, attempt: Attempt, rule: RetryOnError, error: TaskError, attempts_made: int) -> bool:
-    """Whether the author's rule asks for another attempt; a `when` decides alone, else the error's own nature does."""
+    """Whether the retry rule allows another attempt: by its `when` if it has one, else by the kind of the error."""
     if attempts_made >= rule.attempts_max:
         return False
     if rule.when is None:
@@ -77,12 +77,12 @@ def wants_retry(job: Job, attempt: Attempt, rule: RetryOnError, error: TaskError
     try:
         return is_true(rule.when.value(job.scope_of(rule.when, attempt, names)))
     except TemplateFailed:
-        # A broken rule cannot ask for anything: the attempt's own error is what the author must see.
+        # The author must see the error of the attempt, not the error of the rule.
         return False
 
 
 def delay_seconds(rule: RetryOnError, attempts_made: int, retry_after_seconds: float | None, seed: int) -> float:
-    """The wait before the next attempt: at least what the server asked for, at most the rule's bound, plus jitter."""
+    """Return the delay before the next attempt: at least Retry-After, at most max_delay, plus jitter."""
     wait = rule.initial_delay_seconds
     if rule.backoff is Backoff.LINEAR:
         wait *= attempts_made
@@ -93,5 +93,5 @@ def delay_seconds(rule: RetryOnError, attempts_made: int, retry_after_seconds: f
 
 
 def encoded(error: TaskError) -> msgspec.Raw:
-    """The error as JSON, for rows and events."""
+    """Return the error as JSON."""
     return msgspec.Raw(msgspec.json.encode(error))

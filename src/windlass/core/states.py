@@ -1,6 +1,6 @@
-"""The states of jobs and nodes, and the tables of moves between them.
+"""The states of jobs and nodes, and the tables of legal moves between them.
 
-What a table does not list cannot happen. Final states are those that no ordinary move leaves.
+A move that a table does not list raises IllegalMove. Final states are those that no ordinary move leaves.
 """
 
 from enum import Enum, IntEnum, StrEnum, unique
@@ -10,7 +10,7 @@ from windlass.core.errors import IllegalMove
 
 @unique
 class NodeStatus(IntEnum):
-    """Where a node of one job stands. The numbers index the job's bytearray; rows hold the names."""
+    """The status of a node. Jobs keep the numbers in a bytearray; rows hold the names."""
 
     PENDING = 0
     READY = 1
@@ -24,13 +24,13 @@ class NodeStatus(IntEnum):
 
     @property
     def label(self) -> str:
-        """The name in rows, events and the API."""
+        """Return the name in rows, events and the API."""
         return self.name.lower()
 
 
 @unique
 class JobStatus(StrEnum):
-    """Where a job stands; the values are those of rows, events and the API."""
+    """The status of a job, as in rows, events and the API."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -58,14 +58,14 @@ class NodeMove(Enum):
     FAIL      = (_UNFINISHED,                                                N.FAILED)
     SKIP      = (frozenset({N.PENDING}),                                     N.SKIPPED)
     CANCEL    = (_UNFINISHED,                                                N.CANCELLED)
-    # An operator's retry is the only way out of a final state; the job's round counts it.
+    # The retry of a job is the only way out of a final state; the round of the job counts it.
     RESET     = (frozenset({N.COMPLETED, N.FAILED, N.SKIPPED, N.CANCELLED}), N.PENDING)
     # fmt: on
 
     def __init__(self, sources: frozenset[NodeStatus], target: NodeStatus) -> None:
         self.sources = sources
         self.target = target
-        # By state number: where the move leads, or -1. The hot path looks here instead of asking sets of enums.
+        # The target by the number of the source, or -1: a lookup instead of a search in a set of enums.
         self.after = tuple(int(target) if state in sources else -1 for state in NodeStatus)
 
 

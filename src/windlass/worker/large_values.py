@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from windlass.core.artifacts import INLINE_BYTES_MAX, in_place, reference
+from windlass.core.artifacts import INLINE_BYTES_MAX, reference, resolve_params
 from windlass.core.changes import Task
 from windlass.core.errors import ArtifactNotFound, StoreUnavailable
 from windlass.core.messages import Failed, Succeeded, TaskError
@@ -59,7 +59,7 @@ class LargeValues:
         except (StoreUnavailable, TimeoutError) as error:
             message = f"artifacts of the params could not be read: {_reason(error)}"
             return Failed(TaskError(ARTIFACTS_UNAVAILABLE, message))
-        params = in_place(task.params, bodies, self._params_bytes_max) if bodies is not None else None
+        params = resolve_params(task.params, bodies, self._params_bytes_max) if bodies is not None else None
         if params is None:
             message = (
                 f"params too large: over {self._params_bytes_max} bytes with their {len(task.artifacts)} artifacts; "
