@@ -13,6 +13,7 @@ from simulation.replay.state import ReplayedNode, ReplayedUnit
 from windlass.core.artifacts import is_reference, read_reference
 from windlass.core.changes import IterationRow, NodeRow
 from windlass.core.job import Job
+from windlass.core.scopes import JobScope
 from windlass.core.templates.template import Template
 from windlass.engine.recovery import rebuild
 from windlass.ports.store.jobs import JobSnapshot
@@ -112,7 +113,7 @@ class CheckedJob:
 
     def value(self, template: Template, **names: object) -> object:
         """Return the value of a template by the recorded outputs. Raises TemplateFailed."""
-        return template.value(self._job.scope(template, **names))
+        return template.value(JobScope(self._job, template, names))
 
 
 def text_of(output: Raw | bytes | None) -> str:

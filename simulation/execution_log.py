@@ -11,7 +11,7 @@ from simulation.faults import current_process
 from simulation.history import Execution
 from simulation.workflow_drafts import HandlerScript
 from windlass.core.errors import FatalError, RetryableError
-from windlass.core.loop_state import LoopProgress, decode_progress
+from windlass.core.loop_state import read_progress
 from windlass.ports.handler import Context, Handler, Mode
 from windlass.stores.memory.store import MemoryStore
 from windlass.testing.virtual_time import VirtualClock
@@ -102,7 +102,7 @@ class ExecutionLog:
         row = self._store.node_row(ctx.job_id, ctx.node_id)
         if row is None or index is None:
             return row is not None and row.attempt >= ctx.attempt
-        progress = LoopProgress() if row.progress is None else decode_progress(row.progress)
+        progress = read_progress(row.progress)
         if ctx.attempt <= progress.attempts:
             # An attempt of an earlier generation.
             return True

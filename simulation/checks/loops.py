@@ -13,7 +13,7 @@ from simulation.replay.loops import iteration_count
 from simulation.replay.state import OUT, ReplayedLoop, ReplayedNode, ReplayedUnit
 from windlass.core.errors import TemplateFailed
 from windlass.core.instants import MICROSECONDS
-from windlass.core.loop_state import LoopProgress, decode_progress
+from windlass.core.loop_state import LoopProgress, read_progress
 from windlass.core.plan import Plan
 from windlass.core.templates.template import Template, is_true
 
@@ -36,7 +36,7 @@ def check_loops(record: CheckedJob) -> None:
 def _progress(raw: Raw | None) -> LoopProgress:
     if raw is None:
         return LoopProgress()
-    return decode_progress(raw)
+    return read_progress(raw)
 
 
 def _check_progress(record: CheckedJob, node: ReplayedNode) -> None:

@@ -93,9 +93,9 @@ JOB_MUTANTS = (
     ),
     in_core(
         "idempotency keys differ between attempts",
-        "job",
+        "tasks",
         "idempotency_key=key,",
-        "idempotency_key=self.task_id(attempt),",
+        "idempotency_key=job.task_id(attempt),",
     ),
     # Failures, cancellations, ends
     in_core("nodes after a failure stay pending", "completion", "_descendants(job, [node]):", "[]:"),
@@ -153,8 +153,8 @@ JOB_MUTANTS = (
     # Rebuilding from rows
     in_core(
         "rebuilt jobs have no counters",
-        "job",
-        "        job.recount({child for node, _ in known for child in plan.children[node]})\n",
+        "restoration",
+        "    job.recount(dependents)\n",
         "",
     ),
     in_core(
@@ -183,9 +183,9 @@ JOB_MUTANTS = (
     ),
     in_core(
         "dispatched nodes without a row are forgotten",
-        "job",
-        "        for one in in_flight:\n",
-        "        for one in ():\n",
+        "restoration",
+        "    for entry in in_flight:\n",
+        "    for entry in ():\n",
     ),
     in_core(
         "only the last dispatched node without a row is stored",

@@ -8,6 +8,7 @@ from windlass.core.job import Job
 from windlass.core.jobs import JobRecord, JobSpec
 from windlass.core.messages import Failed, Message, Submitted, Succeeded, TaskError, TaskFinished, TaskStarted, TimerDue
 from windlass.core.plan import Plan
+from windlass.core.restoration import restore_job
 from windlass.core.states import NodeStatus
 
 T0 = 1_700_000_000_000_000
@@ -94,4 +95,4 @@ class Story:
     def rebuilt(self) -> Job:
         """The job as its rows tell it."""
         record = JobRecord(self.job.spec, self.job.state, self.job.seq)
-        return Job.restored(self.plan, record, list(self.rows.values()), (), self.in_flight)
+        return restore_job(self.plan, record, list(self.rows.values()), (), self.in_flight)

@@ -16,9 +16,10 @@ from windlass.core.changes import NodeRow
 from windlass.core.errors import ArtifactNotFound, NodeNotFound, NotFound, TemplateFailed
 from windlass.core.job import Job
 from windlass.core.jobs import JobRecord
-from windlass.core.loop_state import BLOCK_ELEMENTS, decode_progress
+from windlass.core.loop_state import BLOCK_ELEMENTS, read_progress
 from windlass.core.plan import LoopPlan, NodeKind, NodePlan, Plan
 from windlass.core.sanitize import truncated
+from windlass.core.scopes import JobScope
 from windlass.core.states import NODE_STATES
 from windlass.core.templates.json_values import merged
 from windlass.core.templates.template import Template
@@ -140,7 +141,7 @@ class ParamsRenderer:
             output = job.large_output(node_id)
             if output is not None and node_id in accessed:
                 job.values[read_reference(output).key] = await self._large_value(output)
-        scope = job.scope(template, **variables)
+        scope = JobScope(job, template, variables)
         scope.spares = True
         rendered = template.render(scope)
         if not scope.spared:
@@ -177,7 +178,7 @@ class ParamsRenderer:
                 encoded = None if iteration is None else iteration.progress
         if encoded is None:
             return None
-        progress = decode_progress(encoded)
+        progress = read_progress(encoded)
         if not progress.calls:
             return None
         return msgspec.json.decode(progress.patch, type=dict[str, object] | None)

@@ -10,7 +10,7 @@ from windlass.api.state import ApiState
 from windlass.core.artifacts import resolve_params
 from windlass.core.changes import IterationRow, NodeRow, Task
 from windlass.core.errors import ArtifactNotFound, StoreUnavailable
-from windlass.core.loop_state import LoopProgress, decode_progress
+from windlass.core.loop_state import read_progress
 from windlass.core.messages import Failed, TaskError
 from windlass.core.plan import NodePlan, Plan
 from windlass.ports.broker import TaskClaim
@@ -188,7 +188,7 @@ class TaskMetadata:
 
 def _retry_meta(task: Task, node: NodePlan, row: NodeRow | IterationRow) -> dict[str, Any]:
     """Describe a retry or a further page; nothing for an attempt after a manual retry or a lost worker."""
-    progress = LoopProgress() if row.progress is None else decode_progress(row.progress)
+    progress = read_progress(row.progress)
     parent = None if row.first_seq is None else event_id(task.job_id, row.first_seq)
     if task.retry_count > 0:
         retry = {

@@ -11,6 +11,7 @@ from windlass.core.loop_state import Attempt
 from windlass.core.messages import Failed, TaskFinished
 from windlass.core.runs.rows import DeliveryRow
 from windlass.core.runs.webhooks import WEBHOOK_WORKFLOW
+from windlass.core.tasks import build_task
 from windlass.core.turn import Turn
 from windlass.core.webhooks import delivery_of
 
@@ -23,7 +24,7 @@ ERROR_CHARS_MAX = 1_000
 def record_delivery(turn: Turn, attempt: Attempt, message: TaskFinished) -> None:
     """Note how an attempt went, as the handler reported it, or as far as is known when it could not."""
     try:
-        task = turn.job.task(attempt)
+        task = build_task(turn.job, attempt)
     except TemplateFailed:
         return
     outcome = message.outcome

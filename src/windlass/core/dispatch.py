@@ -6,6 +6,7 @@ from windlass.core.events import EventType
 from windlass.core.loop_state import Attempt
 from windlass.core.plan import NodeKind, NodePlan
 from windlass.core.retries import template_error
+from windlass.core.scopes import JobScope
 from windlass.core.states import NodeMove, NodeStatus
 from windlass.core.templates.template import is_true
 from windlass.core.turn import Turn, json_raw
@@ -105,7 +106,7 @@ def _is_skipped(turn: Turn, node: int, plan: NodePlan) -> bool:
     if plan.when is None or loops.condition_of(plan) is not None:
         return False
     try:
-        holds = is_true(plan.when.value(job.scope(plan.when)))
+        holds = is_true(plan.when.value(JobScope(job, plan.when)))
     except TemplateFailed as failure:
         completion.fail_node(turn, node, template_error("when", failure))
         return True

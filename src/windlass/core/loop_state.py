@@ -86,7 +86,15 @@ class LoopProgress(Struct, frozen=True, omit_defaults=True, gc=False):
     patch: Raw = NOTHING
 
 
-decode_progress = msgspec.json.Decoder(LoopProgress).decode
+NO_PROGRESS = LoopProgress()
+_decode_progress = msgspec.json.Decoder(LoopProgress).decode
+
+
+def read_progress(raw: Raw | None) -> LoopProgress:
+    """Return the progress in a row."""
+    if raw is None:
+        return NO_PROGRESS
+    return _decode_progress(raw)
 
 
 class LoopRows(Struct, frozen=True):
@@ -286,7 +294,7 @@ class Loop:
         index = row.index
         self.states[index] = state
         if state in IN_FLIGHT or state is NodeStatus.WAITING:
-            progress = LoopProgress() if row.progress is None else decode_progress(row.progress)
+            progress = read_progress(row.progress)
             self.attempts[index] = Attempt(
                 node=self.node_attempt.node,
                 number=row.attempt,

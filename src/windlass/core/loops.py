@@ -18,6 +18,7 @@ from windlass.core.loop_transitions import cancel_iterations, end_iteration
 from windlass.core.messages import OutputsMerged, TaskError
 from windlass.core.plan import LoopPlan, NodePlan
 from windlass.core.retries import classified, encoded, template_error
+from windlass.core.scopes import JobScope, attempt_scope
 from windlass.core.states import JobStatus, NodeMove
 from windlass.core.templates.json_values import is_list, kind_of
 from windlass.core.templates.template import Template, is_true
@@ -55,7 +56,7 @@ def begin(turn: Turn, node: int, attempt: Attempt) -> None:
 
 def _elements(turn: Turn, node: int, plan: LoopPlan) -> Collection | None:
     try:
-        value = plan.collection.value(turn.job.scope(plan.collection))
+        value = plan.collection.value(JobScope(turn.job, plan.collection))
     except TemplateFailed as failure:
         completion.fail_node(turn, node, template_error("loop.collection", failure))
         return None
@@ -196,7 +197,7 @@ def _dispatch(turn: Turn, attempt: Attempt, plan: NodePlan) -> None:
 
 def _holds(turn: Turn, attempt: Attempt, condition: Template) -> bool:
     try:
-        if is_true(condition.value(turn.job.scope_of(condition, attempt, {}))):
+        if is_true(condition.value(attempt_scope(turn.job, condition, attempt))):
             return True
     except TemplateFailed as failure:
         fail_iteration(turn, attempt, template_error("when", failure))

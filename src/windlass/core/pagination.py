@@ -16,6 +16,7 @@ from windlass.core.messages import OutputsMerged, Succeeded, TaskError, TaskFini
 from windlass.core.outcomes import complete, fail, wait
 from windlass.core.plan import Collect, RetryOnSuccess
 from windlass.core.retries import classified
+from windlass.core.scopes import attempt_scope
 from windlass.core.states import NodeMove
 from windlass.core.templates.json_values import is_list, is_mapping, kind_of, merged
 from windlass.core.templates.template import is_true
@@ -34,7 +35,7 @@ def take_answer(turn: Turn, attempt: Attempt, outcome: Succeeded, message: TaskF
         response = job.value_of(outcome.output)
         part = _part(rule, response, outcome.output)
         names = {"response": response, "attempt": made}
-        asked = is_true(rule.condition.value(job.scope_of(rule.condition, attempt, names)))
+        asked = is_true(rule.condition.value(attempt_scope(job, rule.condition, attempt, names)))
         goes_on = asked and made < rule.calls_max
         patch = _patch(turn, attempt, rule, response, made) if goes_on else NOTHING
     except TemplateFailed as failure:
@@ -74,7 +75,7 @@ def _patch(turn: Turn, attempt: Attempt, rule: RetryOnSuccess, response: Any, ma
     """Return the changes to the params so far, merged with those that follow from this response."""
     if rule.next_call is None:
         return attempt.patch
-    scope = turn.job.scope_of(rule.next_call, attempt, {"response": response, "attempt": made})
+    scope = attempt_scope(turn.job, rule.next_call, attempt, {"response": response, "attempt": made})
     rendered = rule.next_call.render(scope)
     if not attempt.calls:
         return rendered

@@ -9,6 +9,7 @@ from windlass.core.job import Job
 from windlass.core.loop_state import Attempt
 from windlass.core.messages import TaskError
 from windlass.core.plan import Backoff, NodePlan, RetryOnError
+from windlass.core.scopes import attempt_scope
 from windlass.core.templates.template import is_true
 
 WORKER_LOST = "worker_lost"
@@ -75,7 +76,7 @@ def wants_retry(job: Job, attempt: Attempt, rule: RetryOnError, error: TaskError
     }
     names = {"error": described, "attempt": attempts_made}
     try:
-        return is_true(rule.when.value(job.scope_of(rule.when, attempt, names)))
+        return is_true(rule.when.value(attempt_scope(job, rule.when, attempt, names)))
     except TemplateFailed:
         # The author must see the error of the attempt, not the error of the rule.
         return False

@@ -18,6 +18,7 @@ from windlass.core.loop_state import IS_OUT, Attempt, Loop
 from windlass.core.plan import NodePlan
 from windlass.core.rows import iteration_row, node_row
 from windlass.core.states import JobMove, JobStatus, NodeMove, NodeStatus, illegal_move, job_after, node_after
+from windlass.core.tasks import build_task
 
 # Each page of a job's events names all its nodes that are in flight without a row; at most so many (ADR 19).
 IN_FLIGHT_ENTRIES_MAX = 32
@@ -159,7 +160,7 @@ class Turn:
     def dispatch(self, attempt: Attempt, plan: NodePlan) -> None:
         """Hand an attempt of a ready node or iteration to a worker. TemplateFailed, without any change."""
         job = self.job
-        task = job.task(attempt)
+        task = build_task(job, attempt)
         if attempt.is_iteration:
             self._dispatch_iteration(attempt, plan)
         else:

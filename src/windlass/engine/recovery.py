@@ -15,7 +15,9 @@ from windlass.core.loop_state import Attempt
 from windlass.core.messages import Continue, Message, Submitted, TaskLost
 from windlass.core.plan import Plan
 from windlass.core.prefetch import want_node
+from windlass.core.restoration import restore_job
 from windlass.core.states import JobStatus, NodeStatus
+from windlass.core.tasks import build_task
 from windlass.engine.output_store import OutputStore
 from windlass.engine.plan_cache import Plans
 from windlass.ports.broker import Broker
@@ -34,7 +36,7 @@ log = logging.getLogger("windlass.engine")
 
 def rebuild(plan: Plan, snapshot: JobSnapshot) -> Job:
     """Build a job in memory from its rows."""
-    return Job.restored(plan, snapshot.job, snapshot.nodes, snapshot.loops, snapshot.in_flight)
+    return restore_job(plan, snapshot.job, snapshot.nodes, snapshot.loops, snapshot.in_flight)
 
 
 # A job's id, the number of a node, the iteration (or -1), and the attempt that is meant: by the time it matters it may
@@ -157,7 +159,7 @@ class Recovery:
                 continue
             held, job.values = job.values, {**job.values, **values}
             try:
-                found.append(job.task(attempt))
+                found.append(build_task(job, attempt))
             except TemplateFailed:
                 # It rendered once, from the same values: only a changed Windlass can get here.
                 self._quarantined.add(job_id)

@@ -12,7 +12,7 @@ from windlass.core.changes import Changes, InFlightEntry, IterationRow, NodeRow
 from windlass.core.errors import DeliveryNotFound, RunNotFound, ScheduleNotFound, WorkflowNotFound
 from windlass.core.events import Event
 from windlass.core.jobs import JobRecord
-from windlass.core.loop_state import LoopRows, decode_progress
+from windlass.core.loop_state import LoopRows, read_progress
 from windlass.core.messages import TaskFinished
 from windlass.ports.message_codec import decode_message
 from windlass.ports.store.jobs import JobFilter, NodeBrief, StoredResult
@@ -191,7 +191,7 @@ def loops_to_restore(nodes: Iterable[NodeRow]) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     for row in nodes:
         if row.progress is not None and row.status != "completed":
-            progress = decode_progress(row.progress)
+            progress = read_progress(row.progress)
             if progress.total >= 0:
                 found.append((row.number, progress.generation))
     return found

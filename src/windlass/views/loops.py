@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from windlass.core.changes import IterationRow, NodeRow
-from windlass.core.loop_state import LoopProgress, decode_progress
+from windlass.core.loop_state import read_progress
 from windlass.core.plan import NodeKind, Plan
 from windlass.ports.store import Store
 from windlass.ports.store.jobs import IterationFilter
@@ -62,7 +62,7 @@ _completed_meta = msgspec.json.Decoder(_CompletedMeta)
 
 def iterations_total(status: str, progress: Raw | None, meta: Raw | None) -> int:
     """Return the number of a loop's iterations from its node's row; -1 if it is not known yet."""
-    decoded = LoopProgress() if progress is None else decode_progress(progress)
+    decoded = read_progress(progress)
     if decoded.total >= 0 or status != "completed":
         return decoded.total
     return _completed_meta.decode(meta or b"{}").total
@@ -76,7 +76,7 @@ def stored_loop(plan: Plan, row: NodeRow) -> StoredLoop | None:
     total = iterations_total(row.status, row.progress, row.meta)
     if total < 0:
         return None
-    progress = LoopProgress() if row.progress is None else decode_progress(row.progress)
+    progress = read_progress(row.progress)
     return StoredLoop(
         job_id=row.job_id,
         number=number,

@@ -9,7 +9,7 @@ from windlass.core.changes import InFlightEntry, IterationRow, NodeRow
 from windlass.core.errors import CommitUnknown
 from windlass.core.events import Event
 from windlass.core.jobs import JobRecord
-from windlass.core.loop_state import LoopRows, decode_progress
+from windlass.core.loop_state import LoopRows, read_progress
 from windlass.ports.clock import Clock
 from windlass.ports.store.jobs import JobSnapshot, Request, StoredResult, no_job
 from windlass.ports.store.workflows import StoredWorkflow
@@ -40,7 +40,7 @@ class JobRows:
         loops: list[LoopRows] = []
         for node in self.nodes.values():
             if node.progress is not None and node.status != "completed":
-                progress = decode_progress(node.progress)
+                progress = read_progress(node.progress)
                 if progress.total >= 0:
                     loops.append(self._loop(node.number, progress.generation))
         return structs.replace(self.snapshot(), loops=loops)

@@ -1,0 +1,120 @@
+"""Restore a job from its rows. The result equals the job in memory that wrote them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from windlass.core.changes import InFlightEntry, NodeRow
+from windlass.core.job import Job
+from windlass.core.jobs import JobRecord
+from windlass.core.loop_state import (
+    IN_FLIGHT,
+    NO_PROGRESS,
+    Attempt,
+    Collection,
+    Loop,
+    LoopProgress,
+    LoopRows,
+    read_progress,
+)
+from windlass.core.plan import Plan
+from windlass.core.states import NODE_FINAL, NODE_STATES, JobStatus, NodeStatus
+
+
+def restore_job(
+    plan: Plan,
+    record: JobRecord,
+    rows: Sequence[NodeRow],
+    loops: Iterable[LoopRows] = (),
+    in_flight: Iterable[InFlightEntry] = (),
+) -> Job:
+    """Build a job from the rows of its nodes and loops, and from the entries of nodes in flight without a row."""
+    job = Job(plan, record)
+    if record.state.status is JobStatus.PENDING and not rows:
+        return job
+    loop_rows = {(loop.number, loop.generation): loop for loop in loops}
+    dependents: set[int] = set()
+    for row in rows:
+        node = plan.index[row.node_id]
+        _restore_node(job, node, row, loop_rows)
+        dependents.update(plan.children[node])
+    for entry in in_flight:
+        _restore_entry(job, plan.index[entry.node_id], entry)
+    job.recount(dependents)
+    if record.state.status is JobStatus.RUNNING:
+        job.ready.extend(node for node in range(len(plan.nodes)) if not job.states[node] and not job.remaining[node])
+    return job
+
+
+def _restore_entry(job: Job, node: int, entry: InFlightEntry) -> None:
+    job.in_flight[node] = entry
+    job.states[node] = NodeStatus.DISPATCHED
+    job.attempts[node] = Attempt(node, 1, first_seq=entry.first_seq, dispatched_at=entry.dispatched_at)
+
+
+def _restore_node(job: Job, node: int, row: NodeRow, loop_rows: Mapping[tuple[int, int], LoopRows]) -> None:
+    state = NODE_STATES[row.status]
+    progress = read_progress(row.progress)
+    job.states[node] = state
+    if row.attempts_before:
+        job.attempts_before[node] = row.attempts_before
+    if progress.generation:
+        job.generations[node] = progress.generation
+    if progress.attempts:
+        job.attempts_start[node] = progress.attempts
+    is_loop = progress.total >= 0 and state is not NodeStatus.COMPLETED
+    if is_loop:
+        _restore_loop(job, node, row, loop_rows[node, progress.generation])
+    elif state in IN_FLIGHT or state is NodeStatus.WAITING:
+        job.attempts[node] = _attempt_of_row(node, row, progress)
+    if state in NODE_FINAL:
+        _restore_end(job, node, row, is_loop=is_loop)
+    elif state is NodeStatus.PENDING:
+        job.remember_attempt(node, row.attempt)
+
+
+def _restore_end(job: Job, node: int, row: NodeRow, *, is_loop: bool) -> None:
+    """Restore the outcome of a node that has ended."""
+    job.unfinished -= 1
+    job.remember_attempt(node, row.attempt)
+    if row.output is not None:
+        job.put_output(node, row.output)
+    if row.meta is not None:
+        job.metas[node] = row.meta
+    if row.status == "cancelled" and row.dispatched_at is not None and not is_loop:
+        job.late.add((node, -1, row.attempt))
+
+
+def _restore_loop(job: Job, node: int, row: NodeRow, rows: LoopRows) -> None:
+    plan = job.plan.nodes[node].loop
+    if plan is None:
+        raise ValueError(f"rows of a loop at a node without one: {row.node_id}")
+    progress = read_progress(row.progress)
+    attempt = _attempt_of_row(node, row, NO_PROGRESS)
+    loop = Loop(plan, Collection(rows.blocks), progress.generation, attempt, progress.attempts)
+    loop.deadline_at = progress.deadline_at
+    loop.restore(rows, progress.begun)
+    if job.states[node] in IN_FLIGHT:
+        job.loops[node] = loop
+        if loop.wants_more:
+            job.filling[node] = None
+    else:
+        job.parked[node] = loop
+    for iteration in rows.others:
+        if iteration.status == "cancelled" and iteration.dispatched_at is not None:
+            job.late.add((node, iteration.index, iteration.attempt))
+
+
+def _attempt_of_row(node: int, row: NodeRow, progress: LoopProgress) -> Attempt:
+    return Attempt(
+        node=node,
+        number=row.attempt,
+        attempts_before=row.attempts_before,
+        losses=row.losses,
+        first_seq=row.first_seq,
+        dispatched_at=row.dispatched_at,
+        started_at=row.started_at,
+        due_at=row.due_at,
+        worker_id=row.worker_id,
+        calls=progress.calls,
+        patch=progress.patch,
+        is_merging=progress.is_merging,
+    )

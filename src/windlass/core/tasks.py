@@ -1,0 +1,83 @@
+"""Tasks: what a worker gets for an attempt. Building a task again gives the same: recorded outputs never change."""
+
+import msgspec
+from msgspec import Raw
+
+from windlass.core.changes import SinkSpec, Task
+from windlass.core.job import Job
+from windlass.core.loop_state import Attempt
+from windlass.core.plan import NodePlan, SinkPlan
+from windlass.core.scopes import attempt_scope
+from windlass.core.templates.json_values import merged
+from windlass.core.templates.template import Template
+
+
+def build_task(job: Job, attempt: Attempt) -> Task:
+    """Return the task of an attempt. TemplateFailed."""
+    plan = job.plan.nodes[attempt.node]
+    template = plan.params
+    artifacts: tuple[str, ...] = ()
+    if template is None:
+        params = job.spec.input
+    elif template.static is not None:
+        params = template.static
+    else:
+        params, artifacts = _render_params(job, attempt, template)
+    if attempt.calls:
+        params = _patched(params, attempt.patch)
+    key = work_key = job.work_key(attempt, plan)
+    if attempt.calls or job.generations:
+        key = _idempotency_key(job, attempt, work_key)
+    sink = None
+    if plan.sink is not None:
+        sink = _render_sink(job, attempt, plan, plan.sink)
+    return Task(
+        task_id=f"{work_key}_{attempt.number}",
+        job_id=job.id,
+        node_id=plan.id,
+        attempt=attempt.number,
+        handler=plan.handler,
+        params=bytes(params),
+        queue=plan.queue,
+        timeout_seconds=plan.timeout_seconds,
+        priority=plan.priority + job.spec.priority,
+        shard=job.spec.shard,
+        index=attempt.index if attempt.is_iteration else 0,
+        retry_count=attempt.number - attempt.attempts_before - 1,
+        idempotency_key=key,
+        sink=sink,
+        artifacts=artifacts,
+    )
+
+
+def _render_params(job: Job, attempt: Attempt, template: Template) -> tuple[Raw, tuple[str, ...]]:
+    """Return the params of an attempt, and the keys of the artifacts that they refer to."""
+    scope = attempt_scope(job, template, attempt)
+    scope.spares = True
+    return template.render(scope), tuple(scope.spared)
+
+
+def _patched(params: Raw, patch: Raw) -> Raw:
+    """Return params with the changes that earlier calls of a series made to them."""
+    return Raw(msgspec.json.encode(merged(msgspec.json.decode(params), msgspec.json.decode(patch) or {})))
+
+
+def _idempotency_key(job: Job, attempt: Attempt, work_key: str) -> str:
+    """Return a key that all attempts of the same work share: of a node, an iteration, or one call of a series."""
+    key = work_key
+    if attempt.calls:
+        key += f"#{attempt.calls + 1}"
+    if attempt.node in job.generations:
+        key += f"~{job.generations[attempt.node]}"
+    return key
+
+
+def _render_sink(job: Job, attempt: Attempt, plan: NodePlan, sink: SinkPlan) -> SinkSpec:
+    options = sink.options.static
+    if options is None:
+        options = sink.options.render(attempt_scope(job, sink.options, attempt))
+    path: tuple[str, ...] = ()
+    if plan.on_success is not None:
+        path = plan.on_success.merge_path
+    run_key = f"{job.id}_{plan.id}~{job.generations.get(attempt.node, 0)}"
+    return SinkSpec(sink.tool, bytes(options), path, run_key)
