@@ -18,7 +18,7 @@ SEEDS ?= 5000
 COMPILE := $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	--no-emit-index-url --no-emit-find-links
 
-.PHONY: help run test prove check check-style check-types check-imports check-house check-generated check-ui format generate ui ui-types browser screenshots bench bench-distributed failover simulate chaos lock clean
+.PHONY: help run test prove check check-style check-types check-imports check-rules check-generated check-ui format generate ui ui-types browser screenshots bench bench-distributed bench-shortcuts failover simulate chaos lock clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-18s %s\n", $$1, $$2}'
@@ -67,7 +67,7 @@ browser: $(UI_READY)
 screenshots: $(READY) $(UI) browser ## Make pictures of every page of the web UI, in light and dark
 	@cd ui && npm run --silent screenshots
 
-run: $(READY) $(UI) ## Start a server with the examples deployed and run one of them before your eyes
+run: $(READY) $(UI) ## Start a server with the examples deployed and run one of them
 	@$(BIN)/windlass dev examples --run diamond $(ARGS)
 
 test: $(READY) $(UI) browser ## Run the tests, with a sample of the long proofs
@@ -76,8 +76,8 @@ test: $(READY) $(UI) browser ## Run the tests, with a sample of the long proofs
 prove: $(READY) ## Run the long proofs: all mutants, crash points, kills and a minute of chaos
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m prove $(ARGS)
 
-check: $(READY) $(UI_READY) ## Lint, formatting, types, imports, and the rules of the house
-	@$(MAKE) --no-print-directory -j 2 --output-sync=target check-types check-style check-house check-imports check-generated check-ui
+check: $(READY) $(UI_READY) ## Check format, lint, types, import contracts, project rules, generated files
+	@$(MAKE) --no-print-directory -j 2 --output-sync=target check-types check-style check-rules check-imports check-generated check-ui
 
 check-style:
 	@$(BIN)/ruff check
@@ -89,7 +89,7 @@ check-types:
 check-imports:
 	@$(BIN)/lint-imports --no-logo
 
-check-house:
+check-rules:
 	@$(BIN)/python -m pytest -q tests/test_tidy.py
 
 check-generated:
@@ -98,7 +98,7 @@ check-generated:
 check-ui:
 	@cd ui && npm run --silent check
 
-format: $(READY) $(UI_READY) ## Format the code and mend what the linter can
+format: $(READY) $(UI_READY) ## Format the code and apply the linter's fixes
 	@$(BIN)/ruff check --fix-only
 	@$(BIN)/ruff format
 	@cd ui && npm run --silent format
@@ -106,6 +106,9 @@ format: $(READY) $(UI_READY) ## Format the code and mend what the linter can
 bench: $(READY_BENCH) ## Measure Windlass and another system
 	@$(BIN)/python benchmarks/run.py $(ARGS)
 	@$(BIN)/python benchmarks/http_submit.py
+
+bench-shortcuts: $(READY) ## Measure what each shortcut on the path of a node saves
+	@$(BIN)/python -m benchmarks.shortcuts $(ARGS)
 
 bench-distributed: $(READY_BENCH) ## Measure engine and worker processes on PostgreSQL and Redis, and other systems
 	@$(BIN)/python -m benchmarks.distributed $(ARGS)
