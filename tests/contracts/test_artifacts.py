@@ -218,7 +218,7 @@ async def test_an_id_that_is_none_removes_nothing(place: Place, job_id: str) -> 
 async def test_what_is_no_key_is_not_looked_for(place: Place, key: str) -> None:
     await place.store.put("j1", b"1")
 
-    with pytest.raises(ArtifactNotFound, match="no key"):
+    with pytest.raises(ArtifactNotFound, match="invalid artifact key"):
         await place.store.get(key)
 
 

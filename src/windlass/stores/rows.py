@@ -71,22 +71,25 @@ def event_pages(changes: Changes) -> list[EventPage]:
     """Return the events of a commit as pages. Only the last page of a job names the nodes in flight."""
     pages: list[EventPage] = []
     for job_id, events in changes.events.items():
-        last = len(events) - 1
-        for start in range(0, len(events), PAGE_EVENTS_MAX):
-            page = events[start : start + PAGE_EVENTS_MAX]
-            in_flight = None
-            if start + PAGE_EVENTS_MAX > last and job_id in changes.in_flight:
-                in_flight = encoded_text(changes.in_flight[job_id])
-            pages.append(
-                EventPage(
-                    job_id=job_id,
-                    first_seq=page[0].seq,
-                    last_seq=page[-1].seq,
-                    body=encoded_text(page),
-                    in_flight=in_flight,
-                )
-            )
+        last_page = events
+        while len(last_page) > PAGE_EVENTS_MAX:
+            pages.append(_page(job_id, last_page[:PAGE_EVENTS_MAX], None))
+            last_page = last_page[PAGE_EVENTS_MAX:]
+        pages.append(_page(job_id, last_page, changes.in_flight.get(job_id)))
     return pages
+
+
+def _page(job_id: str, events: Sequence[Event], in_flight: tuple[InFlightEntry, ...] | None) -> EventPage:
+    in_flight_text = None
+    if in_flight is not None:
+        in_flight_text = encoded_text(in_flight)
+    return EventPage(
+        job_id=job_id,
+        first_seq=events[0].seq,
+        last_seq=events[-1].seq,
+        body=encoded_text(events),
+        in_flight=in_flight_text,
+    )
 
 
 def event_of(event: _PageEvent) -> Event:

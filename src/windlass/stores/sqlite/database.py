@@ -53,6 +53,10 @@ class SqliteStatements:
         """Return the current instant."""
         return 0 if self._clock is None else self._clock.now()
 
+    def sql(self, query: str) -> str:
+        """Return the text of a query, for callers that pass its values in order."""
+        return self._queries[query].sql
+
     # Inside an operation on a connection
 
     def execute(self, connection: Connection, query: str, /, **values: object) -> Rows:
