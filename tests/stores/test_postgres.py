@@ -18,7 +18,6 @@ from windlass.ports.handler import LogLine
 from windlass.ports.store.jobs import JobFilter, Request
 from windlass.ports.store.logs import LogFilter
 from windlass.stores.migrator import migrations
-from windlass.stores.postgres.rows import numbers, texts
 from windlass.stores.postgres.store import PostgresStore, migrate
 from windlass.stores.queries import POSTGRES, queries
 
@@ -193,7 +192,7 @@ async def test_a_commit_about_a_job_that_is_gone_stores_nothing(store: PostgresS
     await store.jobs.insert([new_job("j1")])
     lease = await store.leases.take(0, "one")
 
-    with pytest.raises(CommitUnknown, match="only 1 found"):
+    with pytest.raises(CommitUnknown, match="1 of 2 found"):
         await store.commit(0, lease.epoch, changes(jobs=[job_row("j1"), job_row("gone")], nodes=[node_row("j1", "a")]))
 
     assert ((await store.jobs.get("j1")).state.status, list(await store.jobs.nodes("j1"))) == ("pending", [])
@@ -309,30 +308,37 @@ async def test_a_standby_is_refused(url: str, admin: asyncpg.Connection) -> None
 # Values
 
 
-async def test_characters_that_postgres_can_not_hold_are_replaced(store: PostgresStore) -> None:
+async def test_characters_that_postgres_cannot_store_are_replaced(store: PostgresStore) -> None:
     await store.jobs.insert([new_job("j1")])
-    await store.logs.append([LogLine("j1", "a", 0, 1, T0, "info", text) for text in ("a\0b", "a\x1fb\x1ec", "")])
+    messages = ("a\0b", "\0\0", "\\\0", "\\\\\0")
+    await store.logs.append([LogLine("j1", "a", 0, 1, T0, "info", message) for message in messages])
     await store.jobs.put_request(Request("r1", "j1", "cancel", T0, "why\0"))
 
-    assert [one.line.message for one in await store.logs.list(LogFilter("j1"))] == ["a\ufffdb", "a\ufffdb\ufffdc", ""]
+    stored = [one.line.message for one in await store.logs.list(LogFilter("j1"))]
+    assert stored == ["a\ufffdb", "\ufffd\ufffd", "\\\ufffd", "\\\\\ufffd"]
     assert (await store.jobs.requests(0, 9))[0].reason == "why\ufffd"
 
 
+@pytest.mark.parametrize("text", ["", "é🌍", '{},"', "a\x1fb\x1ec", r"\u0000", r"\\u0000", "\\", "null", "\u2028"])
+async def test_other_texts_are_stored_unchanged(store: PostgresStore, text: str) -> None:
+    await store.jobs.insert([new_job("j1")])
+    await store.logs.append([LogLine("j1", "a", 0, 1, T0, "info", text)])
+
+    [stored] = await store.logs.list(LogFilter("j1"))
+    assert stored.line.message == text
+
+
 @pytest.mark.parametrize(
-    "column", [[], [""], ["", ""], [None], ["a", None], [None, "a"], ["a", "", None], ["é🌍", '{},"']]
+    "value", [b"null", b'"text"', rb'"\u0000"', rb'["\\u0000"]', b'{"b": 1, "a":1.00, "b":2}', b"1e400"]
 )
-async def test_columns_of_texts_arrive_as_they_are(admin: asyncpg.Connection, column: list[str | None]) -> None:
-    arrived = await admin.fetchval("select windlass_texts($1)", texts(column))
+async def test_json_values_of_a_commit_are_stored_byte_for_byte(store: PostgresStore, value: bytes) -> None:
+    lease = await store.leases.take(0, "one")
+    await store.jobs.insert([new_job("j1")])
+    row = node_row("j1", "a", output=value.decode())
+    await store.commit(0, lease.epoch, changes(nodes=[row]))
 
-    # A column of nulls, like an empty one, is filled up beside others.
-    assert arrived == (column if any(one is not None for one in column) else None)
-
-
-@pytest.mark.parametrize("column", [[], [1], [None, 2], [-1, 2**62, None], [None]])
-async def test_columns_of_numbers_arrive_as_they_are(admin: asyncpg.Connection, column: list[int | None]) -> None:
-    arrived = await admin.fetchval("select $1::text::bigint[]", numbers(column))
-
-    assert arrived == (column if any(one is not None for one in column) else None)
+    [stored] = (await store.jobs.snapshot("j1")).nodes
+    assert stored == row
 
 
 async def test_updates_of_hot_rows_stay_in_their_pages(store: PostgresStore, admin: asyncpg.Connection) -> None:

@@ -33,9 +33,9 @@ from windlass.stores.columns import (
     WORKFLOW,
 )
 from windlass.stores.migrator import migrate_postgres, migrate_sqlite
+from windlass.stores.postgres.documents import storable
 from windlass.stores.postgres.pool import Session, told
 from windlass.stores.postgres.pool import connect as connect_postgres
-from windlass.stores.postgres.rows import storable
 from windlass.stores.sqlite.connection import Connection, connect
 
 # Rows that are in memory at one time.

@@ -12,9 +12,8 @@ from msgspec import Struct
 from windlass.core.changes import Changes
 from windlass.core.errors import CommitUnknown, StaleLease, StoreUnavailable
 from windlass.stores.postgres.database import PostgresStatements
+from windlass.stores.postgres.documents import commit_document
 from windlass.stores.postgres.pool import was_undone
-from windlass.stores.postgres.rows import commit_columns, numbers
-from windlass.stores.postgres.runs import runs_document
 
 # Calls that are under way at one time. What becomes ready while one is written goes together afterwards, unless it is
 # much already: then it is not worth waiting for more.
@@ -41,7 +40,6 @@ class Commits:
     def __init__(self, database: PostgresStatements) -> None:
         self._pool = database.pool
         self._sql = database.sql("commit")
-        self._sql_with_runs = database.sql("commit_with_runs")
         self._waiting: deque[_Commit] = deque()
         self._rows_waiting = 0
         self._underway: set[asyncio.Task[None]] = set()
@@ -123,13 +121,10 @@ class Commits:
 
     async def _call(self, group: Sequence[_Commit]) -> dict[int, int | None]:
         """Have the server do it: the shards whose epoch is another, and which; if there are any, nothing was stored."""
-        shards, epochs = numbers([one.shard for one in group]), numbers([one.epoch for one in group])
-        together = [one.changes for one in group]
-        columns = commit_columns(together)
-        runs = runs_document(together)
-        if runs is not None:
-            return dict(await self._pool.write(self._sql_with_runs, shards, epochs, *columns, runs))
-        return dict(await self._pool.write(self._sql, shards, epochs, *columns))
+        shards = [one.shard for one in group]
+        epochs = [one.epoch for one in group]
+        document = commit_document([one.changes for one in group])
+        return dict(await self._pool.write(self._sql, shards, epochs, document))
 
 
 def _rows(changes: Changes) -> int:

@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from windlass.stores.database import Row
+from windlass.stores.postgres.documents import storable
 from windlass.stores.postgres.pool import PostgresPool, Session
-from windlass.stores.postgres.rows import storable
 from windlass.stores.queries import POSTGRES, Query, queries
 
 T = TypeVar("T")

@@ -19,8 +19,9 @@ from windlass.ports.store.jobs import (
 from windlass.stores.columns import NODE, REQUEST, job_of_row
 from windlass.stores.postgres.batched_query import BatchedQuery
 from windlass.stores.postgres.database import PostgresStatements
+from windlass.stores.postgres.documents import job_document
 from windlass.stores.postgres.pool import Session
-from windlass.stores.postgres.rows import loop_of_rows, restored_of, submit_columns
+from windlass.stores.postgres.rows import loop_of_rows, restored_of
 from windlass.stores.postgres.runs import PostgresRuns
 from windlass.stores.rows import jobs_of_rows, loops_to_restore, result_of
 from windlass.stores.sql.jobs import SqlJobs, ids_of
@@ -46,7 +47,7 @@ class PostgresJobs(SqlJobs):
         for _ in range(INSERT_ATTEMPTS):
             if not left:
                 break
-            rows = await self._postgres.pool.write(self._postgres.sql("job_insert"), *submit_columns(left))
+            rows = await self._postgres.write("job_insert", jobs=job_document(left))
             inserted = set(ids_of(rows))
             for job in left:
                 if job.job_id in inserted:

@@ -1,4 +1,4 @@
--- Batches are sent as one text per column (windlass_texts). Each statement is one round trip and one transaction.
+-- Batches are sent as one JSON document (documents.py). Each statement is one round trip and one transaction.
 -- Queries that every shard asks once a second take arrays with one element per shard (BatchedQuery); each row starts
 -- with the place of its shard in them.
 
@@ -10,9 +10,7 @@ select pg_advisory_xact_lock(22350, hashtext(:workflow_id));
 -- A job with a known key is left out. Rows are inserted in the order of their keys, so that two batches with the same
 -- keys wait for each other instead of deadlocking. Of two equal keys in one batch the first one counts.
 with given as (
-    select * from unnest(windlass_texts($1), windlass_texts($2), $3::text::integer[], windlass_texts($4),
-                         $5::text::bigint[], $6::text::integer[], $7::text::integer[], windlass_texts($8),
-                         windlass_texts($9), $10::text::bigint[]) with ordinality
+    select * from rows from (jsonb_to_recordset(:jobs::jsonb) as ({job_spec_record})) with ordinality
         as given ({job_spec_columns}, place)
 )
 insert into jobs ({job_spec_columns}, status, round)
@@ -96,7 +94,7 @@ select place, found.*
 ) as found order by place, created_at, task_id;
 
 -- name: log_insert
-select windlass_append_logs($1, $2, $3, $4, $5, $6, $7);
+select windlass_append_logs(:lines::jsonb);
 
 -- name: job_prune
 -- Jobs that are locked by a commit (a retry) are skipped, and so are those of runs that have not ended.
