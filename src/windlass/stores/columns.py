@@ -151,8 +151,6 @@ RUN_REQUEST = Columns(RunRequest)
 
 # A job's row: what was asked, and what the rules change.
 JOB_NAMES = JOB_SPEC.names + JOB_STATE.names
-# The part of a job's row that a commit may change, after the key.
-JOB_CHANGE_NAMES = (JOB_SPEC.names[0], *JOB_STATE.names)
 
 # By the name that they have in the .sql files: {node_columns}, {node_placeholders}.
 COLUMNS: dict[str, list[Column]] = {

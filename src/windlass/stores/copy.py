@@ -33,7 +33,7 @@ from windlass.stores.columns import (
     WORKFLOW,
 )
 from windlass.stores.migrator import migrate_postgres, migrate_sqlite
-from windlass.stores.postgres.documents import storable
+from windlass.stores.postgres.parameters import storable
 from windlass.stores.postgres.pool import Session, told
 from windlass.stores.postgres.pool import connect as connect_postgres
 from windlass.stores.sqlite.connection import Connection, connect

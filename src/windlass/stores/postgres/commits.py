@@ -12,7 +12,7 @@ from msgspec import Struct
 from windlass.core.changes import Changes
 from windlass.core.errors import CommitUnknown, StaleLease, StoreUnavailable
 from windlass.stores.postgres.database import PostgresStatements
-from windlass.stores.postgres.documents import commit_document
+from windlass.stores.postgres.parameters import commit_parameters
 from windlass.stores.postgres.pool import was_undone
 
 # Calls that are under way at one time. What becomes ready while one is written goes together afterwards, unless it is
@@ -38,8 +38,7 @@ class Commits:
     """The commits of one process."""
 
     def __init__(self, database: PostgresStatements) -> None:
-        self._pool = database.pool
-        self._sql = database.sql("commit")
+        self._database = database
         self._waiting: deque[_Commit] = deque()
         self._rows_waiting = 0
         self._underway: set[asyncio.Task[None]] = set()
@@ -123,8 +122,9 @@ class Commits:
         """Have the server do it: the shards whose epoch is another, and which; if there are any, nothing was stored."""
         shards = [one.shard for one in group]
         epochs = [one.epoch for one in group]
-        document = commit_document([one.changes for one in group])
-        return dict(await self._pool.write(self._sql, shards, epochs, document))
+        changes = commit_parameters([one.changes for one in group])
+        rows = await self._database.write("commit", shards=shards, epochs=epochs, **changes)
+        return {row[0]: row[1] for row in rows}
 
 
 def _rows(changes: Changes) -> int:

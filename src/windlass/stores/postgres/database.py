@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from windlass.stores.database import Row
-from windlass.stores.postgres.documents import storable
+from windlass.stores.postgres.parameters import storable
 from windlass.stores.postgres.pool import PostgresPool, Session
 from windlass.stores.queries import POSTGRES, Query, queries
 

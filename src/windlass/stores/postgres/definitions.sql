@@ -3,7 +3,7 @@
 -- meaning change gets a new name, or comes with a migration, which older versions refuse.
 
 drop view if exists event_list, event_pages, job_created_pages, node_list;
-drop function if exists windlass_commit, windlass_put_runs, windlass_take_lease, windlass_append_logs;
+drop function if exists windlass_commit, windlass_put_runs, windlass_take_lease, windlass_append_logs, windlass_texts;
 
 -- All nodes that left pending, with or without a row of their own.
 create view node_list as
@@ -40,18 +40,26 @@ select event_pages.job_id,
        event.value -> 6                                      as meta
   from event_pages, json_array_elements(event_pages.body::json) as event;
 
+-- Split a column of a batch that was sent as one text (parameters.py). Elements are separated by a character that
+-- neither ids nor JSON contain; a second one stands for null. A null text is a column of nulls: unnest fills it up.
+create function windlass_texts(joined text) returns text[] language sql immutable parallel safe as $$
+    select case when joined = '' then array[''] else string_to_array(joined, e'\x1f', e'\x1e') end
+$$;
+
 -- Store the commits of several shards in one call: one round trip and one transaction. Returns the shards whose epoch
--- is not the caller's, with the epoch they have; when there are any, nothing was written. The document has the rows of
--- each table as an array of objects, without tables that do not change. jsonb, because the server parses it once; the
--- values of its texts are stored as they are.
+-- is not the caller's, with the epoch they have; when there are any, nothing was written. Each table's rows are an
+-- array with one text per column, null when there are none; ids are one text.
 --
 -- Commits share a lock on each of their shards, and a takeover takes that lock exclusively, so no commit is in
 -- progress while the epoch changes. Inside a function each statement sees what was committed before it started: the
 -- epoch read under the lock is the newest. A takeover takes no other lock that a commit needs, so there are no
 -- deadlocks. A client that is paused in the middle blocks nobody: the server finishes the call by itself. Plans are
 -- made once, perhaps while tables are empty, so the planner's alternatives to finding rows by their keys are disabled.
-create function windlass_commit(of_shards integer[], as_epochs bigint[], document jsonb)
-returns table (stale_shard integer, newest_epoch bigint) language plpgsql
+create function windlass_commit(
+    of_shards integer[], as_epochs bigint[], node_values text[], iteration_values text[], call_output_values text[],
+    chunk_values text[], event_page_values text[], job_change_values text[], request_ids text, result_ids text,
+    runs jsonb
+) returns table (stale_shard integer, newest_epoch bigint) language plpgsql
 set plan_cache_mode = force_generic_plan set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off
 as $$
 declare
@@ -67,57 +75,55 @@ begin
         return;
     end if;
     -- First, because the changes may be about jobs that are created here.
-    if document ? 'runs' then
-        perform windlass_put_runs(document -> 'runs');
+    if runs is not null then
+        perform windlass_put_runs(runs);
     end if;
-    if document ? 'nodes' then
+    if node_values is not null then
         insert into nodes ({node_columns})
-        select {node_columns} from jsonb_to_recordset(document -> 'nodes') as given ({node_record})
+        select * from unnest({node_arrays node_values})
             on conflict (job_id, number, node_id) do update set {node_assignments excluded};
     end if;
-    if document ? 'iterations' then
+    if iteration_values is not null then
         insert into iterations ({iteration_columns})
-        select {iteration_columns} from jsonb_to_recordset(document -> 'iterations') as given ({iteration_record})
+        select * from unnest({iteration_arrays iteration_values})
             on conflict (job_id, number, generation, "index") do update set {iteration_assignments excluded};
     end if;
-    if document ? 'call_outputs' then
+    if call_output_values is not null then
         insert into call_outputs ({call_output_columns})
-        select {call_output_columns} from jsonb_to_recordset(document -> 'call_outputs') as given ({call_output_record})
+        select * from unnest({call_output_arrays call_output_values})
             on conflict (job_id, number, generation, "index", call) do update set {call_output_assignments excluded};
     end if;
-    if document ? 'collection_chunks' then
+    if chunk_values is not null then
         insert into collection_chunks ({chunk_columns})
-        select {chunk_columns} from jsonb_to_recordset(document -> 'collection_chunks') as given ({chunk_record})
+        select * from unnest({chunk_arrays chunk_values})
             on conflict (job_id, number, generation, chunk) do update set {chunk_assignments excluded};
     end if;
-    if document ? 'events' then
+    if event_page_values is not null then
         insert into events ({event_page_columns})
-        select {event_page_columns} from jsonb_to_recordset(document -> 'events') as given ({event_page_record});
+        select * from unnest({event_page_arrays event_page_values});
     end if;
-    if document ? 'jobs' then
+    if job_change_values is not null then
         update jobs
            set {job_change_assignments change}
-          from jsonb_to_recordset(document -> 'jobs') as change ({job_change_record})
+          from unnest({job_change_arrays job_change_values}) as change ({job_change_columns})
          where jobs.job_id = change.job_id;
         get diagnostics count_changed = row_count;
-        if count_changed <> jsonb_array_length(document -> 'jobs') then
-            raise exception 'commit updates jobs that do not exist: % of % found; the first is %', count_changed,
-                jsonb_array_length(document -> 'jobs'), document -> 'jobs' -> 0 ->> 'job_id';
+        if count_changed <> cardinality(windlass_texts(job_change_values[1])) then
+            raise exception 'commit updates jobs that do not exist: only % found of %', count_changed,
+                left(job_change_values[1], 200);
         end if;
     end if;
-    if document ? 'requests' then
-        update requests set applied = true
-         where request_id = any (array(select jsonb_array_elements_text(document -> 'requests')));
+    if request_ids is not null then
+        update requests set applied = true where request_id = any (windlass_texts(request_ids));
     end if;
-    if document ? 'results' then
-        update results set applied = true
-         where task_id = any (array(select jsonb_array_elements_text(document -> 'results')));
+    if result_ids is not null then
+        update results set applied = true where task_id = any (windlass_texts(result_ids));
     end if;
 end
 $$;
 
--- Store the changes of a commit to runs. Called by windlass_commit under its locks, and only when there are such
--- changes. A new run under an existing id fails the whole commit.
+-- Store the changes of a commit to runs, given as one JSON document with arrays of rows. windlass_commit calls it under
+-- its locks. A new run under an existing id fails the whole commit.
 create function windlass_put_runs(document jsonb) returns void language plpgsql as $$
 begin
     insert into runs ({run_columns})
@@ -166,14 +172,12 @@ $$;
 
 -- Append log lines. Ids are assigned under a lock per job until the lines are committed, so that a reader that follows
 -- a job by these ids never sees a later line before an earlier one.
-create function windlass_append_logs(lines jsonb) returns void language plpgsql as $$
+create function windlass_append_logs(log_values text[]) returns void language plpgsql as $$
 begin
     perform pg_advisory_xact_lock(22351, place)
        from (select distinct hashtext(job_id) & 255 as place
-               from jsonb_to_recordset(lines) as given (job_id text) order by place) as places;
+               from unnest(windlass_texts(log_values[1])) as job_id order by place) as places;
     insert into logs ({log_columns})
-    select {log_columns}
-      from rows from (jsonb_to_recordset(lines) as ({log_record})) with ordinality
-        as given ({log_columns}, place) order by place;
+    select * from unnest({log_arrays log_values});
 end
 $$;

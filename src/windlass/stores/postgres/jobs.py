@@ -19,7 +19,7 @@ from windlass.ports.store.jobs import (
 from windlass.stores.columns import NODE, REQUEST, job_of_row
 from windlass.stores.postgres.batched_query import BatchedQuery
 from windlass.stores.postgres.database import PostgresStatements
-from windlass.stores.postgres.documents import job_document
+from windlass.stores.postgres.parameters import job_parameter
 from windlass.stores.postgres.pool import Session
 from windlass.stores.postgres.rows import loop_of_rows, restored_of
 from windlass.stores.postgres.runs import PostgresRuns
@@ -47,7 +47,7 @@ class PostgresJobs(SqlJobs):
         for _ in range(INSERT_ATTEMPTS):
             if not left:
                 break
-            rows = await self._postgres.write("job_insert", jobs=job_document(left))
+            rows = await self._postgres.write("job_insert", jobs=job_parameter(left))
             inserted = set(ids_of(rows))
             for job in left:
                 if job.job_id in inserted:

@@ -1,4 +1,4 @@
--- Batches are sent as one JSON document (documents.py). Each statement is one round trip and one transaction.
+-- Batches are sent as an array with one text per column (parameters.py). Each statement is one round trip and one transaction.
 -- Queries that every shard asks once a second take arrays with one element per shard (BatchedQuery); each row starts
 -- with the place of its shard in them.
 
@@ -10,8 +10,9 @@ select pg_advisory_xact_lock(22350, hashtext(:workflow_id));
 -- A job with a known key is left out. Rows are inserted in the order of their keys, so that two batches with the same
 -- keys wait for each other instead of deadlocking. Of two equal keys in one batch the first one counts.
 with given as (
-    select * from rows from (jsonb_to_recordset(:jobs::jsonb) as ({job_spec_record})) with ordinality
-        as given ({job_spec_columns}, place)
+    select given.*
+      from (select :jobs::text[] as job_values) as parameter,
+           unnest({job_spec_arrays job_values}) with ordinality as given ({job_spec_columns}, place)
 )
 insert into jobs ({job_spec_columns}, status, round)
 select {job_spec_columns}, 'pending', 0
@@ -94,7 +95,7 @@ select place, found.*
 ) as found order by place, created_at, task_id;
 
 -- name: log_insert
-select windlass_append_logs(:lines::jsonb);
+select windlass_append_logs(:lines::text[]);
 
 -- name: job_prune
 -- Jobs that are locked by a commit (a retry) are skipped, and so are those of runs that have not ended.
