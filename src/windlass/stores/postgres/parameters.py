@@ -1,9 +1,4 @@
-"""Batches of rows as parameters of statements: one array of texts for each table, one text for each column.
-
-The driver inspects every element of an array, so a column of a thousand rows is cheaper as one text that the server
-splits. The places of the columns follow from the declarations in columns.py, here and in the .sql files. ADR 24 has the
-figures of the alternatives.
-"""
+"""Batches of rows as parameters of statements: one array of texts for each table, one text for each column (ADR 24)."""
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
@@ -46,7 +41,11 @@ Batch = list[str | None]
 
 
 class BatchParameter(Generic[Row]):
-    """Converts rows of one kind to one parameter."""
+    """Converts rows of one kind to one parameter.
+
+    The driver inspects every element of an array, so a column of many rows is cheaper as one text that the server
+    splits. The places of the columns follow from the declarations, here and in the .sql files (`{node_arrays …}`).
+    """
 
     def __init__(self, columns: Sequence[Column], values: Callable[[Row], Values]) -> None:
         self._values = values

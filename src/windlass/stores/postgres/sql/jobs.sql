@@ -1,4 +1,5 @@
--- Batches are sent as an array with one text per column (parameters.py). Each statement is one round trip and one transaction.
+-- Batches are sent as an array with one text per column (parameters.py). Each statement is one round trip and one
+-- transaction.
 -- Queries that every shard asks once a second take arrays with one element per shard (BatchedQuery); each row starts
 -- with the place of its shard in them.
 
