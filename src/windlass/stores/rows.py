@@ -19,7 +19,7 @@ from windlass.ports.store.jobs import JobFilter, NodeBrief, StoredResult
 from windlass.ports.store.overview import NodeEvents
 from windlass.stores.columns import ITERATION, EventPage, job_of_row
 
-# The most events in one page: a reader decodes the whole page to see one of them.
+# The most events in one page: a reader of one event decodes its whole page.
 PAGE_EVENTS_MAX = 500
 
 # Greater than every character of an id.

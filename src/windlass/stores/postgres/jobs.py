@@ -79,20 +79,20 @@ class PostgresJobs(SqlJobs):
         return ids_of(await self._pending.rows(shard, created_before, limit))
 
     async def snapshot(self, job_id: str) -> JobSnapshot:
-        return await self._postgres.look(lambda session: self._job_and_nodes(session, job_id))
+        return await self._postgres.query(lambda session: self._job_and_nodes(session, job_id))
 
     async def restore(self, job_id: str) -> JobSnapshot:
         found = await self.snapshot(job_id)
         if not loops_to_restore(found.nodes):
             return found
-        return await self._postgres.look(lambda session: self._with_loops(session, job_id))
+        return await self._postgres.query(lambda session: self._with_loops(session, job_id))
 
     async def restore_all(self, job_ids: Sequence[str]) -> Sequence[JobSnapshot]:
         rows = await self._postgres.rows("job_list_new", job_ids=list(job_ids))
         restored = [JobSnapshot(job_of_row(row), []) for row in rows]
         others = list(set(job_ids).difference(one.job.spec.job_id for one in restored))
         if others:
-            for found in await self._postgres.look(lambda session: self._jobs_and_nodes(session, others)):
+            for found in await self._postgres.query(lambda session: self._jobs_and_nodes(session, others)):
                 if loops_to_restore(found.nodes):
                     restored.append(await self.restore(found.job.spec.job_id))
                 else:

@@ -1,7 +1,7 @@
 -- Batches are sent as an array with one text per column (parameters.py). Each statement is one round trip and one
 -- transaction.
 -- Queries that every shard asks once a second take arrays with one element per shard (BatchedQuery); each row starts
--- with the place of its shard in them.
+-- with the position of its shard in them.
 
 -- name: workflow_lock
 -- Two deployments of the same workflow must not assign the same version.
@@ -100,27 +100,27 @@ select windlass_append_logs(:lines::text[]);
 
 -- name: job_prune
 -- Jobs that are locked by a commit (a retry) are skipped, and so are those of runs that have not ended.
-with gone as (
+with ended as (
     select job_id from jobs
      where is_ended and completed_at < :finished_before
        and not exists (select from runs where runs.job_id = jobs.job_id and runs.completed_at is null)
      order by completed_at limit :limit
        for update skip locked
-), gone_events as (
-    delete from events using gone where events.job_id = gone.job_id
-), gone_iterations as (
-    delete from iterations using gone where iterations.job_id = gone.job_id
-), gone_call_outputs as (
-    delete from call_outputs using gone where call_outputs.job_id = gone.job_id
-), gone_chunks as (
-    delete from collection_chunks using gone where collection_chunks.job_id = gone.job_id
-), gone_nodes as (
-    delete from nodes using gone where nodes.job_id = gone.job_id
-), gone_requests as (
-    delete from requests using gone where requests.job_id = gone.job_id
-), gone_results as (
-    delete from results using gone where results.job_id = gone.job_id
-), gone_logs as (
-    delete from logs using gone where logs.job_id = gone.job_id
+), deleted_events as (
+    delete from events using ended where events.job_id = ended.job_id
+), deleted_iterations as (
+    delete from iterations using ended where iterations.job_id = ended.job_id
+), deleted_call_outputs as (
+    delete from call_outputs using ended where call_outputs.job_id = ended.job_id
+), deleted_chunks as (
+    delete from collection_chunks using ended where collection_chunks.job_id = ended.job_id
+), deleted_nodes as (
+    delete from nodes using ended where nodes.job_id = ended.job_id
+), deleted_requests as (
+    delete from requests using ended where requests.job_id = ended.job_id
+), deleted_results as (
+    delete from results using ended where results.job_id = ended.job_id
+), deleted_logs as (
+    delete from logs using ended where logs.job_id = ended.job_id
 )
-delete from jobs using gone where jobs.job_id = gone.job_id returning jobs.job_id;
+delete from jobs using ended where jobs.job_id = ended.job_id returning jobs.job_id;

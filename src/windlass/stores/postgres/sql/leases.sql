@@ -13,9 +13,8 @@ select shard, owner, epoch, coalesce(owner is not null and expires_at <= now(), 
   from shards order by shard;
 
 -- name: lease_renew
--- The epoch stays; only a takeover raises it, and a renewal after a takeover finds another epoch. Rows are locked
--- in the
--- order of their shards, and no transaction outlives the statement: an engine that is paused here blocks nobody.
+-- The epoch stays; only a takeover raises it, and a renewal after a takeover finds another epoch. Rows are locked in
+-- the order of their shards, and no transaction outlives the statement: an engine that is paused here blocks nobody.
 with alive as (
     insert into engines (owner, expires_at) values (:owner, now() + make_interval(secs => :ttl_seconds))
         on conflict (owner) do update set expires_at = excluded.expires_at
