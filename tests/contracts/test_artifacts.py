@@ -62,10 +62,12 @@ def s3_environment(s3_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
 class Place:
     """A store, with ways to read and to damage its content from outside."""
 
-    def __init__(self, store: Artifacts, files: Callable[[], list[str]], spoil: Callable[[str, bytes], object]) -> None:
+    def __init__(
+        self, store: Artifacts, files: Callable[[], list[str]], damage: Callable[[str, bytes], object]
+    ) -> None:
         self.store = store
         self.files = files
-        self.spoil = spoil
+        self.damage = damage
 
 
 def files_of(folder: Path) -> list[str]:
@@ -146,10 +148,10 @@ async def test_a_value_is_not_found_before_anything_was_put(place: Place) -> Non
         await place.store.get(f"j1/{DIGEST}")
 
 
-@pytest.mark.parametrize("spoilt", [b"", b"2", b"11"])
-async def test_a_damaged_value_is_not_returned(place: Place, spoilt: bytes) -> None:
+@pytest.mark.parametrize("damaged", [b"", b"2", b"11"])
+async def test_a_damaged_value_is_not_returned(place: Place, damaged: bytes) -> None:
     key = await place.store.put("j1", b"1")
-    place.spoil(key, spoilt)
+    place.damage(key, damaged)
 
     with pytest.raises(ArtifactNotFound, match="damaged"):
         await place.store.get(key)
@@ -157,7 +159,7 @@ async def test_a_damaged_value_is_not_returned(place: Place, spoilt: bytes) -> N
 
 async def test_putting_a_damaged_value_again_repairs_it(place: Place) -> None:
     key = await place.store.put("j1", b"1")
-    place.spoil(key, b"spoilt")
+    place.damage(key, b"damaged")
 
     await place.store.put("j1", b"1")
 
@@ -165,12 +167,12 @@ async def test_putting_a_damaged_value_again_repairs_it(place: Place) -> None:
 
 
 async def test_removing_a_job_deletes_its_values_and_no_others(place: Place) -> None:
-    gone = [await place.store.put(job_id, b"%d" % n) for job_id in ("j1", "j2") for n in range(3)]
+    removed = [await place.store.put(job_id, b"%d" % n) for job_id in ("j1", "j2") for n in range(3)]
     kept = [await place.store.put(job_id, b"1") for job_id in ("j10", "j", "j1x")]
 
     await place.store.remove(["j1", "j2", "never-there"])
 
-    for key in gone:
+    for key in removed:
         with pytest.raises(ArtifactNotFound):
             await place.store.get(key)
     assert place.files() == sorted(kept)

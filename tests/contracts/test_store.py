@@ -343,16 +343,16 @@ async def test_values_are_returned_byte_for_byte(store: Store, text: str) -> Non
     await store.jobs.insert([new_job("j1", input=text)])
     lease = await store.leases.take(0, "one")
     row = node_row("j1", "a", output=text, error=text, meta=text)
-    told = Event(2, "e", "a", 7, T0, Raw(text.encode()), Raw(text.encode()), Raw(text.encode()), 1)
+    stored_event = Event(2, "e", "a", 7, T0, Raw(text.encode()), Raw(text.encode()), Raw(text.encode()), 1)
 
-    wanted = changes(jobs=[job_row("j1", error=text)], nodes=[row], events={"j1": [told]})
+    wanted = changes(jobs=[job_row("j1", error=text)], nodes=[row], events={"j1": [stored_event]})
     await store.commit(0, lease.epoch, wanted)
 
     restored = await store.jobs.restore("j1")
     job, nodes = restored.job, restored.nodes
     assert bytes(job.spec.input) == bytes(job.state.error or b"") == text.encode()
     assert list(nodes) == [row]
-    assert list(await store.jobs.events("j1", 1)) == [told]
+    assert list(await store.jobs.events("j1", 1)) == [stored_event]
 
 
 async def test_a_null_output_differs_from_no_output(store: Store) -> None:

@@ -30,7 +30,7 @@ async def test_only_one_of_many_engines_claims_a_shard(store: Store) -> None:
 
 
 async def test_only_one_of_many_engines_claims_an_expired_lease(store: Store) -> None:
-    await store.leases.claim(0, "gone", NONE)
+    await store.leases.claim(0, "expired", NONE)
 
     claims = await asyncio.gather(*(store.leases.claim(0, name, LONG) for name in ENGINES))
 

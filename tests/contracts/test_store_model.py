@@ -64,8 +64,8 @@ class StoreAgainstModel(RuleBasedStateMachine):
                 )
                 for s in (self.model, self.store)
             ]
-            told = [[(a.job.spec.job_id, a.created, a.conflict) for a in answer] for answer in answers]
-            assert told[0] == told[1]
+            compared = [[(a.job.spec.job_id, a.created, a.conflict) for a in answer] for answer in answers]
+            assert compared[0] == compared[1]
 
     @rule(owner=st.sampled_from(["one", "two"]))
     def take(self, owner: str) -> None:
@@ -78,7 +78,7 @@ class StoreAgainstModel(RuleBasedStateMachine):
             self.epoch += 1
 
     @rule(owner=st.sampled_from(["one", "two"]), behind=st.integers(0, 1), ttl_seconds=st.sampled_from([0.0, 3_600.0]))
-    def beat(self, owner: str, behind: int, ttl_seconds: float) -> None:
+    def renew(self, owner: str, behind: int, ttl_seconds: float) -> None:
         # Whether an engine with a time to live of zero has expired depends on microseconds.
         seen = [
             self.loop.run_until_complete(s.leases.renew(owner, {0: self.epoch - behind}, ttl_seconds)).leases
@@ -136,8 +136,8 @@ class StoreAgainstModel(RuleBasedStateMachine):
             rows = [self.loop.run_until_complete(s.jobs.nodes(job_id)) for s in (self.model, self.store)]
             assert sorted(rows[0], key=lambda row: row.node_id) == sorted(rows[1], key=lambda row: row.node_id)
             stores = (self.model, self.store)
-            told = [self.loop.run_until_complete(self.answer(s, "jobs.restore", job_id)) for s in stores]
-            assert getattr(told[0], "in_flight", told[0]) == getattr(told[1], "in_flight", told[1])
+            compared = [self.loop.run_until_complete(self.answer(s, "jobs.restore", job_id)) for s in stores]
+            assert getattr(compared[0], "in_flight", compared[0]) == getattr(compared[1], "in_flight", compared[1])
         self.both("jobs.requests", 0, 5)
         self.both("jobs.unfinished", 0)
         self.both("jobs.pending", 0, T0 + 2, 5)

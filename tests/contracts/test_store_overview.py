@@ -188,17 +188,17 @@ async def test_events_of_single_iterations_are_left_out_and_counted(store: Store
     await store.commit(0, lease.epoch, changes(events={"j1": first}))
     await store.commit(0, lease.epoch, changes(events={"j1": [item(10), event(11), item(12)]}))
 
-    async def told(after: int, limit: int = 10, looked_at_max: int = LOOKED_AT_MAX) -> tuple[list[int], int]:
+    async def node_events(after: int, limit: int = 10, looked_at_max: int = LOOKED_AT_MAX) -> tuple[list[int], int]:
         page = await store.overview.node_events("j1", after, limit, looked_at_max)
         return [one.seq for one in page.events], page.last_seq
 
-    assert await told(0) == ([1, 2, 9, 11], 12)
-    assert await told(4) == ([9, 11], 12)
-    assert await told(11) == ([], 12)
-    assert await told(12) == ([], 12)
+    assert await node_events(0) == ([1, 2, 9, 11], 12)
+    assert await node_events(4) == ([9, 11], 12)
+    assert await node_events(11) == ([], 12)
+    assert await node_events(12) == ([], 12)
     # A page that examined only events of iterations returns the last number that it examined.
-    assert await told(2, looked_at_max=3) == ([], 5)
-    assert await told(5, looked_at_max=4) == ([9], 9)
+    assert await node_events(2, looked_at_max=3) == ([], 5)
+    assert await node_events(5, looked_at_max=4) == ([9], 9)
 
 
 async def test_a_page_of_node_events_continues_after_the_previous_page(store: Store) -> None:

@@ -96,8 +96,8 @@ async def test_an_alias_has_its_last_targets(store: Store) -> None:
 
     await store.workflows.put_alias("flow", "stable", [AliasTarget(2)], T0)
     await store.workflows.put_alias("flow", "stable", [AliasTarget(1, 90), AliasTarget(2, 10)], T0)
-    await store.workflows.put_alias("flow", "gone", [AliasTarget(1)], T0)
-    await store.workflows.put_alias("flow", "gone", [], T0)
+    await store.workflows.put_alias("flow", "removed", [AliasTarget(1)], T0)
+    await store.workflows.put_alias("flow", "removed", [], T0)
 
     assert await store.workflows.aliases("flow") == {"stable": [AliasTarget(1, 90), AliasTarget(2, 10)]}
 

@@ -171,11 +171,11 @@ async def test_the_new_database_continues_where_the_old_one_ended(source: Sqlite
 
 
 async def test_the_copy_returns_the_copied_tables(source: SqliteStore, path: str, target: str) -> None:
-    told = await copy_database(path, target, SHARDS, T0)
+    copied = await copy_database(path, target, SHARDS, T0)
 
-    assert {one.name: one.rows for one in told} == await rows_in(target)
-    assert [one.name for one in told] == list(TABLES)
-    assert all(one.rows for one in told)
+    assert {one.name: one.rows for one in copied} == await rows_in(target)
+    assert [one.name for one in copied] == list(TABLES)
+    assert all(one.rows for one in copied)
 
 
 async def test_a_database_that_is_not_empty_is_refused(source: SqliteStore, path: str, target: str) -> None:
@@ -223,15 +223,15 @@ async def test_an_interrupted_copy_leaves_the_target_empty(source: SqliteStore, 
 async def test_a_table_that_differs_from_its_source_fails_the_copy(source: SqliteStore, path: str, target: str) -> None:
     connection = await asyncpg.connect(target)
     await connection.execute(
-        "create function spoil() returns trigger language plpgsql as "
+        "create function damage() returns trigger language plpgsql as "
         "$$ begin new.output := '\"spoiled\"'; return new; end $$;"
-        "create trigger spoil before insert on nodes for each row execute function spoil()"
+        "create trigger damage before insert on nodes for each row execute function damage()"
     )
     try:
         with pytest.raises(CommitUnknown, match="verification of table nodes failed"):
             await copy_database(path, target, SHARDS, T0)
     finally:
-        await connection.execute("drop function spoil cascade")
+        await connection.execute("drop function damage cascade")
         await connection.close()
     assert sum((await rows_in(target)).values()) == 0
 

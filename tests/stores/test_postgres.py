@@ -194,7 +194,9 @@ async def test_a_commit_of_a_deleted_job_stores_nothing(store: PostgresStore) ->
     lease = await store.leases.take(0, "one")
 
     with pytest.raises(CommitUnknown, match="only 1 found"):
-        await store.commit(0, lease.epoch, changes(jobs=[job_row("j1"), job_row("gone")], nodes=[node_row("j1", "a")]))
+        await store.commit(
+            0, lease.epoch, changes(jobs=[job_row("j1"), job_row("deleted")], nodes=[node_row("j1", "a")])
+        )
 
     assert ((await store.jobs.get("j1")).state.status, list(await store.jobs.nodes("j1"))) == ("pending", [])
 
@@ -239,21 +241,21 @@ async def test_processes_that_start_concurrently_migrate_once(postgres_server: S
     drop_database(postgres_server.url, "migrated")
 
 
-@pytest.mark.parametrize(("spoil", "mend", "said"), [
+@pytest.mark.parametrize(("damage", "repair", "said"), [
     ("insert into schema_version values (99, 'future', 'x', 0)", "delete from schema_version where number = 99",
      "schema 99, newer"),
     ("update schema_version set checksum = 'x' || checksum",
      "update schema_version set checksum = substr(checksum, 2)", "was changed after"),
 ])  # fmt: skip
 async def test_a_schema_of_another_version_is_refused(
-    url: str, admin: asyncpg.Connection, spoil: str, mend: str, said: str
+    url: str, admin: asyncpg.Connection, damage: str, repair: str, said: str
 ) -> None:
-    await admin.execute(spoil)
+    await admin.execute(damage)
     try:
         with pytest.raises(StoreUnavailable, match=said):
             await PostgresStore.open(url, SystemClock(), connections_max=10)
     finally:
-        await admin.execute(mend)
+        await admin.execute(repair)
 
 
 async def test_a_role_without_the_right_to_create_tables_can_open_an_up_to_date_database(

@@ -75,7 +75,7 @@ class Columns(Generic[RowStruct]):
 
     def _encoded(self, row: RowStruct) -> list[Any]:
         values = list(self._fields(row))
-        # Not among the encoders: almost every row of a commit has JSON values, and a call for each adds up.
+        # Not among the encoders: almost every row of a commit has JSON values, and this needs no call for each.
         for place in self._raw_places:
             raw = values[place]
             if raw is not None:

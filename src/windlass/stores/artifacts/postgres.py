@@ -49,7 +49,7 @@ class PostgresArtifacts:
         try:
             await pool.change(work)
         except CommitUnknown as error:
-            # A key names its content: whoever does it again changes nothing.
+            # A key contains the digest of its content, so a repeated write changes nothing.
             raise StoreUnavailable(str(error)) from error
 
     async def aclose(self) -> None:

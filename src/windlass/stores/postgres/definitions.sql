@@ -53,7 +53,7 @@ $$;
 -- Commits share a lock on each of their shards, and a takeover takes that lock exclusively, so no commit is in
 -- progress while the epoch changes. Inside a function each statement sees what was committed before it started: the
 -- epoch read under the lock is the newest. A takeover takes no other lock that a commit needs, so there are no
--- deadlocks. A client that is paused in the middle blocks nobody: the server finishes the call by itself. Plans are
+-- deadlocks. A client that is paused in the middle blocks no other: the server finishes the call by itself. Plans are
 -- made once, perhaps while tables are empty, so the planner's alternatives to finding rows by their keys are disabled.
 create function windlass_commit(
     of_shards integer[], as_epochs bigint[], node_values text[], iteration_values text[], call_output_values text[],

@@ -42,7 +42,7 @@ class PostgresJobs(SqlJobs):
         self._results = BatchedQuery(database, "result_list")
 
     async def insert(self, jobs: Sequence[JobSpec]) -> Sequence[SubmitResult]:
-        answers: dict[str, SubmitResult] = {}
+        results: dict[str, SubmitResult] = {}
         left = list(jobs)
         for _ in range(INSERT_ATTEMPTS):
             if not left:
@@ -51,18 +51,18 @@ class PostgresJobs(SqlJobs):
             inserted = set(ids_of(rows))
             for job in left:
                 if job.job_id in inserted:
-                    answers[job.job_id] = SubmitResult(JobRecord(job))
+                    results[job.job_id] = SubmitResult(JobRecord(job))
             left = [job for job in left if job.job_id not in inserted]
             known = await self._known(left)
             for job in left:
                 first = known.get((job.workflow_id, job.idempotency_key))
                 if first is not None:
                     conflict = first.spec.request_digest != job.request_digest
-                    answers[job.job_id] = SubmitResult(first, created=False, conflict=conflict)
-            left = [job for job in left if job.job_id not in answers]
+                    results[job.job_id] = SubmitResult(first, created=False, conflict=conflict)
+            left = [job for job in left if job.job_id not in results]
         if left:
             raise CommitUnknown(f"jobs with idempotency key {left[0].idempotency_key!r} are being deleted; try again")
-        return [answers[job.job_id] for job in jobs]
+        return [results[job.job_id] for job in jobs]
 
     async def _known(self, jobs: Sequence[JobSpec]) -> dict[tuple[str, str | None], JobRecord]:
         if not jobs:

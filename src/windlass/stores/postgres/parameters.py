@@ -43,8 +43,8 @@ Batch = list[str | None]
 class BatchParameter(Generic[Row]):
     """Converts rows of one kind to one parameter.
 
-    The driver inspects every element of an array, so a column of many rows is cheaper as one text that the server
-    splits. The places of the columns follow from the declarations, here and in the .sql files (`{node_arrays …}`).
+    A column is one text, which the server splits, because the driver inspects every element of an array (ADR 11). The
+    places of the columns follow from the declarations, here and in the .sql files (`{node_arrays …}`).
     """
 
     def __init__(self, columns: Sequence[Column], values: Callable[[Row], Values]) -> None:

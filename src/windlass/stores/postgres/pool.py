@@ -80,7 +80,7 @@ class _Pool(Protocol):
 
 
 class _Sessions:
-    """A pool that keeps some idle sessions: the driver's own pool does more work for each use of a session."""
+    """A pool that keeps some idle sessions, without the driver's acquire and release for every statement."""
 
     def __init__(self, pool: _Pool) -> None:
         self._pool = pool
@@ -285,7 +285,7 @@ def _session_settings(statement_seconds: float) -> dict[str, str]:
         "synchronous_commit": "on",
         "statement_timeout": milliseconds,
         "idle_in_transaction_session_timeout": milliseconds,
-        # Compiling takes longer than these short statements.
+        # All statements are short, so none is worth compiling.
         "jit": "off",
         # Every statement uses an index. Plans are kept, and one that was made while a table was small must not scan the
         # table when it has grown.

@@ -30,8 +30,9 @@ _Item = tuple[Operation, "asyncio.Future[Any]", bool]
 class SqliteWriter:
     """Runs operations in transactions, in the order of the calls.
 
-    An operation that raises a WindlassError changes nothing and leaves the others of its group alone.
-    Any other failure fails the whole group as CommitUnknown.
+    An operation that raises a WindlassError changes nothing and does not affect the others of its group. Any other
+    failure fails the whole group as CommitUnknown. Not a Batcher: groups form on a thread, while the one before is
+    written.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -102,7 +103,7 @@ class SqliteWriter:
             if not self._is_log_full():
                 self._on_loop(self._on_done, group, outcomes, len(group))
                 continue
-            # Callers get their results first: a checkpoint takes longer than many commits.
+            # Callers get their results before the checkpoint, which flushes two files.
             self._on_loop(self._on_done, group, outcomes, 0)
             self._checkpoint()
             self._on_loop(self._on_done, [], [], len(group))

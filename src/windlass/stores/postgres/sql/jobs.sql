@@ -29,7 +29,7 @@ select {job_columns jobs}, 1
 -- name: job_pending
 select place, job_id
   from unnest(:shards::integer[], :created_before::bigint[], :limits::integer[])
-       with ordinality as asked (of_shard, before, at_most, place)
+       with ordinality as wanted (of_shard, before, at_most, place)
  cross join lateral (
     select job_id, created_at from jobs
      where shard = of_shard and not is_ended and status = 'pending' and created_at < before
@@ -81,7 +81,7 @@ select shard from job;
 
 -- name: request_list
 select place, found.*
-  from unnest(:shards::integer[], :limits::integer[]) with ordinality as asked (of_shard, at_most, place)
+  from unnest(:shards::integer[], :limits::integer[]) with ordinality as wanted (of_shard, at_most, place)
  cross join lateral (
     select {request_columns} from requests
      where shard = of_shard and not applied order by created_at, request_id limit at_most
@@ -89,7 +89,7 @@ select place, found.*
 
 -- name: result_list
 select place, found.*
-  from unnest(:shards::integer[], :limits::integer[]) with ordinality as asked (of_shard, at_most, place)
+  from unnest(:shards::integer[], :limits::integer[]) with ordinality as wanted (of_shard, at_most, place)
  cross join lateral (
     select task_id, shard, message, created_at from results
      where shard = of_shard and not applied order by created_at, task_id limit at_most

@@ -63,7 +63,7 @@ async def test_a_stale_epoch_fails_only_the_commit_of_its_shard(store: PostgresS
 
 async def test_a_rejected_commit_fails_alone(store: PostgresStore) -> None:
     epochs = await begin(store)
-    bad = store.commit(1, epochs[1], changes(jobs=[job_row("nobody")]))
+    bad = store.commit(1, epochs[1], changes(jobs=[job_row("missing")]))
     good = commit_all(store, {0: epochs[0], 3: epochs[3]})
 
     refused, others = await asyncio.gather(bad, good, return_exceptions=True)
