@@ -75,7 +75,7 @@ async def test_a_batch_has_at_most_batch_max_items_in_the_order_of_the_calls() -
     batches = Batches()
     batcher = Batcher(batches.run, batch_max=2, in_flight_max=1)
 
-    made = calls(batcher, 5, 4, 3, 2, 1)
+    made = calls(batcher, *range(5, 0, -1))
     for number in range(3):
         await settle()
         batches.release(number)

@@ -210,7 +210,7 @@ def loop_of(number: int, generation: int, chunks: Iterable[Sequence[Any]], rows:
             completed.append(index)
         else:
             others.append(ITERATION.row(row))
-    return LoopRows(number, generation, chunk_bodies(chunks), completed, others)
+    return LoopRows(number, generation, chunk_bodies(chunks), completed=completed, others=others)
 
 
 def chunk_bodies(rows: Iterable[Sequence[Any]]) -> list[bytes]:

@@ -1,5 +1,6 @@
 """Jobs in PostgreSQL."""
 
+from array import array
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,14 +17,14 @@ from windlass.ports.store.jobs import (
     SubmitResult,
     no_job,
 )
-from windlass.stores.columns import NODE, REQUEST, job_of_row
+from windlass.stores.columns import ITERATION, NODE, REQUEST, job_of_row
 from windlass.stores.postgres.batched_query import BatchedQuery
 from windlass.stores.postgres.database import PostgresStatements
 from windlass.stores.postgres.parameters import job_parameter
 from windlass.stores.postgres.pool import Session
-from windlass.stores.postgres.rows import loop_of_rows, restored_of
+from windlass.stores.postgres.rows import restored_of
 from windlass.stores.postgres.runs import PostgresRuns
-from windlass.stores.rows import jobs_of_rows, loops_to_restore, result_of
+from windlass.stores.rows import chunk_bodies, jobs_of_rows, loops_to_restore, result_of
 from windlass.stores.sql.jobs import SqlJobs, ids_of
 
 # A known key is looked up in a second query, and its job may be deleted in between.
@@ -127,8 +128,9 @@ class PostgresJobs(SqlJobs):
         key: dict[str, Any] = {"job_id": job_id, "number": number, "generation": generation}
         chunks = await self._postgres.execute(session, "chunk_list", **key)
         [(completed,)] = await self._postgres.execute(session, "iteration_completed", **key)
-        others = await self._postgres.execute(session, "iteration_restore", **key)
-        return loop_of_rows(number, generation, chunks, completed, others)
+        rows = await self._postgres.execute(session, "iteration_restore", **key)
+        others = [ITERATION.row(row) for row in rows]
+        return LoopRows(number, generation, chunk_bodies(chunks), completed=array("l", completed), others=others)
 
     async def put_request(self, request: Request) -> int:
         rows = await self._postgres.write("request_insert", **structs.asdict(request))

@@ -14,7 +14,7 @@ from windlass.stores.sqlite.connection import Connection
 from windlass.stores.sqlite.database import SqliteStatements
 from windlass.stores.sqlite.runs import SqliteRuns
 
-# Writing up to this many values, those of a few nodes, takes no longer than the flush of the commit (ADR 17).
+# A commit of up to this many values, those of a few nodes, may be written on the event loop (ADR 17).
 SMALL_VALUES = 100
 
 RowStruct = TypeVar("RowStruct", bound=Struct)
