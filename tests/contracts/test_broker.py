@@ -1,4 +1,4 @@
-"""What every broker must do, whatever carries its messages."""
+"""The contract of brokers: queues, results, lost workers, cancels and inboxes."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What every broker does with the news that jobs have ended."""
+"""The contract of brokers: notifications of ended jobs."""
 
 from tests.contracts.done_listener import DoneListener, subscribed
 from windlass.core.messages import Submitted
@@ -45,6 +45,6 @@ async def test_subscribing_alone_notifies_of_no_job(broker: Broker) -> None:
     listener = DoneListener(broker)
     broker.notify_done([])
 
-    # What was told before it is heard before it.
+    # Earlier notifications arrive earlier.
     await listener.until(lambda: broker.notify_done(["a"]), ["a"])
     assert set(listener.received) == {"a"}

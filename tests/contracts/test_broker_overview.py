@@ -1,10 +1,10 @@
-"""What every broker must tell of its queues and of what its workers hold."""
+"""The contract of brokers: lists of queues, workers and held tasks."""
 
 from tests.contracts.conftest import SetClock
 from tests.contracts.test_broker import QUEUES, SILENT_SECONDS, report, taken, task
 from windlass.ports.broker import HELD_SHOWN_MAX, Broker, QueueInfo
 
-# Servers have clocks of their own, which go on while a test runs.
+# Servers have their own clocks, which advance while a test runs.
 SLACK_SECONDS = 5.0
 
 

@@ -1,4 +1,4 @@
-"""What is particular to SQLite: one writer, migrations, and a disk that runs full."""
+"""What only the SQLite store does: one writer, migrations, the cache, and a full disk."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -16,7 +16,7 @@ from windlass.ports.store.workflows import StoredWorkflow
 from windlass.stores.migrator import migrations
 from windlass.stores.queries import SQLITE, queries
 from windlass.stores.sqlite.store import SqliteStore
-from windlass.stores.sqlite.workflow_cache import KEPT_MAX, WorkflowCache
+from windlass.stores.sqlite.workflow_cache import WORKFLOWS_MAX, WorkflowCache
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ async def store(path: str) -> AsyncIterator[SqliteStore]:
     await opened.close()
 
 
-async def test_many_writers_and_readers_never_meet_a_lock(store: SqliteStore) -> None:
+async def test_concurrent_writers_and_readers_get_no_lock_error(store: SqliteStore) -> None:
     lease = await store.leases.take(0, "one")
 
     async def write(writer: int) -> None:
@@ -46,19 +46,19 @@ async def test_many_writers_and_readers_never_meet_a_lock(store: SqliteStore) ->
     assert len(await store.jobs.unfinished(0)) == 3200
 
 
-async def test_a_commit_about_many_jobs_leaves_the_loop_free(store: SqliteStore) -> None:
+async def test_a_commit_of_many_jobs_does_not_block_the_event_loop(store: SqliteStore) -> None:
     lease = await store.leases.take(0, "one")
     await store.jobs.insert([new_job(f"j{number}") for number in range(200)])
 
     few = store.commit(0, lease.epoch, changes(nodes=[node_row("j0", "a")], events={"j0": [event(2)]}))
     assert few.done()
-    # Nodes that go out have no rows; their events are to be written all the same.
+    # Dispatched nodes have no rows; their events are written.
     many = store.commit(0, lease.epoch, changes(events={f"j{number}": [event(3)] for number in range(200)}))
     assert not many.done()
     await many
 
 
-async def test_a_second_store_on_the_file_waits_for_its_turn_to_write(store: SqliteStore, path: str) -> None:
+async def test_a_second_store_on_the_file_waits_for_the_write_lock(store: SqliteStore, path: str) -> None:
     other = await SqliteStore.open(path, SystemClock(), synchronous="off")
 
     await asyncio.gather(*(s.jobs.insert([new_job(f"{n}-{s is other}")]) for n in range(100) for s in (store, other)))
@@ -82,7 +82,7 @@ async def test_a_reader_sees_committed_rows_only(store: SqliteStore, path: str) 
     await reader.close()
 
 
-async def test_a_reader_can_not_write(store: SqliteStore, path: str) -> None:
+async def test_a_reader_cannot_write(store: SqliteStore, path: str) -> None:
     reader = await SqliteStore.open_reader(path)
 
     with pytest.raises(StoreUnavailable, match="reading only"):
@@ -90,7 +90,7 @@ async def test_a_reader_can_not_write(store: SqliteStore, path: str) -> None:
     await reader.close()
 
 
-async def test_there_is_nothing_to_read_without_a_database(tmp_path: Path) -> None:
+async def test_a_reader_of_a_missing_database_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreUnavailable, match="no database"):
         await SqliteStore.open_reader(str(tmp_path / "nothing.db"))
 
@@ -156,7 +156,7 @@ async def test_a_migration_that_was_changed_afterwards_is_refused(store: SqliteS
         await SqliteStore.open(path, SystemClock())
 
 
-async def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
+async def test_a_file_that_is_not_a_database_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "windlass.db"
     path.write_bytes(b"no database at all, and long enough to be looked at" * 100)
 
@@ -165,14 +165,14 @@ async def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
 
 
 def limit_size(store: SqliteStore, pages_more: int) -> None:
-    """Make the disk full after so many pages more, as seen by the writer."""
+    """Make the disk full for the writer after this many more pages."""
     connection = store._connection
     assert connection is not None
     pages = next(iter(connection.execute("pragma page_count")))[0]
     connection.execute(f"pragma max_page_count = {pages + pages_more if pages_more >= 0 else 2**30}")
 
 
-async def test_a_full_disk_leaves_nothing_half_written(store: SqliteStore) -> None:
+async def test_a_full_disk_leaves_no_partial_commit(store: SqliteStore) -> None:
     await store.jobs.insert([new_job("j1")])
     lease = await store.leases.take(0, "one")
     limit_size(store, 2)
@@ -188,7 +188,7 @@ async def test_a_full_disk_leaves_nothing_half_written(store: SqliteStore) -> No
     assert (job.state.status, job.seq, list(nodes)) == ("pending", 1, [])
 
 
-async def test_the_store_goes_on_when_there_is_space_again(store: SqliteStore) -> None:
+async def test_the_store_works_again_when_the_disk_has_space(store: SqliteStore) -> None:
     lease = await store.leases.take(0, "one")
     limit_size(store, 0)
     with pytest.raises(CommitUnknown):
@@ -201,7 +201,7 @@ async def test_the_store_goes_on_when_there_is_space_again(store: SqliteStore) -
     assert (await store.jobs.get("j1")).seq == 2
 
 
-async def test_everything_of_a_group_fails_with_a_full_disk(store: SqliteStore) -> None:
+async def test_a_full_disk_fails_all_operations_of_a_group(store: SqliteStore) -> None:
     limit_size(store, 0)
     large = '"' + "x" * 50_000 + '"'
 
@@ -213,7 +213,7 @@ async def test_everything_of_a_group_fails_with_a_full_disk(store: SqliteStore) 
     assert list(await store.jobs.list(JobFilter())) == []
 
 
-async def test_a_refused_request_leaves_its_group_alone(store: SqliteStore) -> None:
+async def test_a_refused_operation_does_not_affect_its_group(store: SqliteStore) -> None:
     await store.jobs.insert([new_job("j1")])
 
     outcomes = await asyncio.gather(
@@ -238,51 +238,51 @@ async def alone(path: str) -> AsyncIterator[SqliteStore]:
     await opened.close()
 
 
-async def test_a_store_that_remembers_tells_of_a_new_version_at_once(alone: SqliteStore) -> None:
+async def test_a_caching_store_returns_a_new_version_immediately(alone: SqliteStore) -> None:
     await deployed(alone, "second")
 
     assert (await alone.workflows.get("w")).version == 2
 
 
-async def test_a_store_that_remembers_tells_of_no_deleted_workflow(alone: SqliteStore) -> None:
+async def test_a_caching_store_does_not_return_a_deleted_workflow(alone: SqliteStore) -> None:
     await alone.workflows.delete("w", 2, force=False)
 
     with pytest.raises(WorkflowNotFound):
         await alone.workflows.get("w")
 
 
-async def test_a_store_that_remembers_hears_of_a_change_that_nobody_waits_for(alone: SqliteStore) -> None:
+async def test_a_caching_store_applies_a_change_whose_caller_was_cancelled(alone: SqliteStore) -> None:
     deploying = asyncio.create_task(deployed(alone, "second"))
     await asyncio.sleep(0)
     deploying.cancel()
     await asyncio.gather(deploying, alone.workflows.get("w"), return_exceptions=True)
-    # What is written after the change is stored after it.
+    # Writes are stored in order: the change is stored before this.
     await alone.jobs.insert([new_job("j1")])
 
     assert (await alone.workflows.get("w")).version == 2
 
 
-def test_what_was_read_before_a_change_is_not_remembered_after_it() -> None:
-    newest = WorkflowCache(kept=True)
+def test_a_version_that_was_read_before_a_change_is_not_cached() -> None:
+    newest = WorkflowCache(enabled=True)
     changes_before = newest.changes
-    newest.forget("w")
+    newest.invalidate("w")
 
-    newest.keep(StoredWorkflow("w", 1, Raw(b"{}"), "first", 1), changes_before)
+    newest.put(StoredWorkflow("w", 1, Raw(b"{}"), "first", 1), changes_before)
 
     assert newest.get("w") is None
 
 
-def test_no_more_than_so_many_workflows_are_remembered() -> None:
-    newest = WorkflowCache(kept=True)
-    names = [f"w{number}" for number in range(KEPT_MAX * 3)]
+def test_the_number_of_cached_workflows_is_limited() -> None:
+    newest = WorkflowCache(enabled=True)
+    names = [f"w{number}" for number in range(WORKFLOWS_MAX * 3)]
 
     for name in names:
-        newest.keep(StoredWorkflow(name, 1, Raw(b"{}"), "first", 1), 0)
+        newest.put(StoredWorkflow(name, 1, Raw(b"{}"), "first", 1), 0)
 
-    assert sum(newest.get(name) is not None for name in names) <= KEPT_MAX
+    assert sum(newest.get(name) is not None for name in names) <= WORKFLOWS_MAX
 
 
-async def test_a_store_that_is_not_alone_sees_what_another_deploys(store: SqliteStore, path: str) -> None:
+async def test_a_store_that_does_not_cache_sees_what_another_store_deploys(store: SqliteStore, path: str) -> None:
     other = await SqliteStore.open(path, SystemClock(), synchronous="off")
     await deployed(other, "first")
     assert (await store.workflows.get("w")).version == 1
@@ -293,7 +293,7 @@ async def test_a_store_that_is_not_alone_sees_what_another_deploys(store: Sqlite
     await other.close()
 
 
-async def test_submits_that_are_stored_together_get_their_own_answers(store: SqliteStore) -> None:
+async def test_concurrent_submits_get_their_own_results(store: SqliteStore) -> None:
     groups = [[new_job(f"j{group}-{n}") for n in range(group % 7)] for group in range(60)]
 
     answers = await asyncio.gather(*(store.jobs.insert(group) for group in groups))
@@ -303,7 +303,7 @@ async def test_submits_that_are_stored_together_get_their_own_answers(store: Sql
     ]
 
 
-async def test_one_who_gives_up_takes_no_answer_from_those_stored_with_him(store: SqliteStore) -> None:
+async def test_a_cancelled_submit_does_not_affect_concurrent_ones(store: SqliteStore) -> None:
     first, second = (asyncio.create_task(store.jobs.insert([new_job(name)])) for name in ("j1", "j2"))
     await asyncio.sleep(0)
 

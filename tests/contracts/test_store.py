@@ -1,4 +1,4 @@
-"""What every store must do, whatever database is under it."""
+"""The contract of stores: definitions, submits, commits, events and requests."""
 
 import asyncio
 
@@ -59,14 +59,14 @@ async def test_another_digest_adds_a_version_and_keeps_the_old_one(store: Store)
     assert (newest.version, bytes(newest.definition), bytes(first.definition)) == (2, b'"two"', b'"one"')
 
 
-async def test_going_back_to_an_older_digest_is_a_new_version(store: Store) -> None:
+async def test_returning_to_an_older_digest_adds_a_version(store: Store) -> None:
     for digest in ("d1", "d2", "d1"):
         last = await store.workflows.put("flow", Raw(b"{}"), digest, T0)
 
     assert last.version == 3
 
 
-async def test_versions_of_workflows_are_counted_apart(store: Store) -> None:
+async def test_each_workflow_has_its_own_version_numbers(store: Store) -> None:
     await store.workflows.put("one", Raw(b"{}"), "d1", T0)
 
     assert (await store.workflows.put("two", Raw(b"{}"), "d1", T0)).version == 1
@@ -106,11 +106,11 @@ async def test_a_batch_of_submits_is_answered_in_order(store: Store) -> None:
     assert [answer.job.spec.job_id for answer in answers] == [f"j{n}" for n in range(50)]
 
 
-async def test_no_submits_are_no_trouble(store: Store) -> None:
+async def test_an_empty_batch_of_submits_is_allowed(store: Store) -> None:
     assert list(await store.jobs.insert([])) == []
 
 
-async def test_a_known_idempotency_key_gives_the_first_job_back(store: Store) -> None:
+async def test_a_known_idempotency_key_returns_the_first_job(store: Store) -> None:
     await store.jobs.insert([new_job("j1", key="k", digest="d")])
 
     [answer] = await store.jobs.insert([new_job("j2", key="k", digest="d")])
@@ -148,7 +148,7 @@ async def test_concurrent_duplicates_make_one_job(store: Store) -> None:
     assert len({answer.job.spec.job_id for [answer] in answers}) == 1
 
 
-async def test_idempotency_keys_of_workflows_are_apart(store: Store) -> None:
+async def test_each_workflow_has_its_own_idempotency_keys(store: Store) -> None:
     await store.jobs.insert([new_job("j1", key="k", digest="d")])
 
     [answer] = await store.jobs.insert([new_job("j2", workflow_id="other", key="k", digest="d")])
@@ -159,13 +159,13 @@ async def test_idempotency_keys_of_workflows_are_apart(store: Store) -> None:
 # Leases and commits
 
 
-async def test_a_lease_taken_from_nobody_was_not_abandoned(store: Store) -> None:
+async def test_a_lease_without_a_previous_owner_was_not_abandoned(store: Store) -> None:
     lease = await store.leases.take(0, "one")
 
     assert (lease.epoch, lease.abandoned) == (1, False)
 
 
-async def test_a_takeover_raises_the_epoch_and_tells_that_the_shard_was_abandoned(store: Store) -> None:
+async def test_a_takeover_raises_the_epoch_and_returns_that_the_shard_was_abandoned(store: Store) -> None:
     first = await store.leases.take(0, "one")
 
     second = await store.leases.take(0, "two")
@@ -192,7 +192,7 @@ async def test_only_the_owner_can_release(store: Store) -> None:
     assert (await store.leases.take(0, "three")).abandoned
 
 
-async def test_shards_have_epochs_of_their_own(store: Store) -> None:
+async def test_each_shard_has_its_own_epoch(store: Store) -> None:
     for _ in range(3):
         await store.leases.take(0, "one")
 
@@ -250,7 +250,7 @@ async def test_a_commit_stores_everything(store: Store) -> None:
     assert list(await store.jobs.requests(0, 10)) == []
 
 
-async def test_several_jobs_are_restored_as_each_is_alone(store: Store) -> None:
+async def test_restoring_several_jobs_equals_restoring_each(store: Store) -> None:
     await store.jobs.insert([new_job("j1"), new_job("j2"), new_job("j3")])
     lease = await store.leases.take(0, "one")
     rows = [node_row("j1", "a", output="1"), node_row("j3", "a"), node_row("j3", "b")]
@@ -281,7 +281,7 @@ async def test_several_jobs_are_restored_with_their_loops(store: Store) -> None:
     assert seen == {"j1": [([0], 0)], "j2": [([0], 1)]}
 
 
-async def test_a_commit_that_can_not_be_stored_leaves_nothing_behind(store: Store) -> None:
+async def test_a_commit_that_cannot_be_stored_writes_nothing(store: Store) -> None:
     await store.jobs.insert([new_job("j1"), new_job("j2")])
     lease = await store.leases.take(0, "one")
     await store.commit(0, lease.epoch, changes(events={"j2": [event(2)]}))
@@ -307,7 +307,7 @@ async def test_a_failed_commit_does_not_stop_the_next(store: Store) -> None:
     assert (await store.jobs.get("j1")).seq == 3
 
 
-async def test_a_refused_commit_leaves_others_of_its_time_alone(store: Store) -> None:
+async def test_a_refused_commit_does_not_affect_concurrent_ones(store: Store) -> None:
     await store.jobs.insert([new_job("j1")])
     stale = await store.leases.take(0, "one")
     lease = await store.leases.take(0, "two")
@@ -339,23 +339,23 @@ async def test_a_row_written_again_replaces_the_first(store: Store) -> None:
 
 
 @pytest.mark.parametrize("text", AWKWARD)
-async def test_values_come_back_byte_for_byte(store: Store, text: str) -> None:
+async def test_values_are_returned_byte_for_byte(store: Store, text: str) -> None:
     await store.jobs.insert([new_job("j1", input=text)])
     lease = await store.leases.take(0, "one")
     row = node_row("j1", "a", output=text, error=text, meta=text)
-    told = Event(2, "e", "a", 7, T0, Raw(text.encode()), Raw(text.encode()), Raw(text.encode()), 1)
+    stored_event = Event(2, "e", "a", 7, T0, Raw(text.encode()), Raw(text.encode()), Raw(text.encode()), 1)
 
-    wanted = changes(jobs=[job_row("j1", error=text)], nodes=[row], events={"j1": [told]})
+    wanted = changes(jobs=[job_row("j1", error=text)], nodes=[row], events={"j1": [stored_event]})
     await store.commit(0, lease.epoch, wanted)
 
     restored = await store.jobs.restore("j1")
     job, nodes = restored.job, restored.nodes
     assert bytes(job.spec.input) == bytes(job.state.error or b"") == text.encode()
     assert list(nodes) == [row]
-    assert list(await store.jobs.events("j1", 1)) == [told]
+    assert list(await store.jobs.events("j1", 1)) == [stored_event]
 
 
-async def test_a_null_output_is_not_the_same_as_no_output(store: Store) -> None:
+async def test_a_null_output_differs_from_no_output(store: Store) -> None:
     await store.jobs.insert([new_job("j1")])
     lease = await store.leases.take(0, "one")
 
@@ -365,7 +365,7 @@ async def test_a_null_output_is_not_the_same_as_no_output(store: Store) -> None:
     assert (rows["a"], rows["b"]) == (Raw(b"null"), None)
 
 
-async def test_a_large_value_is_kept_whole(store: Store) -> None:
+async def test_a_large_value_is_stored_complete(store: Store) -> None:
     text = '"' + "é" * 1_000_000 + '"'
     await store.jobs.insert([new_job("j1")])
     lease = await store.leases.take(0, "one")
@@ -397,7 +397,7 @@ async def test_events_are_read_in_order_across_pages(store: Store, after: int, l
     assert [e.seq for e in await store.jobs.events("j1", after, limit)] == list(expected)
 
 
-async def test_following_a_cursor_meets_every_event_once(store: Store) -> None:
+async def test_paging_with_a_cursor_returns_every_event_once(store: Store) -> None:
     await with_events(store, 700, 1, 1300)
 
     seen, last = [], 0
@@ -462,7 +462,7 @@ async def test_an_applied_request_stored_again_stays_applied(store: Store) -> No
 # Closing
 
 
-async def test_what_was_accepted_before_closing_is_finished(store: Store) -> None:
+async def test_writes_accepted_before_closing_are_stored(store: Store) -> None:
     accepted = [asyncio.ensure_future(store.jobs.insert([new_job(f"j{n}")])) for n in range(20)]
     await asyncio.sleep(0)
 

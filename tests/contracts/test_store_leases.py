@@ -1,4 +1,4 @@
-"""What every store must do for several engines that share it: leases that end by themselves, and who lives."""
+"""The contract of stores that several engines share: expiring leases and the list of live engines."""
 
 import asyncio
 from contextlib import suppress
@@ -14,37 +14,37 @@ from windlass.ports.store.jobs import JobPosition
 from windlass.ports.store.leases import Lease, LeaseRow
 
 LONG = 60.0
-# A lease that is over as soon as it begins: no test waits for the clock of a database.
+# A lease that expires immediately, so that no test waits for the clock of a database.
 NONE = 0.0
 ENGINES = [f"engine-{number}" for number in range(20)]
 
 
-async def test_a_shard_that_nobody_has_is_claimed(store: Store) -> None:
+async def test_a_shard_without_an_owner_is_claimed(store: Store) -> None:
     assert await store.leases.claim(3, "one", LONG) == Lease(1, abandoned=False)
 
 
-async def test_a_shard_is_claimed_by_one_of_many(store: Store) -> None:
+async def test_only_one_of_many_engines_claims_a_shard(store: Store) -> None:
     claims = await asyncio.gather(*(store.leases.claim(0, name, LONG) for name in ENGINES))
 
     assert [claim for claim in claims if claim is not None] == [Lease(1, abandoned=False)]
 
 
-async def test_an_expired_lease_is_claimed_by_one_of_many(store: Store) -> None:
-    await store.leases.claim(0, "gone", NONE)
+async def test_only_one_of_many_engines_claims_an_expired_lease(store: Store) -> None:
+    await store.leases.claim(0, "expired", NONE)
 
     claims = await asyncio.gather(*(store.leases.claim(0, name, LONG) for name in ENGINES))
 
     assert [claim for claim in claims if claim is not None] == [Lease(2, abandoned=True)]
 
 
-async def test_a_lease_that_lasts_is_not_claimed_by_others(store: Store) -> None:
+async def test_an_unexpired_lease_is_not_claimed_by_others(store: Store) -> None:
     await store.leases.claim(0, "one", LONG)
 
     assert await store.leases.claim(0, "two", LONG) is None
     assert await store.leases.epoch(0) == 1
 
 
-async def test_ones_own_lease_is_claimed_again_under_a_new_epoch(store: Store) -> None:
+async def test_an_owner_claims_its_own_lease_again_under_a_new_epoch(store: Store) -> None:
     await store.leases.claim(0, "one", LONG)
 
     again = await store.leases.claim(0, "one", LONG)
@@ -61,7 +61,7 @@ async def test_a_renewed_lease_is_not_claimed_by_others(store: Store) -> None:
     assert await store.leases.claim(0, "two", LONG) is None
 
 
-async def test_a_renewal_under_an_old_epoch_revives_nothing(store: Store) -> None:
+async def test_a_renewal_under_an_old_epoch_has_no_effect(store: Store) -> None:
     await store.leases.claim(0, "one", NONE)
     await store.leases.claim(0, "two", NONE)
 
@@ -70,7 +70,7 @@ async def test_a_renewal_under_an_old_epoch_revives_nothing(store: Store) -> Non
     assert await store.leases.claim(0, "three", LONG) == Lease(3, abandoned=True)
 
 
-async def test_a_renewal_of_ones_older_claim_revives_nothing(store: Store) -> None:
+async def test_a_renewal_of_an_older_claim_of_the_same_owner_has_no_effect(store: Store) -> None:
     await store.leases.claim(0, "one", NONE)
     await store.leases.claim(0, "one", NONE)
 
@@ -79,7 +79,7 @@ async def test_a_renewal_of_ones_older_claim_revives_nothing(store: Store) -> No
     assert await store.leases.claim(0, "two", LONG) is not None
 
 
-async def test_nobody_renews_the_lease_of_another(store: Store) -> None:
+async def test_an_engine_cannot_renew_the_lease_of_another(store: Store) -> None:
     await store.leases.claim(0, "one", NONE)
 
     await store.leases.renew("two", {0: 1}, LONG)
@@ -94,7 +94,7 @@ async def test_a_released_lease_is_claimed_and_was_not_abandoned(store: Store) -
     assert await store.leases.claim(0, "two", LONG) == Lease(2, abandoned=False)
 
 
-async def test_a_release_can_not_be_undone_by_a_late_renewal(store: Store) -> None:
+async def test_a_late_renewal_does_not_undo_a_release(store: Store) -> None:
     await store.leases.claim(0, "one", LONG)
     await store.leases.release(0, 1)
 
@@ -103,19 +103,19 @@ async def test_a_release_can_not_be_undone_by_a_late_renewal(store: Store) -> No
     assert list(seen.leases) == [LeaseRow(0, None, 1, expired=False)]
 
 
-async def test_a_lease_that_was_taken_outright_does_not_expire(store: Store) -> None:
+async def test_a_lease_that_was_taken_unconditionally_does_not_expire(store: Store) -> None:
     await store.leases.take(0, "one")
 
     assert await store.leases.claim(0, "two", LONG) is None
 
 
-async def test_a_lease_is_taken_outright_from_whoever_claimed_it(store: Store) -> None:
+async def test_a_lease_is_taken_unconditionally_from_its_owner(store: Store) -> None:
     await store.leases.claim(0, "one", LONG)
 
     assert await store.leases.take(0, "two") == Lease(2, abandoned=True)
 
 
-async def test_a_beat_tells_who_has_what(store: Store) -> None:
+async def test_a_renewal_returns_the_owners_of_all_shards(store: Store) -> None:
     await store.leases.claim(2, "one", LONG)
     await store.leases.claim(0, "two", NONE)
     await store.leases.claim(1, "one", LONG)
@@ -132,7 +132,7 @@ async def test_a_beat_tells_who_has_what(store: Store) -> None:
     ]
 
 
-async def test_a_lease_tells_when_it_ends_unless_it_was_taken_outright(store: Store) -> None:
+async def test_a_lease_has_an_expiry_unless_it_was_taken_unconditionally(store: Store) -> None:
     await store.leases.claim(0, "one", LONG)
     await store.leases.take(1, "two")
 
@@ -142,7 +142,7 @@ async def test_a_lease_tells_when_it_ends_unless_it_was_taken_outright(store: St
     assert abs((ends_at[0] or 0) - SystemClock().now() - LONG * 1e6) < 60e6
 
 
-async def test_a_beat_tells_which_engines_live(store: Store) -> None:
+async def test_a_renewal_returns_the_live_engines(store: Store) -> None:
     for name in ("b", "a", "c"):
         await store.leases.renew(name, {}, LONG)
     await store.leases.renew("silent", {}, NONE)
@@ -152,14 +152,14 @@ async def test_a_beat_tells_which_engines_live(store: Store) -> None:
     assert list(seen.engines) == ["a", "b", "c"]
 
 
-async def test_an_engine_that_left_does_not_live(store: Store) -> None:
+async def test_a_deregistered_engine_is_not_live(store: Store) -> None:
     await store.leases.renew("one", {}, LONG)
     await store.leases.deregister("one")
 
     assert list((await store.leases.renew("two", {}, LONG)).engines) == ["two"]
 
 
-async def test_engines_that_beat_together_all_live(store: Store) -> None:
+async def test_engines_that_renew_concurrently_are_all_live(store: Store) -> None:
     for number, name in enumerate(ENGINES):
         await store.leases.claim(number, name, LONG)
 
@@ -170,7 +170,7 @@ async def test_engines_that_beat_together_all_live(store: Store) -> None:
     assert [row.expired for row in seen.leases] == [False] * len(ENGINES)
 
 
-async def test_an_owner_whose_lease_is_over_writes_until_somebody_else_claims_the_shard(store: Store) -> None:
+async def test_an_owner_with_an_expired_lease_commits_until_another_engine_claims_the_shard(store: Store) -> None:
     await store.jobs.insert([new_job("j1")])
     await store.leases.claim(0, "one", NONE)
     await store.commit(0, 1, changes(events={"j1": [event(2)]}))
@@ -182,7 +182,7 @@ async def test_an_owner_whose_lease_is_over_writes_until_somebody_else_claims_th
     assert [one.seq for one in await store.jobs.events("j1")] == [1, 2]
 
 
-async def test_nothing_of_the_old_owner_is_stored_once_a_claim_has_returned(store: Store) -> None:
+async def test_no_commit_of_the_old_owner_is_stored_after_a_claim_has_returned(store: Store) -> None:
     await store.jobs.insert([new_job("j1")])
     await store.leases.claim(0, "one", NONE)
 
@@ -205,7 +205,7 @@ async def test_nothing_of_the_old_owner_is_stored_once_a_claim_has_returned(stor
     assert (await store.jobs.get("j1")).seq == seen < 999
 
 
-async def test_standings_tell_how_far_each_known_job_is(store: Store) -> None:
+async def test_positions_are_returned_for_each_known_job(store: Store) -> None:
     await store.jobs.insert([new_job("j1"), new_job("j2"), new_job("j3")])
     lease = await store.leases.take(0, "one")
     await store.commit(0, lease.epoch, changes(events={"j1": [event(2), event(3)]}))

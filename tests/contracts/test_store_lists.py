@@ -1,4 +1,4 @@
-"""What every store must do when it is asked for lists, and when it removes what is old."""
+"""The contract of stores: lists of jobs and retention."""
 
 from collections.abc import Sequence
 
@@ -30,7 +30,7 @@ async def test_unfinished_jobs_are_listed_oldest_first(store: Store) -> None:
     assert list(await store.jobs.unfinished(0)) == ["a", "b", "d", "c"]
 
 
-async def test_pending_jobs_are_those_that_did_not_begin(store: Store) -> None:
+async def test_pending_jobs_are_those_that_have_not_started(store: Store) -> None:
     await store.jobs.insert([new_job(name, created_at=T0 + at) for at, name in enumerate("edcba")])
     lease = await store.leases.take(0, "one")
     await store.commit(0, lease.epoch, changes(jobs=[job_row("d")]))
@@ -52,7 +52,7 @@ async def test_lists_show_the_newest_first_and_follow_their_filters(store: Store
     assert ids(await store.jobs.list(JobFilter(limit=2))) == ["j5", "j4"]
 
 
-async def test_following_the_cursor_of_a_list_meets_every_job_once(store: Store) -> None:
+async def test_paging_through_a_list_returns_every_job_once(store: Store) -> None:
     await store.jobs.insert([new_job(f"j{n:02}", created_at=T0 + n // 7) for n in range(40)])
 
     seen, before = [], None
@@ -63,7 +63,7 @@ async def test_following_the_cursor_of_a_list_meets_every_job_once(store: Store)
     assert seen == [f"j{n:02}" for n in reversed(range(40))]
 
 
-async def test_one_node_can_be_asked_for(store: Store) -> None:
+async def test_a_single_node_can_be_read(store: Store) -> None:
     await store.jobs.insert([new_job("j1")])
     lease = await store.leases.take(0, "one")
     await store.commit(0, lease.epoch, changes(nodes=[node_row("j1", "a"), node_row("j1", "b")]))
@@ -81,7 +81,7 @@ async def test_an_unknown_job_is_not_found(store: Store, method: str) -> None:
 # Retention
 
 
-async def test_pruning_removes_everything_of_a_job(store: Store) -> None:
+async def test_pruning_deletes_all_rows_of_a_job(store: Store) -> None:
     await store.jobs.insert([new_job("old", key="k", digest="d")])
     lease = await store.leases.take(0, "one")
     await store.jobs.put_request(Request("r1", "old", "cancel", T0))
@@ -110,7 +110,7 @@ async def test_pruning_leaves_active_and_recent_jobs(store: Store) -> None:
     assert sorted(ids(await store.jobs.list(JobFilter()))) == ["pending", "recent", "running"]
 
 
-async def test_pruning_takes_the_oldest_and_no_more_than_asked(store: Store) -> None:
+async def test_pruning_deletes_the_oldest_jobs_up_to_the_limit(store: Store) -> None:
     await store.jobs.insert([new_job(f"j{n}") for n in range(5)])
     lease = await store.leases.take(0, "one")
     for n in range(5):

@@ -1,4 +1,4 @@
-"""Any sequence of calls leaves every store in the state of the plain model."""
+"""Any sequence of calls has the same results on every store as on the in-memory model."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -30,7 +30,7 @@ FAILURES = (CommitUnknown, JobNotFound, StaleLease)
 
 
 class StoreAgainstModel(RuleBasedStateMachine):
-    """Both stores get the same calls and must give the same answers."""
+    """Both stores get the same calls and must return the same results."""
 
     async def opening(self) -> Store:
         return MemoryStore(SystemClock())
@@ -64,8 +64,8 @@ class StoreAgainstModel(RuleBasedStateMachine):
                 )
                 for s in (self.model, self.store)
             ]
-            told = [[(a.job.spec.job_id, a.created, a.conflict) for a in answer] for answer in answers]
-            assert told[0] == told[1]
+            compared = [[(a.job.spec.job_id, a.created, a.conflict) for a in answer] for answer in answers]
+            assert compared[0] == compared[1]
 
     @rule(owner=st.sampled_from(["one", "two"]))
     def take(self, owner: str) -> None:
@@ -78,8 +78,8 @@ class StoreAgainstModel(RuleBasedStateMachine):
             self.epoch += 1
 
     @rule(owner=st.sampled_from(["one", "two"]), behind=st.integers(0, 1), ttl_seconds=st.sampled_from([0.0, 3_600.0]))
-    def beat(self, owner: str, behind: int, ttl_seconds: float) -> None:
-        # Whether an engine is dead that lives for no time at all is a matter of microseconds.
+    def renew(self, owner: str, behind: int, ttl_seconds: float) -> None:
+        # Whether an engine with a time to live of zero has expired depends on microseconds.
         seen = [
             self.loop.run_until_complete(s.leases.renew(owner, {0: self.epoch - behind}, ttl_seconds)).leases
             for s in (self.model, self.store)
@@ -96,7 +96,7 @@ class StoreAgainstModel(RuleBasedStateMachine):
         known = self.loop.run_until_complete(self.answer(self.model, "jobs.get", job_id))
         if isinstance(known, JobRecord):
             ended = None if status in ("pending", "running") else T0 + known.seq
-            # Only an output may be null and yet be there; of the other values null means that there is none.
+            # Only for an output a JSON null differs from no value.
             value = None if text == "null" else text
             wanted = changes(
                 jobs=[job_row(job_id, status, completed_at=ended, error=value)],
@@ -136,8 +136,8 @@ class StoreAgainstModel(RuleBasedStateMachine):
             rows = [self.loop.run_until_complete(s.jobs.nodes(job_id)) for s in (self.model, self.store)]
             assert sorted(rows[0], key=lambda row: row.node_id) == sorted(rows[1], key=lambda row: row.node_id)
             stores = (self.model, self.store)
-            told = [self.loop.run_until_complete(self.answer(s, "jobs.restore", job_id)) for s in stores]
-            assert getattr(told[0], "in_flight", told[0]) == getattr(told[1], "in_flight", told[1])
+            compared = [self.loop.run_until_complete(self.answer(s, "jobs.restore", job_id)) for s in stores]
+            assert getattr(compared[0], "in_flight", compared[0]) == getattr(compared[1], "in_flight", compared[1])
         self.both("jobs.requests", 0, 5)
         self.both("jobs.unfinished", 0)
         self.both("jobs.pending", 0, T0 + 2, 5)
@@ -156,7 +156,7 @@ def against(opened: Callable[[], Awaitable[Store]]) -> type[StoreAgainstModel]:
     return Against
 
 
-def test_sqlite_does_as_the_model_does(tmp_path: Path) -> None:
+def test_sqlite_behaves_like_the_model(tmp_path: Path) -> None:
     numbers = count()
 
     async def opening() -> Store:
@@ -166,7 +166,7 @@ def test_sqlite_does_as_the_model_does(tmp_path: Path) -> None:
     run_state_machine_as_test(against(opening), settings=bounds)
 
 
-def test_postgres_does_as_the_model_does(contract_database: str) -> None:
+def test_postgres_behaves_like_the_model(contract_database: str) -> None:
     async def opening() -> Store:
         return await PostgresStore.open(await emptied(contract_database), SystemClock(), connections_max=10)
 

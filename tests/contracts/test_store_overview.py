@@ -1,4 +1,4 @@
-"""What every store must answer about many jobs at once: searches, recent jobs, activity, statistics, nodes' events."""
+"""The contract of stores: queries across jobs, for searches, recent jobs, activity, statistics and events of nodes."""
 
 from collections.abc import Sequence
 
@@ -72,7 +72,7 @@ async def test_a_job_is_found_by_its_whole_idempotency_key(store: Store) -> None
     assert await found(store, "order-") == []
 
 
-async def test_a_search_looks_at_every_place_and_finds_each_job_once(store: Store) -> None:
+async def test_a_search_covers_every_field_and_finds_each_job_once(store: Store) -> None:
     await deploy(store, "same", "other")
     await store.jobs.insert([new_job("same1", workflow_id="same", key="same", created_at=T0 + 1)])
     await store.jobs.insert([new_job("j2", workflow_id="other", key="same"), new_job("j3", workflow_id="other")])
@@ -80,7 +80,7 @@ async def test_a_search_looks_at_every_place_and_finds_each_job_once(store: Stor
     assert await found(store, "same") == ["same1", "j2"]
 
 
-async def test_a_search_follows_the_other_filters(store: Store) -> None:
+async def test_a_search_respects_the_other_filters(store: Store) -> None:
     await deploy(store, "report", "repair")
     await store.jobs.insert([new_job(f"j{at}", created_at=T0 + at, workflow_id="report") for at in range(3)])
     await store.jobs.insert([new_job("j3", created_at=T0 + 3, workflow_id="repair", key="k")])
@@ -95,7 +95,7 @@ async def test_a_search_follows_the_other_filters(store: Store) -> None:
     assert await found(store, "k", status="completed") == []
 
 
-async def test_following_the_cursor_of_a_search_meets_every_match_once(store: Store) -> None:
+async def test_paging_through_a_search_returns_every_match_once(store: Store) -> None:
     await deploy(store, "match", "matched", "other")
     flows = ["match", "other", "matched"]
     await store.jobs.insert([new_job(f"j{n:02}", created_at=T0 + n // 4, workflow_id=flows[n % 3]) for n in range(30)])
@@ -110,10 +110,10 @@ async def test_following_the_cursor_of_a_search_meets_every_match_once(store: St
     assert seen == [job_id for _, job_id in sorted(matching, reverse=True)]
 
 
-# Recent jobs, and those of some time
+# Recent and active jobs
 
 
-async def test_the_newest_jobs_of_each_workflow_are_told(store: Store) -> None:
+async def test_the_newest_jobs_of_each_workflow_are_returned(store: Store) -> None:
     await store.jobs.insert([new_job(f"j{n}", created_at=T0 + n // 2, workflow_id="ab"[n % 2]) for n in range(6)])
     lease = await store.leases.take(0, "one")
     await end(store, "j5", lease.epoch, T0 + 9, "failed")
@@ -125,7 +125,7 @@ async def test_the_newest_jobs_of_each_workflow_are_told(store: Store) -> None:
     assert list(await store.overview.recent_jobs([], 2)) == []
 
 
-async def test_the_jobs_of_a_workflow_that_ended_are_told_newest_first(store: Store) -> None:
+async def test_the_ended_jobs_of_a_workflow_are_returned_newest_first(store: Store) -> None:
     await store.jobs.insert([new_job(f"j{n}", created_at=T0 + n) for n in range(5)])
     await store.jobs.insert([new_job("elsewhere", workflow_id="other")])
     await store.jobs.insert([structs.replace(new_job("j5", created_at=T0 + 5), version=2)])
@@ -137,11 +137,11 @@ async def test_the_jobs_of_a_workflow_that_ended_are_told_newest_first(store: St
     assert ids(await ended("flow", None, 10, LOOKED_AT_MAX)) == ["j5", "j3", "j1", "j0"]
     assert ids(await ended("flow", None, 2, LOOKED_AT_MAX)) == ["j5", "j3"]
     assert ids(await ended("flow", 1, 10, LOOKED_AT_MAX)) == ["j3", "j1", "j0"]
-    # Of the newest three jobs, one was made of version 1 and has ended.
+    # Of the newest three jobs, one is of version 1 and has ended.
     assert ids(await ended("flow", 1, 10, 3)) == ["j3"]
 
 
-async def test_active_jobs_were_created_or_ended_since(store: Store) -> None:
+async def test_active_jobs_are_those_created_or_ended_since_an_instant(store: Store) -> None:
     await store.jobs.insert([new_job(f"j{n}", created_at=T0 + n) for n in range(5)])
     lease = await store.leases.take(0, "one")
     await end(store, "j0", lease.epoch, T0 + 50)
@@ -166,7 +166,7 @@ async def test_unfinished_jobs_are_counted_up_to_a_bound(store: Store) -> None:
 # One job
 
 
-async def test_spans_tell_when_the_nodes_of_some_jobs_ran(store: Store) -> None:
+async def test_spans_have_the_times_of_the_nodes_of_several_jobs(store: Store) -> None:
     await store.jobs.insert([new_job("j1"), new_job("j2"), new_job("j3")])
     lease = await store.leases.take(0, "one")
     rows = [node_row("j1", "a", output="1"), node_row("j2", "a", "failed"), node_row("j3", "a")]
@@ -188,20 +188,20 @@ async def test_events_of_single_iterations_are_left_out_and_counted(store: Store
     await store.commit(0, lease.epoch, changes(events={"j1": first}))
     await store.commit(0, lease.epoch, changes(events={"j1": [item(10), event(11), item(12)]}))
 
-    async def told(after: int, limit: int = 10, looked_at_max: int = LOOKED_AT_MAX) -> tuple[list[int], int]:
+    async def node_events(after: int, limit: int = 10, looked_at_max: int = LOOKED_AT_MAX) -> tuple[list[int], int]:
         page = await store.overview.node_events("j1", after, limit, looked_at_max)
         return [one.seq for one in page.events], page.last_seq
 
-    assert await told(0) == ([1, 2, 9, 11], 12)
-    assert await told(4) == ([9, 11], 12)
-    assert await told(11) == ([], 12)
-    assert await told(12) == ([], 12)
-    # A page that would be all iterations says how far it looked.
-    assert await told(2, looked_at_max=3) == ([], 5)
-    assert await told(5, looked_at_max=4) == ([9], 9)
+    assert await node_events(0) == ([1, 2, 9, 11], 12)
+    assert await node_events(4) == ([9, 11], 12)
+    assert await node_events(11) == ([], 12)
+    assert await node_events(12) == ([], 12)
+    # A page that examined only events of iterations returns the last number that it examined.
+    assert await node_events(2, looked_at_max=3) == ([], 5)
+    assert await node_events(5, looked_at_max=4) == ([9], 9)
 
 
-async def test_a_page_of_events_without_iterations_goes_on_behind_its_last_one(store: Store) -> None:
+async def test_a_page_of_node_events_continues_after_the_previous_page(store: Store) -> None:
     await store.jobs.insert([new_job("j1")])
     lease = await store.leases.take(0, "one")
     await store.commit(0, lease.epoch, changes(events={"j1": [event(2), item(3), item(4), event(5), event(6)]}))
@@ -221,7 +221,7 @@ async def test_an_unknown_job_has_no_events_of_nodes(store: Store) -> None:
     assert (list(page.events), page.last_seq) == ([], 7)
 
 
-async def test_some_blocks_of_a_collection_can_be_read(store: Store) -> None:
+async def test_a_range_of_chunks_of_a_collection_can_be_read(store: Store) -> None:
     await store.jobs.insert([new_job("j1")])
     lease = await store.leases.take(0, "one")
     made = changes()

@@ -1,4 +1,4 @@
-"""What every store keeps of schedules, runs and deliveries."""
+"""The contract of stores: schedules, runs and deliveries."""
 
 import pytest
 from msgspec import structs
@@ -13,14 +13,14 @@ from windlass.ports.store import Store
 from windlass.ports.store.runs import DeliveryFilter, RunFilter, RunRequest, ScheduleFilter
 
 
-async def test_a_run_comes_back_as_it_was_stored(store: Store) -> None:
+async def test_a_run_is_returned_as_it_was_stored(store: Store) -> None:
     row = run_row("flow:1", job_id="j1")
     await put_runs(store, row)
 
     assert await store.runs.get("flow:1") == row
 
 
-async def test_a_run_that_is_stored_again_is_written_over(store: Store) -> None:
+async def test_a_run_that_is_stored_again_is_replaced(store: Store) -> None:
     epoch = await put_runs(store, run_row("flow:1"))
     ended = run_row("flow:1", "completed", completed_at=T0 + 9, job_id="j1", succeeded=True)
 
@@ -51,7 +51,7 @@ async def test_a_commit_under_an_old_epoch_stores_no_run(store: Store) -> None:
     assert await store.jobs.unfinished(0) == []
 
 
-async def test_a_job_is_made_in_the_commit_of_its_run(store: Store) -> None:
+async def test_a_job_is_created_by_the_commit_of_its_run(store: Store) -> None:
     lease = await store.leases.take(0, "one")
     made = new_job("j1", input='{"x":1}')
 
@@ -62,7 +62,7 @@ async def test_a_job_is_made_in_the_commit_of_its_run(store: Store) -> None:
     assert [one.type for one in await store.jobs.events("j1")] == ["job_created"]
 
 
-async def test_a_job_may_be_made_and_move_on_in_one_commit(store: Store) -> None:
+async def test_a_job_may_be_created_and_changed_in_one_commit(store: Store) -> None:
     lease = await store.leases.take(0, "one")
     both = run_changes(fresh=[run_row("flow:1")], jobs=[new_job("j1")])
     both.jobs.update([job_row("j1", "cancelled", completed_at=T0 + 5)])
@@ -142,7 +142,7 @@ async def test_runs_are_counted_by_workflow_and_state(store: Store) -> None:
     assert dict(await store.runs.counts()) == {("flow", "running"): 2, ("flow", "failed"): 1}
 
 
-async def test_the_last_run_that_counts_tells_whether_it_did_well(store: Store) -> None:
+async def test_the_success_of_the_last_run_that_counts_is_returned(store: Store) -> None:
     await put_runs(
         store,
         run_row("flow:1", "completed", completed_at=T0 + 1, succeeded=True),
@@ -154,7 +154,7 @@ async def test_the_last_run_that_counts_tells_whether_it_did_well(store: Store) 
     assert dict(await store.runs.last_successes(["flow", "other"])) == {"flow": False}
 
 
-async def test_a_deployed_schedule_begins_at_that_moment(store: Store) -> None:
+async def test_a_deployed_schedule_starts_at_the_deployment(store: Store) -> None:
     await store.workflows.put("flow", SCHEDULED, "d1", T0)
 
     expected = ScheduleRow("flow", 1, is_paused=False, slot_at=T0, created_at=T0, changed_at=T0)
@@ -168,7 +168,7 @@ async def test_a_workflow_without_a_schedule_has_none(store: Store) -> None:
         await store.runs.schedule("flow")
 
 
-async def test_a_new_version_keeps_how_far_the_schedule_is(store: Store) -> None:
+async def test_a_new_version_keeps_the_position_of_the_schedule(store: Store) -> None:
     await store.workflows.put("flow", SCHEDULED, "d1", T0)
 
     await store.workflows.put("flow", SCHEDULED, "d2", T0 + 5)
@@ -177,7 +177,7 @@ async def test_a_new_version_keeps_how_far_the_schedule_is(store: Store) -> None
     assert (row.version, row.slot_at, row.changed_at) == (2, T0, T0 + 5)
 
 
-async def test_a_version_without_a_schedule_ends_it_and_one_with_it_begins_anew(store: Store) -> None:
+async def test_a_version_without_a_schedule_removes_it_and_a_later_one_starts_again(store: Store) -> None:
     await store.workflows.put("flow", SCHEDULED, "d1", T0)
     await store.workflows.put("flow", PLAIN, "d2", T0 + 5)
     [gone] = await store.runs.changed_schedules(T0 + 5, 10)
@@ -207,7 +207,7 @@ async def test_schedules_are_listed_by_workflow_page_by_page(store: Store) -> No
     assert [row.workflow_id for row in (*page, *rest)] == ["a", "b", "c"]
 
 
-async def test_a_schedule_that_goes_on_begins_after_the_pause(store: Store) -> None:
+async def test_a_resumed_schedule_continues_after_the_pause(store: Store) -> None:
     await store.workflows.put("flow", SCHEDULED, "d1", T0)
     paused = await store.runs.pause_schedule("flow", paused=True, now=T0 + 5)
 
@@ -224,7 +224,7 @@ async def test_a_pause_of_a_paused_schedule_changes_nothing(store: Store) -> Non
     assert await store.runs.pause_schedule("flow", paused=True, now=T0 + 9) == first
 
 
-async def test_a_schedule_that_is_not_there_can_not_be_paused(store: Store) -> None:
+async def test_a_missing_schedule_cannot_be_paused(store: Store) -> None:
     with pytest.raises(ScheduleNotFound, match="flow"):
         await store.runs.pause_schedule("flow", paused=True, now=T0)
 
@@ -255,11 +255,11 @@ async def test_a_request_waits_until_a_commit_applies_it(store: Store) -> None:
     assert await store.jobs.unapplied_requests(["r1", "r2"]) == ["r2"]
 
 
-async def test_nobody_served_the_runs_of_a_shard_that_was_never_owned(store: Store) -> None:
+async def test_a_shard_that_was_never_owned_has_no_heartbeat(store: Store) -> None:
     assert await store.runs.heartbeat_age_seconds(0) is None
 
 
-async def test_a_heartbeat_ends_the_silence(store: Store) -> None:
+async def test_a_heartbeat_resets_its_age(store: Store) -> None:
     await store.runs.put_heartbeat(0)
 
     silent = await store.runs.heartbeat_age_seconds(0)
@@ -268,7 +268,7 @@ async def test_a_heartbeat_ends_the_silence(store: Store) -> None:
     assert 0 <= silent < 60
 
 
-async def test_deliveries_are_listed_newest_first_and_by_what_became_of_them(store: Store) -> None:
+async def test_deliveries_are_listed_newest_first_and_by_outcome(store: Store) -> None:
     lease = await store.leases.take(0, "one")
     rows = [
         delivery_row("d1"),
@@ -284,12 +284,12 @@ async def test_deliveries_are_listed_newest_first_and_by_what_became_of_them(sto
     assert await store.runs.delivery("d2") == rows[1]
 
 
-async def test_a_delivery_that_is_not_there_is_not_found(store: Store) -> None:
+async def test_an_unknown_delivery_is_not_found(store: Store) -> None:
     with pytest.raises(DeliveryNotFound, match="d1"):
         await store.runs.delivery("d1")
 
 
-async def test_old_runs_are_removed_with_their_events_but_for_the_last_one_that_counts(store: Store) -> None:
+async def test_old_runs_are_deleted_with_their_events_except_the_last_one_that_counts(store: Store) -> None:
     epoch = await put_runs(
         store,
         run_row("flow:1", "completed", completed_at=T0 + 1, succeeded=True),

@@ -1,4 +1,4 @@
-"""What a server asks of every store: versions and aliases, deleted workflows, stored results, logs."""
+"""The contract of stores: versions and aliases, deleted workflows, results reported over HTTP, logs."""
 
 import pytest
 from msgspec import Raw, structs
@@ -31,7 +31,7 @@ def line(text: str, *, node_id: str = "a", attempt: int = 1, job_id: str = "j1",
     return LogLine(job_id, node_id, index, attempt, T0, "info", text)
 
 
-async def test_only_the_call_that_made_a_version_calls_it_new(store: Store) -> None:
+async def test_only_the_call_that_created_a_version_returns_it_as_new(store: Store) -> None:
     first = await store.workflows.put("flow", Raw(b"{}"), "d", T0)
     again = await store.workflows.put("flow", Raw(b"{}"), "d", T0)
 
@@ -50,13 +50,13 @@ async def test_workflows_are_listed_by_id_in_their_newest_version(store: Store) 
     assert [one.workflow_id for one in rest] == ["c"]
 
 
-async def test_versions_are_told_newest_first(store: Store) -> None:
+async def test_versions_are_listed_newest_first(store: Store) -> None:
     await deploy(store, "flow", "1", "2", "3")
 
     assert [one.version for one in await store.workflows.versions("flow")] == [3, 2, 1]
 
 
-async def test_a_deleted_workflow_is_gone_from_lists_and_keeps_its_history(store: Store) -> None:
+async def test_a_deleted_workflow_is_not_listed_and_keeps_its_history(store: Store) -> None:
     await deploy(store, "flow", "1", "2")
 
     await store.workflows.delete("flow", T0, force=False)
@@ -91,18 +91,18 @@ async def test_a_workflow_with_unfinished_jobs_is_deleted_only_by_force(store: S
     assert (await store.jobs.get("j1")).state.status == "pending"
 
 
-async def test_an_alias_points_where_it_was_last_put(store: Store) -> None:
+async def test_an_alias_has_its_last_targets(store: Store) -> None:
     await deploy(store, "flow", "1", "2")
 
     await store.workflows.put_alias("flow", "stable", [AliasTarget(2)], T0)
     await store.workflows.put_alias("flow", "stable", [AliasTarget(1, 90), AliasTarget(2, 10)], T0)
-    await store.workflows.put_alias("flow", "gone", [AliasTarget(1)], T0)
-    await store.workflows.put_alias("flow", "gone", [], T0)
+    await store.workflows.put_alias("flow", "removed", [AliasTarget(1)], T0)
+    await store.workflows.put_alias("flow", "removed", [], T0)
 
     assert await store.workflows.aliases("flow") == {"stable": [AliasTarget(1, 90), AliasTarget(2, 10)]}
 
 
-async def test_an_alias_of_a_version_that_is_not_there_is_refused(store: Store) -> None:
+async def test_an_alias_of_an_unknown_version_is_refused(store: Store) -> None:
     await deploy(store, "flow", "1")
 
     with pytest.raises(WorkflowNotFound):
@@ -130,7 +130,7 @@ async def test_a_result_waits_until_a_commit_applies_it(store: Store) -> None:
     assert await store.jobs.results(0, 10) == []
 
 
-async def test_a_failed_result_comes_back_whole(store: Store) -> None:
+async def test_a_failed_result_is_returned_complete(store: Store) -> None:
     await store.jobs.insert([new_job("j1")])
     error = TaskError("boom", "it broke", retryable=False, status=500, retry_after_seconds=2.5)
     stored = result("t1")
@@ -140,7 +140,7 @@ async def test_a_failed_result_comes_back_whole(store: Store) -> None:
     assert (await store.jobs.results(0, 10))[0].message.outcome == Failed(error)
 
 
-async def test_results_come_oldest_first_and_by_shard(store: Store) -> None:
+async def test_results_are_listed_oldest_first_and_by_shard(store: Store) -> None:
     await store.jobs.insert([new_job("j1")])
     await store.jobs.put_result(result("t2", at=T0 + 2))
     await store.jobs.put_result(result("t1", at=T0 + 1))
@@ -163,7 +163,7 @@ async def test_logs_are_read_in_order_after_a_number_and_by_attempt(store: Store
     assert [one.line.message for one in await store.logs.list(LogFilter("j1", "a", 2))] == ["two"]
 
 
-async def test_logs_of_one_iteration_are_read_apart(store: Store) -> None:
+async def test_logs_of_a_single_iteration_can_be_read(store: Store) -> None:
     await store.jobs.insert([new_job("j1")])
     await store.logs.append([line("one"), line("two", index=7), line("three", index=7, attempt=2)])
 
@@ -171,7 +171,7 @@ async def test_logs_of_one_iteration_are_read_apart(store: Store) -> None:
     assert [one.line.message for one in await store.logs.list(LogFilter("j1", index=0))] == ["one"]
 
 
-async def test_a_result_too_large_for_a_row_comes_back_as_its_reference(store: Store) -> None:
+async def test_a_result_too_large_for_a_row_is_returned_as_a_reference(store: Store) -> None:
     await store.jobs.insert([new_job("j1")])
     large = result("t1")
     message = structs.replace(large.message, outcome=Succeeded(reference("j1/abc", 300_000), Raw(b'{"m":1}')))
@@ -181,7 +181,7 @@ async def test_a_result_too_large_for_a_row_comes_back_as_its_reference(store: S
     assert [one.message for one in await store.jobs.results(0, 10)] == [message]
 
 
-async def test_a_result_keeps_what_its_worker_said_about_the_context(store: Store) -> None:
+async def test_a_result_keeps_the_context_that_its_worker_reported(store: Store) -> None:
     await store.jobs.insert([new_job("j1")])
     message = structs.replace(result("t1").message, context=Raw(b'{"vars":{"n":1}}'))
 
@@ -190,7 +190,7 @@ async def test_a_result_keeps_what_its_worker_said_about_the_context(store: Stor
     assert [one.message for one in await store.jobs.results(0, 10)] == [message]
 
 
-async def test_a_pruned_job_takes_its_logs_and_results_with_it(store: Store) -> None:
+async def test_pruning_a_job_deletes_its_logs_and_results(store: Store) -> None:
     await store.jobs.insert([new_job("j1")])
     lease = await store.leases.take(0, "me")
     await store.logs.append([line("one")])
@@ -203,14 +203,14 @@ async def test_a_pruned_job_takes_its_logs_and_results_with_it(store: Store) -> 
     assert await store.jobs.results(0, 10) == []
 
 
-async def test_the_newest_lease_of_a_shard_is_known(store: Store) -> None:
+async def test_the_newest_epoch_of_a_shard_is_returned(store: Store) -> None:
     before = await store.leases.epoch(0)
     lease = await store.leases.take(0, "me")
 
     assert (before, await store.leases.epoch(0)) == (0, lease.epoch)
 
 
-async def test_a_job_remembers_when_it_is_to_begin(store: Store) -> None:
+async def test_a_job_keeps_its_scheduled_start(store: Store) -> None:
     await store.jobs.insert([structs.replace(new_job("j1"), scheduled_at=T0 + 60)])
 
     assert (await store.jobs.get("j1")).spec.scheduled_at == T0 + 60

@@ -1,4 +1,4 @@
-"""What is asked of every store for showing jobs: nodes by number, what is told without outputs, loops in numbers."""
+"""The contract of stores: views of jobs, with nodes by number, briefs without outputs, and counts of iterations."""
 
 from collections.abc import Sequence
 
@@ -38,7 +38,7 @@ async def test_nodes_are_read_by_their_numbers(store: Store) -> None:
     assert list(await store.jobs.node_page("j1", 8, 100)) == []
 
 
-async def test_a_brief_tells_of_a_node_without_its_output(store: Store) -> None:
+async def test_a_brief_describes_a_node_without_its_output(store: Store) -> None:
     long = structs.replace(node_row("j1", "a", output='"' + "é" * 400 + '"', meta='{"m":1}'), number=1)
     none = structs.replace(node_row("j1", "b", "running"), number=2, completed_at=None, progress=PROGRESS)
     await commit(store, nodes=[long, none, structs.replace(node_row("j1", "c"), number=3)])
@@ -51,12 +51,12 @@ async def test_a_brief_tells_of_a_node_without_its_output(store: Store) -> None:
     ]
 
 
-async def test_nodes_that_are_out_without_a_row_are_shown_and_restored_as_if_they_had_one(store: Store) -> None:
+async def test_nodes_in_flight_without_a_row_are_listed_and_restored_as_if_they_had_one(store: Store) -> None:
     lease = await store.leases.take(0, "one")
     await store.jobs.insert([new_job("j1"), new_job("j2")])
     out = (InFlightEntry(2, "b", 4, T0 + 4), InFlightEntry(5, "e", 6, T0 + 6))
     row = structs.replace(node_row("j1", "a"), number=1)
-    # More events than one page holds: the last of the pages is the one that counts.
+    # More events than fit into one page: only the last page counts.
     events = [event(seq) for seq in range(2, 2 + 2 * PAGE_EVENTS_MAX)]
     await store.commit(0, lease.epoch, changes(nodes=[row], events={"j1": events}, in_flight={"j1": out}))
 
@@ -78,7 +78,7 @@ async def test_nodes_that_are_out_without_a_row_are_shown_and_restored_as_if_the
     assert list(await store.jobs.nodes("j2")) == []
 
 
-async def test_the_newest_page_alone_tells_who_is_out_without_a_row(store: Store) -> None:
+async def test_only_the_newest_page_names_the_nodes_in_flight_without_a_row(store: Store) -> None:
     lease = await store.leases.take(0, "one")
     await store.jobs.insert([new_job("j1")])
     out = {"j1": (InFlightEntry(1, "a", 2, T0), InFlightEntry(2, "b", 4, T0))}
@@ -87,7 +87,7 @@ async def test_the_newest_page_alone_tells_who_is_out_without_a_row(store: Store
     await store.commit(
         0, lease.epoch, changes(nodes=[back], events={"j1": [event(3)]}, in_flight={"j1": out["j1"][1:]})
     )
-    # Not about its events.
+    # A commit without events of the job.
     await store.commit(0, lease.epoch, changes(jobs=[job_row("j1", "running")]))
 
     assert sorted(await store.jobs.nodes("j1"), key=lambda node: node.number) == [back, out["j1"][1].row("j1")]
@@ -118,13 +118,13 @@ async def test_iterations_without_a_row_are_found_between_those_with_one(store: 
     assert list(await store.jobs.unrecorded_iterations(structs.replace(LOOP, after=7), 8)) == []
 
 
-async def test_a_loop_without_rows_has_all_that_was_begun_out(store: Store) -> None:
+async def test_all_started_iterations_of_a_loop_without_rows_are_in_flight(store: Store) -> None:
     await commit(store)
 
     assert list(await store.jobs.unrecorded_iterations(structs.replace(LOOP, limit=3), 100_000)) == [0, 1, 2]
 
 
-async def test_a_loop_whose_every_iteration_has_a_row_has_none_out(store: Store) -> None:
+async def test_a_loop_with_a_row_for_every_iteration_has_none_in_flight(store: Store) -> None:
     await commit(store, tasks=[task_row("j1", index) for index in range(4)])
 
     assert list(await store.jobs.unrecorded_iterations(LOOP, 4)) == []

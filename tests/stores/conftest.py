@@ -1,4 +1,4 @@
-"""Databases on a real PostgreSQL, for what is particular to that store."""
+"""Databases on a real PostgreSQL, for tests of what only that store does."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""An embedded database arrives in PostgreSQL whole, or not at all."""
+"""An embedded database is copied to PostgreSQL completely or not at all."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -48,7 +48,7 @@ def path(tmp_path: Path) -> str:
 
 @pytest.fixture
 async def source(path: str) -> AsyncIterator[SqliteStore]:
-    """An installation with something in every table."""
+    """A store with rows in every table."""
     store = await SqliteStore.open(path, SystemClock(), synchronous="off")
     await store.workflows.put("flow", Raw(AWKWARD.encode()), "d1", T0)
     await store.workflows.put("flow", Raw(b"{}"), "d2", T0)
@@ -89,7 +89,7 @@ async def copied(source: SqliteStore, path: str, target: str) -> PostgresStore:
     return await PostgresStore.open(target, SystemClock(), connections_max=10)
 
 
-async def test_schedules_runs_and_deliveries_arrive(source: SqliteStore, path: str, target: str) -> None:
+async def test_schedules_runs_and_deliveries_are_copied(source: SqliteStore, path: str, target: str) -> None:
     store = await copied(source, path, target)
 
     shard = shard_of_workflow("timed", SHARDS)
@@ -123,7 +123,7 @@ async def test_every_job_is_restored_as_it_was(source: SqliteStore, path: str, t
     await store.close()
 
 
-async def test_definitions_aliases_requests_results_and_logs_arrive(
+async def test_definitions_aliases_requests_results_and_logs_are_copied(
     source: SqliteStore, path: str, target: str
 ) -> None:
     store = await copied(source, path, target)
@@ -142,7 +142,9 @@ async def test_definitions_aliases_requests_results_and_logs_arrive(
     await store.close()
 
 
-async def test_jobs_are_spread_over_the_shards_of_the_new_database(source: SqliteStore, path: str, target: str) -> None:
+async def test_jobs_are_distributed_over_the_shards_of_the_new_database(
+    source: SqliteStore, path: str, target: str
+) -> None:
     store = await copied(source, path, target)
 
     for shard in range(SHARDS):
@@ -152,7 +154,7 @@ async def test_jobs_are_spread_over_the_shards_of_the_new_database(source: Sqlit
     await store.close()
 
 
-async def test_the_new_database_goes_on_where_the_old_one_ended(source: SqliteStore, path: str, target: str) -> None:
+async def test_the_new_database_continues_where_the_old_one_ended(source: SqliteStore, path: str, target: str) -> None:
     store = await copied(source, path, target)
     shard = shard_of("j1", SHARDS)
     lease = await store.leases.claim(shard, "one", 60.0)
@@ -168,12 +170,12 @@ async def test_the_new_database_goes_on_where_the_old_one_ended(source: SqliteSt
     await store.close()
 
 
-async def test_the_copy_tells_what_arrived(source: SqliteStore, path: str, target: str) -> None:
-    told = await copy_database(path, target, SHARDS, T0)
+async def test_the_copy_returns_the_copied_tables(source: SqliteStore, path: str, target: str) -> None:
+    copied = await copy_database(path, target, SHARDS, T0)
 
-    assert {one.name: one.rows for one in told} == await rows_in(target)
-    assert [one.name for one in told] == list(TABLES)
-    assert all(one.rows for one in told)
+    assert {one.name: one.rows for one in copied} == await rows_in(target)
+    assert [one.name for one in copied] == list(TABLES)
+    assert all(one.rows for one in copied)
 
 
 async def test_a_database_that_is_not_empty_is_refused(source: SqliteStore, path: str, target: str) -> None:
@@ -187,7 +189,7 @@ async def test_a_database_that_is_not_empty_is_refused(source: SqliteStore, path
     assert sum((await rows_in(target)).values()) == 1
 
 
-async def test_a_database_that_an_engine_works_on_is_refused(source: SqliteStore, path: str, target: str) -> None:
+async def test_a_database_that_an_engine_uses_is_refused(source: SqliteStore, path: str, target: str) -> None:
     store = await PostgresStore.open(target, SystemClock(), connections_max=10)
     await store.leases.renew("engine-7", {}, 60.0)
 
@@ -196,9 +198,9 @@ async def test_a_database_that_an_engine_works_on_is_refused(source: SqliteStore
     await store.close()
 
 
-async def test_a_copy_that_is_cut_off_leaves_the_target_empty(source: SqliteStore, path: str, target: str) -> None:
+async def test_an_interrupted_copy_leaves_the_target_empty(source: SqliteStore, path: str, target: str) -> None:
     watching = await asyncpg.connect(target)
-    # The copy stops at the last table, until it is cut off.
+    # The copy waits at the last table until it is interrupted.
     await watching.execute(
         "create function stop() returns trigger language plpgsql as "
         "$$ begin perform pg_advisory_xact_lock(1); return new; end $$;"
@@ -218,25 +220,23 @@ async def test_a_copy_that_is_cut_off_leaves_the_target_empty(source: SqliteStor
     assert sum((await rows_in(target)).values()) == 0
 
 
-async def test_a_table_that_arrives_otherwise_is_noticed_and_nothing_is_copied(
-    source: SqliteStore, path: str, target: str
-) -> None:
+async def test_a_table_that_differs_from_its_source_fails_the_copy(source: SqliteStore, path: str, target: str) -> None:
     connection = await asyncpg.connect(target)
     await connection.execute(
-        "create function spoil() returns trigger language plpgsql as "
+        "create function damage() returns trigger language plpgsql as "
         "$$ begin new.output := '\"spoiled\"'; return new; end $$;"
-        "create trigger spoil before insert on nodes for each row execute function spoil()"
+        "create trigger damage before insert on nodes for each row execute function damage()"
     )
     try:
-        with pytest.raises(CommitUnknown, match="table nodes did not arrive"):
+        with pytest.raises(CommitUnknown, match="verification of table nodes failed"):
             await copy_database(path, target, SHARDS, T0)
     finally:
-        await connection.execute("drop function spoil cascade")
+        await connection.execute("drop function damage cascade")
         await connection.close()
     assert sum((await rows_in(target)).values()) == 0
 
 
-async def test_there_is_nothing_to_copy_without_a_database(tmp_path: Path, target: str) -> None:
+async def test_copying_a_missing_database_is_refused(tmp_path: Path, target: str) -> None:
     with pytest.raises(StoreUnavailable, match="no database at"):
         await copy_database(str(tmp_path / "nothing.db"), target, SHARDS, T0)
 
@@ -246,7 +246,7 @@ async def test_there_is_nothing_to_copy_without_a_database(tmp_path: Path, targe
 async def test_every_table_of_an_embedded_database_is_known_to_the_copy(source: SqliteStore, path: str) -> None:
     tables = {row[0] for row in apsw.Connection(path).execute("select name from sqlite_schema where type = 'table'")}
 
-    # Ownership and the schema's own history are each database's own.
+    # Leases and the history of the schema are not copied.
     assert tables - {"shards", "engines", "schema_version", "sqlite_sequence", "run_heartbeats"} == set(TABLES)
 
 

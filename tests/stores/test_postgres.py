@@ -1,4 +1,4 @@
-"""What is particular to PostgreSQL: many processes, servers that come and go, migrations, values."""
+"""What only the PostgreSQL store does: several processes, lost connections, migrations, values."""
 
 import asyncio
 import re
@@ -18,11 +18,11 @@ from windlass.ports.handler import LogLine
 from windlass.ports.store.jobs import JobFilter, Request
 from windlass.ports.store.logs import LogFilter
 from windlass.stores.migrator import migrations
-from windlass.stores.postgres.rows import numbers, texts
+from windlass.stores.postgres.parameters import joined_numbers, joined_texts
 from windlass.stores.postgres.store import PostgresStore, migrate
 from windlass.stores.queries import POSTGRES, queries
 
-# Who waits for a lock of a kind. (The view of activities stands still inside a transaction; this one does not.)
+# Processes that wait for a kind of lock. Unlike pg_stat_activity, pg_locks is current inside a transaction.
 WAITING = "pg_locks where locktype = $1 and not granted"
 
 
@@ -38,7 +38,7 @@ async def test_a_second_store_sees_what_the_first_wrote(store: PostgresStore, ur
     await other.close()
 
 
-async def test_stores_that_submit_the_same_keys_make_one_job_of_each(store: PostgresStore, url: str) -> None:
+async def test_stores_that_submit_the_same_keys_create_one_job_for_each(store: PostgresStore, url: str) -> None:
     other = await PostgresStore.open(url, SystemClock(), connections_max=10)
     keys = [f"k{n}" for n in range(20)]
     batches = [
@@ -53,10 +53,10 @@ async def test_stores_that_submit_the_same_keys_make_one_job_of_each(store: Post
     await other.close()
 
 
-async def test_a_takeover_waits_for_the_commit_under_way(store: PostgresStore, admin: asyncpg.Connection) -> None:
+async def test_a_takeover_waits_for_a_running_commit(store: PostgresStore, admin: asyncpg.Connection) -> None:
     await store.jobs.insert([new_job("j1")])
     lease = await store.leases.take(0, "one")
-    # The commit stops at the job's row, its epoch already checked.
+    # The commit has checked its epoch and waits for the lock on the job's row.
     holding = admin.transaction()
     await holding.start()
     await admin.execute("select from jobs where job_id = 'j1' for update")
@@ -94,7 +94,7 @@ async def test_a_commit_that_waited_for_a_takeover_finds_the_new_epoch(
     assert (await store.jobs.get("j1")).state.status == "pending"
 
 
-async def test_lines_of_a_log_are_never_seen_before_earlier_ones(store: PostgresStore, url: str) -> None:
+async def test_log_lines_become_visible_in_order(store: PostgresStore, url: str) -> None:
     other = await PostgresStore.open(url, SystemClock(), connections_max=10)
     lines = [LogLine("j1", "a", 0, 1, T0, "info", str(n)) for n in range(20)]
     writing = asyncio.gather(*((store if n % 2 else other).logs.append(lines) for n in range(40)))
@@ -109,10 +109,10 @@ async def test_lines_of_a_log_are_never_seen_before_earlier_ones(store: Postgres
     await other.close()
 
 
-# Servers that come and go
+# Lost connections and restarts
 
 
-async def test_a_lost_connection_is_made_anew_for_reading(store: PostgresStore, admin: asyncpg.Connection) -> None:
+async def test_a_read_is_repeated_after_a_lost_connection(store: PostgresStore, admin: asyncpg.Connection) -> None:
     await store.jobs.insert([new_job("j1")])
     await admin.execute(
         "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'windlass' "
@@ -122,7 +122,7 @@ async def test_a_lost_connection_is_made_anew_for_reading(store: PostgresStore, 
     assert (await store.jobs.get("j1")).state.status == "pending"
 
 
-async def test_a_commit_whose_connection_is_lost_is_unknown_and_the_next_one_is_not(
+async def test_a_commit_whose_connection_is_lost_is_unknown_and_the_next_one_succeeds(
     store: PostgresStore, admin: asyncpg.Connection
 ) -> None:
     await store.jobs.insert([new_job("j1")])
@@ -142,7 +142,7 @@ async def test_a_commit_whose_connection_is_lost_is_unknown_and_the_next_one_is_
     assert (await store.jobs.get("j1")).state.status == "running"
 
 
-async def test_a_store_outlives_a_restart_of_its_server(tmp_path: Path) -> None:
+async def test_a_store_survives_a_restart_of_its_server(tmp_path: Path) -> None:
     first = start_postgres(tmp_path)
     store = await PostgresStore.open(first.url, SystemClock(), connections_max=10)
     await store.jobs.insert([new_job("j1")])
@@ -172,7 +172,7 @@ async def started_again(server: Server) -> Server:
             return server._replace(process=process)
 
 
-async def test_a_deadlock_is_tried_again(store: PostgresStore, admin: asyncpg.Connection) -> None:
+async def test_a_transaction_is_repeated_after_a_deadlock(store: PostgresStore, admin: asyncpg.Connection) -> None:
     await store.jobs.insert([new_job("j1")])
     lease = await store.leases.take(0, "one")
     await admin.execute(
@@ -189,17 +189,19 @@ async def test_a_deadlock_is_tried_again(store: PostgresStore, admin: asyncpg.Co
     assert ((await store.jobs.get("j1")).state.status, (await store.jobs.get("j1")).seq) == ("running", 2)
 
 
-async def test_a_commit_about_a_job_that_is_gone_stores_nothing(store: PostgresStore) -> None:
+async def test_a_commit_of_a_deleted_job_stores_nothing(store: PostgresStore) -> None:
     await store.jobs.insert([new_job("j1")])
     lease = await store.leases.take(0, "one")
 
     with pytest.raises(CommitUnknown, match="only 1 found"):
-        await store.commit(0, lease.epoch, changes(jobs=[job_row("j1"), job_row("gone")], nodes=[node_row("j1", "a")]))
+        await store.commit(
+            0, lease.epoch, changes(jobs=[job_row("j1"), job_row("deleted")], nodes=[node_row("j1", "a")])
+        )
 
     assert ((await store.jobs.get("j1")).state.status, list(await store.jobs.nodes("j1"))) == ("pending", [])
 
 
-async def test_a_statement_that_takes_too_long_is_ended(url: str, admin: asyncpg.Connection) -> None:
+async def test_a_statement_that_takes_too_long_is_cancelled(url: str, admin: asyncpg.Connection) -> None:
     store = await PostgresStore.open(url, SystemClock(), connections_max=10, statement_seconds=0.2)
     await store.jobs.insert([new_job("j1")])
     lease = await store.leases.take(0, "one")
@@ -214,9 +216,7 @@ async def test_a_statement_that_takes_too_long_is_ended(url: str, admin: asyncpg
     await store.close()
 
 
-async def test_pruning_leaves_a_job_alone_that_somebody_works_on(
-    store: PostgresStore, admin: asyncpg.Connection
-) -> None:
+async def test_pruning_skips_a_locked_job(store: PostgresStore, admin: asyncpg.Connection) -> None:
     await store.jobs.insert([new_job("j1"), new_job("j2")])
     lease = await store.leases.take(0, "one")
     for job_id in ("j1", "j2"):
@@ -232,7 +232,7 @@ async def test_pruning_leaves_a_job_alone_that_somebody_works_on(
 # Migrations
 
 
-async def test_processes_that_start_together_migrate_once(postgres_server: Server) -> None:
+async def test_processes_that_start_concurrently_migrate_once(postgres_server: Server) -> None:
     fresh = new_database(postgres_server.url, "migrated")
 
     steps = await asyncio.gather(*(migrate(fresh, T0) for _ in range(6)))
@@ -241,24 +241,24 @@ async def test_processes_that_start_together_migrate_once(postgres_server: Serve
     drop_database(postgres_server.url, "migrated")
 
 
-@pytest.mark.parametrize(("spoil", "mend", "said"), [
+@pytest.mark.parametrize(("damage", "repair", "said"), [
     ("insert into schema_version values (99, 'future', 'x', 0)", "delete from schema_version where number = 99",
      "schema 99, newer"),
     ("update schema_version set checksum = 'x' || checksum",
      "update schema_version set checksum = substr(checksum, 2)", "was changed after"),
 ])  # fmt: skip
 async def test_a_schema_of_another_version_is_refused(
-    url: str, admin: asyncpg.Connection, spoil: str, mend: str, said: str
+    url: str, admin: asyncpg.Connection, damage: str, repair: str, said: str
 ) -> None:
-    await admin.execute(spoil)
+    await admin.execute(damage)
     try:
         with pytest.raises(StoreUnavailable, match=said):
             await PostgresStore.open(url, SystemClock(), connections_max=10)
     finally:
-        await admin.execute(mend)
+        await admin.execute(repair)
 
 
-async def test_somebody_who_may_only_use_tables_can_open_an_up_to_date_database(
+async def test_a_role_without_the_right_to_create_tables_can_open_an_up_to_date_database(
     url: str, admin: asyncpg.Connection
 ) -> None:
     await admin.execute(
@@ -279,7 +279,7 @@ async def test_definitions_are_applied_again_when_they_changed(url: str, admin: 
 
 
 @pytest.mark.parametrize("wrong", ["postgresql://windlass@127.0.0.1:1/none", "postgresql://windlass@127.0.0.1:x/none"])
-async def test_a_server_that_is_not_there_is_told_without_the_password(wrong: str) -> None:
+async def test_the_error_about_an_unreachable_server_has_no_password(wrong: str) -> None:
     with pytest.raises(StoreUnavailable, match="cannot use the database") as caught:
         await PostgresStore.open(wrong.replace("windlass@", "windlass:geheim@"), SystemClock(), connections_max=10)
 
@@ -309,30 +309,51 @@ async def test_a_standby_is_refused(url: str, admin: asyncpg.Connection) -> None
 # Values
 
 
-async def test_characters_that_postgres_can_not_hold_are_replaced(store: PostgresStore) -> None:
+async def test_characters_that_postgres_cannot_store_are_replaced(store: PostgresStore) -> None:
     await store.jobs.insert([new_job("j1")])
-    await store.logs.append([LogLine("j1", "a", 0, 1, T0, "info", text) for text in ("a\0b", "a\x1fb\x1ec", "")])
+    messages = ("a\0b", "a\x1fb\x1ec", "")
+    await store.logs.append([LogLine("j1", "a", 0, 1, T0, "info", message) for message in messages])
     await store.jobs.put_request(Request("r1", "j1", "cancel", T0, "why\0"))
 
-    assert [one.line.message for one in await store.logs.list(LogFilter("j1"))] == ["a\ufffdb", "a\ufffdb\ufffdc", ""]
+    stored = [one.line.message for one in await store.logs.list(LogFilter("j1"))]
+    assert stored == ["a\ufffdb", "a\ufffdb\ufffdc", ""]
     assert (await store.jobs.requests(0, 9))[0].reason == "why\ufffd"
 
 
 @pytest.mark.parametrize(
     "column", [[], [""], ["", ""], [None], ["a", None], [None, "a"], ["a", "", None], ["é🌍", '{},"']]
 )
-async def test_columns_of_texts_arrive_as_they_are(admin: asyncpg.Connection, column: list[str | None]) -> None:
-    arrived = await admin.fetchval("select windlass_texts($1)", texts(column))
+async def test_columns_of_texts_arrive_unchanged(admin: asyncpg.Connection, column: list[str | None]) -> None:
+    arrived = await admin.fetchval("select windlass_texts($1)", joined_texts(column))
 
-    # A column of nulls, like an empty one, is filled up beside others.
+    # unnest fills up a null column, beside others.
     assert arrived == (column if any(one is not None for one in column) else None)
 
 
 @pytest.mark.parametrize("column", [[], [1], [None, 2], [-1, 2**62, None], [None]])
-async def test_columns_of_numbers_arrive_as_they_are(admin: asyncpg.Connection, column: list[int | None]) -> None:
-    arrived = await admin.fetchval("select $1::text::bigint[]", numbers(column))
+async def test_columns_of_numbers_arrive_unchanged(admin: asyncpg.Connection, column: list[int | None]) -> None:
+    arrived = await admin.fetchval("select $1::text::bigint[]", joined_numbers(column))
 
     assert arrived == (column if any(one is not None for one in column) else None)
+
+
+async def test_columns_of_truth_values_arrive_unchanged(admin: asyncpg.Connection) -> None:
+    column = [True, None, False]
+
+    assert await admin.fetchval("select $1::text::boolean[]", joined_numbers(column)) == column
+
+
+@pytest.mark.parametrize(
+    "value", [b"null", b'"text"', rb'"\u0000"', rb'["\\u0000"]', b'{"b": 1, "a":1.00, "b":2}', b"1e400"]
+)
+async def test_json_values_of_a_commit_are_stored_byte_for_byte(store: PostgresStore, value: bytes) -> None:
+    lease = await store.leases.take(0, "one")
+    await store.jobs.insert([new_job("j1")])
+    row = node_row("j1", "a", output=value.decode())
+    await store.commit(0, lease.epoch, changes(nodes=[row]))
+
+    [stored] = (await store.jobs.snapshot("j1")).nodes
+    assert stored == row
 
 
 async def test_updates_of_hot_rows_stay_in_their_pages(store: PostgresStore, admin: asyncpg.Connection) -> None:

@@ -54,6 +54,7 @@ def test_values_are_given_by_the_names_of_the_parameters() -> None:
     ("{chunk_nulls}", POSTGRES, "null, null, null, null, null"),
     ("{schedule_mark_assignments mark}", SQLITE, "slot_at = mark.slot_at, seq = mark.seq"),
     ("{schedule_mark_record}", POSTGRES, "workflow_id text, slot_at bigint, seq bigint"),
+    ("{schedule_mark_arrays given}", POSTGRES, "windlass_texts(given[1]), given[2]::bigint[], given[3]::bigint[]"),
     ("a {in_texts :ids}", SQLITE, "a in (select value from json_each(:ids))"),
     ("a {in_integers :ids}", POSTGRES, "a = any (:ids::integer[])"),
     ("{greatest}(1, 2)", SQLITE, "max(1, 2)"),

@@ -1,4 +1,4 @@
-"""When SQLite is written on the loop, when on the thread, and what becomes of its log."""
+"""Which operations run on the event loop and which on the thread, and the size of the write-ahead log."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -39,7 +39,7 @@ def notes(path: Path) -> list[str]:
     return found
 
 
-async def test_what_is_small_and_alone_is_durable_when_the_call_returns(tmp_path: Path) -> None:
+async def test_a_single_small_operation_is_durable_when_the_call_returns(tmp_path: Path) -> None:
     async with opened(tmp_path / "x.db") as writer:
         writing = writer.write(note("a"), undo=False, small=True)
 
@@ -47,7 +47,7 @@ async def test_what_is_small_and_alone_is_durable_when_the_call_returns(tmp_path
         assert notes(tmp_path / "x.db") == ["a"]
 
 
-async def test_what_is_small_does_not_overtake_what_waits(tmp_path: Path) -> None:
+async def test_a_small_operation_does_not_overtake_waiting_ones(tmp_path: Path) -> None:
     async with opened(tmp_path / "x.db") as writer:
         writing = [writer.write(note(str(number)), small=number % 2 == 1) for number in range(50)]
 
@@ -70,13 +70,13 @@ async def test_the_loop_does_not_wait_for_another_process(tmp_path: Path) -> Non
         assert notes(tmp_path / "x.db") == ["a"]
 
 
-async def test_after_a_slow_commit_the_thread_has_the_next_ones(
+async def test_after_a_slow_commit_the_next_ones_run_on_the_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with opened(tmp_path / "x.db") as writer:
         with monkeypatch.context() as slow:
-            slow.setattr(writer_module, "AT_ONCE_SECONDS_MAX", -1.0)
-            slow.setattr(writer_module, "SLOW_PAUSE_SECONDS", 0.2)
+            slow.setattr(writer_module, "INLINE_SECONDS_MAX", -1.0)
+            slow.setattr(writer_module, "INLINE_PAUSE_SECONDS", 0.2)
             assert writer.write(note("a"), small=True).done()
 
         later = writer.write(note("b"), small=True)
@@ -87,20 +87,20 @@ async def test_after_a_slow_commit_the_thread_has_the_next_ones(
         assert writer.write(note("c"), small=True).done()
 
 
-async def test_the_log_stays_small_however_it_is_written(tmp_path: Path) -> None:
+async def test_the_write_ahead_log_stays_small_on_the_loop_and_on_the_thread(tmp_path: Path) -> None:
     text = "x" * 3_000
     async with opened(tmp_path / "x.db") as writer:
         for number in range(2 * CHECKPOINT_PAGES):
             await writer.write(note(text), undo=False, small=number % 500 != 0)
         await writer.write(note("last"))
 
-        # An autocheckpoint would leave as much.
+        # The size that automatic checkpoints leave.
         assert (tmp_path / "x.db-wal").stat().st_size < 1.2 * CHECKPOINT_PAGES * (PAGE_BYTES + 24)
         assert (tmp_path / "x.db").stat().st_size > CHECKPOINT_PAGES * PAGE_BYTES
 
 
 @pytest.mark.parametrize("small", [True, False])
-async def test_whatever_an_operation_raises_the_next_one_is_written(tmp_path: Path, *, small: bool) -> None:
+async def test_an_operation_is_written_after_another_one_raised(tmp_path: Path, *, small: bool) -> None:
     def broken(connection: Connection) -> None:
         connection.execute("insert into notes values ('half')")
         raise ZeroDivisionError
@@ -118,7 +118,7 @@ async def test_whatever_an_operation_raises_the_next_one_is_written(tmp_path: Pa
         assert notes(tmp_path / "x.db") == ["a"]
 
 
-async def test_a_closed_writer_takes_nothing(tmp_path: Path) -> None:
+async def test_a_closed_writer_rejects_operations(tmp_path: Path) -> None:
     async with opened(tmp_path / "x.db") as writer:
         await writer.close()
 

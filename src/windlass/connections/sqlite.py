@@ -145,6 +145,7 @@ class SqliteDatabase:
 
     async def write(self, operation: Callable[[SqliteConnection], Result]) -> Result:
         """Run the operation in a transaction that it may share with others; its errors roll back only itself."""
+        # Not a Batcher: a running group is interrupted when all its callers are cancelled.
         queued = QueuedWrite(operation, asyncio.get_running_loop().create_future())
         self._queue.append(queued)
         if self._writing is None or self._writing.done():

@@ -1,51 +1,24 @@
-"""Submits: those that arrive together are stored together, and each is acknowledged once it is a row."""
+"""Combines concurrent submits into few transactions. Each is acknowledged once its job is stored."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
+from windlass.concurrency.batcher import Batcher
 from windlass.core.jobs import JobSpec
 from windlass.ports.store.jobs import SubmitResult
 
-INTAKE_MAX = 1_000
-# Groups that are being stored at once. While one is written the next are already in line: a store that writes what
-# waits in one transaction lets none go by without them.
-UNDERWAY_MAX = 4
+BATCH_MAX = 1_000
+# More than one, so that a batch waits at the store while another is written and no transaction starts without it.
+IN_FLIGHT_MAX = 4
 
-Storing = Callable[[Sequence[JobSpec]], Awaitable[Sequence[SubmitResult]]]
+InsertJobs = Callable[[Sequence[JobSpec]], Awaitable[Sequence[SubmitResult]]]
 
 
 class SubmitBatcher:
-    """Groups concurrent submits into few transactions."""
+    """Stores jobs in batches."""
 
-    def __init__(self, store: Storing) -> None:
-        self._store = store
-        self._waiting: list[tuple[JobSpec, asyncio.Future[SubmitResult]]] = []
-        self._underway: set[asyncio.Task[None]] = set()
-        # Whether one of those underway is still to take its first group: whoever comes now is in it.
-        self._is_one_starting = False
+    def __init__(self, insert: InsertJobs) -> None:
+        self._batcher = Batcher(insert, batch_max=BATCH_MAX, in_flight_max=IN_FLIGHT_MAX)
 
     async def submit(self, job: JobSpec) -> SubmitResult:
-        """Store a job, together with those that others submit at the same time."""
-        future: asyncio.Future[SubmitResult] = asyncio.get_running_loop().create_future()
-        self._waiting.append((job, future))
-        if not self._is_one_starting and len(self._underway) < UNDERWAY_MAX:
-            self._is_one_starting = True
-            task = asyncio.ensure_future(self._store_all())
-            self._underway.add(task)
-            task.add_done_callback(self._underway.discard)
-        return await future
-
-    async def _store_all(self) -> None:
-        self._is_one_starting = False
-        while self._waiting:
-            group, self._waiting = self._waiting[:INTAKE_MAX], self._waiting[INTAKE_MAX:]
-            try:
-                answers = await self._store([job for job, _ in group])
-            except Exception as error:
-                for _, future in group:
-                    if not future.done():
-                        future.set_exception(error)
-                continue
-            for (_, future), answer in zip(group, answers, strict=True):
-                if not future.done():
-                    future.set_result(answer)
+        """Store a job together with those that are submitted at the same time."""
+        return await self._batcher.call(job)

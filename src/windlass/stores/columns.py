@@ -5,7 +5,8 @@ structs and rows come from that declaration.
 """
 
 from collections.abc import Callable, Sequence
-from enum import Enum
+from enum import StrEnum
+from operator import attrgetter
 from typing import Any, Generic, TypeVar, get_args
 
 import msgspec
@@ -28,7 +29,7 @@ RowStruct = TypeVar("RowStruct", bound=Struct)
 Convert = Callable[[Any], Any]
 
 
-class EventPage(Struct, frozen=True):
+class EventPage(Struct, frozen=True, gc=False):
     """A page of events as stored: the events of one commit about one job, as a JSON array."""
 
     job_id: str
@@ -54,6 +55,11 @@ class Columns(Generic[RowStruct]):
         declared = [field for field in structs.fields(row_type) if field.name not in without]
         self.columns = [Column(field.name, _value_type(field.type)) for field in declared]
         self.names = tuple(column.name for column in self.columns)
+        # `astuple` reads all fields in one call of the C extension.
+        self._fields: Callable[[RowStruct], tuple[Any, ...]] = structs.astuple
+        if without:
+            self._fields = attrgetter(*self.names)
+        self._raw_places = [place for place, column in enumerate(self.columns) if column.value_type is Raw]
         self._encoders: list[tuple[int, Convert]] = []
         self._decoders: list[tuple[int, Convert]] = []
         for place, column in enumerate(self.columns):
@@ -62,10 +68,18 @@ class Columns(Generic[RowStruct]):
                 self._encoders.append((place, encode))
             if decode is not None:
                 self._decoders.append((place, decode))
+        # Return the values of a row in the order of the columns.
+        self.values: Callable[[RowStruct], Sequence[Any]] = self._fields
+        if self._raw_places or self._encoders:
+            self.values = self._encoded
 
-    def values(self, row: RowStruct) -> list[Any]:
-        """Return the values of a row in the order of the columns."""
-        values = [getattr(row, name) for name in self.names]
+    def _encoded(self, row: RowStruct) -> list[Any]:
+        values = list(self._fields(row))
+        # Not among the encoders: almost every row of a commit has JSON values, and this needs no call for each.
+        for place in self._raw_places:
+            raw = values[place]
+            if raw is not None:
+                values[place] = str(raw, "utf-8")
         for place, encode in self._encoders:
             if values[place] is not None:
                 values[place] = encode(values[place])
@@ -92,32 +106,25 @@ def _value_type(declared: Any) -> Any:
 
 
 def _conversion(value_type: Any) -> tuple[Convert | None, Convert | None]:
-    """Return how values of a type become values of a column, and back; None where they are the same."""
+    """Return how values of a type become values of a column, and back; None where `values` needs no call."""
     if value_type is Raw:
-        return _text, _raw
+        return None, _raw
     if value_type is bytes:
         return bytes.decode, str.encode
     if value_type is bool:
         # SQLite returns integers.
         return None, bool
-    if isinstance(value_type, type) and issubclass(value_type, Enum):
-        return _enum_value, value_type
+    if isinstance(value_type, type) and issubclass(value_type, StrEnum):
+        # The members are texts.
+        return None, value_type
     if isinstance(value_type, type) and issubclass(value_type, Struct):
         decode = msgspec.json.Decoder(value_type).decode
         return _json, decode
     return None, None
 
 
-def _text(raw: Raw) -> str:
-    return str(raw, "utf-8")
-
-
 def _raw(text: str) -> Raw:
     return Raw(text.encode())
-
-
-def _enum_value(member: Enum) -> Any:
-    return member.value
 
 
 def _json(value: Struct) -> str:

@@ -1,6 +1,6 @@
-"""Moves a whole embedded database to PostgreSQL, in one transaction, and proves that everything arrived.
+"""Copies an embedded database to PostgreSQL in one transaction and verifies the copy.
 
-Both sides add up a hash of every row, so that their order does not matter; the sums must be the same.
+Both sides compute the sum of the hashes of all rows, which does not depend on their order; the sums must be equal.
 """
 
 import asyncio
@@ -20,6 +20,7 @@ from windlass.core.shards import shard_of, shard_of_workflow
 from windlass.stores.columns import (
     CALL_OUTPUT,
     CHUNK,
+    COLUMNS,
     DELIVERY,
     EVENT_PAGE,
     ITERATION,
@@ -33,13 +34,13 @@ from windlass.stores.columns import (
     WORKFLOW,
 )
 from windlass.stores.migrator import migrate_postgres, migrate_sqlite
-from windlass.stores.postgres.pool import Session, told
+from windlass.stores.postgres.parameters import storable
+from windlass.stores.postgres.pool import Session, error_text
 from windlass.stores.postgres.pool import connect as connect_postgres
-from windlass.stores.postgres.rows import storable
 from windlass.stores.sqlite.connection import Connection, connect
 
-# Rows that are in memory at one time.
-ROWS_AT_ONCE = 200
+# Rows that are in memory at the same time.
+BATCH_MAX = 200
 SUM_BITS = 64
 
 # Every table, with its columns.
@@ -61,15 +62,16 @@ TABLES = {
     "deliveries": DELIVERY.names,
 }
 
-# Columns that are numbers in SQLite and truth values in PostgreSQL.
-TRUTHS = ("applied", "is_paused", "is_gone", "succeeded")
+# Columns that are integers in SQLite and booleans in PostgreSQL. `applied` belongs to the store alone.
+_DECLARED = [column for columns in COLUMNS.values() for column in columns]
+BOOLEANS = {column.name for column in _DECLARED if column.value_type is bool} | {"applied"}
 
 Row = tuple[Any, ...]
 Convert = Callable[[Row], Row]
 
 
 class CopiedTable(Struct, frozen=True):
-    """A table that arrived whole: how many rows it has, and the sum of their hashes."""
+    """A table that was copied completely: the number of its rows, and the sum of their hashes."""
 
     name: str
     rows: int
@@ -77,9 +79,9 @@ class CopiedTable(Struct, frozen=True):
 
 
 async def copy_database(path: str, url: str, shards: int, now: int) -> Sequence[CopiedTable]:
-    """Copy the SQLite file at `path`, which nobody else uses, into an empty database, its jobs spread over `shards`.
+    """Copy the SQLite file at `path`, which no other process may use, into an empty database with `shards` shards.
 
-    Everything or nothing arrives. StoreUnavailable, RequestRefused (not empty, in use), CommitUnknown (interrupted).
+    Everything is copied or nothing. StoreUnavailable, RequestRefused (not empty, in use), CommitUnknown (interrupted).
     """
     source = await asyncio.to_thread(_open_source, path, now)
     try:
@@ -89,8 +91,8 @@ async def copy_database(path: str, url: str, shards: int, now: int) -> Sequence[
             return await _copy(source, session, url, shards)
         except (OSError, EOFError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
             raise CommitUnknown(
-                f"the copy to {redact_url(url)} was interrupted: {told(error)}; nothing arrived, unless it was lost at "
-                "the very end: try again, and a database that is not empty is refused"
+                f"the copy to {redact_url(url)} was interrupted: {error_text(error)}; copy again: nothing was stored, "
+                "or, if the connection was lost during the commit, the database is refused because it is not empty"
             ) from error
         finally:
             await session.close()
@@ -100,7 +102,7 @@ async def copy_database(path: str, url: str, shards: int, now: int) -> Sequence[
 
 def _open_source(path: str, now: int) -> Connection:
     if not Path(path).exists():
-        raise StoreUnavailable(f"there is no database at {path}; name the file of an embedded installation")
+        raise StoreUnavailable(f"no database at {path}; name the file of an embedded installation")
     try:
         connection = connect(path)
         migrate_sqlite(connection, now)
@@ -122,33 +124,33 @@ async def _copy(source: Connection, session: Session, url: str, shards: int) -> 
 
 
 async def _require_empty(session: Session, url: str) -> None:
-    """RequestRefused unless nothing is in the target and no engine works on it; from here on nobody else writes."""
+    """Lock the target against other writers. RequestRefused unless it is empty and no engine uses it."""
     await session.execute(f"lock table {', '.join(TABLES)} in share row exclusive mode")
     full = [name for name in TABLES if await session.fetchval(f"select exists (select from {name})")]
     if full:
         raise RequestRefused(
-            f"the database {redact_url(url)} is not empty (there are rows in {', '.join(full)}); copy into a new one"
+            f"the database {redact_url(url)} is not empty: it has rows in {', '.join(full)}; copy into a new one"
         )
     if engines := await session.fetch("select owner from engines where expires_at > now() order by owner"):
         names = ", ".join(row[0] for row in engines)
-        raise RequestRefused(f"engines work on the database {redact_url(url)} ({names}); stop them first")
+        raise RequestRefused(f"engines use the database {redact_url(url)}: {names}; stop them first")
 
 
 async def _copy_table(source: Connection, session: Session, name: str, shards: int) -> CopiedTable:
     columns = TABLES[name]
-    sent = _Sent(source, name, _converter(columns, shards))
+    sent = _SentRows(source, name, _converter(columns, shards))
     await session.copy_records_to_table(name, records=sent.rows(), columns=columns)
-    [arrived] = await session.fetch(_checksum_query(name))
-    if (sent.count, sent.checksum) != (arrived[0], int(arrived[1])):
+    [stored] = await session.fetch(_checksum_query(name))
+    if (sent.count, sent.checksum) != (stored[0], int(stored[1])):
         raise CommitUnknown(
-            f"the table {name} did not arrive as it was sent ({arrived[0]} rows of {sent.count}, or other content); "
+            f"verification of table {name} failed: {stored[0]} rows of {sent.count} or different content; "
             "nothing was copied"
         )
     return CopiedTable(name, sent.count, f"{sent.checksum % (1 << SUM_BITS):016x}")
 
 
-class _Sent:
-    """The rows of one table on their way, counted and summed up."""
+class _SentRows:
+    """The rows of one table as they are sent, with their number and the sum of their hashes."""
 
     def __init__(self, source: Connection, name: str, convert: Convert) -> None:
         self._source = source
@@ -158,7 +160,7 @@ class _Sent:
         self.checksum = 0
 
     async def rows(self) -> AsyncGenerator[Row]:
-        """Every row as the target has it."""
+        """Yield every row as the target stores it."""
         quoted = ", ".join(f'"{column}"' for column in TABLES[self._name])
         found = iter(self._source.execute(f"select {quoted} from {self._name}"))
         while batch := await asyncio.to_thread(self._next, found):
@@ -166,33 +168,34 @@ class _Sent:
                 yield row
 
     def _next(self, found: Iterator[Row]) -> list[Row]:
-        batch = [self._convert(row) for row in islice(found, ROWS_AT_ONCE)]
+        batch = [self._convert(row) for row in islice(found, BATCH_MAX)]
         self.count += len(batch)
         self.checksum += sum(map(row_hash, batch))
         return batch
 
 
 def _converter(columns: Sequence[str], shards: int) -> Convert:
-    """How a row of SQLite becomes one of PostgreSQL: its shard among so many, truth values, storable texts."""
-    # Runs, and what is asked of them, live where their workflow does.
-    place, key = (shard_of_workflow, "workflow_id") if "run_id" in columns else (shard_of, "job_id")
+    """Return the conversion of a row of SQLite to one of PostgreSQL: the shard, booleans, texts."""
+    # Runs and requests about them belong to the shard of their workflow.
+    find_shard, key = (shard_of_workflow, "workflow_id") if "run_id" in columns else (shard_of, "job_id")
     owner = columns.index(key) if "shard" in columns else -1
     shard = columns.index("shard") if "shard" in columns else -1
-    truths = [columns.index(name) for name in TRUTHS if name in columns]
+    booleans = [place for place, name in enumerate(columns) if name in BOOLEANS]
 
     def convert(row: Row) -> Row:
         values = [storable(value) if isinstance(value, str) else value for value in row]
         if shard >= 0:
-            values[shard] = place(row[owner], shards)
-        for at in truths:
-            values[at] = None if row[at] is None else bool(row[at])
+            values[shard] = find_shard(row[owner], shards)
+        for place in booleans:
+            if row[place] is not None:
+                values[place] = bool(row[place])
         return tuple(values)
 
     return convert
 
 
 def row_hash(row: Row) -> int:
-    """A number for the content of a row; the query below says the same in SQL."""
+    """Return the hash of a row. `_checksum_query` computes the same in SQL."""
     text = "".join("-" if value is None else f"{len(value)}:{value}" for value in map(_text, row))
     return int.from_bytes(sha256(text.encode()).digest()[: SUM_BITS // 8], "big", signed=True)
 

@@ -8,6 +8,7 @@ the files are loaded. These tokens are replaced:
 - `{node_assignments new}`: `column = new.column` for each column but the first, the key.
 - `{node_nulls}`: one null for each of these columns.
 - `{node_record}`: the columns with their types, a record definition of PostgreSQL.
+- `{node_arrays values}`: the columns of a batch as arrays of PostgreSQL, from `values`, an array of texts.
 - `{in_texts :ids}`, `{in_integers :numbers}`: whether a value is in a list.
 - `{greatest}`: the function that returns the largest of its arguments.
 """
@@ -146,12 +147,24 @@ def _record(kind: str) -> str:
     )
 
 
+def _arrays(kind: str, parameter: str | None) -> str:
+    arrays: list[str] = []
+    for number, column in enumerate(COLUMNS[kind], start=1):
+        element_type = _RECORD_TYPES.get(column.value_type)
+        if element_type is None:
+            arrays.append(f"windlass_texts({parameter}[{number}])")
+        else:
+            arrays.append(f"{parameter}[{number}]::{element_type}[]")
+    return ", ".join(arrays)
+
+
 _FORMS: dict[str, Callable[[str, str | None], str]] = {
     "columns": _columns,
     "assignments": _assignments,
     "placeholders": lambda kind, _: ", ".join("?" for _ in COLUMNS[kind]),
     "nulls": lambda kind, _: ", ".join("null" for _ in COLUMNS[kind]),
     "record": lambda kind, _: _record(kind),
+    "arrays": _arrays,
 }
 
 

@@ -19,7 +19,7 @@ from windlass.ports.store.jobs import JobFilter, NodeBrief, StoredResult
 from windlass.ports.store.overview import NodeEvents
 from windlass.stores.columns import ITERATION, EventPage, job_of_row
 
-# The most events in one page: a reader decodes the whole page to see one of them.
+# The most events in one page: a reader of one event decodes its whole page.
 PAGE_EVENTS_MAX = 500
 
 # Greater than every character of an id.
@@ -71,22 +71,25 @@ def event_pages(changes: Changes) -> list[EventPage]:
     """Return the events of a commit as pages. Only the last page of a job names the nodes in flight."""
     pages: list[EventPage] = []
     for job_id, events in changes.events.items():
-        last = len(events) - 1
-        for start in range(0, len(events), PAGE_EVENTS_MAX):
-            page = events[start : start + PAGE_EVENTS_MAX]
-            in_flight = None
-            if start + PAGE_EVENTS_MAX > last and job_id in changes.in_flight:
-                in_flight = encoded_text(changes.in_flight[job_id])
-            pages.append(
-                EventPage(
-                    job_id=job_id,
-                    first_seq=page[0].seq,
-                    last_seq=page[-1].seq,
-                    body=encoded_text(page),
-                    in_flight=in_flight,
-                )
-            )
+        last_page = events
+        while len(last_page) > PAGE_EVENTS_MAX:
+            pages.append(_page(job_id, last_page[:PAGE_EVENTS_MAX], None))
+            last_page = last_page[PAGE_EVENTS_MAX:]
+        pages.append(_page(job_id, last_page, changes.in_flight.get(job_id)))
     return pages
+
+
+def _page(job_id: str, events: Sequence[Event], in_flight: tuple[InFlightEntry, ...] | None) -> EventPage:
+    in_flight_text = None
+    if in_flight is not None:
+        in_flight_text = encoded_text(in_flight)
+    return EventPage(
+        job_id=job_id,
+        first_seq=events[0].seq,
+        last_seq=events[-1].seq,
+        body=encoded_text(events),
+        in_flight=in_flight_text,
+    )
 
 
 def event_of(event: _PageEvent) -> Event:
@@ -207,7 +210,7 @@ def loop_of(number: int, generation: int, chunks: Iterable[Sequence[Any]], rows:
             completed.append(index)
         else:
             others.append(ITERATION.row(row))
-    return LoopRows(number, generation, chunk_bodies(chunks), completed, others)
+    return LoopRows(number, generation, chunk_bodies(chunks), completed=completed, others=others)
 
 
 def chunk_bodies(rows: Iterable[Sequence[Any]]) -> list[bytes]:

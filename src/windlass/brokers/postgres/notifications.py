@@ -35,7 +35,7 @@ class PostgresNotifications:
         self.notifier = Notifier(POLL_SECONDS)
         self._connector = connector
         self._pool = pool
-        # An ordered set: repeated entries are sent once.
+        # An ordered set: repeated entries are sent once. Not a Batcher, because no caller waits for the sending.
         self._unsent: dict[str, None] = {}
         self._done_callbacks: list[Callable[[Sequence[str]], None]] = []
         self._sending: asyncio.Task[None] | None = None

@@ -189,7 +189,10 @@ class RedisConnection:
     # The connection
 
     def _enqueue(self, command: Sequence[Argument]) -> "asyncio.Future[Any]":
-        """Have a command sent once; its future gets the answer or one of the connector's failures."""
+        """Have a command sent once; its future gets the answer or one of the connector's failures.
+
+        Not a Batcher: commands are pipelined, and the next are sent before these are answered.
+        """
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Any] = loop.create_future()
         if self._is_closed:

@@ -1,4 +1,4 @@
-"""Artifacts as files: a folder for each job, a file for each value, written whole or not at all."""
+"""Artifacts as files: a folder for each job and a file for each value, which is written completely or not at all."""
 
 import asyncio
 import os
@@ -12,31 +12,31 @@ from pathlib import Path
 from windlass.core.errors import ArtifactNotFound, StoreUnavailable
 from windlass.stores.artifacts.keys import BODY_BYTES_MAX, checked, is_job_id, key_of, verified
 
-# Disks that hang must not take the threads that others need.
+# Threads of their own, so that a disk that hangs does not block other work.
 THREADS_MAX = 8
 
 
 class FolderArtifacts:
-    """Keeps values below one folder, which is made at the first write."""
+    """Stores values in one folder, which is created by the first write."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder.resolve()
         self._threads = ThreadPoolExecutor(THREADS_MAX, "windlass-artifacts")
 
     async def put(self, job_id: str, body: bytes) -> str:
-        """Keep a value of a job; on the disk when it returns its key. StoreUnavailable."""
+        """Write a value of a job durably and return its key. StoreUnavailable."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._put, job_id, body)
 
     async def get(self, key: str) -> bytes:
-        """The value; ArtifactNotFound, StoreUnavailable."""
+        """Return a value. ArtifactNotFound, StoreUnavailable."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._get, checked(key))
 
     async def remove(self, job_ids: Sequence[str]) -> None:
-        """Forget everything of these jobs; what is not there is no error."""
+        """Delete the values of jobs, as far as they exist. StoreUnavailable."""
         await asyncio.get_running_loop().run_in_executor(self._threads, self._remove, job_ids)
 
     async def aclose(self) -> None:
-        """Let go of the threads."""
+        """End the threads."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _put(self, job_id: str, body: bytes) -> str:
@@ -49,10 +49,10 @@ class FolderArtifacts:
             folder.mkdir(exist_ok=True)
             self._refuse_link(folder)
             _write(folder, key.rpartition("/")[2], body)
-            # Also when somebody else has just made the job's folder: it may not have got to this.
+            # Even if another writer created the job's folder: it may not have flushed it yet.
             _flush(self._folder)
         except OSError as error:
-            raise StoreUnavailable(f"the artifact folder {self._folder} cannot be written: {error}") from error
+            raise StoreUnavailable(f"cannot write to the artifact folder {self._folder}: {error}") from error
         return key
 
     def _get(self, key: str) -> bytes:
@@ -62,14 +62,14 @@ class FolderArtifacts:
             descriptor = os.open(self._folder / job_id / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
             with os.fdopen(descriptor, "rb") as file:
                 if (size := os.fstat(descriptor).st_size) > BODY_BYTES_MAX:
-                    raise ArtifactNotFound(f"the artifact {key} is damaged: {size} bytes, more than any value has")
+                    raise ArtifactNotFound(f"artifact is damaged: {key} ({size} bytes, the limit is {BODY_BYTES_MAX})")
                 return verified(key, file.read())
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-            raise ArtifactNotFound(f"the artifact {key} is not in {self._folder}") from None
+            raise ArtifactNotFound(f"artifact not found: {key} in {self._folder}") from None
         except OSError as error:
             if error.errno == ELOOP:
-                raise ArtifactNotFound(f"the artifact {key} is a link, which is not followed") from None
-            raise StoreUnavailable(f"the artifact folder {self._folder} cannot be read: {error}") from error
+                raise ArtifactNotFound(f"artifact is a symbolic link: {key}; links are not followed") from None
+            raise StoreUnavailable(f"cannot read the artifact folder {self._folder}: {error}") from error
 
     def _remove(self, job_ids: Sequence[str]) -> None:
         try:
@@ -79,16 +79,16 @@ class FolderArtifacts:
                 elif folder.is_dir():
                     _empty(folder)
         except OSError as error:
-            raise StoreUnavailable(f"artifacts in {self._folder} cannot be removed: {error}") from error
+            raise StoreUnavailable(f"cannot delete artifacts in {self._folder}: {error}") from error
 
     def _refuse_link(self, folder: Path) -> None:
-        # A job's folder that leads elsewhere is none of ours.
+        # The store creates no links; following one could leave its folder.
         if folder.is_symlink():
             raise OSError(ELOOP, os.strerror(ELOOP), str(folder))
 
 
 def _write(folder: Path, name: str, body: bytes) -> None:
-    """Write a file so that it is there as a whole, and after a power cut too. Two writers do not meet."""
+    """Write a file atomically and durably. Several writers of the same file do not interfere."""
     descriptor, temporary = tempfile.mkstemp(prefix=".", dir=folder)
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -112,7 +112,7 @@ def _flush(folder: Path) -> None:
 
 
 def _empty(folder: Path) -> None:
-    # Somebody else may be removing the same job; who comes first goes on.
+    # Another process may delete the same job.
     with suppress(FileNotFoundError):
         for name in os.listdir(folder):
             os.unlink(folder / name)

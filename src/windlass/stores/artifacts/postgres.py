@@ -1,4 +1,4 @@
-"""Large values in the database that all processes share: nothing to set up, for installations that need no more."""
+"""Artifacts in the PostgreSQL database that all processes share."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -35,7 +35,7 @@ class PostgresArtifacts:
         job_id, _, digest = checked(key).partition("/")
         rows = await (await self._opened()).read(_GET, job_id, digest)
         if not rows:
-            raise ArtifactNotFound(f"there is no artifact {key}; it went with its job, or was never stored")
+            raise ArtifactNotFound(f"artifact not found: {key}; its job was deleted, or it was never stored")
         return await asyncio.to_thread(verified, key, rows[0]["body"])
 
     async def remove(self, job_ids: Sequence[str]) -> None:
@@ -49,7 +49,7 @@ class PostgresArtifacts:
         try:
             await pool.change(work)
         except CommitUnknown as error:
-            # A key names its content: whoever does it again changes nothing.
+            # A key contains the digest of its content, so a repeated write changes nothing.
             raise StoreUnavailable(str(error)) from error
 
     async def aclose(self) -> None:

@@ -1,4 +1,4 @@
-"""An artifact store in a plain dictionary."""
+"""Artifacts in a dictionary."""
 
 from collections.abc import Sequence
 
@@ -13,21 +13,21 @@ class MemoryArtifacts:
         self.kept: dict[str, bytes] = {}
 
     async def put(self, job_id: str, body: bytes) -> str:
-        """Keep a value of a job."""
+        """Store a value of a job and return its key."""
         key = key_of(job_id, body)
         self.kept[key] = body
         return key
 
     async def get(self, key: str) -> bytes:
-        """The value; ArtifactNotFound."""
+        """Return a value. ArtifactNotFound."""
         if checked(key) not in self.kept:
-            raise ArtifactNotFound(f"the artifact {key} is not there")
+            raise ArtifactNotFound(f"artifact not found: {key}")
         return verified(key, self.kept[key])
 
     async def remove(self, job_ids: Sequence[str]) -> None:
-        """Forget everything of these jobs."""
-        gone = set(job_ids)
-        self.kept = {key: body for key, body in self.kept.items() if key.partition("/")[0] not in gone}
+        """Delete the values of jobs."""
+        removed = set(job_ids)
+        self.kept = {key: body for key, body in self.kept.items() if key.partition("/")[0] not in removed}
 
     async def aclose(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing: there is nothing to close."""

@@ -1,36 +1,34 @@
 """Jobs in dictionaries."""
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 from msgspec import Raw
 
-from windlass.core.changes import IterationRow, MergeOutputs, NodeRow
+from windlass.core.changes import NodeRow
 from windlass.core.events import Event
 from windlass.core.jobs import JobRecord, JobSpec
 from windlass.core.states import JobStatus
 from windlass.ports.store.jobs import (
-    IterationFilter,
     JobFilter,
     JobPosition,
     JobSnapshot,
     NodeBrief,
-    Request,
-    StoredResult,
     SubmitResult,
 )
 from windlass.stores.memory.logs import MemoryLogs
+from windlass.stores.memory.loops import MemoryLoops
+from windlass.stores.memory.requests import MemoryRequests
 from windlass.stores.memory.runs import MemoryRuns
 from windlass.stores.memory.tables import JobRows, Tables
 
 
-class MemoryJobs:
+class MemoryJobs(MemoryLoops, MemoryRequests):
     """The JobStore contract in the memory of one process."""
 
     def __init__(self, tables: Tables, runs: MemoryRuns, logs: MemoryLogs) -> None:
-        self._tables = tables
-        self._runs = runs
+        MemoryLoops.__init__(self, tables)
+        MemoryRequests.__init__(self, tables, runs)
         self._logs = logs
 
     async def insert(self, jobs: Sequence[JobSpec]) -> Sequence[SubmitResult]:
@@ -121,67 +119,6 @@ class MemoryJobs:
         else:
             return []
         return [event for event in events if event.seq > after_seq][:limit]
-
-    async def iterations(self, wanted: IterationFilter) -> Sequence[IterationRow]:
-        found: list[IterationRow] = []
-        for (number, generation, index), row in sorted(self._tables.job(wanted.job_id).iterations.items()):
-            is_of_loop = (number, generation) == (wanted.number, wanted.generation)
-            if is_of_loop and index > wanted.after and wanted.status in (None, row.status):
-                found.append(row)
-        return found[: wanted.limit]
-
-    async def iteration_counts(self, job_id: str, number: int, generation: int) -> Mapping[str, int]:
-        rows = self._tables.job(job_id).iterations.values()
-        return Counter(row.status for row in rows if (row.number, row.generation) == (number, generation))
-
-    async def unrecorded_iterations(self, wanted: IterationFilter, begun: int) -> Sequence[int]:
-        rows = self._tables.job(wanted.job_id).iterations
-        indexes = range(wanted.after + 1, begun)
-        found = [index for index in indexes if (wanted.number, wanted.generation, index) not in rows]
-        return found[: wanted.limit]
-
-    async def iteration_outputs(self, wanted: MergeOutputs, start: int, stop: int) -> Sequence[Raw | None]:
-        iterations = self._tables.job(wanted.job_id).iterations
-        rows = (iterations.get((wanted.number, wanted.generation, index)) for index in range(start, stop))
-        return [None if row is None else row.output for row in rows]
-
-    async def call_outputs(self, wanted: MergeOutputs) -> Sequence[Raw]:
-        outputs = self._tables.job(wanted.job_id).call_outputs
-        assert wanted.index is not None
-        keys = [(wanted.number, wanted.generation, wanted.index, call) for call in range(1, wanted.count + 1)]
-        return [outputs[key] for key in keys if key in outputs]
-
-    async def put_request(self, request: Request) -> int:
-        self._tables.check_open()
-        shard = self._tables.job(request.job_id).row.spec.shard
-        self._tables.requests.setdefault(request.request_id, (request, False))
-        return shard
-
-    async def requests(self, shard: int, limit: int) -> Sequence[Request]:
-        found = [request for request, applied in self._tables.requests.values() if not applied]
-        found = [request for request in found if self._tables.job(request.job_id).row.spec.shard == shard]
-        return sorted(found, key=lambda request: (request.created_at, request.request_id))[:limit]
-
-    async def unapplied_requests(self, request_ids: Sequence[str]) -> Sequence[str]:
-        return [one for one in request_ids if self._is_unapplied(one) or self._runs.is_request_unapplied(one)]
-
-    def _is_unapplied(self, request_id: str) -> bool:
-        if request_id not in self._tables.requests:
-            return False
-        _, applied = self._tables.requests[request_id]
-        return not applied
-
-    async def put_result(self, result: StoredResult) -> bool:
-        self._tables.check_open()
-        if result.task_id in self._tables.results:
-            return False
-        self._tables.results[result.task_id] = (result, False)
-        return True
-
-    async def results(self, shard: int, limit: int) -> Sequence[StoredResult]:
-        held = self._tables.results.values()
-        found = [result for result, applied in held if not applied and result.shard == shard]
-        return sorted(found, key=lambda result: (result.created_at, result.task_id))[:limit]
 
     async def prune(self, finished_before: int, limit: int) -> Sequence[str]:
         self._tables.check_open()

@@ -14,7 +14,7 @@ class MemoryLeases:
         self._tables = tables
         self._epochs: dict[int, int] = {}
         self._owners: dict[int, str] = {}
-        # When leases expire, and engines that were not heard of since count as dead.
+        # The expiry of leases and of engines.
         self._expiries: dict[int, int] = {}
         self._engines: dict[str, int] = {}
 

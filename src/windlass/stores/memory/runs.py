@@ -1,28 +1,26 @@
-"""Schedules, runs and deliveries in dictionaries."""
+"""Runs and deliveries in dictionaries."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-
-from msgspec import structs
 
 from windlass.core.errors import CommitUnknown
 from windlass.core.events import Event
 from windlass.core.instants import MICROSECONDS
 from windlass.core.runs.changes import RunChanges
-from windlass.core.runs.rows import DeliveryRow, RunRow, ScheduleRow
+from windlass.core.runs.rows import DeliveryRow, RunRow
 from windlass.core.runs.states import RUN_FINAL
 from windlass.ports.clock import Clock
-from windlass.ports.store.runs import DeliveryFilter, RunFilter, RunRequest, ScheduleFilter, has_schedule
-from windlass.ports.store.workflows import StoredWorkflow
-from windlass.stores.rows import no_delivery, no_run, no_schedule
+from windlass.ports.store.runs import DeliveryFilter, RunFilter, RunRequest
+from windlass.stores.memory.schedules import MemorySchedules
+from windlass.stores.rows import no_delivery, no_run
 
 
-class MemoryRuns:
+class MemoryRuns(MemorySchedules):
     """The RunStore contract in the memory of one process."""
 
     def __init__(self, clock: Clock) -> None:
+        super().__init__()
         self._clock = clock
-        self._schedules: dict[str, ScheduleRow] = {}
         self._runs: dict[str, RunRow] = {}
         self._requests: dict[str, RunRequest] = {}
         self._deliveries: dict[str, DeliveryRow] = {}
@@ -31,35 +29,6 @@ class MemoryRuns:
         self._events: dict[str, list[Event]] = {}
 
     # For the other parts of the store
-
-    def deploy(self, workflow: StoredWorkflow) -> None:
-        """Create, update or remove the schedule of a workflow that got a new version."""
-        workflow_id, version, now = workflow.workflow_id, workflow.version, workflow.created_at
-        known = self._schedules.get(workflow_id)
-        if not has_schedule(workflow.definition):
-            if known is not None:
-                self._schedules[workflow_id] = structs.replace(known, version=version, changed_at=now, is_gone=True)
-        elif known is None or known.is_gone:
-            created_at = now if known is None else known.created_at
-            seq = 0 if known is None else known.seq
-            is_paused = known is not None and known.is_paused
-            self._schedules[workflow_id] = ScheduleRow(
-                workflow_id=workflow_id,
-                version=version,
-                is_paused=is_paused,
-                slot_at=now,
-                created_at=created_at,
-                changed_at=now,
-                seq=seq,
-            )
-        else:
-            self._schedules[workflow_id] = structs.replace(known, version=version, changed_at=now)
-
-    def remove_schedule(self, workflow_id: str, now: int) -> None:
-        """Remove the schedule of a deleted workflow."""
-        known = self._schedules.get(workflow_id)
-        if known is not None:
-            self._schedules[workflow_id] = structs.replace(known, changed_at=now, is_gone=True)
 
     def log(self, key: str) -> list[Event]:
         """Return the events of a run or a schedule."""
@@ -76,11 +45,7 @@ class MemoryRuns:
         self._runs.update(changes.runs)
         for run_id in changes.withdrawn:
             self._runs.pop(run_id, None)
-        for mark in changes.schedules.values():
-            known = self._schedules[mark.workflow_id]
-            self._schedules[mark.workflow_id] = structs.replace(
-                known, slot_at=max(known.slot_at, mark.slot_at), seq=max(known.seq, mark.seq)
-            )
+        self._mark_schedules(changes.schedules.values())
         for request_id in changes.requests:
             self._requests.pop(request_id, None)
         for row in changes.deliveries:
@@ -100,8 +65,8 @@ class MemoryRuns:
         for run_id in old:
             del self._runs[run_id]
             self._events.pop(run_id, None)
-        gone = set(job_ids)
-        self._deliveries = {key: row for key, row in self._deliveries.items() if row.job_id not in gone}
+        deleted = set(job_ids)
+        self._deliveries = {key: row for key, row in self._deliveries.items() if row.job_id not in deleted}
         return old
 
     def is_job_needed(self, job_id: str) -> bool:
@@ -117,28 +82,6 @@ class MemoryRuns:
         return list(self._runs.values())
 
     # The contract
-
-    async def schedules(self, wanted: ScheduleFilter) -> Sequence[ScheduleRow]:
-        found = (row for row in self._schedules.values() if not row.is_gone and row.workflow_id > (wanted.after or ""))
-        return sorted(found, key=lambda row: row.workflow_id)[: wanted.limit]
-
-    async def schedule(self, workflow_id: str) -> ScheduleRow:
-        row = self._schedules.get(workflow_id)
-        if row is None or row.is_gone:
-            raise no_schedule(workflow_id)
-        return row
-
-    async def changed_schedules(self, since: int, limit: int, after: str = "") -> Sequence[ScheduleRow]:
-        found = (row for row in self._schedules.values() if row.changed_at >= since and row.workflow_id > after)
-        return sorted(found, key=lambda row: row.workflow_id)[:limit]
-
-    async def pause_schedule(self, workflow_id: str, *, paused: bool, now: int) -> ScheduleRow:
-        row = await self.schedule(workflow_id)
-        if row.is_paused == paused:
-            return row
-        slot_at = row.slot_at if paused else max(row.slot_at, now)
-        self._schedules[workflow_id] = structs.replace(row, is_paused=paused, changed_at=now, slot_at=slot_at)
-        return self._schedules[workflow_id]
 
     async def put_request(self, request: RunRequest) -> None:
         self._requests.setdefault(request.request_id, request)

@@ -56,7 +56,7 @@ class JobRows:
                 completed.append(row.index)
             else:
                 others.append(structs.replace(row, output=None, error=None, meta=None))
-        return LoopRows(number, generation, chunks, completed, others)
+        return LoopRows(number, generation, chunks, completed=completed, others=others)
 
 
 class Tables:

@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from windlass.stores.database import Row
+from windlass.stores.postgres.parameters import storable
 from windlass.stores.postgres.pool import PostgresPool, Session
-from windlass.stores.postgres.rows import storable
 from windlass.stores.queries import POSTGRES, Query, queries
 
 T = TypeVar("T")
@@ -51,9 +51,9 @@ class PostgresStatements:
     async def read(self, query: str, convert: Callable[[Iterable[Row]], T], /, **values: object) -> T:
         return convert(await self.rows(query, **values))
 
-    async def look(self, operation: Callable[[Session], Awaitable[T]], *, for_leases: bool = False) -> T:
+    async def query(self, operation: Callable[[Session], Awaitable[T]], *, for_leases: bool = False) -> T:
         """Run an operation that only reads. StoreUnavailable."""
-        return await self.pool.look(operation, for_leases=for_leases)
+        return await self.pool.query(operation, for_leases=for_leases)
 
     async def change(self, operation: Callable[[Session], Awaitable[T]]) -> T:
         """Run an operation that is one transaction. CommitUnknown, StoreUnavailable."""

@@ -40,109 +40,77 @@ select event_pages.job_id,
        event.value -> 6                                      as meta
   from event_pages, json_array_elements(event_pages.body::json) as event;
 
--- Split a column of a batch that was sent as one text: asyncpg is slow at encoding arrays of many elements. Elements
--- are separated by a character that neither ids nor JSON contain; a second one stands for null. A null text is a
--- column of nulls, or no column: unnest fills it up with nulls.
+-- Split a column of a batch that was sent as one text (parameters.py). Elements are separated by a character that
+-- neither ids nor JSON contain; a second one stands for null. A null text is a column of nulls: unnest fills it up.
 create function windlass_texts(joined text) returns text[] language sql immutable parallel safe as $$
     select case when joined = '' then array[''] else string_to_array(joined, e'\x1f', e'\x1e') end
 $$;
 
 -- Store the commits of several shards in one call: one round trip and one transaction. Returns the shards whose epoch
--- is not the caller's, with the epoch they have; when there are any, nothing was written.
+-- is not the caller's, with the epoch they have; when there are any, nothing was written. Each table's rows are an
+-- array with one text per column, null when there are none; ids are one text.
 --
 -- Commits share a lock on each of their shards, and a takeover takes that lock exclusively, so no commit is in
 -- progress while the epoch changes. Inside a function each statement sees what was committed before it started: the
 -- epoch read under the lock is the newest. A takeover takes no other lock that a commit needs, so there are no
--- deadlocks. A client that is paused in the middle blocks nobody: the server finishes the call by itself. Plans are
+-- deadlocks. A client that is paused in the middle blocks no other: the server finishes the call by itself. Plans are
 -- made once, perhaps while tables are empty, so the planner's alternatives to finding rows by their keys are disabled.
 create function windlass_commit(
-    of_shards text, as_epochs text,
-    n_job text, n_node text, n_status text, n_attempt text, n_before text, n_losses text,
-    n_first text, n_dispatched text, n_started text, n_completed text, n_due text, n_worker text,
-    n_output text, n_error text, n_meta text, n_number text, n_progress text,
-    t_job text, t_number text, t_generation text, t_index text, t_status text, t_attempt text,
-    t_before text, t_losses text, t_first text, t_dispatched text, t_started text,
-    t_completed text, t_due text, t_worker text, t_output text, t_error text, t_meta text,
-    t_progress text,
-    p_job text, p_number text, p_generation text, p_index text, p_call text, p_output text,
-    b_job text, b_number text, b_generation text, b_chunk text, b_body text,
-    e_job text, e_first text, e_last text, e_body text, e_in_flight text,
-    j_job text, j_status text, j_round text, j_started text, j_completed text, j_deadline text,
-    j_error text,
-    request_ids text, result_ids text
+    of_shards integer[], as_epochs bigint[], node_values text[], iteration_values text[], call_output_values text[],
+    chunk_values text[], event_page_values text[], job_change_values text[], request_ids text, result_ids text,
+    runs jsonb
 ) returns table (stale_shard integer, newest_epoch bigint) language plpgsql
 set plan_cache_mode = force_generic_plan set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off
 as $$
 declare
     count_changed bigint;
 begin
-    perform pg_advisory_xact_lock_shared(22348, given.shard) from unnest(of_shards::integer[]) as given (shard);
+    perform pg_advisory_xact_lock_shared(22348, given.shard) from unnest(of_shards) as given (shard);
     return query
         select given.shard, shards.epoch
-          from unnest(of_shards::integer[], as_epochs::bigint[]) as given (shard, epoch)
+          from unnest(of_shards, as_epochs) as given (shard, epoch)
           left join shards on shards.shard = given.shard
          where shards.epoch is distinct from given.epoch;
     if found then
         return;
     end if;
-    if n_job is not null then
-        insert into nodes (job_id, node_id, status, attempt, attempts_before, losses, first_seq, dispatched_at,
-                           started_at, completed_at, due_at, worker_id, output, error, meta, number, progress)
-        select * from unnest(windlass_texts(n_job), windlass_texts(n_node), windlass_texts(n_status),
-                             n_attempt::integer[], n_before::integer[], n_losses::integer[], n_first::bigint[],
-                             n_dispatched::bigint[], n_started::bigint[], n_completed::bigint[], n_due::bigint[],
-                             windlass_texts(n_worker), windlass_texts(n_output), windlass_texts(n_error),
-                             windlass_texts(n_meta), n_number::integer[], windlass_texts(n_progress))
-            on conflict (job_id, number, node_id) do update
-           set status = excluded.status, attempt = excluded.attempt, attempts_before = excluded.attempts_before,
-               losses = excluded.losses, first_seq = excluded.first_seq, dispatched_at = excluded.dispatched_at,
-               started_at = excluded.started_at, completed_at = excluded.completed_at, due_at = excluded.due_at,
-               worker_id = excluded.worker_id, output = excluded.output, error = excluded.error, meta = excluded.meta,
-               progress = excluded.progress;
+    -- First, because the changes may be about jobs that are created here.
+    if runs is not null then
+        perform windlass_put_runs(runs);
     end if;
-    if t_job is not null then
-        insert into iterations
-        select * from unnest(windlass_texts(t_job), t_number::integer[], t_generation::integer[],
-                             t_index::integer[], windlass_texts(t_status), t_attempt::integer[],
-                             t_before::integer[], t_losses::integer[], t_first::bigint[], t_dispatched::bigint[],
-                             t_started::bigint[], t_completed::bigint[], t_due::bigint[], windlass_texts(t_worker),
-                             windlass_texts(t_output), windlass_texts(t_error), windlass_texts(t_meta),
-                             windlass_texts(t_progress))
-            on conflict (job_id, number, generation, "index") do update
-           set status = excluded.status, attempt = excluded.attempt, attempts_before = excluded.attempts_before,
-               losses = excluded.losses, first_seq = excluded.first_seq, dispatched_at = excluded.dispatched_at,
-               started_at = excluded.started_at, completed_at = excluded.completed_at, due_at = excluded.due_at,
-               worker_id = excluded.worker_id, output = excluded.output, error = excluded.error, meta = excluded.meta,
-               progress = excluded.progress;
+    if node_values is not null then
+        insert into nodes ({node_columns})
+        select * from unnest({node_arrays node_values})
+            on conflict (job_id, number, node_id) do update set {node_assignments excluded};
     end if;
-    if p_job is not null then
-        insert into call_outputs
-        select * from unnest(windlass_texts(p_job), p_number::integer[], p_generation::integer[], p_index::integer[],
-                             p_call::integer[], windlass_texts(p_output))
-            on conflict (job_id, number, generation, "index", call) do update set output = excluded.output;
+    if iteration_values is not null then
+        insert into iterations ({iteration_columns})
+        select * from unnest({iteration_arrays iteration_values})
+            on conflict (job_id, number, generation, "index") do update set {iteration_assignments excluded};
     end if;
-    if b_job is not null then
-        insert into collection_chunks
-        select * from unnest(windlass_texts(b_job), b_number::integer[], b_generation::integer[], b_chunk::integer[],
-                             windlass_texts(b_body))
-            on conflict (job_id, number, generation, chunk) do update set body = excluded.body;
+    if call_output_values is not null then
+        insert into call_outputs ({call_output_columns})
+        select * from unnest({call_output_arrays call_output_values})
+            on conflict (job_id, number, generation, "index", call) do update set {call_output_assignments excluded};
     end if;
-    if e_job is not null then
-        insert into events (job_id, first_seq, last_seq, body, in_flight)
-        select * from unnest(windlass_texts(e_job), e_first::bigint[], e_last::bigint[], windlass_texts(e_body),
-                             windlass_texts(e_in_flight));
+    if chunk_values is not null then
+        insert into collection_chunks ({chunk_columns})
+        select * from unnest({chunk_arrays chunk_values})
+            on conflict (job_id, number, generation, chunk) do update set {chunk_assignments excluded};
     end if;
-    if j_job is not null then
+    if event_page_values is not null then
+        insert into events ({event_page_columns})
+        select * from unnest({event_page_arrays event_page_values});
+    end if;
+    if job_change_values is not null then
         update jobs
-           set status = change.status, round = change.round, started_at = change.started_at,
-               completed_at = change.completed_at, deadline_at = change.deadline_at, error = change.error
-          from unnest(windlass_texts(j_job), windlass_texts(j_status), j_round::integer[], j_started::bigint[],
-                      j_completed::bigint[], j_deadline::bigint[], windlass_texts(j_error))
-            as change (job_id, status, round, started_at, completed_at, deadline_at, error)
+           set {job_change_assignments change}
+          from unnest({job_change_arrays job_change_values}) as change ({job_change_columns})
          where jobs.job_id = change.job_id;
         get diagnostics count_changed = row_count;
-        if count_changed <> cardinality(windlass_texts(j_job)) then
-            raise exception 'commit updates jobs that do not exist: only % found of %', count_changed, left(j_job, 200);
+        if count_changed <> cardinality(windlass_texts(job_change_values[1])) then
+            raise exception 'commit updates jobs that do not exist: only % found of %', count_changed,
+                left(job_change_values[1], 200);
         end if;
     end if;
     if request_ids is not null then
@@ -154,50 +122,31 @@ begin
 end
 $$;
 
--- Store the changes of a commit to runs, given as one JSON document. Called in the same statement as windlass_commit
--- and before it, and only when there are such changes. It checks the epochs under the same locks, so that both
--- functions write or neither does. A new run under an existing id fails the whole commit.
-create function windlass_put_runs(of_shards text, as_epochs text, document text) returns boolean
-language plpgsql as $$
-declare
-    given json := document::json;
+-- Store the changes of a commit to runs, given as one JSON document with arrays of rows. windlass_commit calls it under
+-- its locks. A new run under an existing id fails the whole commit.
+create function windlass_put_runs(document jsonb) returns void language plpgsql as $$
 begin
-    perform pg_advisory_xact_lock_shared(22348, one.shard) from unnest(of_shards::integer[]) as one (shard);
-    if exists (select from unnest(of_shards::integer[], as_epochs::bigint[]) as one (shard, epoch)
-                 left join shards on shards.shard = one.shard where shards.epoch is distinct from one.epoch) then
-        return true;
-    end if;
-    insert into runs
-    select * from json_to_recordset(given -> 'fresh')
-        as (run_id text, workflow_id text, version integer, shard integer, state text, previous_state text,
-            scheduled_at bigint, created_at bigint, state_at bigint, completed_at bigint, job_id text,
-            attempt integer, detail text, succeeded boolean);
+    insert into runs ({run_columns})
+    select {run_columns} from jsonb_to_recordset(document -> 'new') as given ({run_record});
     update runs
-       set version = new.version, state = new.state, previous_state = new.previous_state, state_at = new.state_at,
-           completed_at = new.completed_at, job_id = new.job_id, attempt = new.attempt, detail = new.detail,
-           succeeded = new.succeeded
-      from json_to_recordset(given -> 'known')
-        as new (run_id text, version integer, state text, previous_state text, state_at bigint, completed_at bigint,
-                job_id text, attempt integer, detail text, succeeded boolean)
+       set {run_assignments new}
+      from jsonb_to_recordset(document -> 'known') as new ({run_record})
      where runs.run_id = new.run_id;
-    delete from runs using json_array_elements_text(given -> 'withdrawn') as gone where runs.run_id = gone;
+    delete from runs using jsonb_array_elements_text(document -> 'withdrawn') as withdrawn
+     where runs.run_id = withdrawn;
+    -- Never back: a resume may have advanced it in the meantime.
     update schedules
        set slot_at = greatest(schedules.slot_at, mark.slot_at), seq = greatest(schedules.seq, mark.seq)
-      from json_to_recordset(given -> 'marks') as mark (workflow_id text, slot_at bigint, seq bigint)
+      from jsonb_to_recordset(document -> 'schedules') as mark ({schedule_mark_record})
      where schedules.workflow_id = mark.workflow_id;
-    insert into jobs (job_id, workflow_id, version, input, created_at, shard, priority, scheduled_at, status, round)
-    select job_id, workflow_id, version, input, created_at, shard, priority, scheduled_at, 'pending', 0
-      from json_to_recordset(given -> 'jobs')
-        as (job_id text, workflow_id text, version integer, input text, created_at bigint, shard integer,
-            priority integer, scheduled_at bigint);
-    delete from run_requests using json_array_elements_text(given -> 'requests') as done
-     where run_requests.request_id = done;
-    insert into deliveries
-    select * from json_to_recordset(given -> 'deliveries')
-        as (delivery_id text, job_id text, workflow_id text, node_id text, attempt integer, url text, outcome text,
-            status integer, error text, response text, duration_microseconds bigint, sent_at bigint, params text)
+    insert into jobs ({job_spec_columns}, status, round)
+    select {job_spec_columns}, 'pending', 0
+      from jsonb_to_recordset(document -> 'jobs') as given ({job_spec_record});
+    delete from run_requests using jsonb_array_elements_text(document -> 'requests') as applied
+     where run_requests.request_id = applied;
+    insert into deliveries ({delivery_columns})
+    select {delivery_columns} from jsonb_to_recordset(document -> 'deliveries') as given ({delivery_record})
         on conflict (delivery_id) do nothing;
-    return true;
 end
 $$;
 
@@ -223,15 +172,12 @@ $$;
 
 -- Append log lines. Ids are assigned under a lock per job until the lines are committed, so that a reader that follows
 -- a job by these ids never sees a later line before an earlier one.
-create function windlass_append_logs(
-    l_job text, l_node text, l_index text, l_attempt text, l_at text, l_level text, l_message text
-) returns void language plpgsql as $$
+create function windlass_append_logs(log_values text[]) returns void language plpgsql as $$
 begin
     perform pg_advisory_xact_lock(22351, place)
        from (select distinct hashtext(job_id) & 255 as place
-               from unnest(windlass_texts(l_job)) as job_id order by place) as places;
-    insert into logs (job_id, node_id, "index", attempt, at, level, message)
-    select * from unnest(windlass_texts(l_job), windlass_texts(l_node), l_index::integer[], l_attempt::integer[],
-                         l_at::bigint[], windlass_texts(l_level), windlass_texts(l_message));
+               from unnest(windlass_texts(log_values[1])) as job_id order by place) as places;
+    insert into logs ({log_columns})
+    select * from unnest({log_arrays log_values});
 end
 $$;

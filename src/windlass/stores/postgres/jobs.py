@@ -1,5 +1,6 @@
 """Jobs in PostgreSQL."""
 
+from array import array
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,13 +17,14 @@ from windlass.ports.store.jobs import (
     SubmitResult,
     no_job,
 )
-from windlass.stores.columns import NODE, REQUEST, job_of_row
+from windlass.stores.columns import ITERATION, NODE, REQUEST, job_of_row
 from windlass.stores.postgres.batched_query import BatchedQuery
 from windlass.stores.postgres.database import PostgresStatements
+from windlass.stores.postgres.parameters import job_parameter
 from windlass.stores.postgres.pool import Session
-from windlass.stores.postgres.rows import loop_of_rows, restored_of, submit_columns
+from windlass.stores.postgres.rows import restored_of
 from windlass.stores.postgres.runs import PostgresRuns
-from windlass.stores.rows import jobs_of_rows, loops_to_restore, result_of
+from windlass.stores.rows import chunk_bodies, jobs_of_rows, loops_to_restore, result_of
 from windlass.stores.sql.jobs import SqlJobs, ids_of
 
 # A known key is looked up in a second query, and its job may be deleted in between.
@@ -41,27 +43,27 @@ class PostgresJobs(SqlJobs):
         self._results = BatchedQuery(database, "result_list")
 
     async def insert(self, jobs: Sequence[JobSpec]) -> Sequence[SubmitResult]:
-        answers: dict[str, SubmitResult] = {}
+        results: dict[str, SubmitResult] = {}
         left = list(jobs)
         for _ in range(INSERT_ATTEMPTS):
             if not left:
                 break
-            rows = await self._postgres.pool.write(self._postgres.sql("job_insert"), *submit_columns(left))
+            rows = await self._postgres.write("job_insert", jobs=job_parameter(left))
             inserted = set(ids_of(rows))
             for job in left:
                 if job.job_id in inserted:
-                    answers[job.job_id] = SubmitResult(JobRecord(job))
+                    results[job.job_id] = SubmitResult(JobRecord(job))
             left = [job for job in left if job.job_id not in inserted]
             known = await self._known(left)
             for job in left:
                 first = known.get((job.workflow_id, job.idempotency_key))
                 if first is not None:
                     conflict = first.spec.request_digest != job.request_digest
-                    answers[job.job_id] = SubmitResult(first, created=False, conflict=conflict)
-            left = [job for job in left if job.job_id not in answers]
+                    results[job.job_id] = SubmitResult(first, created=False, conflict=conflict)
+            left = [job for job in left if job.job_id not in results]
         if left:
             raise CommitUnknown(f"jobs with idempotency key {left[0].idempotency_key!r} are being deleted; try again")
-        return [answers[job.job_id] for job in jobs]
+        return [results[job.job_id] for job in jobs]
 
     async def _known(self, jobs: Sequence[JobSpec]) -> dict[tuple[str, str | None], JobRecord]:
         if not jobs:
@@ -78,20 +80,20 @@ class PostgresJobs(SqlJobs):
         return ids_of(await self._pending.rows(shard, created_before, limit))
 
     async def snapshot(self, job_id: str) -> JobSnapshot:
-        return await self._postgres.look(lambda session: self._job_and_nodes(session, job_id))
+        return await self._postgres.query(lambda session: self._job_and_nodes(session, job_id))
 
     async def restore(self, job_id: str) -> JobSnapshot:
         found = await self.snapshot(job_id)
         if not loops_to_restore(found.nodes):
             return found
-        return await self._postgres.look(lambda session: self._with_loops(session, job_id))
+        return await self._postgres.query(lambda session: self._with_loops(session, job_id))
 
     async def restore_all(self, job_ids: Sequence[str]) -> Sequence[JobSnapshot]:
         rows = await self._postgres.rows("job_list_new", job_ids=list(job_ids))
         restored = [JobSnapshot(job_of_row(row), []) for row in rows]
         others = list(set(job_ids).difference(one.job.spec.job_id for one in restored))
         if others:
-            for found in await self._postgres.look(lambda session: self._jobs_and_nodes(session, others)):
+            for found in await self._postgres.query(lambda session: self._jobs_and_nodes(session, others)):
                 if loops_to_restore(found.nodes):
                     restored.append(await self.restore(found.job.spec.job_id))
                 else:
@@ -126,8 +128,9 @@ class PostgresJobs(SqlJobs):
         key: dict[str, Any] = {"job_id": job_id, "number": number, "generation": generation}
         chunks = await self._postgres.execute(session, "chunk_list", **key)
         [(completed,)] = await self._postgres.execute(session, "iteration_completed", **key)
-        others = await self._postgres.execute(session, "iteration_restore", **key)
-        return loop_of_rows(number, generation, chunks, completed, others)
+        rows = await self._postgres.execute(session, "iteration_restore", **key)
+        others = [ITERATION.row(row) for row in rows]
+        return LoopRows(number, generation, chunk_bodies(chunks), completed=array("l", completed), others=others)
 
     async def put_request(self, request: Request) -> int:
         rows = await self._postgres.write("request_insert", **structs.asdict(request))

@@ -32,7 +32,7 @@ class PostgresLeases:
             epochs=list(leases.values()),
             ttl_seconds=ttl_seconds,
         )
-        return await self._database.look(self._ownership, for_leases=True)
+        return await self._database.query(self._ownership, for_leases=True)
 
     async def release(self, shard: int, epoch: int) -> None:
         await self._database.write_lease("lease_release", shard=shard, epoch=epoch)
@@ -42,7 +42,7 @@ class PostgresLeases:
         return rows[0][0] if rows else 0
 
     async def ownership(self) -> Ownership:
-        return await self._database.look(self._ownership)
+        return await self._database.query(self._ownership)
 
     async def deregister(self, owner: str) -> None:
         await self._database.write_lease("engine_delete", owner=owner)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from windlass.ports.handler import LogLine
 from windlass.stores.postgres.database import PostgresStatements
-from windlass.stores.postgres.rows import log_columns
+from windlass.stores.postgres.parameters import log_parameter
 from windlass.stores.sql.logs import SqlLogs
 
 
@@ -17,4 +17,4 @@ class PostgresLogs(SqlLogs):
 
     async def append(self, lines: Sequence[LogLine]) -> None:
         if lines:
-            await self._postgres.pool.write(self._postgres.sql("log_insert"), *log_columns(lines))
+            await self._postgres.write("log_insert", lines=log_parameter(lines))

@@ -1,6 +1,6 @@
-"""Connections to PostgreSQL as the store uses them: bounded pools, retries, and the driver's errors in our words.
+"""Connections to PostgreSQL: bounded pools, retries, and translated errors of the driver.
 
-What is read is asked again after a lost connection. What is written is not: nobody knows whether it took effect.
+Reads are repeated after a lost connection. Writes are not, because it is unknown whether they took effect.
 """
 
 import asyncio
@@ -13,23 +13,23 @@ import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 from windlass.core.errors import CommitUnknown, StoreUnavailable
 from windlass.core.redaction import redact_url
 
-# Connections that only beats use: an engine says that it lives however busy all others are. It is quick or in vain.
+# Reserved for leases, so that an engine can renew them while all other connections are busy.
 LEASE_CONNECTIONS_MAX = 1
 LEASE_STATEMENT_SECONDS = 5.0
 CONNECT_SECONDS_MAX = 10.0
 # How long a call waits for a connection that others use.
 WAIT_SECONDS_MAX = 30.0
 STATEMENT_SECONDS = 30.0
-# The server ends a statement by itself; the driver gives up on a server that does not even do that.
+# The server cancels a statement that takes too long; after this time more, the driver gives up on the server.
 GRACE_SECONDS = 5.0
 RELEASE_SECONDS_MAX = 5.0
 CLOSE_SECONDS_MAX = 30.0
 IDLE_SECONDS_MAX = 300.0
-# A connection is made anew after so many statements: whatever grows in a server process is then given back.
+# A connection is replaced after this many statements, which frees the memory of its server process.
 STATEMENTS_MAX = 1_000_000
-# Sessions that stay at hand between statements; now and then they go back all the same, for the bounds above.
-AT_HAND_MAX = 5
-AT_HAND_USES_MAX = 1_000
+# Sessions that are kept between statements. Now and then one is released nevertheless, for the limits above.
+IDLE_SESSIONS_MAX = 5
+USES_PER_RELEASE = 1_000
 READ_ATTEMPTS = 3
 CONFLICT_ATTEMPTS = 5
 CONFLICT_WAIT_SECONDS = 0.01
@@ -38,15 +38,15 @@ VERSION_MIN = 140_000
 # Serialization failures and deadlocks: the server undid everything, and another attempt may succeed.
 CONFLICTS = frozenset({"40001", "40P01"})
 _LOST = (OSError, EOFError, asyncpg.InterfaceError, asyncpg.InternalClientError, asyncpg.PostgresConnectionError)
-# The server ended the connection, or does not take any yet.
-_GOING_DOWN = frozenset({"57P01", "57P02", "57P03"})
+# The server ended the connection, or does not accept connections yet.
+_SHUTTING_DOWN = frozenset({"57P01", "57P02", "57P03"})
 _FAILURES = (*_LOST, asyncpg.PostgresError)
 
 T = TypeVar("T")
 
 
 class Session(Protocol):
-    """A connection; what it raises are the driver's errors."""
+    """A connection. It raises the driver's errors."""
 
     async def execute(self, sql: str, *values: object) -> str: ...
 
@@ -80,49 +80,48 @@ class _Pool(Protocol):
 
 
 class _Sessions:
-    """A pool, of which some sessions stay at hand: handing one out and taking it back keeps the driver busy for as long
-    as a short statement keeps the server."""
+    """A pool that keeps some idle sessions, without the driver's acquire and release for every statement."""
 
     def __init__(self, pool: _Pool) -> None:
         self._pool = pool
-        self._at_hand: list[Session] = []
+        self._idle: list[Session] = []
         self._waiting = 0
         self._uses = 0
 
-    async def take(self) -> Session:
-        """A session for one caller; one of the driver's errors."""
-        while self._at_hand:
-            session = self._at_hand.pop()
+    async def acquire(self) -> Session:
+        """Return a session for one caller. Raises one of the driver's errors."""
+        while self._idle:
+            session = self._idle.pop()
             if _is_usable(session):
                 return session
-            await self.let_go(session)
+            await self.release(session)
         self._waiting += 1
         try:
             return await self._pool.acquire(timeout=WAIT_SECONDS_MAX)
         finally:
             self._waiting -= 1
 
-    async def put_back(self, session: Session) -> None:
-        """Take back a session on which nothing is under way."""
+    async def keep(self, session: Session) -> None:
+        """Keep a session on which no statement runs for the next caller, or release it."""
         self._uses += 1
-        is_kept = not self._waiting and len(self._at_hand) < AT_HAND_MAX and self._uses % AT_HAND_USES_MAX
+        is_kept = not self._waiting and len(self._idle) < IDLE_SESSIONS_MAX and self._uses % USES_PER_RELEASE
         if is_kept and _is_usable(session):
-            self._at_hand.append(session)
+            self._idle.append(session)
         else:
-            await self.let_go(session)
+            await self.release(session)
 
-    async def let_go(self, session: Session) -> None:
-        """Give a session to the driver, in whatever state it is."""
+    async def release(self, session: Session) -> None:
+        """Return a session to the driver, in any state."""
         try:
             await self._pool.release(session, timeout=RELEASE_SECONDS_MAX)
         except _FAILURES:
-            # A connection that cannot be given back is closed by the pool; what was done with it stays done.
+            # The pool closes a connection that it cannot reset. What the caller did with it has taken effect.
             return
 
     async def close(self) -> None:
-        """Close all connections once they come back."""
-        while self._at_hand:
-            await self.let_go(self._at_hand.pop())
+        """Close all connections when they are released."""
+        while self._idle:
+            await self.release(self._idle.pop())
         await self._pool.close()
 
     def terminate(self) -> None:
@@ -134,12 +133,12 @@ def _is_usable(session: Session) -> bool:
     try:
         return not session.is_closed()
     except asyncpg.InterfaceError:
-        # The driver itself took it back: its connection was lost.
+        # The driver released it, because the connection was lost.
         return False
 
 
 class PostgresPool:
-    """One database: a pool for the work, and a small one for leases."""
+    """The connections to one database: a pool for most statements, and a small one for leases."""
 
     def __init__(self, url: str, work: _Pool, leases: _Pool) -> None:
         self.shown = redact_url(url)
@@ -154,7 +153,7 @@ class PostgresPool:
     async def open(
         cls, url: str, *, connections_max: int, statement_seconds: float = STATEMENT_SECONDS
     ) -> "PostgresPool":
-        """Connect, and look whether the server can be used. StoreUnavailable."""
+        """Connect and check the server. StoreUnavailable."""
         work = await _pool(url, connections_max, statement_seconds)
         try:
             leases = await _pool(url, LEASE_CONNECTIONS_MAX, min(statement_seconds, LEASE_STATEMENT_SECONDS))
@@ -164,7 +163,7 @@ class PostgresPool:
         return cls(url, work, leases)
 
     async def close(self) -> None:
-        """Finish what was accepted, then close all connections, in earnest when they do not come back."""
+        """Wait for running calls, then close all connections; terminate them when that takes too long."""
         self._closed = True
         try:
             async with asyncio.timeout(CLOSE_SECONDS_MAX):
@@ -176,37 +175,37 @@ class PostgresPool:
             self._leases.terminate()
 
     async def read(self, sql: str, *values: object) -> Sequence[Any]:
-        """The rows of a query. StoreUnavailable."""
-        return await self.look(lambda session: session.fetch(sql, *values))
+        """Return the rows of a query. StoreUnavailable."""
+        return await self.query(lambda session: session.fetch(sql, *values))
 
-    async def look(self, ask: Callable[[Session], Awaitable[T]], *, for_leases: bool = False) -> T:
-        """Ask something that changes nothing, again if the connection was lost. StoreUnavailable."""
+    async def query(self, operation: Callable[[Session], Awaitable[T]], *, for_leases: bool = False) -> T:
+        """Run an operation that only reads, again if the connection was lost. StoreUnavailable."""
         if self._closed:
             raise StoreUnavailable("the store is closed")
         for attempt in range(1, READ_ATTEMPTS + 1):
             async with self._session(for_leases=for_leases) as session:
                 try:
-                    return await ask(session)
+                    return await operation(session)
                 except _FAILURES as error:
                     if attempt == READ_ATTEMPTS or not _is_lost(error):
-                        raise StoreUnavailable(self._said("cannot read", error)) from error
+                        raise StoreUnavailable(self._message("cannot read", error)) from error
         raise AssertionError("unreachable")
 
     async def write(self, sql: str, *values: object, for_leases: bool = False) -> Sequence[Any]:
-        """Run one statement, which is a transaction of its own. CommitUnknown; StoreUnavailable before it was sent."""
+        """Run one statement as its own transaction. CommitUnknown, or StoreUnavailable before it was sent."""
         return await self.change(lambda session: session.fetch(sql, *values), for_leases=for_leases)
 
-    async def change(self, work: Callable[[Session], Awaitable[T]], *, for_leases: bool = False) -> T:
-        """Do something that is one transaction, again if the server undid it. CommitUnknown, StoreUnavailable."""
+    async def change(self, operation: Callable[[Session], Awaitable[T]], *, for_leases: bool = False) -> T:
+        """Run an operation that is one transaction, again after a conflict. CommitUnknown, StoreUnavailable."""
         if self._closed:
             raise CommitUnknown("the store is closed")
         async with self._session(for_leases=for_leases) as session:
             for attempt in range(1, CONFLICT_ATTEMPTS + 1):
                 try:
-                    return await work(session)
+                    return await operation(session)
                 except _FAILURES as error:
                     if attempt == CONFLICT_ATTEMPTS or _code(error) not in CONFLICTS:
-                        raise CommitUnknown(self._said("cannot write to", error)) from error
+                        raise CommitUnknown(self._message("cannot write to", error)) from error
                 await asyncio.sleep(CONFLICT_WAIT_SECONDS * attempt)
         raise AssertionError("unreachable")
 
@@ -217,27 +216,27 @@ class PostgresPool:
         self._idle.clear()
         try:
             try:
-                session = await pool.take()
+                session = await pool.acquire()
             except _FAILURES as error:
-                raise StoreUnavailable(self._said("cannot reach", error)) from error
+                raise StoreUnavailable(self._message("cannot reach", error)) from error
             try:
                 yield session
             except BaseException:
-                # What may still be under way on it is the driver's to end.
-                await pool.let_go(session)
+                # A statement may still be running; the driver ends it.
+                await pool.release(session)
                 raise
-            await pool.put_back(session)
+            await pool.keep(session)
         finally:
             self._busy -= 1
             if not self._busy:
                 self._idle.set()
 
-    def _said(self, what: str, error: BaseException) -> str:
-        return f"{what} the database {self.shown}: {told(error)}"
+    def _message(self, what: str, error: BaseException) -> str:
+        return f"{what} the database {self.shown}: {error_text(error)}"
 
 
 async def connect(url: str) -> Session:
-    """One connection outside of any pool, for migrations and copies, which take as long as they take."""
+    """Return a connection outside the pools and without a time limit, for migrations and copies."""
     connecting = cast("Any", asyncpg).connect
     try:
         session = await connecting(
@@ -264,10 +263,10 @@ async def _pool(url: str, connections_max: int, statement_seconds: float) -> _Po
             max_inactive_connection_lifetime=IDLE_SECONDS_MAX,
             timeout=CONNECT_SECONDS_MAX,
             command_timeout=statement_seconds + GRACE_SECONDS,
-            # Never a standby: a decision from an old copy is a wrong decision.
+            # Never a standby, whose rows may be outdated.
             target_session_attrs="read-write",
             init=_check_server,
-            # Nothing of the store outlives its statement or transaction: the driver's own reset is a needless query.
+            # No statement leaves state in its session, so the driver's reset would be a needless query.
             reset=_nothing,
             server_settings=_session_settings(statement_seconds),
         )
@@ -281,15 +280,15 @@ def _session_settings(statement_seconds: float) -> dict[str, str]:
     return {
         "application_name": "windlass",
         "timezone": "UTC",
-        # What a database or a role has as its default may be anything; commits rely on these.
+        # Commits rely on these, whatever the defaults of the database and the role are.
         "default_transaction_isolation": "read committed",
         "synchronous_commit": "on",
         "statement_timeout": milliseconds,
         "idle_in_transaction_session_timeout": milliseconds,
-        # Short statements gain nothing from it.
+        # All statements are short, so none is worth compiling.
         "jit": "off",
-        # Every statement is a walk along an index. A plan that was made while a table was small is kept, and must not
-        # read the whole of it when it has grown.
+        # Every statement uses an index. Plans are kept, and one that was made while a table was small must not scan the
+        # table when it has grown.
         "enable_seqscan": "off",
     }
 
@@ -313,12 +312,12 @@ def _unusable(url: str, error: BaseException) -> StoreUnavailable:
         # The driver's message may hold parts of the URL.
         what = "its URL cannot be read; write postgresql://user:password@host:port/database"
     else:
-        what = told(error)
+        what = error_text(error)
     return StoreUnavailable(f"cannot use the database {redact_url(url)}: {what}")
 
 
-def told(error: BaseException) -> str:
-    """What the driver says, on one line."""
+def error_text(error: BaseException) -> str:
+    """Return the driver's message, or the name of the error, on one line."""
     lines = str(error).splitlines()
     return lines[0] if lines else type(error).__name__
 
@@ -328,7 +327,7 @@ def _code(error: BaseException) -> str:
 
 
 def was_undone(error: CommitUnknown) -> bool:
-    """Whether it was the server that refused a transaction: nothing of it took effect."""
+    """Return whether the server rejected the transaction, so that nothing took effect."""
     cause = error.__cause__
     return isinstance(cause, asyncpg.PostgresError) and not _is_lost(cause)
 
@@ -336,4 +335,4 @@ def was_undone(error: CommitUnknown) -> bool:
 def _is_lost(error: BaseException) -> bool:
     if isinstance(error, TimeoutError | asyncpg.DataError):
         return False
-    return isinstance(error, _LOST) or _code(error) in _GOING_DOWN
+    return isinstance(error, _LOST) or _code(error) in _SHUTTING_DOWN

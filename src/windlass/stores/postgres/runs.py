@@ -1,54 +1,12 @@
 """Schedules, runs and deliveries in PostgreSQL."""
 
 from collections.abc import Sequence
-from typing import Any
 
-import msgspec
-from msgspec import structs
-
-from windlass.core.changes import Changes
-from windlass.core.runs.rows import DeliveryRow, RunRow
 from windlass.ports.store.runs import has_schedule
 from windlass.ports.store.workflows import StoredWorkflow
-from windlass.stores.columns import DELIVERY, RUN
 from windlass.stores.postgres.database import PostgresStatements
 from windlass.stores.postgres.pool import Session
-from windlass.stores.postgres.rows import storable
-from windlass.stores.rows import text_of
 from windlass.stores.sql.runs import RUNS_PER_JOB, SqlRuns
-
-
-def runs_document(group: Sequence[Changes]) -> str | None:
-    """What the commits of several shards say about runs, as one JSON document; None when they say nothing."""
-    found = [changes.runs for changes in group if changes.runs]
-    if not found:
-        return None
-    fresh: list[dict[str, Any]] = []
-    known: list[dict[str, Any]] = []
-    for runs in found:
-        for run_id, row in runs.runs.items():
-            values = dict(zip(RunRow.__struct_fields__, map(_storable, RUN.values(row)), strict=True))
-            (fresh if run_id in runs.fresh else known).append(values)
-    jobs = [{**structs.asdict(job), "input": text_of(job.input)} for runs in found for job in runs.jobs]
-    deliveries = [
-        dict(zip(DeliveryRow.__struct_fields__, map(_storable, DELIVERY.values(row)), strict=True))
-        for runs in found
-        for row in runs.deliveries
-    ]
-    document = {
-        "fresh": fresh,
-        "known": known,
-        "withdrawn": [run_id for runs in found for run_id in runs.withdrawn],
-        "marks": [structs.asdict(mark) for runs in found for mark in runs.schedules.values()],
-        "jobs": jobs,
-        "requests": [request_id for runs in found for request_id in runs.requests],
-        "deliveries": deliveries,
-    }
-    return msgspec.json.encode(document).decode()
-
-
-def _storable(value: Any) -> Any:
-    return storable(value) if isinstance(value, str) else value
 
 
 class PostgresRuns(SqlRuns):

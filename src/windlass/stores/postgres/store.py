@@ -55,5 +55,5 @@ class PostgresStore:
         await self._commits.commit(shard, epoch, changes)
 
     async def close(self) -> None:
-        await self._commits.settle()
+        await self._commits.wait_all()
         await self._pool.close()

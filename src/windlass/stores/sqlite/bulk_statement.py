@@ -1,14 +1,13 @@
-"""Many rows in few statements.
+"""Many rows in few statements (ADR 4).
 
-A statement a row would take and give back Python's lock once a row, while the engine's thread wants it too; measured
-under load, that is a hundred times slower. One statement for hundreds of rows asks for the lock once.
+apsw releases and takes Python's interpreter lock once per statement, and waits for the engine's thread each time.
 """
 
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-# Rows of one statement, largest first. apsw keeps prepared statements of up to 16 kB of text.
+# Rows per statement, largest first. apsw caches prepared statements of up to 16 kB of text.
 SIZES = (384, 256, 192, 128, 96, 64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)
 
 
@@ -21,7 +20,7 @@ class BulkStatement:
     def __init__(self, sql: str) -> None:
         found = _ROW.search(sql)
         if found is None:
-            raise ValueError(f"a statement without a row of placeholders: {sql}")
+            raise ValueError(f"statement has no row of placeholders: {sql}")
         row, width = found[0].replace(" ", ""), found[0].count("?")
         head, tail = sql[: found.start()], sql[found.end() :]
         self._statements = [(size * width, f"{head}{','.join([row] * size)}{tail}") for size in SIZES]

@@ -14,7 +14,7 @@ from windlass.stores.sqlite.connection import Connection
 from windlass.stores.sqlite.database import SqliteStatements
 from windlass.stores.sqlite.runs import SqliteRuns
 
-# Writing up to this many values, those of a few nodes, takes no longer than the flush of the commit (ADR 17).
+# A commit of up to this many values, those of a few nodes, may be written on the event loop (ADR 17).
 SMALL_VALUES = 100
 
 RowStruct = TypeVar("RowStruct", bound=Struct)
@@ -26,6 +26,7 @@ class SqliteCommits:
     def __init__(self, database: SqliteStatements, runs: SqliteRuns) -> None:
         self._database = database
         self._runs = runs
+        self._lease_sql = database.sql("lease_get")
         self._put_nodes = database.bulk("node_put")
         self._put_iterations = database.bulk("iteration_put")
         self._put_call_outputs = database.bulk("call_output_put")
@@ -48,7 +49,7 @@ class SqliteCommits:
         store_runs = self._runs.prepare(changes.runs)
 
         def store(connection: Connection) -> None:
-            row = self._database.execute_first(connection, "lease_get", shard=shard)
+            row = connection.execute(self._lease_sql, (shard,)).fetchone()
             if row is None or row[0] != epoch:
                 raise StaleLease(f"shard {shard} has a new owner: epoch {row and row[0]}, not {epoch}")
             if store_runs is not None:
@@ -60,7 +61,7 @@ class SqliteCommits:
             if results:
                 self._database.execute(connection, "result_apply", ids=results)
 
-        count = sum(len(values) for _, values in statements)
+        count = sum([len(values) for _, values in statements])
         is_small = store_runs is None and count <= SMALL_VALUES
         # The only refusal comes before anything is written, so there is nothing to undo.
         return self._database.writer.write(store, undo=False, small=is_small)

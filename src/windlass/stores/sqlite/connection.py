@@ -1,4 +1,4 @@
-"""SQLite connections as the store uses them, and the little of apsw that it relies on."""
+"""SQLite connections, and the part of apsw that the store uses."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,9 +8,9 @@ from typing import Any, Protocol, cast
 import apsw
 
 BUSY_TIMEOUT_MS = 10_000
-# The log starts at this size and is then written over: a flush is twice as fast when the file does not grow.
+# The write-ahead log is created with this size and then overwritten, so that flushes do not grow the file (ADR 4).
 CHECKPOINT_PAGES = 1_000
-# Statements that stay prepared: all that there are, those of many rows in all their sizes.
+# Prepared statements that are cached: enough for all, including bulk statements in all their sizes.
 STATEMENTS_MAX = 256
 
 _CACHE_KIB = 65_536
@@ -18,7 +18,7 @@ _LOG_FRAME_BYTES = 4_120
 
 
 class Rows(Protocol):
-    """The answer to a statement."""
+    """The rows of a statement."""
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]: ...
 
@@ -26,7 +26,7 @@ class Rows(Protocol):
 
 
 class Connection(Protocol):
-    """A connection; what it raises are apsw's errors."""
+    """A connection. It raises apsw's errors."""
 
     def execute(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = (), /) -> Rows: ...
 
@@ -41,7 +41,7 @@ class Connection(Protocol):
 
 
 def connect(path: str, *, synchronous: str = "full", read_only: bool = False) -> Connection:
-    """A connection as every part of the store wants it."""
+    """Return a connection with the settings of the store."""
     flags = apsw.SQLITE_OPEN_READWRITE | (0 if read_only else apsw.SQLITE_OPEN_CREATE)
     opened = apsw.Connection(path, flags=flags, statementcachesize=STATEMENTS_MAX)
     opened.set_busy_timeout(BUSY_TIMEOUT_MS)
@@ -57,7 +57,7 @@ def connect(path: str, *, synchronous: str = "full", read_only: bool = False) ->
 
 
 def grow_log(log: Path) -> None:
-    """Fill the write-ahead log up with zeros, which SQLite reads as its end, like the remains of an older log."""
+    """Extend the write-ahead log with zeros, which SQLite ignores like the rest of an older log."""
     with log.open("r+b") as file:
         missing = CHECKPOINT_PAGES * _LOG_FRAME_BYTES - file.seek(0, os.SEEK_END)
         if missing > 0:

@@ -53,6 +53,10 @@ class SqliteStatements:
         """Return the current instant."""
         return 0 if self._clock is None else self._clock.now()
 
+    def sql(self, query: str) -> str:
+        """Return the text of a query, for callers that pass its values in order."""
+        return self._queries[query].sql
+
     # Inside an operation on a connection
 
     def execute(self, connection: Connection, query: str, /, **values: object) -> Rows:
@@ -81,12 +85,12 @@ class SqliteStatements:
         return await self.read(query, list, **values)
 
     async def first(self, query: str, /, **values: object) -> Row | None:
-        return await self.look(lambda connection: self.execute_first(connection, query, **values))
+        return await self.query(lambda connection: self.execute_first(connection, query, **values))
 
     async def read(self, query: str, convert: Callable[[Iterable[Row]], T], /, **values: object) -> T:
-        return await self.look(lambda connection: convert(self.execute(connection, query, **values)))
+        return await self.query(lambda connection: convert(self.execute(connection, query, **values)))
 
-    async def look(self, operation: Callable[[Connection], T]) -> T:
+    async def query(self, operation: Callable[[Connection], T]) -> T:
         """Run an operation that only reads, on a reader's thread. StoreUnavailable."""
         return await asyncio.get_running_loop().run_in_executor(self._readers, self._with_reader, operation)
 

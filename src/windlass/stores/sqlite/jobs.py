@@ -67,7 +67,7 @@ class SqliteJobs(SqlJobs):
             finally:
                 connection.execute("rollback")
 
-        return await self._sqlite.look(read)
+        return await self._sqlite.query(read)
 
     def _read_job(self, connection: Connection, job_id: str, *, with_loops: bool) -> JobSnapshot:
         row = self._sqlite.execute_first(connection, "job_get", job_id=job_id)

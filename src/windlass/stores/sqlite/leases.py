@@ -54,7 +54,7 @@ class SqliteLeases:
 
     async def ownership(self) -> Ownership:
         now = self._database.now()
-        return await self._database.look(lambda connection: self._ownership(connection, now))
+        return await self._database.query(lambda connection: self._ownership(connection, now))
 
     async def deregister(self, owner: str) -> None:
         await self._database.write("engine_delete", owner=owner)

@@ -51,14 +51,14 @@ class SqliteStore:
         except (apsw.Error, OSError) as error:
             raise StoreUnavailable(f"cannot use the database {path}: {error}") from error
         database = SqliteStatements(path, writer=SqliteWriter(connection), clock=clock)
-        return cls(database, connection, WorkflowCache(kept=alone))
+        return cls(database, connection, WorkflowCache(enabled=alone))
 
     @classmethod
     async def open_reader(cls, path: str) -> "SqliteStore":
         """Open for reading only. StoreUnavailable when there is no file."""
         if not await asyncio.to_thread(Path(path).exists):
             raise StoreUnavailable(f"no database at {path}; run a workflow here first, or name another file")
-        return cls(SqliteStatements(path, writer=None, clock=None), None, WorkflowCache(kept=False))
+        return cls(SqliteStatements(path, writer=None, clock=None), None, WorkflowCache(enabled=False))
 
     def commit(self, shard: int, epoch: int, changes: Changes) -> "asyncio.Future[None]":
         return self._commits.commit(shard, epoch, changes)

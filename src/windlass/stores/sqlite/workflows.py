@@ -36,7 +36,7 @@ class SqliteWorkflows(SqlWorkflows):
             return cached
         changes = self._cache.changes
         found = await super().get(workflow_id)
-        self._cache.keep(found, changes)
+        self._cache.put(found, changes)
         return found
 
     async def put(self, workflow_id: str, definition: Raw, digest: str, now: int) -> StoredWorkflow:
@@ -74,7 +74,7 @@ class SqliteWorkflows(SqlWorkflows):
 
     async def _change(self, workflow_id: str, operation: Callable[[Connection], T]) -> T:
         changed = self._sqlite.writer.write(operation)
-        changed.add_done_callback(lambda _: self._cache.forget(workflow_id))
+        changed.add_done_callback(lambda _: self._cache.invalidate(workflow_id))
         # A canceled caller does not stop the change, and its end must still clear the cache.
         return await asyncio.shield(changed)
 

@@ -1,4 +1,4 @@
-"""Writes to SQLite: what waits is committed together on one thread; what is small and comes alone, at once (ADR 17)."""
+"""Writes to SQLite: waiting operations share a transaction on a thread, small single ones run on the loop (ADR 17)."""
 
 import asyncio
 import logging
@@ -14,24 +14,25 @@ import apsw
 from windlass.core.errors import CommitUnknown, WindlassError
 from windlass.stores.sqlite.connection import BUSY_TIMEOUT_MS, CHECKPOINT_PAGES, Connection
 
-# Operations that share one transaction at most.
+# The most operations in one transaction.
 GROUP_MAX = 256
-# The loop waits for a commit no longer than this. After one that took longer, the thread has them all for a while.
-AT_ONCE_SECONDS_MAX = 0.003
-SLOW_PAUSE_SECONDS = 10.0
+# After a commit on the event loop that took longer than this, all commits run on the thread for a while.
+INLINE_SECONDS_MAX = 0.003
+INLINE_PAUSE_SECONDS = 10.0
 
 log = logging.getLogger("windlass.stores")
 
 Operation = Callable[[Connection], Any]
-# Whether it may refuse after it has written something, too.
+# The last one: whether the operation may raise after it has written something.
 _Item = tuple[Operation, "asyncio.Future[Any]", bool]
 
 
 class SqliteWriter:
-    """Runs operations in transactions, in the order they came.
+    """Runs operations in transactions, in the order of the calls.
 
-    An operation that raises a WindlassError changes nothing and leaves the others of its group alone.
-    Any other failure fails the whole group as CommitUnknown.
+    An operation that raises a WindlassError changes nothing and does not affect the others of its group. Any other
+    failure fails the whole group as CommitUnknown. Not a Batcher: groups form on a thread, while the one before is
+    written.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -40,38 +41,38 @@ class SqliteWriter:
         self._thread = threading.Thread(target=self._run, name="windlass-sqlite-writer", daemon=True)
         self._loop = asyncio.get_running_loop()
         self._closed = False
-        # What the thread was given and is not done with. Only while it has nothing may the loop use the connection.
-        self._given = 0
+        # Items of the thread that are not done. The loop may use the connection only while there are none.
+        self._queued = 0
         # By the monotonic clock.
-        self._at_once_after = 0.0
-        # Pages that this connection had written when the log was last brought into the database.
+        self._inline_after = 0.0
+        # Pages that this connection had written at the last checkpoint.
         connection.execute("pragma wal_autocheckpoint = 0")
         self._pages_before = self._pages_written()
         self._thread.start()
 
     def write(self, operation: Operation, *, undo: bool = True, small: bool = False) -> "asyncio.Future[Any]":
-        """A future of the operation's result, done once it is durable.
+        """Return a future of the operation's result, which is done once the result is durable.
 
-        One that writes nothing before it refuses, or never refuses, needs no `undo`: it spares two statements. One
-        that is `small`, and that nobody else waits with, takes less time than telling the thread of it.
+        An operation that never raises after it has written needs no `undo`, which is two statements. One that is
+        `small` runs on the event loop if no other waits.
         """
         future: asyncio.Future[Any] = self._loop.create_future()
         if self._closed:
             future.set_exception(CommitUnknown("the store is closed"))
-        elif not (small and self._can_write_at_once() and self._write_at_once((operation, future, undo))):
-            self._give((operation, future, undo))
+        elif not (small and self._can_write_inline() and self._write_inline((operation, future, undo))):
+            self._enqueue((operation, future, undo))
         return future
 
-    def _can_write_at_once(self) -> bool:
-        """Whether the loop may use the connection, and the last commit was quick."""
-        return not self._given and monotonic() >= self._at_once_after
+    def _can_write_inline(self) -> bool:
+        """Return whether the loop may use the connection, and recent commits were quick."""
+        return not self._queued and monotonic() >= self._inline_after
 
-    def _give(self, item: _Item) -> None:
-        self._given += 1
+    def _enqueue(self, item: _Item) -> None:
+        self._queued += 1
         self._items.put(item)
 
-    def _write_at_once(self, item: _Item) -> bool:
-        """Commit on the loop; false when another process is writing, for which the thread can wait, or worse."""
+    def _write_inline(self, item: _Item) -> bool:
+        """Commit on the loop; return false if no transaction could start, for example while another process writes."""
         began = monotonic()
         self._connection.set_busy_timeout(0)
         try:
@@ -81,16 +82,16 @@ class SqliteWriter:
         finally:
             self._connection.set_busy_timeout(BUSY_TIMEOUT_MS)
         outcome = self._commit([item])[0]
-        if monotonic() - began > AT_ONCE_SECONDS_MAX:
-            self._at_once_after = monotonic() + SLOW_PAUSE_SECONDS
+        if monotonic() - began > INLINE_SECONDS_MAX:
+            self._inline_after = monotonic() + INLINE_PAUSE_SECONDS
         _resolve(item[1], outcome)
         if self._is_log_full():
-            # The thread sees to it, after it has done nothing else.
-            self._give((_nothing, self._loop.create_future(), False))
+            # The thread makes the checkpoint after this operation.
+            self._enqueue((_do_nothing, self._loop.create_future(), False))
         return True
 
     async def close(self) -> None:
-        """Commit what was accepted, then end the thread."""
+        """Commit accepted operations, then end the thread."""
         if not self._closed:
             self._closed = True
             self._items.put(None)
@@ -100,12 +101,12 @@ class SqliteWriter:
         while group := self._next_group():
             outcomes = self._transact(group)
             if not self._is_log_full():
-                self._on_loop(self._tell, group, outcomes, len(group))
+                self._on_loop(self._on_done, group, outcomes, len(group))
                 continue
-            # Whoever waits is told first: this takes longer than many commits.
-            self._on_loop(self._tell, group, outcomes, 0)
+            # Callers get their results before the checkpoint, which flushes two files.
+            self._on_loop(self._on_done, group, outcomes, 0)
             self._checkpoint()
-            self._on_loop(self._tell, [], [], len(group))
+            self._on_loop(self._on_done, [], [], len(group))
 
     def _next_group(self) -> list[_Item]:
         first = self._items.get()
@@ -131,7 +132,7 @@ class SqliteWriter:
         return self._commit(group)
 
     def _commit(self, group: list[_Item]) -> list[Any]:
-        """End the transaction that was begun with what the group wants; the outcome of each."""
+        """Run the operations of a group in the open transaction, commit it, and return their outcomes."""
         connection = self._connection
         outcomes: list[Any] = []
         try:
@@ -143,14 +144,14 @@ class SqliteWriter:
             return [_unknown(error)] * len(group)
         return outcomes
 
-    def _tell(self, group: list[_Item], outcomes: list[Any], done: int) -> None:
-        """On the loop: tell those who wait. The thread is done with so many items, and with the connection."""
-        self._given -= done
+    def _on_done(self, group: list[_Item], outcomes: list[Any], done: int) -> None:
+        """Resolve the futures of a group, on the loop. The thread is finished with `done` items."""
+        self._queued -= done
         for (_, future, _), outcome in zip(group, outcomes, strict=True):
             _resolve(future, outcome)
 
     def _on_loop(self, function: Callable[..., None], *arguments: object) -> None:
-        # A closed loop has nobody left who waits, and the rows are durable.
+        # A closed loop has no callers, and the rows are durable.
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(function, *arguments)
 
@@ -161,16 +162,16 @@ class SqliteWriter:
         return self._pages_written() - self._pages_before >= CHECKPOINT_PAGES
 
     def _checkpoint(self) -> None:
-        """Bring the log into the database, as far as readers allow. Not on the loop: it flushes two files."""
+        """Copy the write-ahead log to the database, as far as readers allow. Not on the loop: it flushes two files."""
         try:
             self._connection.execute("pragma wal_checkpoint(passive)")
         except apsw.Error as error:
-            log.warning("the log could not be brought into the database, which goes on without: %s", error)
+            log.warning("checkpoint of the write-ahead log failed; the log grows until the next one: %s", error)
         self._pages_before = self._pages_written()
 
 
-def _nothing(_: Connection) -> None:
-    """An operation for one who wants the thread to look after the log."""
+def _do_nothing(_: Connection) -> None:
+    """Do nothing. After any operation the thread makes a checkpoint if one is due."""
 
 
 def _resolve(future: "asyncio.Future[Any]", outcome: Any) -> None:
@@ -183,19 +184,19 @@ def _resolve(future: "asyncio.Future[Any]", outcome: Any) -> None:
 
 
 def _unknown(error: Exception) -> CommitUnknown:
-    unknown = CommitUnknown(f"SQLite refused a transaction: {error}")
+    unknown = CommitUnknown(f"SQLite rejected a transaction: {error}")
     unknown.__cause__ = error
     return unknown
 
 
 def _attempt(connection: Connection, operation: Operation, *, undo: bool) -> Any:
-    """Run one operation; a WindlassError is its outcome and undoes only what it did."""
+    """Return the result of an operation or its WindlassError, which undoes only this operation."""
     if undo:
         connection.execute("savepoint operation")
     try:
         outcome = operation(connection)
     except WindlassError as error:
-        # Alone, an operation that refuses must not have written before it refused: the transaction is committed.
+        # Without a savepoint the operation must not have written before it raised: the transaction is committed.
         if undo:
             connection.execute("rollback to operation")
         outcome = error
@@ -209,5 +210,5 @@ def _roll_back(connection: Connection) -> None:
         if connection.in_transaction:
             connection.execute("rollback")
     except apsw.Error:
-        # The connection itself is broken (disk gone). The next transaction says so again.
+        # The connection itself is broken, for example by a lost disk. The next transaction fails, too.
         return

@@ -273,5 +273,5 @@ create table artifacts (
     primary key (job_id, digest)
 );
 
--- Most artifacts are read once: compression would cost more than it saves.
+-- Not compressed, because most artifacts are read once.
 alter table artifacts alter column body set storage external;

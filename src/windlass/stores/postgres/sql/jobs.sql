@@ -1,6 +1,7 @@
--- Batches are sent as one text per column (windlass_texts). Each statement is one round trip and one transaction.
+-- Batches are sent as an array with one text per column (parameters.py). Each statement is one round trip and one
+-- transaction.
 -- Queries that every shard asks once a second take arrays with one element per shard (BatchedQuery); each row starts
--- with the place of its shard in them.
+-- with the position of its shard in them.
 
 -- name: workflow_lock
 -- Two deployments of the same workflow must not assign the same version.
@@ -10,10 +11,9 @@ select pg_advisory_xact_lock(22350, hashtext(:workflow_id));
 -- A job with a known key is left out. Rows are inserted in the order of their keys, so that two batches with the same
 -- keys wait for each other instead of deadlocking. Of two equal keys in one batch the first one counts.
 with given as (
-    select * from unnest(windlass_texts($1), windlass_texts($2), $3::text::integer[], windlass_texts($4),
-                         $5::text::bigint[], $6::text::integer[], $7::text::integer[], windlass_texts($8),
-                         windlass_texts($9), $10::text::bigint[]) with ordinality
-        as given ({job_spec_columns}, place)
+    select given.*
+      from (select :jobs::text[] as job_values) as parameter,
+           unnest({job_spec_arrays job_values}) with ordinality as given ({job_spec_columns}, place)
 )
 insert into jobs ({job_spec_columns}, status, round)
 select {job_spec_columns}, 'pending', 0
@@ -29,7 +29,7 @@ select {job_columns jobs}, 1
 -- name: job_pending
 select place, job_id
   from unnest(:shards::integer[], :created_before::bigint[], :limits::integer[])
-       with ordinality as asked (of_shard, before, at_most, place)
+       with ordinality as wanted (of_shard, before, at_most, place)
  cross join lateral (
     select job_id, created_at from jobs
      where shard = of_shard and not is_ended and status = 'pending' and created_at < before
@@ -81,7 +81,7 @@ select shard from job;
 
 -- name: request_list
 select place, found.*
-  from unnest(:shards::integer[], :limits::integer[]) with ordinality as asked (of_shard, at_most, place)
+  from unnest(:shards::integer[], :limits::integer[]) with ordinality as wanted (of_shard, at_most, place)
  cross join lateral (
     select {request_columns} from requests
      where shard = of_shard and not applied order by created_at, request_id limit at_most
@@ -89,38 +89,38 @@ select place, found.*
 
 -- name: result_list
 select place, found.*
-  from unnest(:shards::integer[], :limits::integer[]) with ordinality as asked (of_shard, at_most, place)
+  from unnest(:shards::integer[], :limits::integer[]) with ordinality as wanted (of_shard, at_most, place)
  cross join lateral (
     select task_id, shard, message, created_at from results
      where shard = of_shard and not applied order by created_at, task_id limit at_most
 ) as found order by place, created_at, task_id;
 
 -- name: log_insert
-select windlass_append_logs($1, $2, $3, $4, $5, $6, $7);
+select windlass_append_logs(:lines::text[]);
 
 -- name: job_prune
 -- Jobs that are locked by a commit (a retry) are skipped, and so are those of runs that have not ended.
-with gone as (
+with ended as (
     select job_id from jobs
      where is_ended and completed_at < :finished_before
        and not exists (select from runs where runs.job_id = jobs.job_id and runs.completed_at is null)
      order by completed_at limit :limit
        for update skip locked
-), gone_events as (
-    delete from events using gone where events.job_id = gone.job_id
-), gone_iterations as (
-    delete from iterations using gone where iterations.job_id = gone.job_id
-), gone_call_outputs as (
-    delete from call_outputs using gone where call_outputs.job_id = gone.job_id
-), gone_chunks as (
-    delete from collection_chunks using gone where collection_chunks.job_id = gone.job_id
-), gone_nodes as (
-    delete from nodes using gone where nodes.job_id = gone.job_id
-), gone_requests as (
-    delete from requests using gone where requests.job_id = gone.job_id
-), gone_results as (
-    delete from results using gone where results.job_id = gone.job_id
-), gone_logs as (
-    delete from logs using gone where logs.job_id = gone.job_id
+), deleted_events as (
+    delete from events using ended where events.job_id = ended.job_id
+), deleted_iterations as (
+    delete from iterations using ended where iterations.job_id = ended.job_id
+), deleted_call_outputs as (
+    delete from call_outputs using ended where call_outputs.job_id = ended.job_id
+), deleted_chunks as (
+    delete from collection_chunks using ended where collection_chunks.job_id = ended.job_id
+), deleted_nodes as (
+    delete from nodes using ended where nodes.job_id = ended.job_id
+), deleted_requests as (
+    delete from requests using ended where requests.job_id = ended.job_id
+), deleted_results as (
+    delete from results using ended where results.job_id = ended.job_id
+), deleted_logs as (
+    delete from logs using ended where logs.job_id = ended.job_id
 )
-delete from jobs using gone where jobs.job_id = gone.job_id returning jobs.job_id;
+delete from jobs using ended where jobs.job_id = ended.job_id returning jobs.job_id;

@@ -4,7 +4,7 @@
 select new_epoch, was_abandoned from windlass_take_lease(:shard, :owner, :ttl_seconds);
 
 -- name: lease_epoch
-select place, epoch from unnest(:shards::integer[]) with ordinality as asked (of_shard, place)
+select place, epoch from unnest(:shards::integer[]) with ordinality as wanted (of_shard, place)
   join shards on shard = of_shard;
 
 -- name: lease_list
@@ -13,9 +13,8 @@ select shard, owner, epoch, coalesce(owner is not null and expires_at <= now(), 
   from shards order by shard;
 
 -- name: lease_renew
--- The epoch stays; only a takeover raises it, and a renewal after a takeover finds another epoch. Rows are locked
--- in the
--- order of their shards, and no transaction outlives the statement: an engine that is paused here blocks nobody.
+-- The epoch stays; only a takeover raises it, and a renewal after a takeover finds another epoch. Rows are locked in
+-- the order of their shards, and no transaction outlives the statement: an engine that is paused here blocks no other.
 with alive as (
     insert into engines (owner, expires_at) values (:owner, now() + make_interval(secs => :ttl_seconds))
         on conflict (owner) do update set expires_at = excluded.expires_at

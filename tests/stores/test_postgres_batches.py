@@ -1,4 +1,4 @@
-"""What several shards of one process ask of PostgreSQL at the same time goes there together."""
+"""Concurrent commits and queries of several shards are combined into one call of PostgreSQL."""
 
 import asyncio
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ SHARDS = range(4)
 
 
 async def begin(store: PostgresStore, shards: Sequence[int] = SHARDS) -> dict[int, int]:
-    """A job in each shard, and the epochs under which this process owns them."""
+    """Insert a job in each shard and take the shards; return their epochs."""
     await store.jobs.insert([new_job(f"j{shard}", shard=shard) for shard in shards])
     return {shard: (await store.leases.take(shard, "me")).epoch for shard in shards}
 
@@ -42,7 +42,7 @@ async def test_commits_of_several_shards_are_one_transaction(store: PostgresStor
     assert await statuses(store) == ["running"] * 4
 
 
-async def test_more_commits_than_one_call_takes_are_all_stored(store: PostgresStore) -> None:
+async def test_more_commits_than_fit_into_one_call_are_all_stored(store: PostgresStore) -> None:
     epochs = await begin(store, range(GROUP_MAX + 3))
 
     assert set(await commit_all(store, epochs)) == {None}
@@ -50,20 +50,20 @@ async def test_more_commits_than_one_call_takes_are_all_stored(store: PostgresSt
     assert set(await statuses(store, range(GROUP_MAX + 3))) == {"running"}
 
 
-async def test_a_lost_shard_among_others_loses_its_own_commit_only(store: PostgresStore) -> None:
+async def test_a_stale_epoch_fails_only_the_commit_of_its_shard(store: PostgresStore) -> None:
     epochs = await begin(store)
     await store.leases.take(2, "another")
 
     answers = await commit_all(store, epochs)
 
     assert [type(answer) for answer in answers] == [type(None), type(None), StaleLease, type(None)]
-    assert "shard 2 has a new owner (epoch 2, not 1)" in str(answers[2])
+    assert "shard 2 has a new owner: epoch 2, not 1" in str(answers[2])
     assert await statuses(store) == ["running", "running", "pending", "running"]
 
 
-async def test_a_commit_that_is_refused_fails_alone(store: PostgresStore) -> None:
+async def test_a_rejected_commit_fails_alone(store: PostgresStore) -> None:
     epochs = await begin(store)
-    bad = store.commit(1, epochs[1], changes(jobs=[job_row("nobody")]))
+    bad = store.commit(1, epochs[1], changes(jobs=[job_row("missing")]))
     good = commit_all(store, {0: epochs[0], 3: epochs[3]})
 
     refused, others = await asyncio.gather(bad, good, return_exceptions=True)
@@ -73,7 +73,7 @@ async def test_a_commit_that_is_refused_fails_alone(store: PostgresStore) -> Non
     assert await statuses(store) == ["running", "pending", "pending", "running"]
 
 
-async def test_a_shard_that_was_never_owned_takes_no_commit(store: PostgresStore) -> None:
+async def test_a_shard_that_was_never_owned_rejects_commits(store: PostgresStore) -> None:
     epochs = await begin(store, [0])
 
     answers = await commit_all(store, {**epochs, 7: 1})
@@ -97,7 +97,7 @@ async def test_commits_of_one_shard_are_stored_one_after_the_other(
     assert await admin.fetchval("select count(distinct xmin::text) from events") == 2
 
 
-async def test_a_commit_that_was_given_up_before_it_went_out_is_not_stored(store: PostgresStore) -> None:
+async def test_a_commit_that_was_cancelled_before_it_was_sent_is_not_stored(store: PostgresStore) -> None:
     epochs = await begin(store, [0, 1])
     given_up = asyncio.ensure_future(store.commit(0, epochs[0], changes(jobs=[job_row("j0")])))
     kept = asyncio.ensure_future(store.commit(1, epochs[1], changes(jobs=[job_row("j1")])))
@@ -109,7 +109,7 @@ async def test_a_commit_that_was_given_up_before_it_went_out_is_not_stored(store
     assert await statuses(store, [0, 1]) == ["pending", "running"]
 
 
-async def test_closing_waits_for_the_commits_that_were_accepted(store: PostgresStore, url: str) -> None:
+async def test_closing_waits_for_accepted_commits(store: PostgresStore, url: str) -> None:
     epochs = await begin(store, [0])
     committing = asyncio.ensure_future(store.commit(0, epochs[0], changes(jobs=[job_row("j0")])))
     await asyncio.sleep(0)
@@ -122,7 +122,7 @@ async def test_closing_waits_for_the_commits_that_were_accepted(store: PostgresS
     await other.close()
 
 
-async def test_each_shard_gets_its_own_answer(store: PostgresStore) -> None:
+async def test_each_shard_gets_its_own_rows(store: PostgresStore) -> None:
     epochs = await begin(store)
     await store.jobs.insert([new_job("later", shard=1, created_at=T0 + 5)])
     await store.jobs.put_request(Request("r3", "j3", "cancel", T0))
@@ -140,7 +140,7 @@ async def test_each_shard_gets_its_own_answer(store: PostgresStore) -> None:
     assert [[one.request_id for one in found] for found in requests] == [[], [], [], ["r3"], []]
 
 
-async def test_a_bound_is_each_shards_own(store: PostgresStore) -> None:
+async def test_each_shard_has_its_own_limit(store: PostgresStore) -> None:
     await store.jobs.insert([new_job(f"{name}{shard}", shard=shard) for shard in (0, 1) for name in "abc"])
 
     found = await asyncio.gather(store.jobs.pending(0, T0 + 1, 1), store.jobs.pending(1, T0 + 1, 2))
@@ -148,7 +148,7 @@ async def test_a_bound_is_each_shards_own(store: PostgresStore) -> None:
     assert found == [["a0"], ["a1", "b1"]]
 
 
-async def test_a_question_that_was_given_up_leaves_the_others_theirs(store: PostgresStore) -> None:
+async def test_a_cancelled_query_does_not_affect_the_others_of_its_batch(store: PostgresStore) -> None:
     epochs = await begin(store, [0, 1])
     given_up, kept = (asyncio.ensure_future(store.leases.epoch(shard)) for shard in (0, 1))
     await asyncio.sleep(0)
