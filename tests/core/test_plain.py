@@ -19,7 +19,7 @@ from windlass.core.messages import (
     CancelRequested,
     Continue,
     Failed,
-    Message,
+    JobMessage,
     RetryRequested,
     Submitted,
     Succeeded,
@@ -88,7 +88,7 @@ class _Told:
         self.due: list[TimerDue] = []
         self.job = Job(plan, JobRecord(JobSpec("job", "w", 1, Raw(b'{"x": 1}'), T0, shard=3, priority=2)))
 
-    def hear(self, message: Message) -> list[object]:
+    def hear(self, message: JobMessage) -> list[object]:
         """What follows from a message, everything in it."""
         changes = Changes()
         self.now += 1_000
@@ -155,7 +155,7 @@ def _messages(chance: Random, told: _Told) -> Any:
             yield _about(chance, told, chance.choice(told.out))
 
 
-def _about(chance: Random, told: _Told, task: Task) -> Message:
+def _about(chance: Random, told: _Told, task: Task) -> JobMessage:
     kind = chance.random()
     if kind < 0.1:
         return TaskStarted("job", task.node_id, task.attempt, "w2", told.now - chance.randint(-5_000, 5_000))

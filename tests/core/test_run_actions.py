@@ -17,7 +17,7 @@ def test_a_hook_is_asked_before_the_run() -> None:
     story.answer()
 
     assert (waiting, story.state(run)) == ("condition_running", "container_creating")
-    assert [order.hook for order in story.orders if isinstance(order, MakeCall)] == [HOOK]
+    assert [command.hook for command in story.commands if isinstance(command, MakeCall)] == [HOOK]
 
 
 def test_a_hook_may_refuse_a_run() -> None:
@@ -74,11 +74,11 @@ def test_a_hook_that_can_not_be_asked_follows_the_declared_choice(choice: str, s
 def test_the_limit_is_looked_at_again_when_a_hook_has_answered() -> None:
     story = Story(rules(pre_run_hook=HOOK, max_concurrent_runs=1))
     first = story.submit()
-    call = story.orders[-1]
+    call = story.commands[-1]
     second = story.submit()
     story.answer()
 
-    story.orders.append(call)
+    story.commands.append(call)
     story.answer()
 
     assert [story.state(run) for run in (first, second)] == ["completed", "container_creating"]
@@ -104,7 +104,7 @@ def test_a_run_goes_on_after_a_webhook_about_any_other_violation() -> None:
     story.answer("failed")
 
     assert story.state(second) == "container_creating"
-    assert ("flow:job002", "action_failed") in story.told
+    assert ("flow:job002", "action_failed") in story.events
     assert story.rows[second].detail.actions_failed == 1
 
 
@@ -162,6 +162,6 @@ def test_another_workflow_is_started_after_success_and_not_after_failure() -> No
         story.start(run)
         story.end(run, status)
 
-    [order] = [order for order in story.orders if isinstance(order, TriggerJob)]
-    assert (order.run_id, order.workflow_id, order.input) == (good, "report", {"day": 1})
+    [command] = [command for command in story.commands if isinstance(command, TriggerJob)]
+    assert (command.run_id, command.workflow_id, command.input) == (good, "report", {"day": 1})
     assert story.states() == ["completed", "failed"]

@@ -3,8 +3,8 @@
 import pytest
 
 from tests.core.run_story import HOOK, T0, Story, action, rules
-from windlass.core.runs.commands import CancelJob, MakeCall, MakeJob, ReleaseJob, RetryJob, TriggerJob
-from windlass.core.runs.messages import Container, ContainerEnded, JobArrived, JobRefused, RunDue, RunLost
+from windlass.core.runs.commands import AdmitJob, CancelJob, MakeCall, MakeJob, RetryJob, TriggerJob
+from windlass.core.runs.messages import Container, ContainerEnded, JobArrived, JobRefused, RunDue, RunLost, RunWait
 from windlass.core.runs.rules import RunRetry
 from windlass.core.runs.states import RUN_FINAL, RunState
 
@@ -30,7 +30,7 @@ def test_a_run_without_anything_to_check_goes_straight_to_its_job() -> None:
     run = story.submit()
 
     assert story.path(run) == ["pending", "container_creating"]
-    assert story.orders == [ReleaseJob("job001")]
+    assert story.commands == [AdmitJob("job001")]
 
 
 def test_the_path_with_actions() -> None:
@@ -68,7 +68,7 @@ def test_every_transition_is_an_event_under_gapless_numbers() -> None:
 
     story.end(run)
 
-    told = [kind for key, kind in story.told if key == run]
+    told = [kind for key, kind in story.events if key == run]
     assert told == ["run_created", *["run_state_changed"] * 7]
     assert story.rows[run].detail.seq == 8
 
@@ -103,7 +103,7 @@ def test_runs_that_wait_begin_in_order_and_one_at_a_time() -> None:
     runs = [story.submit() for _ in range(4)]
     begun: list[str] = []
     for run in runs:
-        begun += [order.job_id for order in story.orders if isinstance(order, ReleaseJob)][len(begun) :]
+        begun += [command.job_id for command in story.commands if isinstance(command, AdmitJob)][len(begun) :]
         assert len([one for one in runs if story.state(one) in ("container_creating", "running")]) == 1
         story.start(run)
         story.end(run)
@@ -133,7 +133,7 @@ def test_a_run_that_waits_too_long_fails() -> None:
     story.pass_time(60)
 
     assert story.state(second) == "failed"
-    assert CancelJob("job002", story.rows[second].detail.reason or "") in story.orders
+    assert CancelJob("job002", story.rows[second].detail.reason or "") in story.commands
 
 
 def test_kill_old_leaves_exactly_the_newest() -> None:
@@ -145,7 +145,7 @@ def test_kill_old_leaves_exactly_the_newest() -> None:
         story.pass_time(1)
 
     assert [story.state(run) for run in runs] == [*["cancelled"] * 4, "running"]
-    assert [order.job_id for order in story.orders if isinstance(order, CancelJob)] == [
+    assert [command.job_id for command in story.commands if isinstance(command, CancelJob)] == [
         f"job00{n}" for n in range(1, 5)
     ]
 
@@ -199,14 +199,14 @@ def test_a_retry_by_an_operator_is_a_run_that_can_make_the_previous_one_good() -
     first = story.submit()
     story.start(first)
     story.end(first, "failed")
-    story.hear(JobArrived("job001", "flow", 1, T0, None, "request", "fetch"))
+    story.decide(JobArrived("job001", "flow", 1, T0, None, "request", "fetch"))
     again = "flow:request"
     story.start(again)
     story.end(again)
 
     third = story.submit()
 
-    assert RetryJob("job001", "fetch") in story.orders
+    assert RetryJob("job001", "fetch") in story.commands
     assert [story.state(run) for run in (first, again, third)] == ["failed", "completed", "container_creating"]
 
 
@@ -216,10 +216,10 @@ def test_a_retry_that_is_asked_for_twice_is_one_run() -> None:
     story.start(first)
     story.end(first, "failed")
     asked = JobArrived("job001", "flow", 1, T0, None, "request")
-    story.hear(asked)
+    story.decide(asked)
     story.end("flow:request")
 
-    story.hear(asked)
+    story.decide(asked)
 
     assert story.ordered(RetryJob) == 1
 
@@ -322,7 +322,7 @@ def test_a_job_that_can_not_be_made_fails_its_run() -> None:
     story = Story(rules())
     run = story.submit()
 
-    story.hear(JobRefused(run, "bad input"))
+    story.decide(JobRefused(run, "bad input"))
 
     assert (story.state(run), story.rows[run].detail.reason) == ("failed", "bad input")
 
@@ -371,7 +371,7 @@ def test_a_run_can_be_cancelled_in_every_state_before_its_end(state: RunState) -
     story.cancel(run)
 
     assert (story.state(run), story.rows[run].previous_state) == ("cancelled", state)
-    assert story.book.find(run) is None
+    assert story.registry.find(run) is None
     assert story.rows[run].job_id in story.cancelled()
 
 
@@ -379,10 +379,10 @@ def test_a_run_can_be_cancelled_in_every_state_before_its_end(state: RunState) -
 def test_a_run_that_nobody_serves_is_orphaned_once_it_has_begun(state: RunState) -> None:
     story, run = in_state(state)
 
-    story.hear(RunLost(run, 7_200.0))
+    story.decide(RunLost("flow", run, 7_200.0))
 
     assert story.state(run) == ("pre_run" if state is RunState.PRE_RUN else "orphaned")
-    calls = [order.job_id for order in story.orders if isinstance(order, MakeCall)]
+    calls = [command.job_id for command in story.commands if isinstance(command, MakeCall)]
     assert story.cancelled() == ([] if state is RunState.PRE_RUN else [*calls, story.rows[run].job_id])
 
 
@@ -413,7 +413,7 @@ def test_a_wait_that_is_called_over_too_early_goes_on() -> None:
     second = story.submit()
     story.pass_time(30)
 
-    story.hear(RunDue(second, "run_wait"))
+    story.decide(RunDue("flow", second, RunWait.OTHERS))
 
     assert story.state(second) == "action_running"
 
@@ -423,12 +423,12 @@ def test_messages_that_come_twice_change_nothing() -> None:
     run = story.submit()
     story.start(run)
     story.end(run)
-    before = (dict(story.rows), len(story.orders))
+    before = (dict(story.rows), len(story.commands))
 
     story.start(run)
     story.end(run)
 
-    assert (dict(story.rows), len(story.orders)) == before
+    assert (dict(story.rows), len(story.commands)) == before
 
 
 def test_the_metrics_tell_how_a_run_spent_its_time() -> None:
@@ -460,12 +460,12 @@ def test_the_metrics_tell_of_the_containers_of_all_attempts_and_how_the_last_one
     story = Story(rules(retry=RunRetry(max_retries=1)))
     run = story.submit()
     story.start(run)
-    story.hear(ContainerEnded("job001", Container(exit_code=137, pod_start_seconds=2.0, api_calls=5)))
+    story.decide(ContainerEnded("job001", Container(exit_code=137, pod_start_seconds=2.0, api_calls=5)))
     story.end(run, "failed")
     story.pass_time(30)
     story.start(run)
     for one in (Container(0, 3.5, 4), Container(2, 1.0, 1), Container(0, None, 1)):
-        story.hear(ContainerEnded("job001", one))
+        story.decide(ContainerEnded("job001", one))
 
     story.end(run)
 

@@ -10,7 +10,7 @@ from windlass.core.instants import MICROSECONDS
 from windlass.core.runs.commands import MakeJob
 from windlass.core.runs.cron import Schedule
 from windlass.core.runs.decide import ScheduleContext
-from windlass.core.runs.messages import RunAsked, ScheduleChanged
+from windlass.core.runs.messages import RunRequested, ScheduleChanged
 from windlass.core.runs.rows import ScheduleRow
 from windlass.core.runs.rules import CatchUp
 
@@ -28,7 +28,7 @@ def scheduled(**constraints: Any) -> Story:
 
 def slots_run(story: Story) -> list[int]:
     """The slots whose jobs were made, in order, as minutes after the start."""
-    made = [order.scheduled_at for order in story.orders if isinstance(order, MakeJob)]
+    made = [order.scheduled_at for order in story.commands if isinstance(order, MakeJob)]
     return [(at - T0) // MINUTE for at in made]
 
 
@@ -37,7 +37,7 @@ def test_the_next_run_of_a_schedule_is_planned_and_nobody_is_told() -> None:
 
     assert story.states() == ["pre_run"]
     assert list(story.rows) == [run_id(1)]
-    assert story.told == []
+    assert story.events == []
 
 
 def test_a_slot_fires_once_at_its_time_with_the_input_of_the_schedule() -> None:
@@ -47,7 +47,7 @@ def test_a_slot_fires_once_at_its_time_with_the_input_of_the_schedule() -> None:
 
     story.pass_time(1)
 
-    [order] = story.orders
+    [order] = story.commands
     assert before == 0
     assert isinstance(order, MakeJob)
     assert (order.run_id, order.scheduled_at, order.input) == (run_id(1), T0 + MINUTE, {"x": 1})
@@ -82,7 +82,7 @@ def down_for_ten_slots(**constraints: Any) -> Story:
 
 
 def missed(story: Story) -> int:
-    return story.told.count(("flow:", "slots_missed"))
+    return story.events.count(("", "slots_missed"))
 
 
 def test_missed_slots_are_all_made_up_for_in_order() -> None:
@@ -207,19 +207,19 @@ def test_a_deleted_schedule_plans_nothing() -> None:
 
 def test_a_new_version_reaches_the_planned_run() -> None:
     story = scheduled()
-    story.book.rules["flow", 2] = rules(schedule=Schedule(cron="* * * * *", input_data={"x": 2}))
+    story.registry.rules["flow", 2] = rules(schedule=Schedule(cron="* * * * *", input_data={"x": 2}))
 
     story.deploy(2)
     story.pass_time(60)
 
-    [order] = [order for order in story.orders if isinstance(order, MakeJob)]
+    [order] = [order for order in story.commands if isinstance(order, MakeJob)]
     assert (order.version, order.input, order.run_id) == (2, {"x": 2}, run_id(1))
 
 
 def test_a_new_version_does_not_reach_a_run_that_has_begun() -> None:
     story = scheduled()
     story.pass_time(60)
-    story.book.rules["flow", 2] = rules(schedule=EVERY_MINUTE)
+    story.registry.rules["flow", 2] = rules(schedule=EVERY_MINUTE)
 
     story.deploy(2)
 
@@ -228,8 +228,8 @@ def test_a_new_version_does_not_reach_a_run_that_has_begun() -> None:
 
 def test_another_expression_plans_another_slot_and_changing_back_plans_the_first_again() -> None:
     story = scheduled()
-    story.book.rules["flow", 2] = rules(schedule=Schedule(interval_seconds=30))
-    story.book.rules["flow", 3] = rules(schedule=EVERY_MINUTE)
+    story.registry.rules["flow", 2] = rules(schedule=Schedule(interval_seconds=30))
+    story.registry.rules["flow", 3] = rules(schedule=EVERY_MINUTE)
     story.deploy(2)
     between = [row.scheduled_at - T0 for row in story.rows.values()]
 
@@ -242,7 +242,7 @@ def test_another_expression_plans_another_slot_and_changing_back_plans_the_first
 def test_a_schedule_that_changes_to_an_earlier_slot_fires_it() -> None:
     story = Story(rules(schedule=Schedule(cron="0 * * * *")))
     story.deploy()
-    story.book.rules["flow", 2] = rules(schedule=EVERY_MINUTE)
+    story.registry.rules["flow", 2] = rules(schedule=EVERY_MINUTE)
 
     story.deploy(2)
     story.pass_time(60)
@@ -254,7 +254,7 @@ def test_a_changed_schedule_makes_up_for_nothing_before_the_change() -> None:
     story = Story(rules(schedule=Schedule(cron="0 * * * *"), catch_up=CatchUp.ALL))
     story.deploy()
     story.pass_time(600)
-    story.book.rules["flow", 2] = rules(schedule=EVERY_MINUTE, catch_up=CatchUp.ALL)
+    story.registry.rules["flow", 2] = rules(schedule=EVERY_MINUTE, catch_up=CatchUp.ALL)
 
     story.deploy(2)
     story.pass_time(60)
@@ -266,7 +266,7 @@ def test_a_schedule_that_is_switched_on_begins_then() -> None:
     story = Story(rules(schedule=Schedule(cron="* * * * *", enabled=False), catch_up=CatchUp.ALL))
     story.deploy()
     story.pass_time(600)
-    story.book.rules["flow", 2] = rules(schedule=EVERY_MINUTE, catch_up=CatchUp.ALL)
+    story.registry.rules["flow", 2] = rules(schedule=EVERY_MINUTE, catch_up=CatchUp.ALL)
 
     story.deploy(2)
     story.pass_time(60)
@@ -297,9 +297,9 @@ def test_a_schedule_for_one_moment_fires_once() -> None:
 def test_a_backfill_runs_the_slots_of_a_stretch_that_have_no_run_yet_in_order() -> None:
     story = scheduled()
     row = ScheduleRow("flow", 1, is_paused=False, slot_at=T0, created_at=T0, changed_at=T0)
-    given = ScheduleContext(row, story.book.rules["flow", 1], frozenset({run_id(-3)}))
+    given = ScheduleContext(row, story.registry.rules["flow", 1], frozenset({run_id(-3)}))
 
-    story.hear(RunAsked("flow:", "r1", "backfill", since=T0 - 6 * MINUTE, until=T0 - MINUTE), given)
+    story.decide(RunRequested("flow", "r1", "backfill", since=T0 - 6 * MINUTE, until=T0 - MINUTE), given)
 
     assert slots_run(story) == [-5, -4, -2, -1]
     assert all(story.rows[run_id(minute)].detail.is_catch_up for minute in (-5, -4, -2, -1))
@@ -308,9 +308,9 @@ def test_a_backfill_runs_the_slots_of_a_stretch_that_have_no_run_yet_in_order() 
 def test_a_backfill_comes_after_what_the_schedule_has_to_catch_up() -> None:
     story = scheduled()
     story.now += 10 * MINUTE + 1
-    given = ScheduleContext(story.book.shelf("flow").schedule, story.book.rules["flow", 1])
+    given = ScheduleContext(story.registry.workflow("flow").schedule, story.registry.rules["flow", 1])
 
-    story.hear(RunAsked("flow:", "r1", "backfill", since=T0 + 3 * MINUTE, until=T0 + 10 * MINUTE), given)
+    story.decide(RunRequested("flow", "r1", "backfill", since=T0 + 3 * MINUTE, until=T0 + 10 * MINUTE), given)
     story.pass_time(120)
 
     assert slots_run(story) == [10, 4, 5, 6, 7, 8, 9, 11, 12]
@@ -321,9 +321,9 @@ def test_a_backfill_leaves_to_the_schedule_what_it_has_not_begun() -> None:
     story.deploy()
     story.now += 5 * MINUTE
     due = [timer.due_at for timer in story.timers]
-    given = ScheduleContext(story.book.shelf("flow").schedule, story.book.rules["flow", 1])
+    given = ScheduleContext(story.registry.workflow("flow").schedule, story.registry.rules["flow", 1])
 
-    story.hear(RunAsked("flow:", "r1", "backfill", since=T0 - 2 * MINUTE, until=T0 + 5 * MINUTE), given)
+    story.decide(RunRequested("flow", "r1", "backfill", since=T0 - 2 * MINUTE, until=T0 + 5 * MINUTE), given)
 
     assert due[0] > story.now
     assert slots_run(story) == [-1, 0]
@@ -343,7 +343,7 @@ def test_the_memory_is_not_moved_back_by_an_older_row() -> None:
     story.pass_time(180)
     row = ScheduleRow("flow", 1, is_paused=False, slot_at=T0, created_at=T0, changed_at=T0)
 
-    story.hear(ScheduleChanged("flow:"), ScheduleContext(row, story.book.rules["flow", 1]))
+    story.decide(ScheduleChanged("flow"), ScheduleContext(row, story.registry.rules["flow", 1]))
     story.pass_time(60)
 
     assert slots_run(story) == [1, 2, 3, 4]

@@ -49,7 +49,7 @@ async def test_a_submitted_job_of_a_workflow_with_constraints_is_a_run(process: 
     run = await process.run_in(f"flow:{job.spec.job_id}", "completed")
     assert (await process.ended(job.spec.job_id)).state.status == "completed"
     assert (run.job_id, run.succeeded, run.detail.origin) == (job.spec.job_id, True, "submit")
-    events = [event.type for event in await process.store.jobs.events(run.run_id)]
+    events = [event.type for event in await process.store.runs.events(run.run_id)]
     assert events == ["run_created", *["run_state_changed"] * 7]
 
 
@@ -125,7 +125,7 @@ async def test_an_action_that_can_not_be_performed_is_told_and_the_run_goes_on(p
 
     run = await process.run_in(f"flow:{job.spec.job_id}", "completed")
 
-    failed = [event for event in await process.store.jobs.events(run.run_id) if event.type == "action_failed"]
+    failed = [event for event in await process.store.runs.events(run.run_id) if event.type == "action_failed"]
     assert len(failed) == 1
     assert run.detail.metrics is not None
     assert run.detail.metrics.actions_failed == 1

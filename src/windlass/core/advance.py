@@ -4,19 +4,16 @@ A message that is outdated, or delivered again, changes nothing and is no error.
 """
 
 from windlass.core import attempts, completion, dispatch, loops, pagination
-from windlass.core.changes import Changes
+from windlass.core.changes import Arrival, Changes
 from windlass.core.job import Job
 from windlass.core.loop_state import IN_FLIGHT, Attempt
 from windlass.core.messages import (
     CancelRequested,
     Continue,
-    Message,
+    JobMessage,
     OutputsMerged,
     RetryRequested,
     RunAdmitted,
-    RunAsked,
-    RunDue,
-    ScheduleChanged,
     Submitted,
     TaskFinished,
     TaskLost,
@@ -28,7 +25,7 @@ from windlass.core.turn import Turn
 
 
 def advance(
-    job: Job, message: Message, now: int, changes: Changes | None = None, *, dispatches: bool = True
+    job: Job, message: JobMessage, now: int, changes: Changes | None = None, *, dispatches: bool = True
 ) -> Changes:
     """What follows from `message`, added to `changes` (a batch's, or new ones).
 
@@ -56,9 +53,6 @@ def advance(
             completion.retry_job(turn, message)
         case RunAdmitted():
             _begin(turn)
-        case RunDue() | ScheduleChanged() | RunAsked():
-            # About runs, and never for a job.
-            pass
     if dispatches:
         dispatch.dispatch_ready(turn)
     changes = turn.changes
@@ -76,7 +70,7 @@ def _arrive(turn: Turn) -> None:
     if turn.job.plan.runs is None:
         _begin(turn)
     elif turn.job.state.status is JobStatus.PENDING and not turn.job.ready:
-        turn.changes.arrivals.append((turn.job.id, None))
+        turn.changes.arrivals.append(Arrival(turn.job.id))
 
 
 def _begin(turn: Turn) -> None:

@@ -7,7 +7,7 @@ from msgspec import Raw, Struct
 
 from windlass.core.events import Event
 from windlass.core.jobs import JobState
-from windlass.core.messages import RetryRequested
+from windlass.core.messages import TimerDue
 from windlass.core.runs.changes import RunChanges
 
 
@@ -162,6 +162,19 @@ class Timer(Struct, frozen=True, gc=False):
     index: int = 0
     round: int = 0
 
+    def message(self) -> TimerDue:
+        """Return what is sent when the timer fires."""
+        return TimerDue(self.job_id, self.kind, self.node_id, self.attempt, self.index, self.round)
+
+
+class Arrival(Struct, frozen=True, gc=False):
+    """A job that starts, or is retried, only when the rules about runs admit it."""
+
+    job_id: str
+    # Of a retry: the stored request.
+    request_id: str | None = None
+    from_node: str | None = None
+
 
 class Changes:
     """All that a batch of messages brought about. Rows are keyed, so the last state of a batch wins."""
@@ -206,8 +219,7 @@ class Changes:
         self.gathers: list[MergeOutputs] = []
         # Jobs whose ready nodes exceeded the bound of one turn; the shell sends them Continue.
         self.unfinished_turns: list[str] = []
-        # Jobs that may begin, or be retried, only when the rules about runs say so; with the request, if there is one.
-        self.arrivals: list[tuple[str, RetryRequested | None]] = []
+        self.arrivals: list[Arrival] = []
         # None for most batches: few workflows have runs.
         self.runs: RunChanges | None = None
 

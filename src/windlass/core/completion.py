@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Raw
 
+from windlass.core.changes import Arrival
 from windlass.core.events import EventType
 from windlass.core.job import NULL, Job
 from windlass.core.loop_state import IN_FLIGHT
@@ -108,7 +109,8 @@ def time_out_job(turn: Turn) -> None:
 def cancel_job(turn: Turn, message: CancelRequested) -> None:
     """Stop a job in any state before its end; afterwards nothing is left to do."""
     job = turn.job
-    turn.changes.requests.append(message.request_id)
+    if message.request_id is not None:
+        turn.changes.requests.append(message.request_id)
     if job.ended:
         return
     reason = message.reason or "cancelled by request"
@@ -123,11 +125,12 @@ def cancel_job(turn: Turn, message: CancelRequested) -> None:
 def retry_job(turn: Turn, message: RetryRequested) -> None:
     """Run again what failed or was cancelled (or a node and all after it); what completed keeps its output."""
     job = turn.job
-    if job.plan.runs is not None and job.ended and not message.request_id.startswith(RetryRequested.OF_RUN):
-        # That is a run of its own, under the same constraints as any other.
-        turn.changes.arrivals.append((job.id, message))
+    if job.plan.runs is not None and job.ended and not message.is_by_run:
+        # A retry by request is a run of its own, under the same constraints as any other.
+        turn.changes.arrivals.append(Arrival(job.id, message.request_id, message.from_node))
         return
-    turn.changes.requests.append(message.request_id)
+    if message.request_id is not None:
+        turn.changes.requests.append(message.request_id)
     nodes = _nodes_to_reset(job, message.from_node)
     if not job.ended or not nodes:
         return

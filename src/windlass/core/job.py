@@ -12,6 +12,7 @@ from msgspec import Raw
 from windlass.core.artifacts import GONE, MARKER, is_reference, read_reference
 from windlass.core.changes import InFlightEntry, NodeRow, SinkSpec, Task
 from windlass.core.errors import TemplateFailed
+from windlass.core.ids import task_id_text, work_key
 from windlass.core.instants import MICROSECONDS
 from windlass.core.jobs import JobRecord
 from windlass.core.loop_state import (
@@ -274,16 +275,13 @@ class Job:
 
     def task_id(self, attempt: Attempt) -> str:
         """The id of a present attempt."""
-        node_id = self.plan.nodes[attempt.node].id
-        if not attempt.is_iteration:
-            return f"{self.id}_{node_id}_{attempt.number}"
-        return f"{self.id}_{node_id}[{attempt.index}]_{attempt.number}"
+        index = attempt.index if attempt.is_iteration else None
+        return task_id_text(self.id, self.plan.nodes[attempt.node].id, index, attempt.number)
 
     def _identity(self, attempt: Attempt) -> str:
         """Names a piece of work over all its attempts: a node, an iteration, one call of a series."""
-        key = f"{self.id}_{self.plan.nodes[attempt.node].id}"
-        if attempt.is_iteration:
-            key += f"[{attempt.index}]"
+        index = attempt.index if attempt.is_iteration else None
+        key = work_key(self.id, self.plan.nodes[attempt.node].id, index)
         if attempt.calls:
             key += f"#{attempt.calls + 1}"
         generation = self.generations.get(attempt.node) if self.generations else 0
@@ -296,7 +294,7 @@ class Job:
         if rendered is None:
             rendered = options.render(JobScope(self, options, self._names(attempt)))
         path = plan.on_success.merge_path if plan.on_success is not None else ()
-        run_key = f"{self.id}_{plan.id}~{self.generations.get(attempt.node, 0)}"
+        run_key = f"{work_key(self.id, plan.id)}~{self.generations.get(attempt.node, 0)}"
         return SinkSpec(plan.sink.tool, bytes(rendered), path, run_key)
 
     def _names(self, attempt: Attempt) -> dict[str, object]:

@@ -14,10 +14,11 @@ from windlass.core.events import Event
 from windlass.core.jobs import JobRecord
 from windlass.core.loop_state import LoopRows, decode_progress
 from windlass.core.messages import TaskFinished
+from windlass.core.runs.changes import RunChanges
 from windlass.ports.message_codec import decode_message
 from windlass.ports.store.jobs import JobFilter, NodeBrief, StoredResult
 from windlass.ports.store.overview import NodeEvents
-from windlass.stores.columns import ITERATION, EventPage, job_of_row
+from windlass.stores.columns import ITERATION, EventPage, RunEventPage, job_of_row
 
 # The most events in one page: a reader decodes the whole page to see one of them.
 PAGE_EVENTS_MAX = 500
@@ -84,6 +85,24 @@ def event_pages(changes: Changes) -> list[EventPage]:
                     last_seq=page[-1].seq,
                     body=encoded_text(page),
                     in_flight=in_flight,
+                )
+            )
+    return pages
+
+
+def run_event_pages(changes: RunChanges) -> list[RunEventPage]:
+    """Return the events of a commit about runs and schedules as pages."""
+    pages: list[RunEventPage] = []
+    for (workflow_id, run_id), events in changes.events.items():
+        for start in range(0, len(events), PAGE_EVENTS_MAX):
+            page = events[start : start + PAGE_EVENTS_MAX]
+            pages.append(
+                RunEventPage(
+                    workflow_id=workflow_id,
+                    run_id=run_id,
+                    first_seq=page[0].seq,
+                    last_seq=page[-1].seq,
+                    body=encoded_text(page),
                 )
             )
     return pages

@@ -168,7 +168,7 @@ begin
         return true;
     end if;
     insert into runs
-    select * from json_to_recordset(given -> 'fresh')
+    select * from json_to_recordset(given -> 'inserted')
         as (run_id text, workflow_id text, version integer, shard integer, state text, previous_state text,
             scheduled_at bigint, created_at bigint, state_at bigint, completed_at bigint, job_id text,
             attempt integer, detail text, succeeded boolean);
@@ -176,7 +176,7 @@ begin
        set version = new.version, state = new.state, previous_state = new.previous_state, state_at = new.state_at,
            completed_at = new.completed_at, job_id = new.job_id, attempt = new.attempt, detail = new.detail,
            succeeded = new.succeeded
-      from json_to_recordset(given -> 'known')
+      from json_to_recordset(given -> 'updated')
         as new (run_id text, version integer, state text, previous_state text, state_at bigint, completed_at bigint,
                 job_id text, attempt integer, detail text, succeeded boolean)
      where runs.run_id = new.run_id;
@@ -185,11 +185,14 @@ begin
        set slot_at = greatest(schedules.slot_at, mark.slot_at), seq = greatest(schedules.seq, mark.seq)
       from json_to_recordset(given -> 'marks') as mark (workflow_id text, slot_at bigint, seq bigint)
      where schedules.workflow_id = mark.workflow_id;
-    insert into jobs (job_id, workflow_id, version, input, created_at, shard, priority, scheduled_at, status, round)
-    select job_id, workflow_id, version, input, created_at, shard, priority, scheduled_at, 'pending', 0
+    insert into run_events ({run_event_page_columns})
+    select {run_event_page_columns} from json_to_recordset(given -> 'events') as ({run_event_page_record});
+    insert into jobs (job_id, workflow_id, version, input, created_at, shard, priority, scheduled_at, shard_key, status,
+                      round)
+    select job_id, workflow_id, version, input, created_at, shard, priority, scheduled_at, shard_key, 'pending', 0
       from json_to_recordset(given -> 'jobs')
         as (job_id text, workflow_id text, version integer, input text, created_at bigint, shard integer,
-            priority integer, scheduled_at bigint);
+            priority integer, scheduled_at bigint, shard_key text);
     delete from run_requests using json_array_elements_text(given -> 'requests') as done
      where run_requests.request_id = done;
     insert into deliveries

@@ -33,7 +33,7 @@ PAGES = "tnnnnt"
 BLOCKS = "tnnnt"
 EVENTS = "tnntt"
 JOBS = "ttnnnnt"
-NEW_JOBS = "ttntnnnttn"
+NEW_JOBS = "ttntnnnttnt"
 LOGS = "ttnnntt"
 
 # What tells elements apart, what stands for null, and the one character that PostgreSQL's texts cannot hold: none of

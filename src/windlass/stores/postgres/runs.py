@@ -14,21 +14,21 @@ from windlass.stores.columns import DELIVERY, RUN
 from windlass.stores.postgres.database import PostgresStatements
 from windlass.stores.postgres.pool import Session
 from windlass.stores.postgres.rows import storable
-from windlass.stores.rows import text_of
+from windlass.stores.rows import run_event_pages, text_of
 from windlass.stores.sql.runs import RUNS_PER_JOB, SqlRuns
 
 
 def runs_document(group: Sequence[Changes]) -> str | None:
-    """What the commits of several shards say about runs, as one JSON document; None when they say nothing."""
+    """Return the changes of several commits to runs as one JSON document; None when there are none."""
     found = [changes.runs for changes in group if changes.runs]
     if not found:
         return None
-    fresh: list[dict[str, Any]] = []
-    known: list[dict[str, Any]] = []
+    inserted: list[dict[str, Any]] = []
+    updated: list[dict[str, Any]] = []
     for runs in found:
         for run_id, row in runs.runs.items():
             values = dict(zip(RunRow.__struct_fields__, map(_storable, RUN.values(row)), strict=True))
-            (fresh if run_id in runs.fresh else known).append(values)
+            (inserted if run_id in runs.inserted else updated).append(values)
     jobs = [{**structs.asdict(job), "input": text_of(job.input)} for runs in found for job in runs.jobs]
     deliveries = [
         dict(zip(DeliveryRow.__struct_fields__, map(_storable, DELIVERY.values(row)), strict=True))
@@ -36,8 +36,9 @@ def runs_document(group: Sequence[Changes]) -> str | None:
         for row in runs.deliveries
     ]
     document = {
-        "fresh": fresh,
-        "known": known,
+        "inserted": inserted,
+        "updated": updated,
+        "events": [structs.asdict(page) for runs in found for page in run_event_pages(runs)],
         "withdrawn": [run_id for runs in found for run_id in runs.withdrawn],
         "marks": [structs.asdict(mark) for runs in found for mark in runs.schedules.values()],
         "jobs": jobs,

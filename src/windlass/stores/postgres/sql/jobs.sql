@@ -12,7 +12,7 @@ select pg_advisory_xact_lock(22350, hashtext(:workflow_id));
 with given as (
     select * from unnest(windlass_texts($1), windlass_texts($2), $3::text::integer[], windlass_texts($4),
                          $5::text::bigint[], $6::text::integer[], $7::text::integer[], windlass_texts($8),
-                         windlass_texts($9), $10::text::bigint[]) with ordinality
+                         windlass_texts($9), $10::text::bigint[], windlass_texts($11)) with ordinality
         as given ({job_spec_columns}, place)
 )
 insert into jobs ({job_spec_columns}, status, round)
