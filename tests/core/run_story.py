@@ -101,31 +101,31 @@ class Story:
         self.events.append((run_id, event.type))
 
     def submit(self, scheduled_at: int | None = None) -> str:
-        """A job is submitted; the id of its run."""
+        """Submit a job; return the id of its run."""
         self._jobs += 1
         job_id = f"job{self._jobs:03}"
         self.decide(JobArrived(job_id, "flow", 1, self.now, scheduled_at))
         return f"flow:{job_id}"
 
     def start(self, run_id: str) -> None:
-        """The first task of a run's job starts."""
+        """Start the first task of a run's job."""
         job_id = self.rows[run_id].job_id
         assert job_id is not None
         self.decide(JobStarted(job_id, self.now))
 
     def end(self, run_id: str, status: str = "completed") -> None:
-        """A run's job ends."""
+        """End a run's job."""
         job_id = self.rows[run_id].job_id
         assert job_id is not None
         self.decide(JobEnded(job_id, status, "it broke" if status == "failed" else None))
 
     def answer(self, status: str = "completed", refusal: str | None = None) -> None:
-        """The last call ends."""
+        """End the last call."""
         call = [command for command in self.commands if isinstance(command, MakeCall)][-1]
         self.decide(JobEnded(call.job_id, status, "no answer" if status == "failed" else None, refusal=refusal))
 
     def pass_time(self, seconds: float) -> None:
-        """Let time go by; timers fire when they are due."""
+        """Advance the time and fire due timers."""
         until = self.now + round(seconds * MICROSECONDS)
         while due := [timer for timer in self.timers if timer.due_at <= until]:
             first = min(due, key=lambda timer: timer.due_at)
@@ -135,42 +135,42 @@ class Story:
         self.now = until
 
     def cancel(self, run_id: str) -> None:
-        """Somebody cancels a run."""
+        """Cancel a run."""
         self.decide(RunRequested("flow", f"request-{run_id}", "cancel", run_id, "not needed"))
 
     def deploy(self, version: int = 1, *, paused: bool = False, gone: bool = False, slot_at: int = T0,
                changed_at: int | None = None) -> None:  # fmt: skip
-        """The schedule's row is written."""
+        """Write the schedule's row."""
         row = ScheduleRow("flow", version, paused, slot_at, T0, changed_at or self.now, gone)
         self.decide(ScheduleChanged("flow"), ScheduleContext(row, self.registry.rules.get(("flow", version))))
 
     def run(self, run_id: str) -> Run:
-        """A run that has not ended, as it is in memory."""
+        """Return a run that has not ended."""
         found = self.registry.find(run_id)
         assert found is not None
         return found
 
     def path(self, run_id: str) -> list[str]:
-        """The states that a run entered, after the first."""
+        """Return the states that a run entered, after the first."""
         return [one.state.value for one in self.rows[run_id].detail.transitions]
 
     def state(self, run_id: str) -> str:
-        """Where a run stands."""
+        """Return the state of a run."""
         return self.rows[run_id].state.value
 
     def states(self) -> list[str]:
-        """Where all runs stand, by their slots."""
+        """Return the states of all runs by their slots."""
         rows = sorted(self.rows.values(), key=lambda row: (row.scheduled_at, row.run_id))
         return [row.state.value for row in rows]
 
-    def ordered(self, *kinds: type[MakeJob | AdmitJob | RetryJob | CancelJob | MakeCall | TriggerJob]) -> int:
-        """How many commands of these kinds there were."""
+    def count(self, *kinds: type[MakeJob | AdmitJob | RetryJob | CancelJob | MakeCall | TriggerJob]) -> int:
+        """Count the commands of these kinds."""
         return sum(isinstance(command, kinds) for command in self.commands)
 
     def cancelled(self) -> list[str]:
-        """The jobs that were to stop."""
+        """Return the jobs that were cancelled."""
         return [command.job_id for command in self.commands if isinstance(command, CancelJob)]
 
     def memory(self) -> Iterable[RunRow]:
-        """The rows of what is in memory."""
+        """Return the rows of the runs in memory."""
         return [run.row() for run in self.registry.runs()]

@@ -114,7 +114,7 @@ async def test_a_job_that_a_hint_describes_begins_without_a_look(
 
 
 @pytest.mark.parametrize("ahead_seconds", [0, 3600])
-async def test_a_hint_that_comes_again_changes_nothing(
+async def test_a_repeated_notification_changes_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, ahead_seconds: int
 ) -> None:
     async with opened(tmp_path) as store:

@@ -1,6 +1,6 @@
-"""Calls for runs are jobs of a workflow that is built in: one node that delivers a webhook.
+"""Calls for runs are jobs of a built-in workflow with one node that delivers a webhook.
 
-Its version is the number of attempts that a call has, so that each call may have its own.
+Its version is the maximum number of attempts, which each call can choose.
 """
 
 from array import array
@@ -16,12 +16,12 @@ from windlass.core.plan import Backoff, NodePlan, Plan, RetryOnError
 from windlass.core.runs.commands import MakeCall
 from windlass.core.webhooks import HANDLER
 
-# No workflow that somebody writes can be called so: a dot is not allowed there.
+# Ids of deployed workflows contain no dot.
 WEBHOOK_WORKFLOW = "windlass.webhook"
 WEBHOOK_NODE = "deliver"
-# The handler ends a call after its own timeout; this bounds one that does not.
+# The handler has a timeout of its own; this bounds a handler that does not stop.
 ATTEMPT_SECONDS_MAX = 600.0
-# With its waits. A call that nobody makes must not hold up its run for ever.
+# Includes the delays between attempts. Without workers, a call must not block its run forever.
 CALL_SECONDS_MAX = 6 * 3600.0
 REFUSAL_LENGTH_MAX = 500
 
