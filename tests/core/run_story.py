@@ -73,7 +73,7 @@ class Story:
     def decide(self, message: RunMessage | RunSignal, context: ScheduleContext = NO_CONTEXT) -> list[Command]:
         """Decide on a message, and answer the commands that need an answer at once."""
         changes = Changes()
-        made = decide(self.registry, message, self.now, changes, context)
+        made = decide(self.registry, message, self.now, changes, context=context)
         self._keep(changes)
         self.commands += made
         for command in made:

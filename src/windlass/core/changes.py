@@ -164,7 +164,14 @@ class Timer(Struct, frozen=True, gc=False):
 
     def message(self) -> TimerDue:
         """Return what is sent when the timer fires."""
-        return TimerDue(self.job_id, self.kind, self.node_id, self.attempt, self.index, self.round)
+        return TimerDue(
+            job_id=self.job_id,
+            kind=self.kind,
+            node_id=self.node_id,
+            attempt=self.attempt,
+            index=self.index,
+            round=self.round,
+        )
 
 
 class Arrival(Struct, frozen=True, gc=False):

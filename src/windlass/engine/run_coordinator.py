@@ -210,7 +210,7 @@ class RunCoordinator:
         self, batch: RunBatch, message: RunMessage | RunSignal, context: ScheduleContext = NO_CONTEXT
     ) -> None:
         try:
-            commands: deque[Command] = deque(decide(self.registry, message, batch.now, batch.changes, context))
+            commands: deque[Command] = deque(decide(self.registry, message, batch.now, batch.changes, context=context))
             for _ in range(COMMANDS_MAX):
                 if not commands:
                     return

@@ -12,8 +12,11 @@ from windlass.core.runs.turn import RunTurn
 from windlass.core.runs.webhooks import instant_text
 
 SKIP = Action(kind=ActionKind.SKIP)
-# The type of the event that the call of an action sends.
-CALL_TYPES: Mapping[ActionEvent, str] = {
+PRE_RUN_HOOK, POST_RUN_HOOK = "pre_run_hook", "post_run_hook"
+# The type of the event that a call sends, by the purpose of the call.
+CALL_TYPES: Mapping[str, str] = {
+    PRE_RUN_HOOK: "run.starting",
+    POST_RUN_HOOK: "run.ended",
     ActionEvent.CONSTRAINT_VIOLATION: "run.constraint_violated",
     ActionEvent.FAILURE: "run.failed",
     ActionEvent.SUCCESS: "run.completed",
@@ -40,7 +43,7 @@ def complete(turn: RunTurn, run: Run) -> None:
 def perform(turn: RunTurn, run: Run, action: Action, event: ActionEvent) -> None:
     """Make a call or start a job; its result arrives as a signal."""
     if action.kind is ActionKind.WEBHOOK and action.hook is not None:
-        call(turn, run, event, action.hook, CALL_TYPES[event])
+        call(turn, run, event, action.hook)
     elif action.kind is ActionKind.TRIGGER_JOB and action.workflow_id is not None:
         job_id = _new_job_id(turn, run, event)
         # Until JobTriggered answers, in the same batch.
@@ -59,7 +62,7 @@ def perform(turn: RunTurn, run: Run, action: Action, event: ActionEvent) -> None
         turn.emit(run, EventType.ACTION_IGNORED, {"action": action.kind.value, "on": event})
 
 
-def call(turn: RunTurn, run: Run, purpose: str, hook: Hook, type: str) -> None:
+def call(turn: RunTurn, run: Run, purpose: str, hook: Hook) -> None:
     """Call an address by a job of its own on the run's shard."""
     job_id = _new_job_id(turn, run, purpose)
     run.detail.calls[job_id] = purpose
@@ -69,7 +72,7 @@ def call(turn: RunTurn, run: Run, purpose: str, hook: Hook, type: str) -> None:
         workflow_id=run.workflow_id,
         job_id=job_id,
         hook=hook,
-        type=type,
+        type=CALL_TYPES[purpose],
         data=call_data(run, purpose),
     )
     turn.commands.append(command)

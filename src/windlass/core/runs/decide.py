@@ -219,7 +219,7 @@ def _backfill(turn: RunTurn, message: RunRequested, context: ScheduleContext) ->
     if workflow.schedule is None:
         workflow.schedule = context.schedule
     span = scheduling.Span(message.since, message.until)
-    scheduling.backfill(turn, workflow, context.rules, span, context.existing)
+    scheduling.backfill(turn, workflow, context.rules, span, existing=context.existing)
 
 
 def _orphan(turn: RunTurn, message: RunLost) -> None:

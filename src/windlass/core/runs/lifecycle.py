@@ -5,6 +5,7 @@ from msgspec import structs
 from windlass.core.events import EventType
 from windlass.core.ids import JobId, derived_job_id
 from windlass.core.runs import actions
+from windlass.core.runs.actions import POST_RUN_HOOK, PRE_RUN_HOOK
 from windlass.core.runs.commands import AdmitJob, CancelJob, MakeJob, RetryJob
 from windlass.core.runs.constraints import MAX_CONCURRENT_RUNS, BrokenConstraint, broken_constraints, has_checks
 from windlass.core.runs.messages import Container, JobEnded, RunWait
@@ -15,7 +16,6 @@ from windlass.core.runs.rules import ActionEvent, ActionKind, Hook, OnCheckError
 from windlass.core.runs.states import RunState
 from windlass.core.runs.turn import RunTurn
 
-PRE_RUN_HOOK, POST_RUN_HOOK = "pre_run_hook", "post_run_hook"
 _EXPONENT_MAX = 64
 
 
@@ -46,7 +46,7 @@ def check(turn: RunTurn, run: Run) -> None:
         launch(turn, run)
         return
     run.detail.constraints_checked += 1
-    actions.call(turn, run, PRE_RUN_HOOK, hook, "run.starting")
+    actions.call(turn, run, PRE_RUN_HOOK, hook)
 
 
 def check_again(turn: RunTurn, run: Run) -> None:
@@ -65,7 +65,7 @@ def check_again(turn: RunTurn, run: Run) -> None:
         actions.complete(turn, run)
         launch(turn, run)
     elif PRE_RUN_HOOK not in run.detail.calls.values():
-        actions.call(turn, run, PRE_RUN_HOOK, hook, "run.starting")
+        actions.call(turn, run, PRE_RUN_HOOK, hook)
 
 
 def _pending_hook(turn: RunTurn, run: Run) -> Hook | None:
@@ -297,7 +297,7 @@ def conclude(turn: RunTurn, run: Run) -> None:
     detail.is_closing = True
     if rules.constraints.post_run_hook is not None:
         detail.constraints_checked += 1
-        actions.call(turn, run, POST_RUN_HOOK, rules.constraints.post_run_hook, "run.ended")
+        actions.call(turn, run, POST_RUN_HOOK, rules.constraints.post_run_hook)
     event = ActionEvent.FAILURE if has_failed else ActionEvent.SUCCESS
     action = rules.action(event)
     if action is not None:

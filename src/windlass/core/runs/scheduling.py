@@ -42,7 +42,7 @@ def slots_in(schedule: Schedule, span: Span, limit: int = BACKFILL_MAX) -> list[
 # Planning
 
 
-def plan_run(turn: RunTurn, workflow: WorkflowRuns, schedule: Schedule, slot_at: int, origin: str) -> Run:
+def plan_run(turn: RunTurn, workflow: WorkflowRuns, schedule: Schedule, slot_at: int, *, origin: str) -> Run:
     """Add a run for a slot, before it is due."""
     assert workflow.schedule is not None
     row = RunRow(
@@ -68,7 +68,7 @@ def plan_run(turn: RunTurn, workflow: WorkflowRuns, schedule: Schedule, slot_at:
 def _plan_next(turn: RunTurn, workflow: WorkflowRuns, schedule: Schedule, after: int) -> None:
     slot = next_slot(schedule, after / MICROSECONDS)
     if slot is not None:
-        run = plan_run(turn, workflow, schedule, _instant(slot), "schedule")
+        run = plan_run(turn, workflow, schedule, _instant(slot), origin="schedule")
         turn.set_timer(run, _due_at(schedule, run), RunWait.START)
         turn.save(run)
 
@@ -232,7 +232,9 @@ def _miss_until(turn: RunTurn, run: Run, rules: RunRules, until: float) -> None:
 # Backfill
 
 
-def backfill(turn: RunTurn, workflow: WorkflowRuns, rules: RunRules, span: Span, existing: AbstractSet[RunId]) -> None:
+def backfill(
+    turn: RunTurn, workflow: WorkflowRuns, rules: RunRules, span: Span, *, existing: AbstractSet[RunId]
+) -> None:
     """Run the slots of a span that have no run yet, oldest first."""
     schedule, row = rules.schedule, workflow.schedule
     if schedule is None or row is None:
@@ -246,7 +248,7 @@ def backfill(turn: RunTurn, workflow: WorkflowRuns, rules: RunRules, span: Span,
             break
         run_id = slot_run_id(workflow.workflow_id, slot_at)
         if run_id not in existing and not turn.registry.is_known(run_id):
-            created.append(plan_run(turn, workflow, schedule, slot_at, "backfill"))
+            created.append(plan_run(turn, workflow, schedule, slot_at, origin="backfill"))
     for run in created:
         run.detail.is_catch_up = True
         lifecycle.begin(turn, run)
