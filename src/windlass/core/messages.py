@@ -5,6 +5,7 @@ from typing import ClassVar, cast
 
 from msgspec import Raw, Struct
 
+from windlass.core.ids import JobId, NodeId
 from windlass.core.jobs import JobSpec
 from windlass.core.runs.messages import RunDue, RunLost, RunMessage, RunRequested, ScheduleChanged
 
@@ -42,27 +43,27 @@ class Failed(Struct, frozen=True, tag="failed", omit_defaults=True, gc=False):
 class Submitted(Struct, frozen=True, tag="submitted", omit_defaults=True, gc=False):
     """A job was stored and may start. `spec` saves the owner of its shard a query."""
 
-    job_id: str
+    job_id: JobId
     spec: JobSpec | None = None
 
 
 class RunAdmitted(Struct, frozen=True, tag="released", gc=False):
     """The rules about runs let a job start; for a job of a run the submit alone does not."""
 
-    job_id: str
+    job_id: JobId
 
 
 class Continue(Struct, frozen=True, tag="proceeded", gc=False):
     """The job has ready nodes left over from a turn that reached its bound."""
 
-    job_id: str
+    job_id: JobId
 
 
 class TaskStarted(Struct, frozen=True, tag="task_started", omit_defaults=True, gc=False):
     """A worker has been running an attempt for a while (short ones report only their end)."""
 
-    job_id: str
-    node_id: str
+    job_id: JobId
+    node_id: NodeId
     attempt: int
     worker_id: str
     started_at: int
@@ -72,8 +73,8 @@ class TaskStarted(Struct, frozen=True, tag="task_started", omit_defaults=True, g
 class TaskFinished(Struct, frozen=True, tag="task_finished", omit_defaults=True, gc=False):
     """An attempt ended. `seed` feeds the jitter of a retry, so that a replay decides the same."""
 
-    job_id: str
-    node_id: str
+    job_id: JobId
+    node_id: NodeId
     attempt: int
     worker_id: str
     started_at: int
@@ -90,8 +91,8 @@ class TaskFinished(Struct, frozen=True, tag="task_finished", omit_defaults=True,
 class TaskLost(Struct, frozen=True, tag="task_lost", omit_defaults=True, gc=False):
     """The worker that held an attempt was lost; `losses` counts how often that happened to this attempt."""
 
-    job_id: str
-    node_id: str
+    job_id: JobId
+    node_id: NodeId
     attempt: int
     worker_id: str
     losses: int
@@ -102,9 +103,9 @@ class TimerDue(Struct, frozen=True, tag="timer_due", omit_defaults=True, gc=Fals
     """A timer fired: `kind` is 'retry', 'node_timeout', 'loop_timeout' (with node, attempt, and index in a loop),
     'job_timeout' (with round) or 'begin'."""
 
-    job_id: str
+    job_id: JobId
     kind: str
-    node_id: str | None = None
+    node_id: NodeId | None = None
     attempt: int = 0
     index: int = 0
     round: int = 0
@@ -113,8 +114,8 @@ class TimerDue(Struct, frozen=True, tag="timer_due", omit_defaults=True, gc=Fals
 class OutputsMerged(Struct, frozen=True, tag="gathered", gc=False):
     """Outputs in rows were merged; `error` when they cannot be. The index is that of MergeOutputs."""
 
-    job_id: str
-    node_id: str
+    job_id: JobId
+    node_id: NodeId
     generation: int
     index: int | None
     output: Raw
@@ -125,7 +126,7 @@ class OutputsMerged(Struct, frozen=True, tag="gathered", gc=False):
 class CancelRequested(Struct, frozen=True, tag="cancel_requested"):
     """The job is to stop."""
 
-    job_id: str
+    job_id: JobId
     # The stored request; None when a run cancels its job.
     request_id: str | None
     reason: str | None = None
@@ -134,10 +135,10 @@ class CancelRequested(Struct, frozen=True, tag="cancel_requested"):
 class RetryRequested(Struct, frozen=True, tag="retry_requested"):
     """The failed and cancelled nodes of a finished job are to run again (or `from_node` and all after it)."""
 
-    job_id: str
+    job_id: JobId
     # The stored request; None when a run retries its job.
     request_id: str | None
-    from_node: str | None = None
+    from_node: NodeId | None = None
 
     @property
     def is_by_run(self) -> bool:
