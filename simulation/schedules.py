@@ -16,6 +16,7 @@ from simulation.memory_sink import MemorySink
 from simulation.processes import EXPECTED, Environment, ProcessSupervisor, SystemConfig
 from simulation.simulator import collected_errors
 from windlass.core.errors import NotFound, RequestRefused
+from windlass.core.events import EventType
 from windlass.core.instants import MICROSECONDS
 from windlass.core.plan import NodePlan, Plan
 from windlass.core.runs.cron import Schedule, slots_between
@@ -250,20 +251,19 @@ class RunSimulation:
                         self._compare(shard)
 
     def _compare(self, shard: Shard) -> None:
-        ahead = shard.ahead()
+        ahead = shard.runs_ahead()
         stored = {row.run_id: row for row in self.store.runs.all_runs()}
-        for shelf in shard.runs.book.shelves.values():
-            for run in shelf.runs.values():
-                if run.id in ahead or run.is_planned:
-                    continue
-                row = run.row()
-                row.detail.heartbeats = stored[run.id].detail.heartbeats if run.id in stored else 0
-                if stored.get(run.id) != row:
-                    self.violations.append(f"{run.id}: the memory differs from the row")
+        for run in shard.runs.registry.runs():
+            if run.id in ahead or run.is_planned:
+                continue
+            row = run.row()
+            row.detail.heartbeats = stored[run.id].detail.heartbeats if run.id in stored else 0
+            if stored.get(run.id) != row:
+                self.violations.append(f"{run.id}: the memory differs from the row")
 
     def _violations_of(self, row: RunRow) -> Iterable[str]:
         """Check the transitions, the events and the job of a run."""
-        log = self.store.runs.log(row.run_id)
+        log = self.store.runs.log(row.workflow_id, row.run_id)
         if [event.seq for event in log] != list(range(1, len(log) + 1)):
             yield f"{row.run_id}: the sequence numbers of its events have gaps"
         state = RunState.PRE_RUN
@@ -304,8 +304,8 @@ def is_planned(row: RunRow) -> bool:
 def missed_slots(simulation: RunSimulation, workflow_id: str) -> list[tuple[int, int]]:
     """Return the ranges of slots (first, last) that were recorded as missed."""
     found: list[tuple[int, int]] = []
-    for event in simulation.store.runs.log(f"{workflow_id}:"):
-        if event.type == "slots_missed" and event.data is not None:
+    for event in simulation.store.runs.log(workflow_id):
+        if EventType(event.type) is EventType.SLOTS_MISSED and event.data is not None:
             data = msgspec.json.decode(event.data, type=dict[str, Any])
             found.append((data["first"], data["last"]))
     return found

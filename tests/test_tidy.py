@@ -37,7 +37,7 @@ CATCHES_EVERYTHING = {
     "engine/background.py": "the top of a duty's loop",
     "engine/leases.py": "the top of a duty's loop",
     "engine/recovery.py": "one job that cannot be loaded must not keep the others from it",
-    "engine/run_coordinator.py": "one workflow whose runs cannot be followed must not keep the others from it",
+    "engine/run_rules.py": "one workflow that cannot be compiled must not stop the others",
     "engine/shard.py": "the top of a duty's loop; one bad job is set aside",
     "engine/remote_job_watcher.py": "the error goes to those who wait for an answer",
     "stores/sqlite/writer.py": "the top of the writer's loop: the error goes to those who wait for an answer",

@@ -115,8 +115,8 @@ JOB_MUTANTS = (
     in_core(
         "a cancellation is never marked as applied",
         "completion",
-        "    turn.changes.requests.append(message.request_id)\n    if job.ended:",
-        "    if job.ended:",
+        "        turn.changes.requests.append(message.request_id)\n    if job.ended:",
+        "        pass\n    if job.ended:",
     ),
     in_core(
         "a cancellation is applied without effect",

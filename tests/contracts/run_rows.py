@@ -1,11 +1,12 @@
 """Runs, schedules and deliveries built by hand for tests of stores."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Raw
 
 from tests.contracts.rows import T0
 from windlass.core.changes import Changes
+from windlass.core.events import Event
 from windlass.core.jobs import JobSpec
 from windlass.core.runs.changes import ScheduleMark
 from windlass.core.runs.rows import DeliveryRow, RunDetail, RunMetrics, RunRow, Transition, Violation
@@ -38,28 +39,30 @@ def delivery_row(delivery_id: str, *, job_id: str = "j1", sent_at: int = T0, out
 
 def run_changes(
     *,
-    fresh: Sequence[RunRow] = (),
-    known: Sequence[RunRow] = (),
+    inserted: Sequence[RunRow] = (),
+    updated: Sequence[RunRow] = (),
     withdrawn: Sequence[str] = (),
     marks: Sequence[ScheduleMark] = (),
     jobs: Sequence[JobSpec] = (),
     requests: Sequence[str] = (),
     deliveries: Sequence[DeliveryRow] = (),
+    events: Mapping[tuple[str, str], Sequence[Event]] | None = None,
 ) -> Changes:
     made = Changes()
     runs = made.of_runs()
-    runs.runs.update({row.run_id: row for row in (*fresh, *known)})
-    runs.fresh.update(row.run_id for row in fresh)
+    runs.runs.update({row.run_id: row for row in (*inserted, *updated)})
+    runs.inserted.update(row.run_id for row in inserted)
     runs.withdrawn.extend(withdrawn)
     runs.schedules.update({mark.workflow_id: mark for mark in marks})
     runs.jobs.extend(jobs)
     runs.requests.extend(requests)
     runs.deliveries.extend(deliveries)
+    runs.events.update({key: list(given) for key, given in (events or {}).items()})
     return made
 
 
 async def put_runs(store: Store, *rows: RunRow) -> int:
     """Store runs as the owner of their shard and return the epoch."""
     lease = await store.leases.take(0, "one")
-    await store.commit(0, lease.epoch, run_changes(fresh=rows))
+    await store.commit(0, lease.epoch, run_changes(inserted=rows))
     return lease.epoch

@@ -9,6 +9,7 @@ import pytest
 from msgspec import Raw
 
 from tests.contracts.rows import changes, event, job_row, new_job, node_row
+from tests.contracts.run_rows import put_runs, run_changes, run_row
 from windlass.clock import SystemClock
 from windlass.core.errors import CommitUnknown, StoreUnavailable, WorkflowNotFound
 from windlass.ports.store.jobs import JobFilter, Request
@@ -323,6 +324,20 @@ async def test_the_first_event_is_derived_from_the_job(store: SqliteStore, path:
     assert [(event.seq, event.type, event.data) for event in events] == expected
     shown = list(connection.execute("select job_id, seq, event_type from event_list"))
     assert shown == [("j1", 1, "job_created")]
+    connection.close()
+
+
+async def test_events_of_runs_have_a_view_and_are_found_by_their_key(store: SqliteStore, path: str) -> None:
+    epoch = await put_runs(store, run_row("flow:1"))
+    written = {("flow", "flow:1"): [event(1, "run_created"), event(2, "run_state_changed")]}
+    await store.commit(0, epoch, run_changes(events=written))
+    connection = apsw.Connection(path)
+
+    shown = list(connection.execute("select workflow_id, run_id, seq, event_type from run_event_list"))
+    of_run = list(connection.execute(f"explain query plan {queries(SQLITE)['run_event_pages'].sql}", ("r", 0, 9)))
+
+    assert shown == [("flow", "flow:1", 1, "run_created"), ("flow", "flow:1", 2, "run_state_changed")]
+    assert ["SEARCH run_events USING PRIMARY KEY" in row[3] for row in of_run][:1] == [True]
     connection.close()
 
 

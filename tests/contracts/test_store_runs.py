@@ -3,9 +3,10 @@
 import pytest
 from msgspec import structs
 
-from tests.contracts.rows import T0, changes, end, event, job_row, new_job
+from tests.contracts.rows import T0, end, event, job_row, new_job
 from tests.contracts.run_rows import PLAIN, SCHEDULED, delivery_row, put_runs, run_changes, run_row
 from windlass.core.errors import CommitUnknown, DeliveryNotFound, RunNotFound, ScheduleNotFound, StaleLease
+from windlass.core.events import Event, EventType
 from windlass.core.runs.changes import ScheduleMark
 from windlass.core.runs.rows import ScheduleRow
 from windlass.core.runs.states import RunState
@@ -24,14 +25,14 @@ async def test_a_run_that_is_stored_again_is_replaced(store: Store) -> None:
     epoch = await put_runs(store, run_row("flow:1"))
     ended = run_row("flow:1", "completed", completed_at=T0 + 9, job_id="j1", succeeded=True)
 
-    await store.commit(0, epoch, run_changes(known=[ended]))
+    await store.commit(0, epoch, run_changes(updated=[ended]))
 
     assert await store.runs.get("flow:1") == ended
 
 
 async def test_a_second_run_under_the_id_of_a_slot_fails_the_whole_commit(store: Store) -> None:
     epoch = await put_runs(store, run_row("flow:1"))
-    again = run_changes(fresh=[run_row("flow:1", "pending"), run_row("flow:2")], jobs=[new_job("j1")])
+    again = run_changes(inserted=[run_row("flow:1", "pending"), run_row("flow:2")], jobs=[new_job("j1")])
 
     with pytest.raises(CommitUnknown):
         await store.commit(0, epoch, again)
@@ -45,7 +46,7 @@ async def test_a_commit_under_an_old_epoch_stores_no_run(store: Store) -> None:
     await store.leases.take(0, "two")
 
     with pytest.raises(StaleLease):
-        await store.commit(0, lease.epoch, run_changes(fresh=[run_row("flow:1")], jobs=[new_job("j1")]))
+        await store.commit(0, lease.epoch, run_changes(inserted=[run_row("flow:1")], jobs=[new_job("j1")]))
 
     assert await store.runs.existing(["flow:1"]) == []
     assert await store.jobs.unfinished(0) == []
@@ -55,7 +56,7 @@ async def test_a_job_is_created_by_the_commit_of_its_run(store: Store) -> None:
     lease = await store.leases.take(0, "one")
     made = new_job("j1", input='{"x":1}')
 
-    await store.commit(0, lease.epoch, run_changes(fresh=[run_row("flow:1", job_id="j1")], jobs=[made]))
+    await store.commit(0, lease.epoch, run_changes(inserted=[run_row("flow:1", job_id="j1")], jobs=[made]))
 
     job = await store.jobs.get("j1")
     assert (job.state.status, bytes(job.spec.input), job.seq) == ("pending", b'{"x":1}', 1)
@@ -64,7 +65,7 @@ async def test_a_job_is_created_by_the_commit_of_its_run(store: Store) -> None:
 
 async def test_a_job_may_be_created_and_changed_in_one_commit(store: Store) -> None:
     lease = await store.leases.take(0, "one")
-    both = run_changes(fresh=[run_row("flow:1")], jobs=[new_job("j1")])
+    both = run_changes(inserted=[run_row("flow:1")], jobs=[new_job("j1")])
     both.jobs.update([job_row("j1", "cancelled", completed_at=T0 + 5)])
     both.events["j1"] = [event(2, "job_cancelled", None)]
 
@@ -73,12 +74,68 @@ async def test_a_job_may_be_created_and_changed_in_one_commit(store: Store) -> N
     assert (await store.jobs.get("j1")).state.status == "cancelled"
 
 
-async def test_events_of_runs_are_kept_under_their_ids(store: Store) -> None:
+def run_event(seq: int, type: EventType = EventType.RUN_STATE_CHANGED) -> Event:
+    return event(seq, type, None, data='{"state":"pending"}')
+
+
+async def test_events_of_runs_come_back_page_by_page(store: Store) -> None:
+    epoch = await put_runs(store, run_row("flow:1"), run_row("flow:2"))
+    written = [run_event(1, EventType.RUN_CREATED), *(run_event(seq) for seq in range(2, 8))]
+    await store.commit(0, epoch, run_changes(events={("flow", "flow:1"): written[:3]}))
+    await store.commit(0, epoch, run_changes(events={("flow", "flow:1"): written[3:]}))
+    await store.commit(0, epoch, run_changes(events={("flow", "flow:2"): [run_event(1)]}))
+
+    first = await store.runs.events("flow:1", limit=4)
+    rest = await store.runs.events("flow:1", after_seq=first[-1].seq)
+
+    assert [*first, *rest] == written
+    assert len(first) == 4
+
+
+async def test_events_of_runs_are_no_events_of_jobs(store: Store) -> None:
     epoch = await put_runs(store, run_row("flow:1"))
 
-    await store.commit(0, epoch, changes(events={"flow:1": [event(1, "run_created"), event(2, "run_state_changed")]}))
+    await store.commit(0, epoch, run_changes(events={("flow", "flow:1"): [run_event(1)]}))
 
-    assert [one.seq for one in await store.jobs.events("flow:1")] == [1, 2]
+    assert await store.jobs.events("flow:1") == []
+
+
+async def test_an_unknown_run_has_no_events(store: Store) -> None:
+    assert await store.runs.events("flow:1") == []
+
+
+async def test_events_of_schedules_are_kept_by_workflow(store: Store) -> None:
+    epoch = await put_runs(store, run_row("flow:1"))
+    missed = [run_event(1, EventType.SLOTS_MISSED), run_event(2, EventType.SCHEDULE_STOPPED)]
+    written = {("flow", ""): missed, ("other", ""): [run_event(1)], ("flow", "flow:1"): [run_event(1)]}
+
+    await store.commit(0, epoch, run_changes(events=written))
+
+    assert await store.runs.schedule_events("flow") == missed
+    assert await store.runs.schedule_events("flow", after_seq=1) == missed[1:]
+    assert await store.runs.schedule_events("flow", limit=1) == missed[:1]
+
+
+async def test_a_second_event_of_a_run_with_the_same_number_fails_the_whole_commit(store: Store) -> None:
+    epoch = await put_runs(store, run_row("flow:1"))
+    await store.commit(0, epoch, run_changes(events={("flow", "flow:1"): [run_event(1)]}))
+
+    again = run_changes(events={("flow", "flow:1"): [run_event(1)]}, inserted=[run_row("flow:2")])
+    with pytest.raises(CommitUnknown):
+        await store.commit(0, epoch, again)
+
+    assert await store.runs.existing(["flow:2"]) == []
+
+
+async def test_the_workflow_that_decides_about_a_job_is_kept(store: Store) -> None:
+    lease = await store.leases.take(0, "one")
+    submitted = structs.replace(new_job("j1"), shard_key="flow")
+    created = structs.replace(new_job("j2"), shard_key="other", scheduled_at=T0 + 5)
+
+    await store.jobs.insert([submitted])
+    await store.commit(0, lease.epoch, run_changes(jobs=[created]))
+
+    assert [(await store.jobs.get(job_id)).spec for job_id in ("j1", "j2")] == [submitted, created]
 
 
 async def test_a_planned_run_can_be_withdrawn(store: Store) -> None:
@@ -298,12 +355,14 @@ async def test_old_runs_are_deleted_with_their_events_except_the_last_one_that_c
         run_row("flow:4", "completed", completed_at=T0 + 50, succeeded=None),
         run_row("flow:5"),
     )
-    await store.commit(0, epoch, changes(events={"flow:1": [event(1, "run_created")]}))
+    kept = {("flow", "flow:2"): [run_event(1)], ("flow", ""): [run_event(1)]}
+    await store.commit(0, epoch, run_changes(events={("flow", "flow:1"): [run_event(1)], **kept}))
 
     await store.jobs.prune(T0 + 10, 100)
 
     assert [row.run_id for row in await store.runs.list(RunFilter())] == ["flow:5", "flow:4", "flow:2"]
-    assert await store.jobs.events("flow:1") == []
+    assert await store.runs.events("flow:1") == []
+    assert await store.runs.events("flow:2") == await store.runs.schedule_events("flow") == [run_event(1)]
 
 
 async def test_the_job_of_a_run_that_has_not_ended_is_kept(store: Store) -> None:

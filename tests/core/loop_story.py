@@ -15,7 +15,7 @@ from windlass.core.jobs import JobSpec
 from windlass.core.loop_state import Loop
 from windlass.core.messages import (
     Failed,
-    Message,
+    JobMessage,
     OutputsMerged,
     Submitted,
     Succeeded,
@@ -63,7 +63,7 @@ class LoopStory:
         self.timers: list[Timer] = []
         self.gathers: list[MergeOutputs] = []
 
-    def tell(self, *messages: Message) -> Changes:
+    def tell(self, *messages: JobMessage) -> Changes:
         """Apply messages, each in a batch of its own; the last one's changes."""
         changes = Changes()
         for message in messages:

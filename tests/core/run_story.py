@@ -1,20 +1,24 @@
-"""A book of runs and what happens to it, told step by step: jobs are made up, and end when a test says so."""
+"""The runs of a shard, step by step: their jobs are simulated, and end when a test says so."""
 
 from collections.abc import Iterable
 
-from windlass.core.changes import Changes, Timer
+import msgspec
+
+from windlass.core.changes import Changes
+from windlass.core.events import Event, EventType, Subject
 from windlass.core.instants import MICROSECONDS
-from windlass.core.runs.commands import CancelJob, MakeCall, MakeJob, Order, ReleaseJob, RetryJob, TriggerJob
+from windlass.core.runs.changes import RunTimer
+from windlass.core.runs.commands import AdmitJob, CancelJob, Command, MakeCall, MakeJob, RetryJob, TriggerJob
 from windlass.core.runs.cron import Schedule
-from windlass.core.runs.decide import NOTHING, ScheduleContext, decide
+from windlass.core.runs.decide import NO_CONTEXT, ScheduleContext, decide
 from windlass.core.runs.messages import (
     JobArrived,
     JobEnded,
     JobStarted,
     JobTriggered,
-    RunAsked,
-    RunDue,
-    RunNews,
+    RunMessage,
+    RunRequested,
+    RunSignal,
     ScheduleChanged,
 )
 from windlass.core.runs.registry import Run, RunRegistry
@@ -53,112 +57,120 @@ def action(kind: str, **fields: object) -> Action:
 
 
 class Story:
-    """The runs of one shard. Everything that was decided is kept: orders, timers, rows, events."""
+    """The runs of one shard. Keeps everything that was decided: commands, timers, rows, events."""
 
     def __init__(self, of_flow: RunRules) -> None:
-        self.book = RunRegistry(0)
-        self.book.rules["flow", 1] = of_flow
+        self.registry = RunRegistry(0)
+        self.registry.rules["flow", 1] = of_flow
         self.now = T0
-        self.orders: list[Order] = []
-        self.timers: list[Timer] = []
+        self.commands: list[Command] = []
+        self.timers: list[RunTimer] = []
         self.rows: dict[str, RunRow] = {}
-        self.told: list[tuple[str, str]] = []
+        # The run, empty for the schedule, and the type of each event.
+        self.events: list[tuple[str, str]] = []
         self._jobs = 0
 
-    def hear(
-        self, message: RunDue | RunAsked | ScheduleChanged | RunNews, given: ScheduleContext = NOTHING
-    ) -> list[Order]:
-        """Decide on a message, and answer the orders that want an answer at once."""
+    def decide(self, message: RunMessage | RunSignal, context: ScheduleContext = NO_CONTEXT) -> list[Command]:
+        """Decide on a message, and answer the commands that need an answer at once."""
         changes = Changes()
-        made = decide(self.book, message, self.now, changes, given)
+        made = decide(self.registry, message, self.now, changes, context=context)
         self._keep(changes)
-        self.orders += made
-        for order in made:
-            if isinstance(order, TriggerJob):
-                self.hear(JobTriggered(order.run_id, order.purpose, order.job_id))
+        self.commands += made
+        for command in made:
+            if isinstance(command, TriggerJob):
+                self.decide(JobTriggered(command.run_id, command.purpose, command.job_id))
         return made
 
     def _keep(self, changes: Changes) -> None:
-        self.timers += changes.timers
-        self.told += [(key, event.type) for key, events in changes.events.items() for event in events]
         if changes.runs is not None:
-            for run_id in changes.runs.fresh:
+            self.timers += changes.runs.timers
+            for (_, run_id), events in changes.runs.events.items():
+                for event in events:
+                    self._keep_event(run_id, event)
+            for run_id in changes.runs.inserted:
                 assert run_id not in self.rows
             self.rows.update(changes.runs.runs)
             for run_id in changes.runs.withdrawn:
                 del self.rows[run_id]
 
+    def _keep_event(self, run_id: str, event: Event) -> None:
+        declared = EventType(event.type)
+        data: dict[str, object] = {} if event.data is None else msgspec.json.decode(event.data)
+        assert declared.subject is (Subject.RUN if run_id else Subject.SCHEDULE)
+        assert set(data) <= set(declared.data), f"{event.type}: {sorted(data)}"
+        self.events.append((run_id, event.type))
+
     def submit(self, scheduled_at: int | None = None) -> str:
-        """A job is submitted; the id of its run."""
+        """Submit a job; return the id of its run."""
         self._jobs += 1
         job_id = f"job{self._jobs:03}"
-        self.hear(JobArrived(job_id, "flow", 1, self.now, scheduled_at))
+        self.decide(JobArrived(job_id, "flow", 1, self.now, scheduled_at))
         return f"flow:{job_id}"
 
     def start(self, run_id: str) -> None:
-        """The first task of a run's job starts."""
+        """Start the first task of a run's job."""
         job_id = self.rows[run_id].job_id
         assert job_id is not None
-        self.hear(JobStarted(job_id, self.now))
+        self.decide(JobStarted(job_id, self.now))
 
     def end(self, run_id: str, status: str = "completed") -> None:
-        """A run's job ends."""
+        """End a run's job."""
         job_id = self.rows[run_id].job_id
         assert job_id is not None
-        self.hear(JobEnded(job_id, status, "it broke" if status == "failed" else None))
+        self.decide(JobEnded(job_id, status, "it broke" if status == "failed" else None))
 
     def answer(self, status: str = "completed", refusal: str | None = None) -> None:
-        """The last call ends."""
-        call = [order for order in self.orders if isinstance(order, MakeCall)][-1]
-        self.hear(JobEnded(call.job_id, status, "no answer" if status == "failed" else None, refusal=refusal))
+        """End the last call."""
+        call = [command for command in self.commands if isinstance(command, MakeCall)][-1]
+        self.decide(JobEnded(call.job_id, status, "no answer" if status == "failed" else None, refusal=refusal))
 
     def pass_time(self, seconds: float) -> None:
-        """Let time go by; timers fire when they are due."""
+        """Advance the time and fire due timers."""
         until = self.now + round(seconds * MICROSECONDS)
         while due := [timer for timer in self.timers if timer.due_at <= until]:
             first = min(due, key=lambda timer: timer.due_at)
             self.timers.remove(first)
             self.now = max(self.now, first.due_at)
-            self.hear(RunDue(first.job_id, first.kind))
+            self.decide(first.message())
         self.now = until
 
     def cancel(self, run_id: str) -> None:
-        """Somebody cancels a run."""
-        self.hear(RunAsked(run_id, f"request-{run_id}", "cancel", "not needed"))
+        """Cancel a run."""
+        self.decide(RunRequested("flow", f"request-{run_id}", "cancel", run_id, "not needed"))
 
     def deploy(self, version: int = 1, *, paused: bool = False, gone: bool = False, slot_at: int = T0,
                changed_at: int | None = None) -> None:  # fmt: skip
-        """The schedule's row is written."""
+        """Write the schedule's row."""
         row = ScheduleRow("flow", version, paused, slot_at, T0, changed_at or self.now, gone)
-        self.hear(ScheduleChanged("flow:"), ScheduleContext(row, self.book.rules.get(("flow", version))))
+        self.decide(ScheduleChanged("flow"), ScheduleContext(row, self.registry.rules.get(("flow", version))))
 
     def run(self, run_id: str) -> Run:
-        """A run that has not ended, as it is in memory."""
-        found = self.book.find(run_id)
+        """Return a run that has not ended."""
+        found = self.registry.find(run_id)
         assert found is not None
         return found
 
     def path(self, run_id: str) -> list[str]:
-        """The states that a run entered, after the first."""
+        """Return the states that a run entered, after the first."""
         return [one.state.value for one in self.rows[run_id].detail.transitions]
 
     def state(self, run_id: str) -> str:
-        """Where a run stands."""
+        """Return the state of a run."""
         return self.rows[run_id].state.value
 
     def states(self) -> list[str]:
-        """Where all runs stand, by their slots."""
+        """Return the states of all runs by their slots."""
         rows = sorted(self.rows.values(), key=lambda row: (row.scheduled_at, row.run_id))
         return [row.state.value for row in rows]
 
-    def ordered(self, *kinds: type[MakeJob | ReleaseJob | RetryJob | CancelJob | MakeCall | TriggerJob]) -> int:
-        """How many orders of these kinds there were."""
-        return sum(isinstance(order, kinds) for order in self.orders)
+    def count(self, *kinds: type[MakeJob | AdmitJob | RetryJob | CancelJob | MakeCall | TriggerJob]) -> int:
+        """Count the commands of these kinds."""
+        return sum(isinstance(command, kinds) for command in self.commands)
 
     def cancelled(self) -> list[str]:
-        """The jobs that were to stop."""
-        return [order.job_id for order in self.orders if isinstance(order, CancelJob)]
+        """Return the jobs that were cancelled."""
+        return [command.job_id for command in self.commands if isinstance(command, CancelJob)]
 
     def memory(self) -> Iterable[RunRow]:
-        """The rows of what is in memory."""
-        return [run.row() for shelf in self.book.shelves.values() for run in shelf.runs.values()]
+        """Return the rows of the runs in memory."""
+        return [run.row() for run in self.registry.runs()]

@@ -6,7 +6,16 @@ from windlass.core.advance import advance
 from windlass.core.changes import Changes, InFlightEntry, NodeRow
 from windlass.core.job import Job
 from windlass.core.jobs import JobRecord, JobSpec
-from windlass.core.messages import Failed, Message, Submitted, Succeeded, TaskError, TaskFinished, TaskStarted, TimerDue
+from windlass.core.messages import (
+    Failed,
+    JobMessage,
+    Submitted,
+    Succeeded,
+    TaskError,
+    TaskFinished,
+    TaskStarted,
+    TimerDue,
+)
 from windlass.core.plan import Plan
 from windlass.core.restoration import restore_job
 from windlass.core.states import NodeStatus
@@ -28,7 +37,7 @@ class Story:
         self.events: list[str] = ["job_created"]
         self.told: list[Changes] = []
 
-    def tell(self, *messages: Message) -> Changes:
+    def tell(self, *messages: JobMessage) -> Changes:
         """Apply messages, each in a batch of its own; the last one's changes."""
         changes = Changes()
         for message in messages:

@@ -1,4 +1,4 @@
-"""Every attempt to deliver a webhook leaves one record, whatever became of it."""
+"""Every attempt to deliver a webhook is recorded once."""
 
 import msgspec
 from msgspec import Raw
@@ -10,7 +10,7 @@ from windlass.core.runs.rows import DeliveryRow
 from windlass.core.runs.webhooks import WEBHOOK_WORKFLOW, webhook_plan
 from windlass.spec import compile_plan, read_definition
 
-TELLING = """
+NOTIFYING = """
 workflow_id: telling
 nodes:
   tell: {handler: webhook, params: {url: "https://x.test/in", data: "{{ input.n }}", secret: key}, retry: 2}
@@ -27,7 +27,7 @@ META = msgspec.json.encode(
 
 
 def story() -> Story:
-    told = Story(compile_plan(read_definition(TELLING)[0], 1), b'{"n": 7}')
+    told = Story(compile_plan(read_definition(NOTIFYING)[0], 1), b'{"n": 7}')
     told.begin()
     return told
 
@@ -47,7 +47,7 @@ def test_a_failed_attempt_is_recorded_as_it_was_reported() -> None:
     assert (row.url, row.sent_at, row.duration_seconds) == ("https://x.test/in", 5, 0.25)
 
 
-def test_what_is_kept_for_a_further_delivery_has_the_id_and_the_name_of_the_secret() -> None:
+def test_the_params_kept_for_a_redelivery_have_the_id_and_the_name_of_the_secret() -> None:
     [row] = recorded(story().finish("tell", meta=META))
 
     assert msgspec.json.decode(row.params) == {
@@ -55,14 +55,14 @@ def test_what_is_kept_for_a_further_delivery_has_the_id_and_the_name_of_the_secr
     }  # fmt: skip
 
 
-def test_an_attempt_that_could_report_nothing_is_recorded_all_the_same() -> None:
+def test_an_attempt_without_a_report_is_recorded() -> None:
     [row] = recorded(story().fail("tell", message="the handler did not finish within 300 s", type="timeout"))
 
     assert (row.outcome, row.status, row.response) == ("failed", None, None)
     assert row.error == "the handler did not finish within 300 s"
 
 
-def test_a_result_that_comes_again_is_recorded_once() -> None:
+def test_a_repeated_result_is_recorded_once() -> None:
     telling = story()
     telling.finish("tell", meta=META)
 

@@ -3,21 +3,27 @@
 import json
 
 from simulation.scenarios import prepare_seed
+from tests.core.run_story import EVERY_MINUTE, HOOK, MINUTE, Story, action, rules
 from windlass.core.events import EventType, Subject
+from windlass.core.runs.cron import Schedule
+from windlass.core.runs.rules import OnCheckError
+from windlass.core.runs.states import RunState
 from windlass.core.states import JobStatus, NodeStatus
 
 SEEDS = range(40)
+OF_RUNS = (Subject.RUN, Subject.SCHEDULE)
 
 
 def test_a_status_after_an_event_is_a_status_of_its_subject() -> None:
-    jobs = {status.value for status in JobStatus}
     nodes = {status.label for status in NodeStatus}
+    statuses = dict.fromkeys(Subject, nodes)
+    statuses[Subject.JOB] = {status.value for status in JobStatus}
+    statuses[Subject.RUN] = {state.value for state in RunState}
     for event in EventType:
-        known = jobs if event.subject is Subject.JOB else nodes
-        assert event.status is None or event.status in known
+        assert event.status is None or event.status in statuses[event.subject]
 
 
-def test_events_carry_only_the_declared_types_and_data() -> None:
+def test_events_of_jobs_carry_only_the_declared_types_and_data() -> None:
     seen: set[str] = set()
     for seed in SEEDS:
         simulation, scenario = prepare_seed(seed)
@@ -28,4 +34,30 @@ def test_events_carry_only_the_declared_types_and_data() -> None:
             seen.add(declared)
             data = {} if event.data is None else json.loads(bytes(event.data))
             assert set(data) <= set(declared.data), f"{event.type}: {sorted(data)}"
-    assert seen == set(EventType), f"not seen in {len(SEEDS)} seeds: {sorted(set(EventType) - seen)}"
+    expected = {event for event in EventType if event.subject not in OF_RUNS}
+    assert seen == expected, f"not seen in {len(SEEDS)} seeds: {sorted(expected - seen)}"
+
+
+def test_events_of_runs_and_schedules_carry_only_the_declared_types_and_data() -> None:
+    webhook = action("webhook", hook=HOOK)
+    limited = Story(rules(max_concurrent_runs=1, violation=action("kill_old")))
+    limited.submit()
+    limited.submit()
+    hooked = Story(rules(pre_run_hook=HOOK, on_check_error=OnCheckError.ALLOW, failure=webhook))
+    run = hooked.submit()
+    hooked.answer("failed")
+    hooked.end(run, "failed")
+    hooked.answer("failed")
+    ignored = Story(rules(failure=action("skip")))
+    ignored.end(ignored.submit(), "failed")
+    scheduled = Story(rules(schedule=EVERY_MINUTE))
+    scheduled.registry.rules["flow", 2] = rules(schedule=Schedule(cron="0 * * * *"))
+    scheduled.deploy()
+    scheduled.now += 10 * MINUTE
+    scheduled.pass_time(0)
+    scheduled.deploy(2)
+    scheduled.deploy(2, paused=True)
+
+    # The story checks the data of each event.
+    seen = {type for story in (limited, hooked, ignored, scheduled) for _, type in story.events}
+    assert seen == {event for event in EventType if event.subject in OF_RUNS}

@@ -18,7 +18,7 @@ from windlass.core.messages import (
     CancelRequested,
     Continue,
     Failed,
-    Message,
+    JobMessage,
     RetryRequested,
     Submitted,
     Succeeded,
@@ -72,7 +72,7 @@ class _Run:
         self.due: list[TimerDue] = []
         self.job = Job(plan, JobRecord(JobSpec("job", "w", 1, Raw(b'{"x": 1}'), T0, shard=3, priority=2)))
 
-    def apply(self, message: Message) -> list[object]:
+    def apply(self, message: JobMessage) -> list[object]:
         """Apply a message and return all changes."""
         changes = Changes()
         self.now += 1_000
@@ -139,7 +139,7 @@ def _messages(chance: Random, run: _Run) -> Any:
             yield _about(chance, run, chance.choice(run.out))
 
 
-def _about(chance: Random, run: _Run, task: Task) -> Message:
+def _about(chance: Random, run: _Run, task: Task) -> JobMessage:
     kind = chance.random()
     if kind < 0.1:
         return TaskStarted("job", task.node_id, task.attempt, "w2", run.now - chance.randint(-5_000, 5_000))

@@ -1,4 +1,4 @@
-"""Hooks and actions of runs: what is called, what is started, and what becomes of the run then."""
+"""Hooks and actions of runs, and how the run continues after them."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from windlass.core.runs.rules import OnCheckError, RunRetry
 TO_ACTION = ["pending", "condition_pending", "condition_running", "action_pending", "action_running"]
 
 
-def test_a_hook_is_asked_before_the_run() -> None:
+def test_a_hook_is_called_before_the_run() -> None:
     story = Story(rules(pre_run_hook=HOOK))
     run = story.submit()
     waiting = story.state(run)
@@ -17,7 +17,7 @@ def test_a_hook_is_asked_before_the_run() -> None:
     story.answer()
 
     assert (waiting, story.state(run)) == ("condition_running", "container_creating")
-    assert [order.hook for order in story.orders if isinstance(order, MakeCall)] == [HOOK]
+    assert [command.hook for command in story.commands if isinstance(command, MakeCall)] == [HOOK]
 
 
 def test_a_hook_may_refuse_a_run() -> None:
@@ -30,7 +30,7 @@ def test_a_hook_may_refuse_a_run() -> None:
     assert story.rows[run].detail.reason == "not today"
 
 
-def test_a_hook_is_asked_before_each_attempt_and_the_run_keeps_its_place_meanwhile() -> None:
+def test_a_hook_is_called_before_each_attempt_while_the_run_keeps_its_place() -> None:
     story = Story(
         rules(pre_run_hook=HOOK, max_concurrent_runs=1, violation=action("wait"), retry=RunRetry(max_retries=1))
     )
@@ -39,7 +39,7 @@ def test_a_hook_is_asked_before_each_attempt_and_the_run_keeps_its_place_meanwhi
     story.start(first)
     story.end(first, "failed")
     story.pass_time(30)
-    asked = (story.state(first), story.ordered(MakeCall))
+    asked = (story.state(first), story.count(MakeCall))
 
     second = story.submit()
     story.answer()
@@ -48,7 +48,7 @@ def test_a_hook_is_asked_before_each_attempt_and_the_run_keeps_its_place_meanwhi
     assert (story.state(first), story.state(second)) == ("container_creating", "action_running")
 
 
-def test_a_run_that_was_stopped_for_its_time_stays_failed_when_its_job_is_told_to_have_ended() -> None:
+def test_a_run_that_exceeded_its_limit_stays_failed_when_its_job_ends() -> None:
     story = Story(rules(max_allowed_run_seconds=10.0, post_run_hook=HOOK))
     run = story.submit()
     story.start(run)
@@ -62,7 +62,7 @@ def test_a_run_that_was_stopped_for_its_time_stays_failed_when_its_job_is_told_t
 
 
 @pytest.mark.parametrize(("choice", "state"), [("allow", "container_creating"), ("skip", "completed")])
-def test_a_hook_that_can_not_be_asked_follows_the_declared_choice(choice: str, state: str) -> None:
+def test_a_hook_that_cannot_be_called_follows_on_check_error(choice: str, state: str) -> None:
     story = Story(rules(pre_run_hook=HOOK, on_check_error=OnCheckError(choice)))
     run = story.submit()
 
@@ -71,14 +71,14 @@ def test_a_hook_that_can_not_be_asked_follows_the_declared_choice(choice: str, s
     assert story.state(run) == state
 
 
-def test_the_limit_is_looked_at_again_when_a_hook_has_answered() -> None:
+def test_the_limit_is_checked_again_after_the_response_of_a_hook() -> None:
     story = Story(rules(pre_run_hook=HOOK, max_concurrent_runs=1))
     first = story.submit()
-    call = story.orders[-1]
+    call = story.commands[-1]
     second = story.submit()
     story.answer()
 
-    story.orders.append(call)
+    story.commands.append(call)
     story.answer()
 
     assert [story.state(run) for run in (first, second)] == ["completed", "container_creating"]
@@ -94,7 +94,7 @@ def test_a_webhook_on_a_violation_does_not_lift_the_limit() -> None:
     assert story.path(second) == [*TO_ACTION, "completed"]
 
 
-def test_a_run_goes_on_after_a_webhook_about_any_other_violation() -> None:
+def test_a_run_continues_after_a_webhook_about_any_other_violation() -> None:
     story = Story(rules(require_previous_success=True, violation=action("webhook", hook=HOOK)))
     first = story.submit()
     story.start(first)
@@ -104,7 +104,7 @@ def test_a_run_goes_on_after_a_webhook_about_any_other_violation() -> None:
     story.answer("failed")
 
     assert story.state(second) == "container_creating"
-    assert ("flow:job002", "action_failed") in story.told
+    assert ("flow:job002", "action_failed") in story.events
     assert story.rows[second].detail.actions_failed == 1
 
 
@@ -120,7 +120,7 @@ def test_a_critical_action_that_fails_fails_the_run() -> None:
     assert story.state(second) == "failed"
 
 
-def test_a_webhook_after_success_is_waited_for() -> None:
+def test_a_run_waits_for_the_webhook_after_success() -> None:
     story = Story(rules(success=action("webhook", hook=HOOK)))
     run = story.submit()
     story.start(run)
@@ -162,6 +162,6 @@ def test_another_workflow_is_started_after_success_and_not_after_failure() -> No
         story.start(run)
         story.end(run, status)
 
-    [order] = [order for order in story.orders if isinstance(order, TriggerJob)]
-    assert (order.run_id, order.workflow_id, order.input) == (good, "report", {"day": 1})
+    [command] = [command for command in story.commands if isinstance(command, TriggerJob)]
+    assert (command.run_id, command.workflow_id, command.input) == (good, "report", {"day": 1})
     assert story.states() == ["completed", "failed"]

@@ -1,4 +1,4 @@
-"""The table of a run's states: what it lists happens, and nothing else does."""
+"""The table of the moves of a run."""
 
 from itertools import product
 
@@ -41,7 +41,7 @@ def test_only_listed_moves_can_be_made(source: RunState, target: RunState) -> No
     if (source.value, target.value) in ALLOWED:
         assert transition(source, target) is target
     else:
-        with pytest.raises(IllegalMove, match=f"{source} cannot become {target}"):
+        with pytest.raises(IllegalMove, match=f"{source} to {target}"):
             transition(source, target)
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from tests.core.run_story import HOOK, T0, Story, action, rules
-from windlass.core.runs.commands import CancelJob, MakeCall, MakeJob, ReleaseJob, RetryJob, TriggerJob
-from windlass.core.runs.messages import Container, ContainerEnded, JobArrived, JobRefused, RunDue, RunLost
+from windlass.core.runs.commands import AdmitJob, CancelJob, MakeCall, MakeJob, RetryJob, TriggerJob
+from windlass.core.runs.messages import Container, ContainerEnded, JobArrived, JobRefused, RunDue, RunLost, RunWait
 from windlass.core.runs.rules import RunRetry
 from windlass.core.runs.states import RUN_FINAL, RunState
 
@@ -30,7 +30,7 @@ def test_a_run_without_anything_to_check_goes_straight_to_its_job() -> None:
     run = story.submit()
 
     assert story.path(run) == ["pending", "container_creating"]
-    assert story.orders == [ReleaseJob("job001")]
+    assert story.commands == [AdmitJob("job001")]
 
 
 def test_the_path_with_actions() -> None:
@@ -68,7 +68,7 @@ def test_every_transition_is_an_event_under_gapless_numbers() -> None:
 
     story.end(run)
 
-    told = [kind for key, kind in story.told if key == run]
+    told = [kind for key, kind in story.events if key == run]
     assert told == ["run_created", *["run_state_changed"] * 7]
     assert story.rows[run].detail.seq == 8
 
@@ -98,12 +98,12 @@ def test_a_violation_without_an_action_skips_the_run_and_stops_its_job() -> None
     assert (violation.constraint, violation.at) == ("max_concurrent_runs", T0)
 
 
-def test_runs_that_wait_begin_in_order_and_one_at_a_time() -> None:
+def test_waiting_runs_start_in_order_and_one_at_a_time() -> None:
     story = Story(rules(max_concurrent_runs=1, violation=action("wait")))
     runs = [story.submit() for _ in range(4)]
     begun: list[str] = []
     for run in runs:
-        begun += [order.job_id for order in story.orders if isinstance(order, ReleaseJob)][len(begun) :]
+        begun += [command.job_id for command in story.commands if isinstance(command, AdmitJob)][len(begun) :]
         assert len([one for one in runs if story.state(one) in ("container_creating", "running")]) == 1
         story.start(run)
         story.end(run)
@@ -112,7 +112,7 @@ def test_runs_that_wait_begin_in_order_and_one_at_a_time() -> None:
     assert story.states() == ["completed"] * 4
 
 
-def test_a_run_that_comes_while_others_wait_goes_behind_them() -> None:
+def test_a_new_run_queues_behind_waiting_runs() -> None:
     story = Story(rules(max_concurrent_runs=1, violation=action("wait")))
     first = story.submit()
     second = story.submit()
@@ -133,7 +133,7 @@ def test_a_run_that_waits_too_long_fails() -> None:
     story.pass_time(60)
 
     assert story.state(second) == "failed"
-    assert CancelJob("job002", story.rows[second].detail.reason or "") in story.orders
+    assert CancelJob("job002", story.rows[second].detail.reason or "") in story.commands
 
 
 def test_kill_old_leaves_exactly_the_newest() -> None:
@@ -145,7 +145,7 @@ def test_kill_old_leaves_exactly_the_newest() -> None:
         story.pass_time(1)
 
     assert [story.state(run) for run in runs] == [*["cancelled"] * 4, "running"]
-    assert [order.job_id for order in story.orders if isinstance(order, CancelJob)] == [
+    assert [command.job_id for command in story.commands if isinstance(command, CancelJob)] == [
         f"job00{n}" for n in range(1, 5)
     ]
 
@@ -158,7 +158,7 @@ def test_kill_old_makes_room_for_one_only() -> None:
     assert [story.state(run) for run in runs] == [*["cancelled"] * 2, *["container_creating"] * 3]
 
 
-def test_retry_later_comes_back_on_time() -> None:
+def test_retry_later_checks_again_after_the_delay() -> None:
     story = Story(rules(max_concurrent_runs=1, violation=action("retry_later", delay_seconds=60.0)))
     first, second = story.submit(), story.submit()
     story.start(first)
@@ -171,7 +171,7 @@ def test_retry_later_comes_back_on_time() -> None:
     assert (before, story.state(second)) == ("action_running", "container_creating")
 
 
-def test_retry_later_gives_up_after_so_many_looks() -> None:
+def test_retry_later_fails_after_the_maximum_number_of_checks() -> None:
     story = Story(rules(max_concurrent_runs=1, violation=action("retry_later", delay_seconds=60.0, times_max=3)))
     story.submit()
     second = story.submit()
@@ -194,51 +194,51 @@ def test_a_run_is_skipped_after_one_that_failed_where_success_is_required() -> N
     assert story.rows[third].detail.violations[0].constraint == "require_previous_success"
 
 
-def test_a_retry_by_an_operator_is_a_run_that_can_make_the_previous_one_good() -> None:
+def test_a_retry_by_request_is_a_run_that_may_repair_the_previous_one() -> None:
     story = Story(rules(require_previous_success=True))
     first = story.submit()
     story.start(first)
     story.end(first, "failed")
-    story.hear(JobArrived("job001", "flow", 1, T0, None, "request", "fetch"))
+    story.decide(JobArrived("job001", "flow", 1, T0, None, "request", "fetch"))
     again = "flow:request"
     story.start(again)
     story.end(again)
 
     third = story.submit()
 
-    assert RetryJob("job001", "fetch") in story.orders
+    assert RetryJob("job001", "fetch") in story.commands
     assert [story.state(run) for run in (first, again, third)] == ["failed", "completed", "container_creating"]
 
 
-def test_a_retry_that_is_asked_for_twice_is_one_run() -> None:
+def test_a_retry_that_is_requested_twice_is_one_run() -> None:
     story = Story(rules())
     first = story.submit()
     story.start(first)
     story.end(first, "failed")
     asked = JobArrived("job001", "flow", 1, T0, None, "request")
-    story.hear(asked)
+    story.decide(asked)
     story.end("flow:request")
 
-    story.hear(asked)
+    story.decide(asked)
 
-    assert story.ordered(RetryJob) == 1
+    assert story.count(RetryJob) == 1
 
 
-def test_the_action_on_failure_comes_after_the_last_attempt_only() -> None:
+def test_the_action_on_failure_follows_the_last_attempt_only() -> None:
     story = Story(rules(failure=action("trigger_job", workflow_id="alarm"), retry=RunRetry(max_retries=1)))
     run = story.submit()
     story.start(run)
     story.end(run, "failed")
-    before = story.ordered(TriggerJob)
+    before = story.count(TriggerJob)
     story.pass_time(30)
     story.start(run)
 
     story.end(run, "failed")
 
-    assert (before, story.ordered(TriggerJob), story.state(run)) == (0, 1, "failed")
+    assert (before, story.count(TriggerJob), story.state(run)) == (0, 1, "failed")
 
 
-def test_waits_between_attempts_grow_up_to_their_bound() -> None:
+def test_delays_between_attempts_grow_up_to_their_maximum() -> None:
     story = Story(rules(retry=RunRetry(max_retries=4, initial_delay_seconds=10.0, max_delay_seconds=35.0)))
     run = story.submit()
     waits: list[float] = []
@@ -251,7 +251,7 @@ def test_waits_between_attempts_grow_up_to_their_bound() -> None:
     assert waits == [10.0, 20.0, 35.0, 35.0]
 
 
-def test_a_retry_is_partial_unless_it_is_to_be_full() -> None:
+def test_a_retry_is_partial_unless_full_is_set() -> None:
     partial = Story(rules(retry=RunRetry(max_retries=1)))
     full = Story(rules(retry=RunRetry(max_retries=1, full=True)))
     for story in (partial, full):
@@ -260,8 +260,8 @@ def test_a_retry_is_partial_unless_it_is_to_be_full() -> None:
         story.end(run, "failed")
         story.pass_time(30)
 
-    assert (partial.ordered(RetryJob), partial.ordered(MakeJob)) == (1, 0)
-    assert (full.ordered(RetryJob), full.ordered(MakeJob)) == (0, 1)
+    assert (partial.count(RetryJob), partial.count(MakeJob)) == (1, 0)
+    assert (full.count(RetryJob), full.count(MakeJob)) == (0, 1)
     assert full.rows[run].detail.earlier_jobs == ["job001"]
 
 
@@ -276,7 +276,7 @@ def test_a_run_between_attempts_keeps_its_place() -> None:
     assert [story.state(run) for run in (first, second)] == ["container_creating", "action_running"]
 
 
-def test_a_run_that_takes_longer_than_expected_goes_on_and_that_is_told_once() -> None:
+def test_a_run_that_takes_longer_than_expected_continues_and_is_reported_once() -> None:
     story = Story(rules(max_expected_run_seconds=10.0, slow=action("trigger_job", workflow_id="alarm")))
     run = story.submit()
     story.start(run)
@@ -285,7 +285,7 @@ def test_a_run_that_takes_longer_than_expected_goes_on_and_that_is_told_once() -
 
     assert story.state(run) == "running"
     assert [one.constraint for one in story.rows[run].detail.violations] == ["max_expected_run_time"]
-    assert story.ordered(TriggerJob) == 1
+    assert story.count(TriggerJob) == 1
 
 
 def test_a_run_that_takes_longer_than_allowed_is_stopped_and_fails() -> None:
@@ -299,7 +299,7 @@ def test_a_run_that_takes_longer_than_allowed_is_stopped_and_fails() -> None:
     assert story.cancelled() == ["job001"]
 
 
-def test_a_job_that_somebody_cancels_cancels_its_run() -> None:
+def test_a_cancelled_job_cancels_its_run_before_its_end() -> None:
     story = Story(rules(retry=RunRetry(max_retries=3)))
     run = story.submit()
     story.start(run)
@@ -309,7 +309,7 @@ def test_a_job_that_somebody_cancels_cancels_its_run() -> None:
     assert story.state(run) == "cancelled"
 
 
-def test_a_job_without_any_task_has_still_run() -> None:
+def test_a_job_without_tasks_counts_as_a_run() -> None:
     story = Story(rules())
     run = story.submit()
 
@@ -318,16 +318,16 @@ def test_a_job_without_any_task_has_still_run() -> None:
     assert story.path(run) == ["pending", "container_creating", *RAN]
 
 
-def test_a_job_that_can_not_be_made_fails_its_run() -> None:
+def test_a_job_that_cannot_be_created_fails_its_run() -> None:
     story = Story(rules())
     run = story.submit()
 
-    story.hear(JobRefused(run, "bad input"))
+    story.decide(JobRefused(run, "bad input"))
 
     assert (story.state(run), story.rows[run].detail.reason) == ("failed", "bad input")
 
 
-def test_a_job_that_is_to_begin_later_waits_before_anything_is_checked() -> None:
+def test_a_job_that_is_scheduled_later_waits_before_its_constraints_are_checked() -> None:
     story = Story(rules(max_concurrent_runs=1))
     run = story.submit(scheduled_at=T0 + 60_000_000)
     before = story.state(run)
@@ -371,18 +371,18 @@ def test_a_run_can_be_cancelled_in_every_state_before_its_end(state: RunState) -
     story.cancel(run)
 
     assert (story.state(run), story.rows[run].previous_state) == ("cancelled", state)
-    assert story.book.find(run) is None
+    assert story.registry.find(run) is None
     assert story.rows[run].job_id in story.cancelled()
 
 
 @pytest.mark.parametrize("state", [state for state in RunState if state not in RUN_FINAL])
-def test_a_run_that_nobody_serves_is_orphaned_once_it_has_begun(state: RunState) -> None:
+def test_a_run_that_no_engine_serves_is_orphaned_once_it_has_started(state: RunState) -> None:
     story, run = in_state(state)
 
-    story.hear(RunLost(run, 7_200.0))
+    story.decide(RunLost("flow", run, 7_200.0))
 
     assert story.state(run) == ("pre_run" if state is RunState.PRE_RUN else "orphaned")
-    calls = [order.job_id for order in story.orders if isinstance(order, MakeCall)]
+    calls = [command.job_id for command in story.commands if isinstance(command, MakeCall)]
     assert story.cancelled() == ([] if state is RunState.PRE_RUN else [*calls, story.rows[run].job_id])
 
 
@@ -398,7 +398,7 @@ def test_a_cancel_of_a_run_that_has_ended_changes_nothing() -> None:
     assert story.rows[run] == before
 
 
-def test_a_cancelled_run_lets_the_next_one_in() -> None:
+def test_a_cancelled_run_starts_the_next_waiting_run() -> None:
     story = Story(rules(max_concurrent_runs=1, violation=action("wait")))
     first, second = story.submit(), story.submit()
 
@@ -407,31 +407,31 @@ def test_a_cancelled_run_lets_the_next_one_in() -> None:
     assert story.state(second) == "container_creating"
 
 
-def test_a_wait_that_is_called_over_too_early_goes_on() -> None:
+def test_a_timer_that_fires_too_early_is_set_again() -> None:
     story = Story(rules(max_concurrent_runs=1, violation=action("wait", timeout_seconds=60.0)))
     story.submit()
     second = story.submit()
     story.pass_time(30)
 
-    story.hear(RunDue(second, "run_wait"))
+    story.decide(RunDue("flow", second, RunWait.OTHERS))
 
     assert story.state(second) == "action_running"
 
 
-def test_messages_that_come_twice_change_nothing() -> None:
+def test_repeated_messages_change_nothing() -> None:
     story = Story(rules(max_concurrent_runs=1))
     run = story.submit()
     story.start(run)
     story.end(run)
-    before = (dict(story.rows), len(story.orders))
+    before = (dict(story.rows), len(story.commands))
 
     story.start(run)
     story.end(run)
 
-    assert (dict(story.rows), len(story.orders)) == before
+    assert (dict(story.rows), len(story.commands)) == before
 
 
-def test_the_metrics_tell_how_a_run_spent_its_time() -> None:
+def test_the_metrics_have_the_duration_of_each_phase() -> None:
     story = Story(rules(max_concurrent_runs=1, violation=action("wait"), retry=RunRetry(max_retries=1)))
     first, run = story.submit(), story.submit()
     story.start(first)
@@ -456,16 +456,16 @@ def test_the_metrics_tell_how_a_run_spent_its_time() -> None:
     assert metrics.state_transitions == len(story.path(run))
 
 
-def test_the_metrics_tell_of_the_containers_of_all_attempts_and_how_the_last_one_ended() -> None:
+def test_the_metrics_sum_up_the_containers_of_all_attempts_and_have_the_last_exit_code() -> None:
     story = Story(rules(retry=RunRetry(max_retries=1)))
     run = story.submit()
     story.start(run)
-    story.hear(ContainerEnded("job001", Container(exit_code=137, pod_start_seconds=2.0, api_calls=5)))
+    story.decide(ContainerEnded("job001", Container(exit_code=137, pod_start_seconds=2.0, api_calls=5)))
     story.end(run, "failed")
     story.pass_time(30)
     story.start(run)
     for one in (Container(0, 3.5, 4), Container(2, 1.0, 1), Container(0, None, 1)):
-        story.hear(ContainerEnded("job001", one))
+        story.decide(ContainerEnded("job001", one))
 
     story.end(run)
 
@@ -474,7 +474,7 @@ def test_the_metrics_tell_of_the_containers_of_all_attempts_and_how_the_last_one
     assert (metrics.exit_code, metrics.pod_start_seconds, metrics.api_calls) == (2, 3.5, 11)
 
 
-def test_the_rows_tell_all_that_the_memory_knows() -> None:
+def test_the_rows_contain_the_whole_state_in_memory() -> None:
     story = Story(rules(max_concurrent_runs=1, violation=action("wait"), pre_run_hook=HOOK))
     for _ in range(3):
         story.submit()

@@ -1,4 +1,4 @@
-"""Signatures of webhooks, against the library that others use, and what makes one invalid."""
+"""Signatures of webhooks, compared with the reference library, and what makes one invalid."""
 
 from datetime import UTC, datetime
 
@@ -19,11 +19,11 @@ def signed_by_others(body: bytes = BODY, at: int = NOW) -> dict[str, str]:
     return {"webhook-id": "msg_1", "webhook-timestamp": str(at), "webhook-signature": made}
 
 
-def test_what_others_sign_is_accepted() -> None:
+def test_signatures_of_the_reference_library_are_accepted() -> None:
     assert verify(KEY, signed_by_others(), BODY, NOW) == "msg_1"
 
 
-def test_what_is_signed_here_is_what_others_sign() -> None:
+def test_signatures_equal_those_of_the_reference_library() -> None:
     assert signature(KEY, "msg_1", NOW, BODY) == signed_by_others()["webhook-signature"]
 
 
@@ -72,7 +72,7 @@ def test_another_key_is_refused() -> None:
 
 
 @pytest.mark.parametrize("away", [-301, 301, 86_400])
-def test_what_is_too_old_or_from_the_future_is_refused(away: int) -> None:
+def test_a_signature_that_is_too_old_or_from_the_future_is_refused(away: int) -> None:
     with pytest.raises(SignatureInvalid, match="300 s away"):
         verify(KEY, signed_by_others(at=NOW + away), BODY, NOW)
 
@@ -83,7 +83,7 @@ def test_clocks_may_differ_a_little(away: int) -> None:
 
 
 @pytest.mark.parametrize("secret", ["whsec_*hidden*", "whsec_?hiddenAA", "whsec_hidden"])
-def test_a_secret_that_is_no_base64_is_told_without_it(secret: str) -> None:
+def test_the_error_about_a_secret_that_is_not_base64_does_not_contain_it(secret: str) -> None:
     with pytest.raises(SignatureInvalid) as told:
         key_of(secret)
 

@@ -1,4 +1,4 @@
-"""An engine with its worker for tests of runs: definitions as people write them, handlers that tests steer."""
+"""An engine with its worker for tests of runs: definitions as documents, and handlers that tests control."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -38,7 +38,7 @@ CLOCK = SystemClock()
 
 
 class Steered:
-    """Handlers that wait until a test lets them go, and answers to webhooks that a test chooses."""
+    """Handlers that wait until a test opens the gate, and responses to webhooks that a test chooses."""
 
     def __init__(self) -> None:
         self.gate = asyncio.Event()
@@ -66,7 +66,7 @@ class Steered:
 
         @handler("flaky")
         async def flaky(ctx: Context) -> str:
-            """Fail for as long as the test says so."""
+            """Fail while the test wants it."""
             self.calls.append(ctx.node_id)
             if self.fails:
                 raise ValueError("as it was told to")
@@ -82,7 +82,7 @@ class Steered:
             id: str | None = None,
             workflow_id: str | None = None,
         ) -> dict[str, object]:
-            """Take what would be sent."""
+            """Record what would be sent."""
             self.sent.append({"url": url, "type": type, "data": data})
             return {"status": 200, "webhook_id": "x", "response": self.answer}
 
@@ -90,7 +90,7 @@ class Steered:
 
 
 class RunProcess:
-    """What one process would hold; `crash` leaves everything as it is at that moment."""
+    """The parts of one process; `crash` leaves everything as it is."""
 
     def __init__(self, store: Store, steered: Steered, *, duties: Duties | None = None, alone: bool = False) -> None:
         self.store = store
@@ -133,7 +133,7 @@ class RunProcess:
         return await self.store.jobs.get(job_id)
 
     async def run_in(self, run_id: str, *states: str) -> RunRow:
-        """The run, once it is in one of these states."""
+        """Wait until the run is in one of these states and return it."""
         async with asyncio.timeout(ENDS_SECONDS):
             while True:
                 with suppress(RunNotFound):
@@ -144,14 +144,14 @@ class RunProcess:
                 await asyncio.sleep(LOOK_SECONDS)
 
     async def until(self, holds: Callable[[], Awaitable[bool]]) -> None:
-        """Wait until something is true of the rows, which nobody tells of."""
+        """Wait until a condition on the rows holds."""
         async with asyncio.timeout(ENDS_SECONDS):
             # Rows are looked at; there is nothing to wait for instead.
             while not await holds():  # noqa: ASYNC110
                 await asyncio.sleep(LOOK_SECONDS)
 
     async def runs_of(self, workflow_id: str, count: int, state: str = "completed") -> list[RunRow]:
-        """The runs of a workflow in a state, once there are so many."""
+        """Wait for a number of runs of a workflow in a state and return them."""
         async with asyncio.timeout(ENDS_SECONDS):
             while True:
                 rows = await self.store.runs.list(RunFilter(workflow_id=workflow_id, state=state, limit=1_000))

@@ -10,7 +10,7 @@ from msgspec import Raw
 
 from tests.engine.harness import CLOCK, Process, events_of, opened, plan, until
 from windlass.core.jobs import JobRecord, JobSpec
-from windlass.core.messages import Message, Submitted
+from windlass.core.messages import JobMessage, Submitted
 from windlass.engine.ids import Ids
 from windlass.engine.new_job_cache import ENDED_MAX, HINT_INPUT_BYTES_MAX, NewJobCache, hint
 from windlass.ports.message_codec import decode_message, encode_message
@@ -47,18 +47,20 @@ async def finished(process: Process, job_id: str) -> JobRecord:
 def test_a_hint_brings_the_whole_row() -> None:
     fresh = told()
 
-    assert fresh.hear(decode_message(encode_message(hint(STORED))), 0)
+    received = decode_message(encode_message(hint(STORED)))
+    assert isinstance(received, Submitted)
+    assert fresh.hear(received, 0)
 
     assert fresh.pop(STORED.job_id) == STORED
 
 
 @pytest.mark.parametrize("changed", ["run", "large"])
 def test_a_hint_leaves_out_what_others_must_look_up(changed: str) -> None:
-    job_id = f"{'j' * 24}-abc" if changed == "run" else "j" * 24
-    size = 0 if changed == "run" else HINT_INPUT_BYTES_MAX
-    job = JobSpec(job_id, "test", 1, Raw(b'"' + b"x" * size + b'"'), 7, 0)
+    is_run = changed == "run"
+    size = 0 if is_run else HINT_INPUT_BYTES_MAX
+    job = JobSpec("j1", "test", 1, Raw(b'"' + b"x" * size + b'"'), 7, 0, shard_key="test" if is_run else None)
 
-    assert hint(job) == Submitted(job_id)
+    assert hint(job) == Submitted("j1")
     assert not told().hear(hint(job), 0)
 
 
@@ -112,14 +114,14 @@ async def test_a_job_that_a_hint_describes_begins_without_a_look(
 
 
 @pytest.mark.parametrize("ahead_seconds", [0, 3600])
-async def test_a_hint_that_comes_again_changes_nothing(
+async def test_a_repeated_notification_changes_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, ahead_seconds: int
 ) -> None:
     async with opened(tmp_path) as store:
         process = Process(store, plan({"a": ["b"], "b": []}))
         await process.start()
         job = await stored(store, ahead_seconds)
-        again: Message = hint(job.spec)
+        again: JobMessage = hint(job.spec)
         await process.broker.send(0, [again, again])
         await finished(process, job.spec.job_id)
         before = await events_of(store, job.spec.job_id)

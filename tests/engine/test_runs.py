@@ -49,7 +49,7 @@ async def test_a_submitted_job_of_a_workflow_with_constraints_is_a_run(process: 
     run = await process.run_in(f"flow:{job.spec.job_id}", "completed")
     assert (await process.ended(job.spec.job_id)).state.status == "completed"
     assert (run.job_id, run.succeeded, run.detail.origin) == (job.spec.job_id, True, "submit")
-    events = [event.type for event in await process.store.jobs.events(run.run_id)]
+    events = [event.type for event in await process.store.runs.events(run.run_id)]
     assert events == ["run_created", *["run_state_changed"] * 7]
 
 
@@ -88,7 +88,7 @@ async def test_a_second_run_is_skipped_and_its_job_cancelled(process: RunProcess
     assert (await process.store.jobs.get(first.spec.job_id)).state.status == "running"
 
 
-async def test_a_run_that_waits_begins_when_the_other_has_ended(process: RunProcess, steered: Steered) -> None:
+async def test_a_waiting_run_starts_when_the_other_has_ended(process: RunProcess, steered: Steered) -> None:
     waits = {"on_constraint_violation": {"type": "wait", "parameters": {"timeout": "1m"}}}
     await deploy(process.store, "flow", {**GATE, "constraints": ONE, "actions": waits})
     jobs = [await process.submit("flow") for _ in range(3)]
@@ -118,14 +118,14 @@ async def test_another_workflow_is_triggered_with_its_input_checked(process: Run
     assert msgspec.json.decode(triggered.spec.input) == {"day": 1, "page": 7}
 
 
-async def test_an_action_that_can_not_be_performed_is_told_and_the_run_goes_on(process: RunProcess) -> None:
+async def test_an_action_that_cannot_be_performed_is_recorded_and_the_run_continues(process: RunProcess) -> None:
     trigger = {"type": "trigger_job", "parameters": {"workflow_id": "nowhere"}}
     await deploy(process.store, "flow", {**ECHO, "actions": {"on_success": trigger}})
     job = await process.submit("flow")
 
     run = await process.run_in(f"flow:{job.spec.job_id}", "completed")
 
-    failed = [event for event in await process.store.jobs.events(run.run_id) if event.type == "action_failed"]
+    failed = [event for event in await process.store.runs.events(run.run_id) if event.type == "action_failed"]
     assert len(failed) == 1
     assert run.detail.metrics is not None
     assert run.detail.metrics.actions_failed == 1
@@ -157,7 +157,7 @@ async def test_hooks_before_and_after_a_run_are_called_and_recorded(process: Run
     assert run.succeeded
 
 
-async def test_a_delivery_can_be_made_again(process: RunProcess, steered: Steered) -> None:
+async def test_a_delivery_can_be_repeated(process: RunProcess, steered: Steered) -> None:
     await deploy(process.store, "flow", {**ECHO, "constraints": {"post_run_hook": HOOK}})
     job = await process.submit("flow")
     await process.run_in(f"flow:{job.spec.job_id}", "completed")
@@ -197,7 +197,7 @@ async def test_a_full_retry_is_a_new_job(process: RunProcess, steered: Steered) 
     assert (await process.store.jobs.get(run.job_id or "")).state.status == "failed"
 
 
-async def test_an_operators_retry_is_a_run_of_its_own(process: RunProcess, steered: Steered) -> None:
+async def test_a_retry_by_request_is_a_run_of_its_own(process: RunProcess, steered: Steered) -> None:
     steered.fails = True
     await deploy(process.store, "flow", {**FLAKY, "constraints": {"require_previous_success": True}})
     job = await process.submit("flow")
@@ -234,7 +234,7 @@ async def test_a_cancelled_job_cancels_its_run(process: RunProcess, steered: Ste
     await process.run_in(f"flow:{job.spec.job_id}", "cancelled")
 
 
-async def test_a_run_that_is_not_there_can_not_be_cancelled(process: RunProcess) -> None:
+async def test_an_unknown_run_cannot_be_cancelled(process: RunProcess) -> None:
     with pytest.raises(RunNotFound, match="flow:nothing"):
         await process.engine.runs.cancel("flow:nothing")
 
@@ -249,7 +249,7 @@ async def test_a_run_that_takes_too_long_is_stopped(process: RunProcess, steered
     assert (await process.ended(job.spec.job_id)).state.status == "cancelled"
 
 
-async def test_a_run_tells_how_its_container_ended(process: RunProcess) -> None:
+async def test_a_run_has_the_exit_code_of_its_container(process: RunProcess) -> None:
     container = {"handler": "container", "params": {"runtime": "process", "command": ["sh", "-c", "exit 3"]}}
     await deploy(process.store, "flow", {"nodes": {"one": container}, "constraints": ONE})
 
@@ -270,7 +270,7 @@ async def test_a_schedule_starts_runs_by_itself(process: RunProcess) -> None:
     assert (await process.store.runs.schedule("flow")).slot_at >= runs[0].scheduled_at
 
 
-async def test_a_paused_schedule_starts_nothing_until_it_goes_on(process: RunProcess) -> None:
+async def test_a_paused_schedule_starts_nothing_until_it_is_resumed(process: RunProcess) -> None:
     await deploy(process.store, "flow", {**ECHO, "schedule": {"every": "1s"}})
     await process.runs_of("flow", 1)
     paused = await process.engine.runs.pause("flow")
@@ -287,7 +287,7 @@ async def test_a_paused_schedule_starts_nothing_until_it_goes_on(process: RunPro
     assert (paused.is_paused, resumed.is_paused) == (True, False)
 
 
-async def test_a_backfill_runs_what_has_no_run_yet(process: RunProcess) -> None:
+async def test_a_backfill_runs_slots_without_a_run(process: RunProcess) -> None:
     await deploy(process.store, "flow", {**ECHO, "schedule": {"cron": "0 0 1 1 *"}})
     since, until = 1_420_070_400_000_000 - 1, 1_577_836_800_000_000
 
@@ -300,7 +300,7 @@ async def test_a_backfill_runs_what_has_no_run_yet(process: RunProcess) -> None:
     assert len(await process.store.runs.list(RunFilter(workflow_id="flow", state="completed"))) == 6
 
 
-async def test_runs_are_adopted_by_the_process_that_comes_after(store: SqliteStore, steered: Steered) -> None:
+async def test_runs_are_adopted_by_the_next_process(store: SqliteStore, steered: Steered) -> None:
     waits = {"on_constraint_violation": {"type": "wait"}}
     await deploy(store, "flow", {**GATE, "constraints": ONE, "actions": waits})
     one = RunProcess(store, steered)
@@ -338,7 +338,7 @@ async def test_a_run_that_is_adopted_while_it_creates_runs_once_its_task_starts(
     await two.stop()
 
 
-async def test_runs_that_nobody_served_for_too_long_are_orphaned(store: SqliteStore, steered: Steered) -> None:
+async def test_runs_that_no_engine_served_for_too_long_are_orphaned(store: SqliteStore, steered: Steered) -> None:
     await deploy(store, "flow", {**GATE, "constraints": ONE})
     one = RunProcess(store, steered)
     await one.start()
@@ -357,7 +357,7 @@ async def test_runs_that_nobody_served_for_too_long_are_orphaned(store: SqliteSt
     await two.stop()
 
 
-async def test_runs_are_said_to_be_served(store: SqliteStore, steered: Steered) -> None:
+async def test_active_runs_have_heartbeats(store: SqliteStore, steered: Steered) -> None:
     await deploy(store, "flow", {**GATE, "constraints": ONE})
     process = RunProcess(store, steered, duties=duties(run_heartbeat_seconds=0.02))
     await process.start()
@@ -377,7 +377,7 @@ async def test_runs_are_said_to_be_served(store: SqliteStore, steered: Steered) 
     await process.stop()
 
 
-async def test_a_job_that_is_resumed_goes_on_with_its_run(store: SqliteStore, steered: Steered) -> None:
+async def test_a_resumed_job_continues_with_its_run(store: SqliteStore, steered: Steered) -> None:
     await deploy(store, "flow", {**GATE, "constraints": ONE})
     one = RunProcess(store, steered, alone=True)
     await one.start()
@@ -394,7 +394,7 @@ async def test_a_job_that_is_resumed_goes_on_with_its_run(store: SqliteStore, st
     await two.stop()
 
 
-async def test_a_process_that_runs_only_its_own_jobs_minds_their_constraints(
+async def test_a_process_that_runs_only_its_own_jobs_enforces_their_constraints(
     store: SqliteStore, steered: Steered
 ) -> None:
     await deploy(store, "flow", {**ECHO, "constraints": ONE, "schedule": {"every": "1s"}})

@@ -1,4 +1,4 @@
-"""Runs on PostgreSQL with three engines: limits hold whoever takes a submit, and a slot fires once."""
+"""Runs on PostgreSQL with three engines: limits hold whichever engine takes a submit, and a slot fires once."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -30,7 +30,7 @@ ENDS_SECONDS = 60.0
 
 
 class Counter:
-    """A handler that knows how many of its calls are under way."""
+    """A handler that counts its concurrent calls."""
 
     def __init__(self) -> None:
         self.live = self.most = self.calls = 0
@@ -38,7 +38,7 @@ class Counter:
     def handlers(self) -> Mapping[str, Handler]:
         @handler("count")
         async def count(ctx: Context) -> None:
-            """Be counted."""
+            """Count the call."""
             self.live += 1
             self.calls += 1
             self.most = max(self.most, self.live)
@@ -88,7 +88,7 @@ async def fleet(store: PostgresStore, counter: Counter) -> AsyncIterator[list[En
 
 
 async def completed(store: PostgresStore, count: int) -> Sequence[RunRow]:
-    """The runs that completed, once there are so many."""
+    """Wait for a number of completed runs and return them."""
     while True:
         rows = await store.runs.list(RunFilter(state="completed", limit=1_000))
         if len(rows) >= count:

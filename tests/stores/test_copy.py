@@ -17,7 +17,7 @@ from windlass.clock import SystemClock
 from windlass.core.changes import CallOutputRow, CollectionChunkRow
 from windlass.core.errors import CommitUnknown, RequestRefused, StoreUnavailable
 from windlass.core.messages import Succeeded, TaskFinished
-from windlass.core.shards import shard_of, shard_of_workflow
+from windlass.core.shards import shard_of
 from windlass.ports.handler import LogLine
 from windlass.ports.store.jobs import JobFilter, Request, StoredResult
 from windlass.ports.store.logs import LogFilter
@@ -79,7 +79,8 @@ async def source(path: str) -> AsyncIterator[SqliteStore]:
         run_row("timed:1", workflow_id="timed"),
         run_row("timed:2", "failed", workflow_id="timed", completed_at=T0, succeeded=False),
     ]
-    await store.commit(0, lease.epoch, run_changes(fresh=runs, deliveries=[delivery_row("d1")]))
+    events = {("timed", "timed:1"): [event(1, "run_created", None)], ("timed", ""): [event(1, "slots_missed", None)]}
+    await store.commit(0, lease.epoch, run_changes(inserted=runs, deliveries=[delivery_row("d1")], events=events))
     yield store
     await store.close()
 
@@ -92,12 +93,14 @@ async def copied(source: SqliteStore, path: str, target: str) -> PostgresStore:
 async def test_schedules_runs_and_deliveries_are_copied(source: SqliteStore, path: str, target: str) -> None:
     store = await copied(source, path, target)
 
-    shard = shard_of_workflow("timed", SHARDS)
+    shard = shard_of("timed", SHARDS)
     assert await store.runs.schedule("timed") == await source.runs.schedule("timed")
     runs = [structs.replace(row, shard=shard) for row in await source.runs.list(RunFilter())]
     assert list(await store.runs.list(RunFilter())) == runs
     assert [row.request_id for row in await store.runs.requests([shard], 10)] == ["r2"]
     assert await store.runs.delivery("d1") == await source.runs.delivery("d1")
+    assert list(await store.runs.events("timed:1")) == list(await source.runs.events("timed:1")) != []
+    assert list(await store.runs.schedule_events("timed")) == list(await source.runs.schedule_events("timed")) != []
     await store.close()
 
 
@@ -151,6 +154,26 @@ async def test_jobs_are_distributed_over_the_shards_of_the_new_database(
         unfinished = list(await store.jobs.unfinished(shard))
         assert unfinished
         assert all(shard_of(job_id, SHARDS) == shard for job_id in unfinished)
+    await store.close()
+
+
+async def test_jobs_of_runs_are_copied_to_the_shard_of_their_workflow_with_their_requests_and_results(
+    source: SqliteStore, path: str, target: str
+) -> None:
+    jobs = [structs.replace(new_job(f"of-run-{n}"), shard_key="timed") for n in range(5)]
+    await source.jobs.insert(jobs)
+    for job in jobs:
+        await source.jobs.put_request(Request(f"of-{job.job_id}", job.job_id, "cancel", T0))
+        message = TaskFinished(job.job_id, "a", 1, "w", T0, T0, Succeeded(Raw(b"1")), result_id=f"t-{job.job_id}")
+        await source.jobs.put_result(StoredResult(f"t-{job.job_id}", 0, message, T0))
+
+    store = await copied(source, path, target)
+
+    shard = shard_of("timed", SHARDS)
+    job_ids = {job.job_id for job in jobs}
+    assert {(await store.jobs.get(job_id)).spec.shard for job_id in job_ids} == {shard}
+    assert job_ids <= {request.job_id for request in await store.jobs.requests(shard, 100)}
+    assert job_ids <= {result.message.job_id for result in await store.jobs.results(shard, 100)}
     await store.close()
 
 

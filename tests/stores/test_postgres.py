@@ -11,6 +11,7 @@ import pytest
 from msgspec import Raw
 
 from tests.contracts.rows import T0, changes, end, event, job_row, new_job, node_row
+from tests.contracts.run_rows import put_runs, run_changes, run_row
 from tests.servers import Server, drop_database, new_database, start_postgres
 from windlass.clock import SystemClock
 from windlass.core.errors import CommitUnknown, StaleLease, StoreUnavailable
@@ -384,6 +385,17 @@ async def test_the_first_event_is_derived_from_the_job(store: PostgresStore, adm
     assert [(event.seq, event.type, event.data) for event in events] == expected
     shown = await admin.fetch("select job_id, seq, event_type from event_list")
     assert [tuple(row) for row in shown] == [("j1", 1, "job_created")]
+
+
+async def test_events_of_runs_have_a_view(store: PostgresStore, admin: asyncpg.Connection) -> None:
+    epoch = await put_runs(store, run_row("flow:1"))
+    written = {("flow", "flow:1"): [event(1, "run_created"), event(2, "run_state_changed")]}
+    await store.commit(0, epoch, run_changes(events=written))
+
+    shown = await admin.fetch("select workflow_id, run_id, seq, event_type from run_event_list order by seq")
+
+    expected = [("flow", "flow:1", 1, "run_created"), ("flow", "flow:1", 2, "run_state_changed")]
+    assert [tuple(row) for row in shown] == expected
 
 
 async def test_a_page_of_events_is_read_without_the_others(store: PostgresStore, admin: asyncpg.Connection) -> None:

@@ -1,7 +1,6 @@
 """Parsing of reports of HTTP workers: the attempt, its outcome, and the JSON to store."""
 
 import math
-import re
 from typing import cast
 
 import msgspec
@@ -9,6 +8,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from windlass.api.problems import HttpProblem, invalid
 from windlass.api.requests import parse_duration, quoted
+from windlass.core.ids import TaskId
 from windlass.core.messages import Failed, Succeeded, TaskError
 from windlass.core.sanitize import sanitized_context
 from windlass.core.templates.json_values import DEPTH_MAX
@@ -21,27 +21,30 @@ TYPE_CHARS_MAX = 128
 RETRY_AFTER_SECONDS_MAX = 86_400.0
 NULL = Raw(b"null")
 
-_SUFFIX = re.compile(r"(?:\[([0-9]{1,9})\])?_([0-9]{1,9})")
 _INTEGER_MIN, _INTEGER_MAX = -(2**63), 2**64 - 1
 
 
-def attempt_of(body: TaskResultRequest) -> tuple[int | None, int]:
-    """Return the index, if any, and the attempt in a task id; HttpProblem if the ids do not match."""
-    prefix = f"{body.job_id}_{body.node_id}"
-    match = _SUFFIX.fullmatch(body.task_id, len(prefix)) if body.task_id.startswith(prefix) else None
-    if match is None:
+def task_id_of(body: TaskResultRequest) -> TaskId:
+    """Return the task that a result is about; HttpProblem if the ids do not match."""
+    task_id = _parsed(body.task_id)
+    if task_id is None or (task_id.job_id, task_id.node_id) != (body.job_id, body.node_id):
         raise invalid(
             "task_id",
             f"not a task of node {body.node_id} in job {body.job_id}: {quoted(body.task_id)}",
             "send task_id, job_id and node_id of the claimed task",
         )
-    index = None if match[1] is None else int(match[1])
-    attempt = int(match[2])
-    if body.attempt is not None and body.attempt != attempt:
+    if body.attempt is not None and body.attempt != task_id.attempt:
         raise invalid("attempt", f"not the attempt of {body.task_id}: {body.attempt}", "omit it")
-    if body.index is not None and body.index != (index or 0):
+    if body.index is not None and body.index != (task_id.index or 0):
         raise invalid("index", f"not the index of {body.task_id}: {body.index}", "omit it")
-    return index, attempt
+    return task_id
+
+
+def _parsed(task_id: str) -> TaskId | None:
+    try:
+        return TaskId.parse(task_id)
+    except ValueError:
+        return None
 
 
 def outcome_of(body: TaskResultRequest) -> Succeeded | Failed:

@@ -4,19 +4,16 @@ A message that is outdated or delivered again changes nothing and is not an erro
 """
 
 from windlass.core import attempts, completion, dispatch, loops, outcomes, pagination
-from windlass.core.changes import Changes
+from windlass.core.changes import Arrival, Changes
 from windlass.core.job import Job
 from windlass.core.loop_state import IS_OUT, Attempt
 from windlass.core.messages import (
     CancelRequested,
     Continue,
-    Message,
+    JobMessage,
     OutputsMerged,
     RetryRequested,
     RunAdmitted,
-    RunAsked,
-    RunDue,
-    ScheduleChanged,
     Submitted,
     TaskFinished,
     TaskLost,
@@ -28,7 +25,7 @@ from windlass.core.turn import Turn
 
 
 def advance(
-    job: Job, message: Message, now: int, changes: Changes | None = None, *, dispatches: bool = True
+    job: Job, message: JobMessage, now: int, changes: Changes | None = None, *, dispatches: bool = True
 ) -> Changes:
     """Apply a message and add its consequences to `changes`, those of a batch or new ones.
 
@@ -56,9 +53,6 @@ def advance(
             completion.retry_job(turn, message)
         case RunAdmitted():
             _begin(turn)
-        case RunDue() | ScheduleChanged() | RunAsked():
-            # About runs, never about a job.
-            pass
     if dispatches:
         dispatch.dispatch_ready(turn)
         turn.close()
@@ -70,7 +64,7 @@ def _submit(turn: Turn) -> None:
     if turn.job.plan.runs is None:
         _begin(turn)
     elif turn.job.state.status is JobStatus.PENDING and not turn.job.ready:
-        turn.changes.arrivals.append((turn.job.id, None))
+        turn.changes.arrivals.append(Arrival(turn.job.id))
 
 
 def _begin(turn: Turn) -> None:

@@ -7,7 +7,7 @@ from msgspec import Raw, Struct
 
 from windlass.core.events import Event
 from windlass.core.jobs import JobState
-from windlass.core.messages import RetryRequested
+from windlass.core.messages import TimerDue
 from windlass.core.runs.changes import RunChanges
 
 
@@ -167,6 +167,26 @@ class Timer(Struct, frozen=True, gc=False):
     index: int = 0
     round: int = 0
 
+    def message(self) -> TimerDue:
+        """Return what is sent when the timer fires."""
+        return TimerDue(
+            job_id=self.job_id,
+            kind=self.kind,
+            node_id=self.node_id,
+            attempt=self.attempt,
+            index=self.index,
+            round=self.round,
+        )
+
+
+class Arrival(Struct, frozen=True, gc=False):
+    """A job that starts, or is retried, only when the rules about runs admit it."""
+
+    job_id: str
+    # Of a retry: the stored request.
+    request_id: str | None = None
+    from_node: str | None = None
+
 
 class Changes:
     """The changes of a batch of messages. Rows have keys: the last state in a batch is stored."""
@@ -211,8 +231,7 @@ class Changes:
         self.gathers: list[MergeOutputs] = []
         # Jobs with ready nodes beyond the bound of one turn; the engine sends them Continue.
         self.unfinished_turns: list[str] = []
-        # Jobs that start, or are retried, only when the rules about runs admit them; with the request, if there is one.
-        self.arrivals: list[tuple[str, RetryRequested | None]] = []
+        self.arrivals: list[Arrival] = []
         # None in most batches, because few workflows have runs.
         self.runs: RunChanges | None = None
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Raw
 
+from windlass.core.changes import Arrival
 from windlass.core.events import EventType
 from windlass.core.job import NULL, Job
 from windlass.core.loop_state import IN_FLIGHT
@@ -110,7 +111,8 @@ def time_out_job(turn: Turn) -> None:
 def cancel_job(turn: Turn, message: CancelRequested) -> None:
     """Cancel an unfinished job. A finished one does not change."""
     job = turn.job
-    turn.changes.requests.append(message.request_id)
+    if message.request_id is not None:
+        turn.changes.requests.append(message.request_id)
     if job.ended:
         return
     reason = message.reason or "cancelled by request"
@@ -125,11 +127,12 @@ def cancel_job(turn: Turn, message: CancelRequested) -> None:
 def retry_job(turn: Turn, message: RetryRequested) -> None:
     """Reset failed and cancelled nodes, or a node and everything downstream. Other completed nodes keep outputs."""
     job = turn.job
-    if job.plan.runs is not None and job.ended and not message.request_id.startswith(RetryRequested.OF_RUN):
-        # The retry is a run of its own, under the same constraints as any other run.
-        turn.changes.arrivals.append((job.id, message))
+    if job.plan.runs is not None and job.ended and not message.is_by_run:
+        # A retry by request is a run of its own, under the same constraints as any other run.
+        turn.changes.arrivals.append(Arrival(job.id, message.request_id, message.from_node))
         return
-    turn.changes.requests.append(message.request_id)
+    if message.request_id is not None:
+        turn.changes.requests.append(message.request_id)
     nodes = _nodes_to_reset(job, message.from_node)
     if not job.ended or not nodes:
         return

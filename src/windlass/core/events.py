@@ -17,9 +17,11 @@ class Subject(StrEnum):
     NODE = "node"
     LOOP = "loop"
     ITERATION = "iteration"
+    RUN = "run"
+    SCHEDULE = "schedule"
 
 
-JOB, NODE, LOOP, ITERATION = Subject
+JOB, NODE, LOOP, ITERATION, RUN, SCHEDULE = Subject
 
 
 @unique
@@ -90,11 +92,30 @@ class EventType(StrEnum):
     ITERATION_FAILED     = ("iteration_failed", ITERATION, "failed", "failed", ("attempt_number", "error"))
     ITERATION_SKIPPED    = ("iteration_skipped", ITERATION, "skipped", "skipped")
     ITERATION_CANCELLED  = ("iteration_cancelled", ITERATION, "cancelled", "cancelled", ("reason",))
+
+    RUN_CREATED          = ("run_created", RUN, "pre_run", "created",
+                            ("workflow_id", "version", "origin", "scheduled_at", "is_catch_up"))
+    # The new state is in the data.
+    RUN_STATE_CHANGED    = ("run_state_changed", RUN, None, "changed state",
+                            ("state", "previous_state", "attempt", "reason"))
+    CONSTRAINT_VIOLATED  = ("constraint_violated", RUN, None, "violated a constraint", ("constraint", "message"))
+    CHECK_FAILED         = ("check_failed", RUN, None, "could not check a constraint",
+                            ("constraint", "error", "decision"))
+    ACTION_STARTED       = ("action_started", RUN, None, "started an action", ("action",))
+    ACTION_COMPLETED     = ("action_completed", RUN, None, "completed an action", ("action", "on"))
+    ACTION_FAILED        = ("action_failed", RUN, None, "failed an action", ("action", "on", "error"))
+    ACTION_IGNORED       = ("action_ignored", RUN, None, "ignored an action", ("action", "on"))
+    CALL_STARTED         = ("call_started", RUN, None, "started a call", ("for", "job_id", "url"))
+
+    SCHEDULE_STOPPED     = ("schedule_stopped", SCHEDULE, None, "stopped", ("is_paused", "planned"))
+    SCHEDULE_CHANGED     = ("schedule_changed", SCHEDULE, None, "changed", ("version", "planned"))
+    SLOTS_MISSED         = ("slots_missed", SCHEDULE, None, "missed slots",
+                            ("first", "last", "count", "is_count_complete", "catch_up"))
     # fmt: on
 
 
 class Event(Struct, frozen=True, array_like=True, gc=False):
-    """One transition, as a compact array inside its job's page of events."""
+    """One transition, as a compact array inside a page of events of its job, run or schedule."""
 
     seq: int
     # The value of an EventType.

@@ -11,6 +11,7 @@ from msgspec import Raw
 from windlass.core.artifacts import GONE, is_reference, read_reference
 from windlass.core.changes import InFlightEntry
 from windlass.core.errors import TemplateFailed
+from windlass.core.ids import task_id_text
 from windlass.core.jobs import JobRecord
 from windlass.core.loop_state import (
     IN_FLIGHT,
@@ -19,7 +20,7 @@ from windlass.core.loop_state import (
     Loop,
     LoopProgress,
 )
-from windlass.core.plan import NodePlan, Plan
+from windlass.core.plan import Plan
 from windlass.core.states import NODE_FINAL, NodeStatus
 from windlass.core.templates.template import Template
 
@@ -172,13 +173,8 @@ class Job:
 
     def task_id(self, attempt: Attempt) -> str:
         """Return the id of the task of an attempt."""
-        return f"{self.work_key(attempt, self.plan.nodes[attempt.node])}_{attempt.number}"
-
-    def work_key(self, attempt: Attempt, plan: NodePlan) -> str:
-        """Name the node or the iteration that an attempt belongs to."""
-        if attempt.is_iteration:
-            return f"{self.id}_{plan.id}[{attempt.index}]"
-        return f"{self.id}_{plan.id}"
+        index = attempt.index if attempt.is_iteration else None
+        return task_id_text(self.id, self.plan.nodes[attempt.node].id, index, attempt.number)
 
     def put_output(self, node: int, output: Raw) -> None:
         """Keep the output of a node."""

@@ -6,14 +6,15 @@ database.
 
 from msgspec import Raw, Struct, field
 
+from windlass.core.ids import JobId, WorkflowId
 from windlass.core.states import JOB_FINAL, JobStatus
 
 
 class JobSpec(Struct, frozen=True, omit_defaults=True, gc=False):
     """What was asked: stored when a job is submitted, never changed."""
 
-    job_id: str
-    workflow_id: str
+    job_id: JobId
+    workflow_id: WorkflowId
     version: int
     # The checked input with its defaults, as JSON.
     input: Raw
@@ -25,6 +26,8 @@ class JobSpec(Struct, frozen=True, omit_defaults=True, gc=False):
     request_digest: str | None = None
     # The job starts no earlier than this instant.
     scheduled_at: int | None = None
+    # The workflow whose runs decide about the job, which then lives on the shard of that workflow.
+    shard_key: WorkflowId | None = None
 
 
 class JobState(Struct, gc=False):

@@ -4,6 +4,7 @@ import msgspec
 from msgspec import Raw
 
 from windlass.core.changes import SinkSpec, Task
+from windlass.core.ids import attempt_id, work_key
 from windlass.core.job import Job
 from windlass.core.loop_state import Attempt
 from windlass.core.plan import NodePlan, SinkPlan
@@ -25,14 +26,15 @@ def build_task(job: Job, attempt: Attempt) -> Task:
         params, artifacts = _render_params(job, attempt, template)
     if attempt.calls:
         params = _patched(params, attempt.patch)
-    key = work_key = job.work_key(attempt, plan)
+    key = work_key(job.id, plan.id, attempt.index if attempt.is_iteration else None)
+    task_id = attempt_id(key, attempt.number)
     if attempt.calls or job.generations:
-        key = _idempotency_key(job, attempt, work_key)
+        key = _idempotency_key(job, attempt, key)
     sink = None
     if plan.sink is not None:
         sink = _render_sink(job, attempt, plan, plan.sink)
     return Task(
-        task_id=f"{work_key}_{attempt.number}",
+        task_id=task_id,
         job_id=job.id,
         node_id=plan.id,
         attempt=attempt.number,
@@ -62,9 +64,8 @@ def _patched(params: Raw, patch: Raw) -> Raw:
     return Raw(msgspec.json.encode(merged(msgspec.json.decode(params), msgspec.json.decode(patch) or {})))
 
 
-def _idempotency_key(job: Job, attempt: Attempt, work_key: str) -> str:
+def _idempotency_key(job: Job, attempt: Attempt, key: str) -> str:
     """Return a key that all attempts of the same work share: of a node, an iteration, or one call of a series."""
-    key = work_key
     if attempt.calls:
         key += f"#{attempt.calls + 1}"
     if attempt.node in job.generations:
@@ -79,5 +80,5 @@ def _render_sink(job: Job, attempt: Attempt, plan: NodePlan, sink: SinkPlan) -> 
     path: tuple[str, ...] = ()
     if plan.on_success is not None:
         path = plan.on_success.merge_path
-    run_key = f"{job.id}_{plan.id}~{job.generations.get(attempt.node, 0)}"
+    run_key = f"{work_key(job.id, plan.id)}~{job.generations.get(attempt.node, 0)}"
     return SinkSpec(sink.tool, bytes(options), path, run_key)

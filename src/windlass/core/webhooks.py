@@ -1,4 +1,4 @@
-"""Webhooks as values: what the handler is given and what it reports, and signatures by the Standard Webhooks scheme.
+"""Webhooks: the params and reports of the handler, and signatures by the Standard Webhooks scheme.
 
 The handler reports each attempt as `meta.delivery`, whether it succeeded or failed; its output is an `Answer`.
 """
@@ -29,9 +29,9 @@ ID_CHARS_MAX = 256
 
 
 class Delivery(Struct, frozen=True, kw_only=True):
-    """What the handler reports of one attempt to deliver; nothing in it is secret."""
+    """The handler's report of one attempt to deliver, without secrets."""
 
-    # The same for all attempts, also when somebody asks for the delivery again.
+    # The same for all attempts and redeliveries.
     webhook_id: str
     # Without user, password and query.
     url: str
@@ -40,16 +40,16 @@ class Delivery(Struct, frozen=True, kw_only=True):
     duration_seconds: float
     status: int | None = None
     error: str | None = None
-    # The first characters of the answer.
+    # The start of the response.
     response: str | None = None
 
 
 class Answer(Struct, frozen=True):
-    """The output of a delivery that succeeded."""
+    """The output of a successful delivery."""
 
     status: int
     webhook_id: str
-    # What the server said: JSON where it is JSON, else the first characters of the text.
+    # The response: JSON where it is JSON, else the start of the text.
     response: Any = None
 
 
@@ -58,7 +58,7 @@ class _Meta(Struct):
 
 
 def delivery_of(meta: Raw | None) -> Delivery | None:
-    """What the handler reported of an attempt; None when it did not get as far as that."""
+    """Return the handler's report of an attempt; None when there is none."""
     if meta is None:
         return None
     try:
@@ -68,33 +68,33 @@ def delivery_of(meta: Raw | None) -> Delivery | None:
 
 
 def key_of(secret: str) -> bytes:
-    """The key that a secret stands for: base64 after `whsec_`, or the text itself."""
+    """Return the key of a secret: base64 after `whsec_`, or the text itself."""
     if not secret.startswith(KEY_PREFIX):
         return secret.encode()
     try:
         return base64.b64decode(secret.removeprefix(KEY_PREFIX), validate=True)
     except binascii.Error:
-        raise SignatureInvalid(f"the secret begins with {KEY_PREFIX}, but what follows is no base64") from None
+        raise SignatureInvalid(f"the secret is not base64 after {KEY_PREFIX}; check its value") from None
 
 
 def signature(key: bytes, webhook_id: str, timestamp: int, body: bytes) -> str:
-    """What proves that a body comes, at this time and under this id, from somebody who has the key."""
+    """Return the signature of a body with its id and timestamp."""
     signed = b"%s.%d.%s" % (webhook_id.encode(), timestamp, body)
     return f"{SCHEME},{base64.b64encode(hmac.digest(key, signed, hashlib.sha256)).decode()}"
 
 
 def verify(key: bytes, headers: Mapping[str, str], body: bytes, now_seconds: float) -> str:
-    """The id of a message that is signed with the key, and recently; SignatureInvalid."""
+    """Return the id of a message that was signed with the key recently; SignatureInvalid."""
     webhook_id, sent, signed = (headers.get(name, "") for name in (ID_HEADER, TIMESTAMP_HEADER, SIGNATURE_HEADER))
     if not webhook_id or len(webhook_id) > ID_CHARS_MAX or not webhook_id.isascii():
-        raise SignatureInvalid(f"send the headers {ID_HEADER}, {TIMESTAMP_HEADER} and {SIGNATURE_HEADER}")
+        raise SignatureInvalid(f"missing or invalid header: {ID_HEADER}; send it with the other webhook headers")
     if not (sent.isascii() and sent.isdigit() and len(sent) < 16):
-        raise SignatureInvalid(f"{TIMESTAMP_HEADER} is a number of seconds since 1970")
+        raise SignatureInvalid(f"{TIMESTAMP_HEADER} is not a number of seconds since 1970")
     if abs(now_seconds - int(sent)) > TOLERANCE_SECONDS:
         raise SignatureInvalid(f"{TIMESTAMP_HEADER} is more than {TOLERANCE_SECONDS} s away from the server's clock")
     expected = signature(key, webhook_id, int(sent), body).encode()
-    # All are compared, and each in constant time: nothing is to be learnt from how long that takes.
-    given = [hmac.compare_digest(expected, one.encode()) for one in signed.split(" ")[:SIGNATURES_MAX]]
-    if not any(given):
-        raise SignatureInvalid(f"no signature in {SIGNATURE_HEADER} is that of this body")
+    # All are compared, and each in constant time, so that the time taken reveals nothing.
+    matches = [hmac.compare_digest(expected, one.encode()) for one in signed.split(" ")[:SIGNATURES_MAX]]
+    if not any(matches):
+        raise SignatureInvalid(f"no signature in {SIGNATURE_HEADER} matches the body")
     return webhook_id

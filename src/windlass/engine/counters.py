@@ -33,6 +33,7 @@ class Counters:
             if row is not None:
                 self.jobs[row.status] += 1
         if changes.runs is not None:
+            self.events += sum(map(len, changes.runs.events.values()))
             for run in changes.runs.runs.values():
                 if run.completed_at is not None:
                     self._add_run(run)

@@ -14,12 +14,12 @@ from windlass.core.instants import MICROSECONDS
 from windlass.core.jobs import JobRecord, JobSpec
 from windlass.core.messages import CancelRequested, Message, RetryRequested, Submitted
 from windlass.core.plan import Plan
-from windlass.core.shards import run_key, shard_of
+from windlass.core.shards import shard_of
 from windlass.core.states import JOB_FINAL, JobStatus
 from windlass.engine.background import every, kept
 from windlass.engine.counters import Counters
 from windlass.engine.duties.pruner import PRUNE_EVERY_SECONDS, Pruner
-from windlass.engine.duties.scheduler import LOOK_SECONDS, Scheduler
+from windlass.engine.duties.scheduler import CHECK_SECONDS, Scheduler
 from windlass.engine.duties.sweeper import Sweeper
 from windlass.engine.ids import Ids
 from windlass.engine.job_waiters import JobWaiters
@@ -28,8 +28,9 @@ from windlass.engine.new_job_cache import hint
 from windlass.engine.output_store import OutputStore
 from windlass.engine.plan_cache import Plans
 from windlass.engine.remote_job_watcher import WATCH_SECONDS, RemoteJobWatcher
+from windlass.engine.run_commands import Prepare
 from windlass.engine.run_control import EngineRuns
-from windlass.engine.run_coordinator import Prepare, RunCoordinator
+from windlass.engine.run_coordinator import RunCoordinator
 from windlass.engine.shard import Shard
 from windlass.engine.submit_batcher import SubmitBatcher
 from windlass.ports.artifacts import Artifacts
@@ -118,7 +119,14 @@ class Engine:
         self._prepare = prepare
         self._scheduler = Scheduler(store, broker, clock, self._total, self._ready)
         self.runs = EngineRuns(
-            store, clock, plans, self._ids, self._total, self._await_applied, self._hint, self._stored
+            store,
+            clock,
+            plans,
+            self._ids,
+            shards=self._total,
+            await_applied=self._await_applied,
+            notify=self._hint,
+            submit=self._stored,
         )
 
     @property
@@ -139,7 +147,7 @@ class Engine:
             self._keep("the reaper", self._settings.worker_check_seconds, self._reap)
             self._keep("the pruner", PRUNE_EVERY_SECONDS, self._prune)
             if not self._only_new_jobs:
-                self._keep("the scheduler", LOOK_SECONDS, self._scheduler.look)
+                self._keep("the scheduler", CHECK_SECONDS, self._scheduler.check)
             self._keep("the heartbeat of runs", self._settings.run_heartbeat_seconds, self._beat_runs)
         if sharing is not None:
             self._keep("the watcher", WATCH_SECONDS, self._watch)
@@ -184,7 +192,7 @@ class Engine:
 
     async def _beat_runs(self) -> None:
         for shard in self._ready().values():
-            await shard.runs.beat()
+            await shard.runs.put_heartbeat()
 
     async def _sweep(self, sweeper: Sweeper) -> None:
         await every(self._settings.sweep_seconds, sweeper.sweep, self._clock)
@@ -307,19 +315,19 @@ class Engine:
             plan = await self._plans.get(wanted.workflow_id, wanted.version)
         now = self._clock.now()
         job_id = self._ids.new(now)
-        if plan.runs is not None:
-            job_id = f"{job_id}-{run_key(wanted.workflow_id)}"
+        shard_key = None if plan.runs is None else wanted.workflow_id
         return JobSpec(
             job_id=job_id,
             workflow_id=wanted.workflow_id,
             version=wanted.version,
             input=wanted.input,
             created_at=now,
-            shard=shard_of(job_id, self._total),
+            shard=shard_of(shard_key or job_id, self._total),
             priority=wanted.priority,
             idempotency_key=wanted.idempotency_key,
             request_digest=wanted.request_digest,
             scheduled_at=wanted.scheduled_at,
+            shard_key=shard_key,
         )
 
     @contextmanager
@@ -416,8 +424,8 @@ class Engine:
 
     def _is_here(self, job_id: str) -> bool:
         """Whether a shard of this process has the job in memory, and so tells of its end."""
-        holding = self._held.get(shard_of(job_id, self._total))
-        return holding is not None and (job_id in holding.shard.jobs or job_id in holding.shard.fresh)
+        shards = (holding.shard for holding in self._held.values())
+        return any(job_id in shard.jobs or job_id in shard.fresh for shard in shards)
 
     async def _watch(self) -> None:
         """Look after the jobs that somebody here waits for and another process runs."""

@@ -5,8 +5,7 @@ from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 
 from windlass.core.jobs import JobSpec
-from windlass.core.messages import Message, Submitted
-from windlass.core.shards import is_of_run
+from windlass.core.messages import JobMessage, Submitted
 
 # A hint says how its job was stored if the input is no longer than this: it is copied several times on its way.
 HINT_INPUT_BYTES_MAX = 1_000
@@ -17,7 +16,7 @@ ENDED_MAX = 1_000
 def hint(spec: JobSpec) -> Submitted:
     """Notify another process of a job that was just stored, with its spec unless it is large."""
     # Whether a run starts does not depend on its own row alone.
-    if is_of_run(spec.job_id) or len(spec.input) > HINT_INPUT_BYTES_MAX:
+    if spec.shard_key is not None or len(spec.input) > HINT_INPUT_BYTES_MAX:
         return Submitted(spec.job_id)
     return Submitted(spec.job_id, spec)
 
@@ -83,7 +82,7 @@ class NewJobCache:
         if len(self._ended) >= ENDED_MAX:
             self._ended, self._ended_before = set(), self._ended
 
-    def hear(self, message: Message, shard: int) -> bool:
+    def hear(self, message: JobMessage, shard: int) -> bool:
         """Whether the message says how its job was stored, and is believed."""
         if type(message) is not Submitted or message.spec is None:
             return False

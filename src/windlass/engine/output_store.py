@@ -10,7 +10,7 @@ from windlass.core.changes import MergeOutputs
 from windlass.core.errors import ArtifactNotFound
 from windlass.core.job import Job
 from windlass.core.loops import CHUNK_INVALID
-from windlass.core.messages import Message, OutputsMerged, TaskError
+from windlass.core.messages import JobMessage, OutputsMerged, TaskError
 from windlass.core.prefetch import want_for
 from windlass.ports.artifacts import Artifacts
 from windlass.ports.store import Store
@@ -31,7 +31,7 @@ class OutputStore:
         self._artifacts = artifacts
         self._bytes_max = bytes_max
 
-    async def provide_for(self, job: Job, message: Message) -> None:
+    async def provide_for(self, job: Job, message: JobMessage) -> None:
         """Fetch what the rules look into when they take the message."""
         want_for(job, message)
         await self.provide(job)

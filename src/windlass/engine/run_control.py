@@ -1,20 +1,19 @@
-"""What may be asked of schedules and runs: rows first, then a hint to the shard that decides."""
+"""Requests about schedules and runs: stored as rows first, then sent to the shard that decides."""
 
 from collections.abc import Awaitable, Callable, Sequence
 
 from windlass.core.deliveries import NOT_KEPT
 from windlass.core.errors import RequestRefused, ScheduleNotFound
-from windlass.core.instants import MICROSECONDS
+from windlass.core.ids import JobId, RunId, WorkflowId, slot_run_id
 from windlass.core.jobs import JobSpec
 from windlass.core.messages import Message
-from windlass.core.runs.cron import Schedule, slots_between
-from windlass.core.runs.ids import derived_job_id, slot_run_id
+from windlass.core.runs.cron import Schedule
 from windlass.core.runs.messages import ScheduleChanged
 from windlass.core.runs.rows import ScheduleRow
-from windlass.core.runs.scheduling import BACKFILL_MAX
+from windlass.core.runs.scheduling import BACKFILL_MAX, Span, slots_in
 from windlass.core.runs.webhooks import WEBHOOK_WORKFLOW
-from windlass.core.shards import shard_of, shard_of_workflow
-from windlass.engine.duties.scheduler import asked
+from windlass.core.shards import shard_of
+from windlass.engine.duties.scheduler import requested
 from windlass.engine.ids import Ids
 from windlass.engine.plan_cache import Plans
 from windlass.ports.clock import Clock
@@ -23,26 +22,34 @@ from windlass.ports.store.runs import RunRequest
 
 REDELIVERY_ATTEMPTS = 4
 
-# Stores something and waits until the shard that is told of it has applied it.
-Ask = Callable[[str, Callable[[], Awaitable[int]], Message], Awaitable[None]]
-Hint = Callable[[int, Sequence[Message]], Awaitable[None]]
-Submitting = Callable[[Sequence[JobSpec]], Awaitable[object]]
+# Stores a request, sends its message to the shard that the storing returns, and waits until it is applied.
+AwaitApplied = Callable[[str, Callable[[], Awaitable[int]], Message], Awaitable[None]]
+Notify = Callable[[int, Sequence[Message]], Awaitable[None]]
+SubmitJobs = Callable[[Sequence[JobSpec]], Awaitable[object]]
 
 
 class EngineRuns:
     """The RunControl contract."""
 
     def __init__(
-        self, store: Store, clock: Clock, plans: Plans, ids: Ids, total: int, ask: Ask, hint: Hint,
-        submit: Submitting,
-    ) -> None:  # fmt: skip
+        self,
+        store: Store,
+        clock: Clock,
+        plans: Plans,
+        ids: Ids,
+        *,
+        shards: int,
+        await_applied: AwaitApplied,
+        notify: Notify,
+        submit: SubmitJobs,
+    ) -> None:
         self._store = store
         self._clock = clock
         self._plans = plans
         self._ids = ids
-        self._total = total
-        self._ask = ask
-        self._hint = hint
+        self._shards = shards
+        self._await_applied = await_applied
+        self._notify = notify
         self._submit = submit
 
     async def pause(self, workflow_id: str) -> ScheduleRow:
@@ -53,60 +60,85 @@ class EngineRuns:
 
     async def _pause(self, workflow_id: str, *, paused: bool) -> ScheduleRow:
         row = await self._store.runs.pause_schedule(workflow_id, paused=paused, now=self._clock.now())
-        await self._hint(shard_of_workflow(workflow_id, self._total), [ScheduleChanged(f"{workflow_id}:")])
+        await self._notify(shard_of(workflow_id, self._shards), [ScheduleChanged(workflow_id)])
         return row
 
     async def backfill(self, workflow_id: str, since: int, until: int) -> Sequence[int]:
         now = self._clock.now()
-        slots = await self._slots(workflow_id, since, until, now)
+        slots = await self._slots(workflow_id, Span(since, until), now)
         if slots:
-            shard = shard_of_workflow(workflow_id, self._total)
-            request = RunRequest(self._ids.new(now), workflow_id, shard, "backfill", now, since=since, until=until)
+            request = RunRequest(
+                request_id=self._ids.new(now),
+                workflow_id=workflow_id,
+                shard=shard_of(workflow_id, self._shards),
+                kind="backfill",
+                created_at=now,
+                since=since,
+                until=until,
+            )
             await self._request(request)
         return slots
 
     async def unfilled(self, workflow_id: str, since: int, until: int) -> Sequence[int]:
-        slots = await self._slots(workflow_id, since, until, self._clock.now())
+        slots = await self._slots(workflow_id, Span(since, until), self._clock.now())
+        if not slots:
+            return []
         run_ids = {slot: slot_run_id(workflow_id, slot) for slot in slots}
-        known = set(await self._store.runs.existing(list(run_ids.values()))) if run_ids else set[str]()
-        return [slot for slot in slots if run_ids[slot] not in known]
+        existing = set(await self._store.runs.existing(list(run_ids.values())))
+        return [slot for slot in slots if run_ids[slot] not in existing]
 
-    async def _slots(self, workflow_id: str, since: int, until: int, now: int) -> list[int]:
-        if until > now:
-            raise RequestRefused("only slots of the past can be filled in; end the stretch now or earlier")
+    async def _slots(self, workflow_id: WorkflowId, span: Span, now: int) -> list[int]:
+        if span.until > now:
+            raise RequestRefused("only slots of the past can be filled in; end the range now or earlier")
         schedule = await self._schedule(workflow_id)
-        slots = slots_between(schedule, since / MICROSECONDS, until / MICROSECONDS, BACKFILL_MAX + 1)
+        slots = slots_in(schedule, span, BACKFILL_MAX + 1)
         if len(slots) > BACKFILL_MAX:
-            raise RequestRefused(f"the stretch has more than {BACKFILL_MAX} slots; fill it in part by part")
-        return [round(slot * MICROSECONDS) for slot in slots]
+            raise RequestRefused(f"the range has more than {BACKFILL_MAX} slots; fill it in part by part")
+        return slots
 
-    async def _schedule(self, workflow_id: str) -> Schedule:
+    async def _schedule(self, workflow_id: WorkflowId) -> Schedule:
         row = await self._store.runs.schedule(workflow_id)
         rules = (await self._plans.get(workflow_id, row.version)).runs
         if rules is None or rules.schedule is None:
-            raise ScheduleNotFound(f"workflow {workflow_id} has no schedule; deploy a version that has one")
+            raise ScheduleNotFound(f"workflow has no schedule: {workflow_id}; deploy a version that has one")
         return rules.schedule
 
-    async def cancel(self, run_id: str, reason: str | None = None) -> None:
+    async def cancel(self, run_id: RunId, reason: str | None = None) -> None:
         run = await self._store.runs.get(run_id)
         if run.completed_at is not None:
             return
         now = self._clock.now()
-        await self._request(RunRequest(self._ids.new(now), run.workflow_id, run.shard, "cancel", now, run_id, reason))
+        request = RunRequest(
+            request_id=self._ids.new(now),
+            workflow_id=run.workflow_id,
+            shard=run.shard,
+            kind="cancel",
+            created_at=now,
+            run_id=run_id,
+            reason=reason,
+        )
+        await self._request(request)
 
     async def _request(self, request: RunRequest) -> None:
         async def store() -> int:
             await self._store.runs.put_request(request)
             return request.shard
 
-        await self._ask(request.request_id, store, asked(request))
+        await self._await_applied(request.request_id, store, requested(request))
 
-    async def redeliver(self, delivery_id: str) -> str:
+    async def redeliver(self, delivery_id: str) -> JobId:
         delivery = await self._store.runs.delivery(delivery_id)
         if bytes(delivery.params) == bytes(NOT_KEPT):
-            raise RequestRefused(f"what was sent by {delivery_id} was too large to keep; run its job again instead")
+            raise RequestRefused(f"the params of delivery {delivery_id} were too large to keep; retry its job instead")
         now = self._clock.now()
-        job_id = derived_job_id(now, self._ids.new(now), delivery.workflow_id)
-        shard = shard_of(job_id, self._total)
-        await self._submit([JobSpec(job_id, WEBHOOK_WORKFLOW, REDELIVERY_ATTEMPTS, delivery.params, now, shard)])
+        job_id = self._ids.new(now)
+        job = JobSpec(
+            job_id=job_id,
+            workflow_id=WEBHOOK_WORKFLOW,
+            version=REDELIVERY_ATTEMPTS,
+            input=delivery.params,
+            created_at=now,
+            shard=shard_of(job_id, self._shards),
+        )
+        await self._submit([job])
         return job_id

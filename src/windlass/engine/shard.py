@@ -16,15 +16,17 @@ from msgspec import Struct
 from windlass.core.advance import advance
 from windlass.core.changes import Changes, MergeOutputs, Task
 from windlass.core.errors import JobNotFound, RequestRefused, StaleLease, StoreUnavailable
+from windlass.core.ids import RunId
 from windlass.core.job import Job
 from windlass.core.jobs import JobRecord, JobSpec
-from windlass.core.messages import Continue, Message, Submitted, TaskFinished
+from windlass.core.messages import Continue, JobMessage, Message, Submitted, TaskFinished, split_batch
 from windlass.core.pagination import asked_for
 from windlass.engine.background import kept, settled
 from windlass.engine.new_job_cache import NewJobCache
 from windlass.engine.output_store import OutputStore
 from windlass.engine.plan_cache import Plans
 from windlass.engine.recovery import Lost, Recovery, rebuild
+from windlass.engine.run_commands import RunBatch
 from windlass.engine.run_coordinator import RunCoordinator
 from windlass.engine.timers import Timers
 from windlass.ports.broker import Broker
@@ -216,13 +218,13 @@ class Shard:
         self._unstored.append(changes)
         now = self._clock.now()
         jobs = self.jobs
-        restored = await self._restored(batch)
-        for message, following in zip_longest(batch, batch[1:]):
+        messages, run_messages = split_batch(batch)
+        for run_message in run_messages:
+            await self.runs.apply(RunBatch(self, changes, now), run_message)
+        restored = await self._restored(messages)
+        for message, following in zip_longest(messages, messages[1:]):
             job = jobs.get(message.job_id)
             if job is None:
-                if ":" in message.job_id:
-                    await self.runs.take(self, message, changes, now)
-                    continue
                 job = await self._load(message.job_id, restored.pop(message.job_id, None))
                 if job is None:
                     self._dismiss(message, changes)
@@ -245,12 +247,12 @@ class Shard:
             if job.values:
                 self._values.let_go(job)
         if self.runs.is_concerned(changes):
-            await self.runs.follow(self, changes, now)
+            await self.runs.apply_job_changes(RunBatch(self, changes, now))
         self._carried.extend(Continue(job_id) for job_id in dict.fromkeys(changes.unfinished_turns))
         return changes
 
-    async def tell(self, message: Message, changes: Changes, now: int) -> Job | None:
-        """Apply a message to a job, in the batch at hand; the job, if it can be found."""
+    async def apply(self, message: JobMessage, changes: Changes, now: int) -> Job | None:
+        """Apply a message to a job in the current batch; return the job, if it exists."""
         job = self.jobs.get(message.job_id) or await self._load(message.job_id)
         if job is None:
             return None
@@ -268,16 +270,16 @@ class Shard:
             await self._values.provide(job)
             advance(job, Continue(job.id), now, changes)
 
-    def carry(self, message: Message) -> None:
+    def defer(self, message: JobMessage) -> None:
         """Have a message applied with the next batch."""
         self._carried.append(message)
 
-    def _dismiss(self, message: Message, changes: Changes) -> None:
+    def _dismiss(self, message: JobMessage, changes: Changes) -> None:
         """A stored result of a job that is gone is done with; that of one set aside waits with it."""
         if isinstance(message, TaskFinished) and message.result_id and message.job_id not in self.quarantined:
             changes.results.append(message.result_id)
 
-    async def _restored(self, batch: Sequence[Message]) -> dict[str, JobSnapshot]:
+    async def _restored(self, batch: Sequence[JobMessage]) -> dict[str, JobSnapshot]:
         """The jobs of a batch that are not in memory, where there are several: one by one is a round trip for each."""
         jobs, fresh, quarantined = self.jobs, self.fresh, self.quarantined
         unknown: dict[str, None] = {}
@@ -359,7 +361,8 @@ class Shard:
         self._timers.set(changes.timers)
         self._gather(changes.gathers)
         if changes.runs is not None:
-            for shard, job_id in changes.runs.hints:
+            self._timers.set(changes.runs.timers)
+            for shard, job_id in changes.runs.notifications:
                 await self._broker.send(shard, [Submitted(job_id)])
         if gathered:
             await self._broker.acknowledge(self.number, gathered)
@@ -387,6 +390,10 @@ class Shard:
     def ahead(self) -> set[str]:
         """Jobs whose memory is ahead of their rows: something was decided about them and is not stored yet."""
         return {job_id for changes in self._unstored for job_id in changes.events}
+
+    def runs_ahead(self) -> set[RunId]:
+        """Return the runs whose memory is ahead of their rows."""
+        return {run_id for changes in self._unstored if changes.runs is not None for run_id in changes.runs.runs}
 
     def _forget_ended(self) -> None:
         """Drop ended jobs from memory, but not before all that was decided about them is stored."""
@@ -485,5 +492,5 @@ class Shard:
             await self.publish(await self.recovery.tasks(self.jobs, places))
 
 
-def _is_result_of(job_id: str, message: Message | None) -> bool:
+def _is_result_of(job_id: str, message: JobMessage | None) -> bool:
     return type(message) is TaskFinished and message.job_id == job_id

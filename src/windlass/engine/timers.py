@@ -1,4 +1,4 @@
-"""Waits of a shard's jobs, in memory: rows hold the instants, and recovery sets them again."""
+"""Timers of a shard's jobs and runs, in memory: rows hold the instants, and recovery sets them again."""
 
 import asyncio
 import heapq
@@ -6,30 +6,32 @@ from collections.abc import Iterable
 
 from windlass.core.changes import Timer
 from windlass.core.instants import MICROSECONDS
-from windlass.core.messages import RunDue, TimerDue
+from windlass.core.runs.changes import RunTimer
 from windlass.ports.broker import Broker
 from windlass.ports.clock import Clock
 
-# A far timer is looked at again this often, so that a clock that was set does not keep it waiting.
-LOOK_SECONDS_MAX = 30.0
+# A distant timer is checked again this often, so that a clock that was set does not delay it.
+CHECK_SECONDS_MAX = 30.0
+
+AnyTimer = Timer | RunTimer
 
 
 class Timers:
-    """Sends TimerDue to the shard's inbox when a wait is over. One that is no longer wanted changes nothing there."""
+    """Sends a message to the shard's inbox when a timer is due. The message of an obsolete timer changes nothing."""
 
     def __init__(self, shard: int, broker: Broker, clock: Clock) -> None:
         self._shard = shard
         self._broker = broker
         self._clock = clock
-        self._heap: list[tuple[int, int, Timer]] = []
+        self._heap: list[tuple[int, int, AnyTimer]] = []
         self._count = 0
         self._earlier = asyncio.Event()
 
     def __len__(self) -> int:
         return len(self._heap)
 
-    def set(self, timers: Iterable[Timer]) -> None:
-        """Add waits."""
+    def set(self, timers: Iterable[AnyTimer]) -> None:
+        """Add timers."""
         for timer in timers:
             if not self._heap or timer.due_at < self._heap[0][0]:
                 self._earlier.set()
@@ -37,32 +39,32 @@ class Timers:
             heapq.heappush(self._heap, (timer.due_at, self._count, timer))
 
     def clear(self) -> None:
-        """Forget all waits: the shard's memory is about to be rebuilt."""
+        """Discard all timers, before the shard's memory is rebuilt."""
         self._heap.clear()
 
     async def run(self) -> None:
-        """Fire what is due, for ever."""
+        """Fire due timers until cancelled."""
         while True:
             self._earlier.clear()
             now = self._clock.now()
-            due: list[Timer] = []
+            due: list[AnyTimer] = []
             while self._heap and self._heap[0][0] <= now:
                 due.append(heapq.heappop(self._heap)[2])
             if due:
                 await self._fire(due)
             await self._wait()
 
-    async def _fire(self, due: list[Timer]) -> None:
+    async def _fire(self, due: list[AnyTimer]) -> None:
         sent = False
         try:
-            await self._broker.send(self._shard, [told(timer) for timer in due])
+            await self._broker.send(self._shard, [timer.message() for timer in due])
             sent = True
         finally:
             if not sent:
                 self.set(due)
 
     async def _wait(self) -> None:
-        seconds = LOOK_SECONDS_MAX
+        seconds = CHECK_SECONDS_MAX
         if self._heap:
             seconds = min(seconds, max(0.0, (self._heap[0][0] - self._clock.now()) / MICROSECONDS))
         sleeping = asyncio.ensure_future(self._clock.sleep(seconds))
@@ -72,10 +74,3 @@ class Timers:
         finally:
             sleeping.cancel()
             waiting.cancel()
-
-
-def told(timer: Timer) -> TimerDue | RunDue:
-    """What a job or a run is told when a wait of its is over."""
-    if ":" in timer.job_id:
-        return RunDue(timer.job_id, timer.kind)
-    return TimerDue(timer.job_id, timer.kind, timer.node_id, timer.attempt, timer.index, timer.round)

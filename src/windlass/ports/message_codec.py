@@ -13,9 +13,6 @@ from windlass.core.messages import (
     Message,
     RetryRequested,
     RunAdmitted,
-    RunAsked,
-    RunDue,
-    ScheduleChanged,
     Submitted,
     Succeeded,
     TaskError,
@@ -24,6 +21,7 @@ from windlass.core.messages import (
     TaskStarted,
     TimerDue,
 )
+from windlass.core.runs.messages import RunDue, RunRequested, ScheduleChanged
 
 _NULL = Raw(b"null")
 
@@ -68,7 +66,7 @@ _Known = (
     | RetryRequested
     | RunDue
     | ScheduleChanged
-    | RunAsked
+    | RunRequested
 )
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(_Known)

@@ -40,6 +40,16 @@ class EventPage(Struct, frozen=True, gc=False):
     in_flight: str | None = None
 
 
+class RunEventPage(Struct, frozen=True):
+    """A page of events of a run; an empty run id stands for the schedule of the workflow."""
+
+    workflow_id: str
+    run_id: str
+    first_seq: int
+    last_seq: int
+    body: str
+
+
 class Column(Struct, frozen=True):
     """A column: its name, and the type of its values other than null."""
 
@@ -144,6 +154,7 @@ WORKFLOW = Columns(StoredWorkflow, without=("is_new",))
 REQUEST = Columns(Request)
 LOG = Columns(LogLine)
 RUN = Columns(RunRow)
+RUN_EVENT_PAGE = Columns(RunEventPage)
 SCHEDULE = Columns(ScheduleRow)
 SCHEDULE_MARK = Columns(ScheduleMark)
 DELIVERY = Columns(DeliveryRow)
@@ -169,6 +180,7 @@ COLUMNS: dict[str, list[Column]] = {
     "request": REQUEST.columns,
     "log": LOG.columns,
     "run": RUN.columns,
+    "run_event_page": RUN_EVENT_PAGE.columns,
     "schedule": SCHEDULE.columns,
     "schedule_mark": SCHEDULE_MARK.columns,
     "delivery": DELIVERY.columns,

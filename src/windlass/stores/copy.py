@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from windlass.core.errors import CommitUnknown, RequestRefused, StoreUnavailable
 from windlass.core.redaction import redact_url
-from windlass.core.shards import shard_of, shard_of_workflow
+from windlass.core.shards import shard_of
 from windlass.stores.columns import (
     CALL_OUTPUT,
     CHUNK,
@@ -29,6 +29,7 @@ from windlass.stores.columns import (
     NODE,
     REQUEST,
     RUN,
+    RUN_EVENT_PAGE,
     RUN_REQUEST,
     SCHEDULE,
     WORKFLOW,
@@ -58,8 +59,19 @@ TABLES = {
     "logs": ("log_id", *LOG.names),
     "schedules": SCHEDULE.names,
     "runs": RUN.names,
+    "run_events": RUN_EVENT_PAGE.names,
     "run_requests": RUN_REQUEST.names,
     "deliveries": DELIVERY.names,
+}
+
+# What decides the shard of a row, read instead of the column `shard`.
+_JOBS_KEY = "coalesce((select shard_key from jobs where jobs.job_id = {table}.job_id), job_id)"
+SHARD_KEYS = {
+    "jobs": "coalesce(shard_key, job_id)",
+    "requests": _JOBS_KEY.format(table="requests"),
+    "results": _JOBS_KEY.format(table="results"),
+    "runs": "workflow_id",
+    "run_requests": "workflow_id",
 }
 
 # Columns that are integers in SQLite and booleans in PostgreSQL. `applied` belongs to the store alone.
@@ -161,8 +173,10 @@ class _SentRows:
 
     async def rows(self) -> AsyncGenerator[Row]:
         """Yield every row as the target stores it."""
-        quoted = ", ".join(f'"{column}"' for column in TABLES[self._name])
-        found = iter(self._source.execute(f"select {quoted} from {self._name}"))
+        selected = [f'"{column}"' for column in TABLES[self._name]]
+        if self._name in SHARD_KEYS:
+            selected[TABLES[self._name].index("shard")] = SHARD_KEYS[self._name]
+        found = iter(self._source.execute(f"select {', '.join(selected)} from {self._name}"))
         while batch := await asyncio.to_thread(self._next, found):
             for row in batch:
                 yield row
@@ -176,16 +190,13 @@ class _SentRows:
 
 def _converter(columns: Sequence[str], shards: int) -> Convert:
     """Return the conversion of a row of SQLite to one of PostgreSQL: the shard, booleans, texts."""
-    # Runs and requests about them belong to the shard of their workflow.
-    find_shard, key = (shard_of_workflow, "workflow_id") if "run_id" in columns else (shard_of, "job_id")
-    owner = columns.index(key) if "shard" in columns else -1
     shard = columns.index("shard") if "shard" in columns else -1
     booleans = [place for place, name in enumerate(columns) if name in BOOLEANS]
 
     def convert(row: Row) -> Row:
         values = [storable(value) if isinstance(value, str) else value for value in row]
         if shard >= 0:
-            values[shard] = find_shard(row[owner], shards)
+            values[shard] = shard_of(row[shard], shards)
         for place in booleans:
             if row[place] is not None:
                 values[place] = bool(row[place])

@@ -14,10 +14,11 @@ from windlass.core.events import Event
 from windlass.core.jobs import JobRecord
 from windlass.core.loop_state import LoopRows, read_progress
 from windlass.core.messages import TaskFinished
+from windlass.core.runs.changes import RunChanges
 from windlass.ports.message_codec import decode_message
 from windlass.ports.store.jobs import JobFilter, NodeBrief, StoredResult
 from windlass.ports.store.overview import NodeEvents
-from windlass.stores.columns import ITERATION, EventPage, job_of_row
+from windlass.stores.columns import ITERATION, EventPage, RunEventPage, job_of_row
 
 # The most events in one page: a reader of one event decodes its whole page.
 PAGE_EVENTS_MAX = 500
@@ -90,6 +91,24 @@ def _page(job_id: str, events: Sequence[Event], in_flight: tuple[InFlightEntry, 
         body=encoded_text(events),
         in_flight=in_flight_text,
     )
+
+
+def run_event_pages(changes: RunChanges) -> list[RunEventPage]:
+    """Return the events of a commit about runs and schedules as pages."""
+    pages: list[RunEventPage] = []
+    for (workflow_id, run_id), events in changes.events.items():
+        for start in range(0, len(events), PAGE_EVENTS_MAX):
+            page = events[start : start + PAGE_EVENTS_MAX]
+            pages.append(
+                RunEventPage(
+                    workflow_id=workflow_id,
+                    run_id=run_id,
+                    first_seq=page[0].seq,
+                    last_seq=page[-1].seq,
+                    body=encoded_text(page),
+                )
+            )
+    return pages
 
 
 def event_of(event: _PageEvent) -> Event:

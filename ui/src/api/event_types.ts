@@ -1,5 +1,6 @@
 // Generated from src/windlass/core/events.py by `make generate`; do not edit.
 
+/** Events of jobs. */
 export type EventType =
   | "job_created"
   | "job_started"
@@ -55,4 +56,34 @@ export const EVENT_WORDS: Record<EventType, string> = {
   iteration_failed: "Iteration failed",
   iteration_skipped: "Iteration skipped",
   iteration_cancelled: "Iteration cancelled",
+};
+
+/** Events of runs and schedules. */
+export type RunEventType =
+  | "run_created"
+  | "run_state_changed"
+  | "constraint_violated"
+  | "check_failed"
+  | "action_started"
+  | "action_completed"
+  | "action_failed"
+  | "action_ignored"
+  | "call_started"
+  | "schedule_stopped"
+  | "schedule_changed"
+  | "slots_missed";
+
+export const RUN_EVENT_WORDS: Record<RunEventType, string> = {
+  run_created: "Run created",
+  run_state_changed: "Run changed state",
+  constraint_violated: "Run violated a constraint",
+  check_failed: "Run could not check a constraint",
+  action_started: "Run started an action",
+  action_completed: "Run completed an action",
+  action_failed: "Run failed an action",
+  action_ignored: "Run ignored an action",
+  call_started: "Run started a call",
+  schedule_stopped: "Schedule stopped",
+  schedule_changed: "Schedule changed",
+  slots_missed: "Schedule missed slots",
 };

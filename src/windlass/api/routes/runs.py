@@ -103,7 +103,7 @@ _RUN = {
     "scheduled_at": "2026-05-01T00:30:00.000000Z",
     "state": "completed",
     "previous_state": "terminating",
-    "job_id": "1m7gjrzmd8447yh6bp63mp70-0d2db8f0",
+    "job_id": "1m7gjrzmd8447yh6bp63mp70",
     "attempt": 0,
     "transitions": [
         {"state": "pre_run", "at": "2026-04-30T00:30:00.004000Z"},

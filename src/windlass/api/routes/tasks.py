@@ -20,15 +20,16 @@ from windlass.api.state import ApiState, ConcurrencyLimit
 from windlass.api.task_payload import prepare_claim
 from windlass.api.task_reports import (
     NULL,
-    attempt_of,
     context_of,
     error_of,
     json_of,
     outcome_of,
+    task_id_of,
 )
 from windlass.core.artifacts import INLINE_BYTES_MAX, reference
 from windlass.core.changes import Task
 from windlass.core.errors import NodeNotFound, RequestRefused, WindlassError
+from windlass.core.ids import TaskId
 from windlass.core.jobs import JobRecord
 from windlass.core.messages import Failed, Message, Succeeded, TaskFinished, TaskStarted
 from windlass.ports.broker import TaskClaim, TaskReport
@@ -151,12 +152,12 @@ class TaskRoutes:
         """Store the result of a task and notify the engine."""
         reject_query(request)
         body = await read_json(request, self._result_decoder)
-        index, attempt = attempt_of(body)
+        task_id = task_id_of(body)
         outcome = outcome_of(body)
-        issued = await self._issued_attempts(body.job_id, body.node_id, index)
-        if issued is None or attempt > issued.attempt:
+        issued = await self._issued_attempts(body.job_id, body.node_id, task_id.index)
+        if issued is None or task_id.attempt > issued.attempt:
             raise RequestRefused(f"task was never claimed: {body.task_id}; send the task_id of a claimed task")
-        stored = await self._finish(issued, attempt, body.worker_id, outcome, body.execution_duration_ms)
+        stored = await self._finish(issued, task_id.attempt, body.worker_id, outcome, body.execution_duration_ms)
         return json_response(TaskResultView(accepted=True, duplicate=not stored))
 
     async def receive_event(self, request: Request) -> Response:
@@ -260,8 +261,7 @@ class IssuedAttempts(Struct, frozen=True):
 
     def task_id(self, attempt: int) -> str:
         """Return the task id of an attempt."""
-        place = "" if self.index is None else f"[{self.index}]"
-        return f"{self.job.spec.job_id}_{self.node_id}{place}_{attempt}"
+        return str(TaskId(self.job.spec.job_id, self.node_id, self.index, attempt))
 
 
 def _job_id(body: EmitEventRequest) -> str:

@@ -8,6 +8,7 @@ from windlass.api.operations import Operation, json_response, route
 from windlass.api.policy import Policy
 from windlass.api.requests import reject_query
 from windlass.api.state import ApiState
+from windlass.core.ids import TaskId
 from windlass.ports.broker import HeldTask
 from windlass.wire import Page, QueuesView, QueueView, WorkerTaskView, WorkerView, instant
 
@@ -33,15 +34,13 @@ async def worker_views(state: ApiState) -> list[WorkerView]:
 
 
 def worker_task_view(task: HeldTask) -> WorkerTaskView:
-    """Parse a task id: job, node, index in brackets, attempt. Job ids contain no `_`."""
-    job_id, _, rest = task.task_id.partition("_")
-    place, _, attempt = rest.rpartition("_")
-    node_id, _, index = place.partition("[")
+    """Return the view of a task that a worker holds."""
+    task_id = TaskId.parse(task.task_id)
     return WorkerTaskView(
-        job_id=job_id,
-        node_id=node_id,
-        index=int(index.removesuffix("]")) if index else None,
-        attempt=int(attempt),
+        job_id=task_id.job_id,
+        node_id=task_id.node_id,
+        index=task_id.index,
+        attempt=task_id.attempt,
         since=instant(task.claimed_at) or "",
     )
 

@@ -1,68 +1,94 @@
-"""What is done when something happens to a run: calls by jobs of their own, jobs of other workflows."""
+"""Actions on events of a run: calls, made by jobs of their own, and jobs of other workflows."""
 
+from collections.abc import Mapping
 from typing import Any
 
-from windlass.core.changes import Timer
+from windlass.core.events import EventType
+from windlass.core.ids import JobId, derived_job_id
 from windlass.core.runs.commands import MakeCall, TriggerJob
-from windlass.core.runs.ids import derived_job_id
-from windlass.core.runs.registry import Run, RunTurn
-from windlass.core.runs.rules import Action, ActionKind, Hook
+from windlass.core.runs.registry import Run
+from windlass.core.runs.rules import Action, ActionEvent, ActionKind, Hook
+from windlass.core.runs.turn import RunTurn
 from windlass.core.runs.webhooks import instant_text
 
-ON_VIOLATION, ON_FAILURE, ON_SUCCESS, ON_SLOW = "on_constraint_violation", "on_failure", "on_success", "on_slow"
 SKIP = Action(kind=ActionKind.SKIP)
-_EVENTS = {
-    ON_VIOLATION: "run.constraint_violated",
-    ON_FAILURE: "run.failed",
-    ON_SUCCESS: "run.completed",
-    ON_SLOW: "run.slow",
+PRE_RUN_HOOK, POST_RUN_HOOK = "pre_run_hook", "post_run_hook"
+# The type of the event that a call sends, by the purpose of the call.
+CALL_TYPES: Mapping[str, str] = {
+    PRE_RUN_HOOK: "run.starting",
+    POST_RUN_HOOK: "run.ended",
+    ActionEvent.CONSTRAINT_VIOLATION: "run.constraint_violated",
+    ActionEvent.FAILURE: "run.failed",
+    ActionEvent.SUCCESS: "run.completed",
+    ActionEvent.SLOW: "run.slow",
 }
 
 
 def on_violation(turn: RunTurn, run: Run) -> Action:
-    """What a workflow wants done with a run whose constraints do not hold."""
-    return turn.book.rules_of(run).on_constraint_violation or SKIP
+    """Return the action on a violated constraint; to skip the run if the workflow declares none."""
+    return turn.registry.rules_of(run).on_constraint_violation or SKIP
 
 
-def begin(turn: RunTurn, run: Run, action: Action) -> None:
-    """Record that something is about to be done."""
+def start(turn: RunTurn, run: Run, action: Action) -> None:
+    """Record that an action starts."""
     run.detail.actions_executed += 1
-    turn.emit(run, "action_started", {"action": action.kind.value})
+    turn.emit(run, EventType.ACTION_STARTED, {"action": action.kind.value})
 
 
 def complete(turn: RunTurn, run: Run) -> None:
-    """Record that an action of the run's own shard is done."""
-    turn.emit(run, "action_completed", {"action": on_violation(turn, run).kind.value})
+    """Record that the action on a violated constraint is done."""
+    turn.emit(run, EventType.ACTION_COMPLETED, {"action": on_violation(turn, run).kind.value})
 
 
-def perform(turn: RunTurn, run: Run, action: Action, purpose: str) -> None:
-    """Have a call made or a job started; what became of it comes as a message."""
+def perform(turn: RunTurn, run: Run, action: Action, event: ActionEvent) -> None:
+    """Make a call or start a job; its result arrives as a signal."""
     if action.kind is ActionKind.WEBHOOK and action.hook is not None:
-        call(turn, run, purpose, action.hook, _EVENTS[purpose])
+        call(turn, run, event, action.hook)
     elif action.kind is ActionKind.TRIGGER_JOB and action.workflow_id is not None:
-        workflow_id = action.workflow_id
-        reason = f"{run.id}/{purpose}/{run.attempt}/{run.detail.seq}"
-        job_id = derived_job_id(turn.now, reason, workflow_id)
-        # Until the shell has said, before anything is stored, what became of it.
-        run.detail.calls[job_id] = purpose
-        turn.orders.append(TriggerJob(run.id, job_id, purpose, workflow_id, action.version, action.input_data))
+        job_id = _new_job_id(turn, run, event)
+        # Until JobTriggered answers, in the same batch.
+        run.detail.calls[job_id] = event
+        command = TriggerJob(
+            run_id=run.id,
+            job_id=job_id,
+            purpose=event,
+            workflow_id=action.workflow_id,
+            version=action.version,
+            input=action.input_data,
+        )
+        turn.commands.append(command)
         turn.save(run)
     else:
-        turn.emit(run, "action_ignored", {"action": action.kind.value, "on": purpose})
+        turn.emit(run, EventType.ACTION_IGNORED, {"action": action.kind.value, "on": event})
 
 
-def call(turn: RunTurn, run: Run, purpose: str, hook: Hook, event: str) -> None:
-    """Have an address called, by a job of its own on the run's shard."""
-    job_id = derived_job_id(turn.now, f"{run.id}/{purpose}/{run.attempt}/{run.detail.seq}", run.workflow_id)
+def call(turn: RunTurn, run: Run, purpose: str, hook: Hook) -> None:
+    """Call an address by a job of its own on the run's shard."""
+    job_id = _new_job_id(turn, run, purpose)
     run.detail.calls[job_id] = purpose
-    turn.book.by_job[job_id] = run
-    turn.orders.append(MakeCall(run.id, job_id, hook, event, told(run, purpose)))
-    turn.emit(run, "call_started", {"for": purpose, "job_id": job_id, "url": hook.url})
+    turn.registry.by_job[job_id] = run
+    command = MakeCall(
+        run_id=run.id,
+        workflow_id=run.workflow_id,
+        job_id=job_id,
+        hook=hook,
+        type=CALL_TYPES[purpose],
+        data=call_data(run, purpose),
+    )
+    turn.commands.append(command)
+    turn.emit(run, EventType.CALL_STARTED, {"for": purpose, "job_id": job_id, "url": hook.url})
 
 
-def told(run: Run, purpose: str) -> dict[str, Any]:
-    """What others are told of a run."""
+def _new_job_id(turn: RunTurn, run: Run, purpose: str) -> JobId:
+    return derived_job_id(turn.now, f"{run.id}/{purpose}/{run.attempt}/{run.detail.seq}")
+
+
+def call_data(run: Run, purpose: str) -> dict[str, Any]:
+    """Return what a call sends about its run."""
     detail = run.detail
+    violations = [
+        {"constraint": one.constraint, "message": one.message, "at": instant_text(one.at)} for one in detail.violations
+    ]
     return {
         "run_id": run.id,
         "workflow_id": run.workflow_id,
@@ -74,35 +100,20 @@ def told(run: Run, purpose: str) -> dict[str, Any]:
         "for": purpose,
         "outcome": detail.outcome,
         "reason": detail.reason,
-        "violations": [
-            {"constraint": one.constraint, "message": one.message, "at": instant_text(one.at)}
-            for one in detail.violations
-        ],
+        "violations": violations,
     }
 
 
-def finish(turn: RunTurn, run: Run, purpose: str, error: str | None) -> None:
-    """Record how an action ended. A critical one that failed fails the run."""
-    rules = turn.book.rules_of(run)
-    wanted = {
-        ON_VIOLATION: rules.on_constraint_violation,
-        ON_FAILURE: rules.on_failure,
-        ON_SUCCESS: rules.on_success,
-        ON_SLOW: rules.on_slow,
-    }
-    action = wanted[purpose]
+def finish(turn: RunTurn, run: Run, event: ActionEvent, error: str | None) -> None:
+    """Record how an action ended. A critical action that failed fails the run."""
+    action = turn.registry.rules_of(run).action(event)
     kind = "unknown" if action is None else action.kind.value
     if error is None:
-        turn.emit(run, "action_completed", {"action": kind, "on": purpose})
+        turn.emit(run, EventType.ACTION_COMPLETED, {"action": kind, "on": event})
         return
     run.detail.actions_failed += 1
-    turn.emit(run, "action_failed", {"action": kind, "on": purpose, "error": error})
+    turn.emit(run, EventType.ACTION_FAILED, {"action": kind, "on": event, "error": error})
     if action is not None and action.critical:
         run.detail.is_doomed = True
-        run.detail.reason = f"the action {purpose} failed: {error}"
+        run.detail.reason = f"action {event} failed: {error}"
         turn.save(run)
-
-
-def timer(run: Run, due_at: int, kind: str) -> Timer:
-    """A wait of a run besides the one in its row."""
-    return Timer(due_at, run.id, kind)

@@ -1,41 +1,75 @@
-"""What a batch wants stored of runs, schedules and deliveries, besides what it wants stored of jobs."""
+"""What a batch changes about runs, schedules and deliveries, besides its changes of jobs."""
 
 from msgspec import Struct
 
+from windlass.core.events import Event
+from windlass.core.ids import JobId, RunId, WorkflowId
 from windlass.core.jobs import JobSpec
-from windlass.core.runs.messages import Container
+from windlass.core.runs.messages import Container, RunDue, RunWait
 from windlass.core.runs.rows import DeliveryRow, RunRow
+
+# The run id under which the events of a schedule are stored.
+NO_RUN: RunId = ""
 
 
 class ScheduleMark(Struct, frozen=True, array_like=True):
     """The part of a schedule's row that its shard writes."""
 
-    workflow_id: str
+    workflow_id: WorkflowId
     slot_at: int
     seq: int
+
+
+class RunTimer(Struct, frozen=True, gc=False):
+    """Wake the run at `due_at`. Kept in memory: rows hold the instant, recovery sets it again."""
+
+    due_at: int
+    workflow_id: WorkflowId
+    run_id: RunId
+    kind: RunWait
+
+    def message(self) -> RunDue:
+        """Return what is sent when the timer fires."""
+        return RunDue(self.workflow_id, self.run_id, self.kind)
 
 
 class RunChanges:
     """Rows are keyed, so the last state of a batch wins."""
 
-    __slots__ = ("containers", "deliveries", "fresh", "hints", "jobs", "requests", "runs", "schedules", "withdrawn")
+    __slots__ = (
+        "containers",
+        "deliveries",
+        "events",
+        "inserted",
+        "jobs",
+        "notifications",
+        "requests",
+        "runs",
+        "schedules",
+        "timers",
+        "withdrawn",
+    )
 
     def __init__(self) -> None:
-        self.runs: dict[str, RunRow] = {}
-        # Those of the runs that have no row yet: a second one under the same id must fail, not write over it.
-        self.fresh: set[str] = set()
-        # Planned runs that are not to be.
-        self.withdrawn: list[str] = []
-        self.schedules: dict[str, ScheduleMark] = {}
-        # Jobs to be made, each with its first event.
+        self.runs: dict[RunId, RunRow] = {}
+        # Those of the runs that have no row yet: a second run with the same id must fail, not replace the first.
+        self.inserted: set[RunId] = set()
+        # Planned runs whose rows are removed.
+        self.withdrawn: list[RunId] = []
+        # By workflow and run; the events of the workflow's schedule have NO_RUN.
+        self.events: dict[tuple[WorkflowId, RunId], list[Event]] = {}
+        self.schedules: dict[WorkflowId, ScheduleMark] = {}
+        # Jobs to create, each with its first event.
         self.jobs: list[JobSpec] = []
-        # Ids of requests about runs that are applied now.
+        # Ids of requests about runs that are applied by this commit.
         self.requests: list[str] = []
         self.deliveries: list[DeliveryRow] = []
-        # Of jobs that are runs: what attempts told that ran containers. The figures of the run take it in.
-        self.containers: list[tuple[str, Container]] = []
-        # Jobs of other shards that are made here: whom to tell, after the commit.
-        self.hints: list[tuple[int, str]] = []
+        self.timers: list[RunTimer] = []
+        # Of jobs of runs: containers that their attempts ran, for the metrics of the run.
+        self.containers: list[tuple[JobId, Container]] = []
+        # Jobs created here that other shards own: shard and job, to notify after the commit.
+        self.notifications: list[tuple[int, JobId]] = []
 
     def __bool__(self) -> bool:
-        return bool(self.runs or self.withdrawn or self.schedules or self.jobs or self.requests or self.deliveries)
+        rows = self.runs or self.withdrawn or self.events or self.schedules
+        return bool(rows or self.jobs or self.requests or self.deliveries)

@@ -1,63 +1,66 @@
-"""What the rules about runs want done with jobs, in the same commit as the rows that say so."""
+"""What the rules about runs want done with jobs, in the same commit as the rows of the runs."""
 
 from typing import Any
 
 from msgspec import Struct
 
+from windlass.core.ids import JobId, RunId, WorkflowId
 from windlass.core.runs.rules import Hook
 
 
 class MakeJob(Struct, frozen=True):
-    """A job for a run, of its workflow and version."""
+    """Create the job of a run, of its workflow and version."""
 
-    run_id: str
-    job_id: str
-    workflow_id: str
+    run_id: RunId
+    job_id: JobId
+    workflow_id: WorkflowId
     version: int
     input: dict[str, Any]
     scheduled_at: int
 
 
-class ReleaseJob(Struct, frozen=True):
-    """A job that was submitted and held may begin."""
+class AdmitJob(Struct, frozen=True):
+    """Let a submitted job start."""
 
-    job_id: str
+    job_id: JobId
 
 
 class RetryJob(Struct, frozen=True):
-    """What failed in an ended job is run again."""
+    """Run the failed nodes of an ended job again, or a node and all after it."""
 
-    job_id: str
+    job_id: JobId
     from_node: str | None = None
 
 
 class CancelJob(Struct, frozen=True):
-    """A job is to stop."""
+    """Cancel a job."""
 
-    job_id: str
+    job_id: JobId
     reason: str
 
 
 class MakeCall(Struct, frozen=True):
-    """A job of its own that calls an address for a run."""
+    """Create a job that calls an address for a run."""
 
-    run_id: str
-    job_id: str
+    run_id: RunId
+    # Of the run: the job lives on the shard of this workflow.
+    workflow_id: WorkflowId
+    job_id: JobId
     hook: Hook
-    # The event's name and content.
+    # The type and the data of the event that is sent.
     type: str
     data: dict[str, Any]
 
 
 class TriggerJob(Struct, frozen=True):
-    """A job of another workflow, asked for by an action."""
+    """Create a job of another workflow for an action."""
 
-    run_id: str
-    job_id: str
+    run_id: RunId
+    job_id: JobId
     purpose: str
-    workflow_id: str
+    workflow_id: WorkflowId
     version: int | str | None
     input: dict[str, Any]
 
 
-Order = MakeJob | ReleaseJob | RetryJob | CancelJob | MakeCall | TriggerJob
+Command = MakeJob | AdmitJob | RetryJob | CancelJob | MakeCall | TriggerJob

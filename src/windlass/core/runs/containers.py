@@ -1,4 +1,4 @@
-"""What attempts that ran containers tell of them, for the figures of their run."""
+"""What attempts report about the containers they ran, for the metrics of their run."""
 
 import msgspec
 from msgspec import Raw
@@ -12,13 +12,15 @@ CONTAINER = "container"
 
 
 def container_of(outcome: Succeeded | Failed) -> Container:
-    """What is known in every case is beside the output; the rest is in the output, where there is one."""
-    told = _decoded(outcome.meta)
-    output = _decoded(outcome.output) if isinstance(outcome, Succeeded) else Container()
+    """Return what an outcome says about its container: in the meta, and in the output where there is one."""
+    meta = _decoded(outcome.meta)
+    if not isinstance(outcome, Succeeded):
+        return meta
+    output = _decoded(outcome.output)
     return Container(
-        output.exit_code if told.exit_code is None else told.exit_code,
-        output.pod_start_seconds if told.pod_start_seconds is None else told.pod_start_seconds,
-        max(told.api_calls, output.api_calls),
+        exit_code=output.exit_code if meta.exit_code is None else meta.exit_code,
+        pod_start_seconds=output.pod_start_seconds if meta.pod_start_seconds is None else meta.pod_start_seconds,
+        api_calls=max(meta.api_calls, output.api_calls),
     )
 
 

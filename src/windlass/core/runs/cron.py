@@ -1,6 +1,6 @@
-"""When a schedule is due: the slots of cron expressions, intervals and single moments, as UTC seconds.
+"""When a schedule is due: the slots of cron expressions, intervals and single instants, in UTC seconds.
 
-The rules across changes of the clock are in docs/reference/schedules.md; the tests hold this module to them.
+docs/reference/schedules.md has the rules for clock changes, which the tests check.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from windlass.core.errors import ScheduleInvalid
 
 DAY = 86_400
 CRON_LENGTH_MAX = 200
-# Changes of a zone's clock that a search walks past before it gives up; a year has at most a handful.
+# Clock changes of a zone that a search passes before it stops; a year has at most a few.
 CHANGES_PASSED_MAX = 1_000
 SLOTS_MAX = 100_000
 ZONES_CACHED_MAX = 1_024
@@ -31,31 +31,31 @@ MACROS: Mapping[str, str] = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
-# The search ends before the last date that there is, with room for any zone and for what cronsim looks ahead.
+# The search ends before the last representable date, with room for time zones and for the search of cronsim.
 _LAST = floor(datetime(9900, 1, 1, tzinfo=UTC).timestamp())
-# A local time: the seconds from here are what a clock on a wall shows, in whatever zone.
+# Local times are seconds since this naive instant, in any zone.
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC).replace(tzinfo=None)
 
 
 class Schedule(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """When runs start by themselves. Exactly one of `cron`, `interval_seconds` and `at` is set."""
+    """When runs start. Exactly one of `cron`, `interval_seconds` and `at` is set."""
 
     cron: str | None = None
-    # Slots are whole multiples of this after `anchor`, before it too.
+    # Slots are at whole multiples of this before and after `anchor`.
     interval_seconds: int | None = None
     # One slot, in UTC seconds.
     at: int | None = None
     zone: str = "UTC"
     anchor: int = 0
-    # A run starts up to so many seconds after its slot; how many depends on the slot and the workflow only.
+    # The maximum delay of a run after its slot; the actual delay depends on the slot and the workflow only.
     jitter_seconds: float = 0.0
     enabled: bool = True
-    # What the jobs of its runs get as input.
+    # The input of the jobs.
     input_data: dict[str, Any] = {}
 
 
 def next_slot(schedule: Schedule, after: float) -> float | None:
-    """The first slot strictly after a moment; None when there is none."""
+    """Return the first slot strictly after an instant; None when there is none."""
     start = floor(after) + 1
     if schedule.at is not None:
         return float(schedule.at) if schedule.at >= start else None
@@ -70,7 +70,7 @@ def next_slot(schedule: Schedule, after: float) -> float | None:
 
 
 def slots_between(schedule: Schedule, after: float, until: float, limit: int) -> list[float]:
-    """The slots after one moment and up to another, both in UTC seconds, the first `limit` of them."""
+    """Return the first `limit` slots after one instant and up to another, in UTC seconds."""
     slots: list[float] = []
     while len(slots) < min(limit, SLOTS_MAX):
         slot = next_slot(schedule, after)
@@ -82,7 +82,7 @@ def slots_between(schedule: Schedule, after: float, until: float, limit: int) ->
 
 
 def fire_time(schedule: Schedule, slot: float, key: str) -> float:
-    """When the run of a slot starts: the slot, and a jitter that is the same whoever computes it."""
+    """Return when the run of a slot starts: the slot plus a jitter that is the same in every process."""
     if not schedule.jitter_seconds:
         return slot
     digest = hashlib.sha256(f"{key}:{slot:.0f}".encode()).digest()
@@ -91,34 +91,34 @@ def fire_time(schedule: Schedule, slot: float, key: str) -> float:
 
 
 def names_hours(expression: str) -> bool:
-    """Whether an expression says at which hours it fires, instead of beginning the hours with a star."""
+    """Return whether the hours of an expression do not start with a star."""
     return not MACROS.get(expression, expression).split()[-4].startswith("*")
 
 
 def check_cron(expression: str) -> None:
-    """Raises ScheduleInvalid, with the reason, for an expression that cannot be read or never fires."""
+    """Raise ScheduleInvalid, with the reason, for an expression that cannot be parsed or never fires."""
     text = MACROS.get(expression, expression)
     if len(text) > CRON_LENGTH_MAX:
-        raise ScheduleInvalid(f"{len(text)} characters are more than the {CRON_LENGTH_MAX} it may have")
+        raise ScheduleInvalid(f"longer than {CRON_LENGTH_MAX} characters: {len(text)}")
     try:
         found = _next_local(text, 0)
-    # The library asserts, or adds a text to a number, where odd forms meet: 1#2/3.
+    # The library raises AssertionError or TypeError for some expressions, such as 1#2/3.
     except (CronSimError, AssertionError, TypeError, ValueError) as error:
-        raise ScheduleInvalid(str(error).lower() or "it cannot be read") from error
+        raise ScheduleInvalid(str(error).lower() or "cannot be parsed") from error
     if found is None:
-        raise ScheduleInvalid("it never fires: no date is on all of its days")
+        raise ScheduleInvalid("never fires: no date matches all of its fields")
 
 
 def check_zone(name: str) -> None:
-    """Raises ScheduleInvalid for a name that is not in the time zone database."""
+    """Raise ScheduleInvalid for a name that is not in the time zone database."""
     _zone(name)
 
 
-def instant_of(moment: datetime, zone: str) -> int:
-    """A moment as UTC seconds; one without an offset is read on the clock of the zone."""
-    if moment.tzinfo is not None:
-        return floor(moment.timestamp())
-    return _instant(_zone(zone), floor((moment - _EPOCH) / timedelta(seconds=1)))
+def instant_of(time: datetime, zone: str) -> int:
+    """Return a time in UTC seconds; a naive one is local to the zone."""
+    if time.tzinfo is not None:
+        return floor(time.timestamp())
+    return _instant(_zone(zone), floor((time - _EPOCH) / timedelta(seconds=1)))
 
 
 @lru_cache(maxsize=ZONES_CACHED_MAX)
@@ -126,11 +126,11 @@ def _zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (OSError, ValueError, KeyError) as error:
-        raise ScheduleInvalid(f"there is no time zone {name!r}") from error
+        raise ScheduleInvalid(f"unknown time zone: {name!r}") from error
 
 
 def _next_local(expression: str, local: int) -> int | None:
-    """The first time at or after a local one that an expression names, on a clock that nobody puts back or forward."""
+    """Return the first match of an expression at or after a local time, without clock changes."""
     try:
         found = next(CronSim(expression, _EPOCH + timedelta(seconds=local - 1)))
     except StopIteration:
@@ -139,12 +139,12 @@ def _next_local(expression: str, local: int) -> int | None:
 
 
 def _next_named(expression: str, zone: ZoneInfo, start: int) -> int | None:
-    """Each local time fires once: when the clock first shows it, or at the moment at which it jumps over it."""
+    """Return the next slot where each local time fires once: when it first occurs, or when the clock skips it."""
     local = start + _offset(zone, start)
     change = _change(zone, start - DAY, start)
     if change is not None:
         shown_before = change + _offset(zone, change - 1)
-        # Either the clock was put back, and what it shows again has fired already, or it jumps forward at `start`.
+        # Either the clock was set back, and the repeated times have fired already, or it is set forward at `start`.
         if shown_before > local or change == start:
             local = shown_before
     found = _next_local(expression, local)
@@ -152,7 +152,7 @@ def _next_named(expression: str, zone: ZoneInfo, start: int) -> int | None:
 
 
 def _next_shown(expression: str, zone: ZoneInfo, start: int) -> int | None:
-    """Every moment fires at which the clock shows a time of the expression: twice what it shows twice."""
+    """Return the next slot where a local time fires each time it occurs: repeated times fire twice."""
     for _ in range(CHANGES_PASSED_MAX):
         offset = _offset(zone, start)
         change = _change(zone, start, start + DAY)
@@ -162,19 +162,22 @@ def _next_shown(expression: str, zone: ZoneInfo, start: int) -> int | None:
         found = local - offset
         if found < (change or start + DAY):
             return found
-        # Far ahead the clock may have been changed; nothing fires until shortly before that local time.
+        # The clock may change before that local time; nothing fires until shortly before it.
         start = change or max(start + DAY, found - 2 * DAY)
     return None
 
 
-def _offset(zone: ZoneInfo, moment: int) -> int:
-    """How far the clock of a zone is ahead of UTC, in seconds."""
-    ahead = datetime.fromtimestamp(moment, zone).utcoffset()
-    return 0 if ahead is None else floor(ahead.total_seconds())
+def _offset(zone: ZoneInfo, instant: int) -> int:
+    """Return the offset of a zone from UTC at an instant, in seconds."""
+    return _seconds(datetime.fromtimestamp(instant, zone).utcoffset())
+
+
+def _seconds(offset: timedelta | None) -> int:
+    return 0 if offset is None else floor(offset.total_seconds())
 
 
 def _change(zone: ZoneInfo, since: int, until: int) -> int | None:
-    """The moment after `since` and up to `until` at which the clock of a zone is put forward or back."""
+    """Return the instant after `since` and up to `until` at which the offset of a zone changes, if it does."""
     before = _offset(zone, since)
     if _offset(zone, until) == before:
         return None
@@ -188,11 +191,10 @@ def _change(zone: ZoneInfo, since: int, until: int) -> int | None:
 
 
 def _instant(zone: ZoneInfo, local: int) -> int:
-    """When the clock of a zone first shows a local time, or jumps over it."""
-    shown = _EPOCH + timedelta(seconds=local)
-    ahead = shown.replace(tzinfo=zone).utcoffset()
-    moment = local - (0 if ahead is None else floor(ahead.total_seconds()))
-    if moment + _offset(zone, moment) == local:
-        return moment
-    # In a gap the library reckons with the clock as it was before, which leads to a moment after the jump.
-    return _change(zone, moment - DAY, moment) or moment
+    """Return the instant at which a local time first occurs, or is skipped."""
+    time = _EPOCH + timedelta(seconds=local)
+    instant = local - _seconds(time.replace(tzinfo=zone).utcoffset())
+    if instant + _offset(zone, instant) == local:
+        return instant
+    # For a skipped time the library uses the offset before the change, which leads to an instant after it.
+    return _change(zone, instant - DAY, instant) or instant

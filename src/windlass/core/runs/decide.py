@@ -1,4 +1,4 @@
-"""decide(book, message, now) -> orders: the rules about runs.
+"""decide(registry, message, now, changes) -> commands: the rules about runs.
 
 A message that is outdated, or delivered again, changes nothing and is no error.
 """
@@ -6,9 +6,9 @@ A message that is outdated, or delivered again, changes nothing and is no error.
 from msgspec import Struct
 
 from windlass.core.changes import Changes
+from windlass.core.ids import RunId, job_run_id, retry_run_id
 from windlass.core.runs import actions, lifecycle, scheduling
-from windlass.core.runs.commands import Order, ReleaseJob
-from windlass.core.runs.ids import job_run_id, workflow_of
+from windlass.core.runs.commands import AdmitJob, Command
 from windlass.core.runs.messages import (
     ContainerEnded,
     JobArrived,
@@ -16,175 +16,214 @@ from windlass.core.runs.messages import (
     JobRefused,
     JobStarted,
     JobTriggered,
-    RunAsked,
     RunDue,
     RunLost,
-    RunNews,
+    RunMessage,
+    RunRequested,
+    RunSignal,
+    RunWait,
     ScheduleChanged,
 )
-from windlass.core.runs.registry import R, Run, RunRegistry, RunTurn
+from windlass.core.runs.registry import R, Run, RunRegistry
 from windlass.core.runs.rows import RunDetail, RunRow, ScheduleRow
-from windlass.core.runs.rules import RunRules
+from windlass.core.runs.rules import ActionEvent, RunRules
+from windlass.core.runs.turn import RunTurn
 
 
 class ScheduleContext(Struct, frozen=True):
-    """What the shell read for a message about a schedule."""
+    """What the engine read from the store for a message about a schedule."""
 
     schedule: ScheduleRow | None = None
     rules: RunRules | None = None
-    # Of the ids that a backfill may make, those that are runs already.
-    known: frozenset[str] = frozenset()
+    # Of the runs that a backfill may create, those that exist.
+    existing: frozenset[RunId] = frozenset()
 
 
-NOTHING = ScheduleContext()
+NO_CONTEXT = ScheduleContext()
 
 
 def decide(
-    book: RunRegistry,
-    message: RunDue | RunAsked | ScheduleChanged | RunNews,
+    registry: RunRegistry,
+    message: RunMessage | RunSignal,
     now: int,
     changes: Changes,
-    given: ScheduleContext = NOTHING,
-) -> list[Order]:
-    """What follows from a message, added to the batch's changes; what jobs are to do is returned."""
-    turn = RunTurn(book, changes, now)
+    context: ScheduleContext = NO_CONTEXT,
+) -> list[Command]:
+    """Add the consequences of a message to the batch's changes, and return the commands for jobs."""
+    turn = RunTurn(registry, changes, now)
     match message:
         case RunDue():
             _wake(turn, message)
         case JobArrived():
-            _arrive(turn, message)
+            _admit(turn, message)
         case JobStarted():
-            run = book.by_job.get(message.job_id)
-            if run is not None and run.state is R.CONTAINER_CREATING and run.job_id == message.job_id:
-                book.creating.pop(message.job_id, None)
-                lifecycle.start(turn, run)
+            _start(turn, message)
         case ContainerEnded():
-            run = book.by_job.get(message.job_id)
+            run = registry.by_job.get(message.job_id)
             if run is not None:
                 lifecycle.note_container(turn, run, message.container)
         case JobEnded():
             _end_job(turn, message)
         case ScheduleChanged():
-            if given.schedule is not None:
-                scheduling.change(turn, book.shelf(given.schedule.workflow_id), given.schedule, given.rules)
-        case RunAsked():
-            _answer(turn, message, given)
-        case JobRefused() | JobTriggered() | RunLost():
-            _hear(turn, message)
+            if context.schedule is not None:
+                workflow = registry.workflow(message.workflow_id)
+                scheduling.change(turn, workflow, context.schedule, context.rules)
+        case RunRequested():
+            _apply_request(turn, message, context)
+        case JobRefused():
+            _refuse_job(turn, message)
+        case JobTriggered():
+            _end_trigger(turn, message)
+        case RunLost():
+            _orphan(turn, message)
     turn.close()
-    return turn.orders
+    return turn.commands
+
+
+# Timers
 
 
 def _wake(turn: RunTurn, message: RunDue) -> None:
-    run = turn.book.find(message.job_id)
+    run = turn.registry.find(message.run_id)
     if run is None:
         return
-    if message.kind == "run_slow":
-        lifecycle.slow_down(turn, run)
-        return
-    if message.kind == "run_limit":
-        lifecycle.pass_limit(turn, run)
-        return
-    detail = run.detail
-    if detail.due_kind != message.kind or detail.due_at is None:
-        return
-    if turn.now < detail.due_at:
-        # Told of a wait that was never stored, or by a clock that went back: the wait that is recorded counts.
-        turn.set_timer(run, detail.due_at, message.kind)
-        return
-    match message.kind:
-        case "run_start":
-            if run.is_planned:
-                scheduling.fire(turn, run)
-            else:
-                lifecycle.begin(turn, run)
-        case "run_check":
-            turn.rest(run)
-            lifecycle.check_again(turn, run)
-        case "run_retry":
-            lifecycle.begin(turn, run)
-        case "run_wait":
-            action = actions.on_violation(turn, run)
-            lifecycle.fail(turn, run, f"waited {action.timeout_seconds:g} s for the constraints to hold, in vain")
-        case _:
-            return
+    if message.kind is RunWait.SLOW:
+        lifecycle.report_slow(turn, run)
+    elif message.kind is RunWait.LIMIT:
+        lifecycle.exceed_limit(turn, run)
+    elif run.detail.due_kind is message.kind and run.detail.due_at is not None:
+        if turn.now < run.detail.due_at:
+            # The timer was never stored, or the clock was set back: the recorded instant counts.
+            turn.set_timer(run, run.detail.due_at, message.kind)
+        else:
+            _end_wait(turn, run, message.kind)
 
 
-def _arrive(turn: RunTurn, message: JobArrived) -> None:
+def _end_wait(turn: RunTurn, run: Run, kind: RunWait) -> None:
+    if kind is RunWait.START and run.is_planned:
+        scheduling.fire(turn, run)
+    elif kind is RunWait.START or kind is RunWait.RETRY:
+        lifecycle.begin(turn, run)
+    elif kind is RunWait.CHECK:
+        turn.clear_timer(run)
+        lifecycle.check_again(turn, run)
+    elif kind is RunWait.OTHERS:
+        seconds = actions.on_violation(turn, run).timeout_seconds
+        lifecycle.fail(turn, run, f"timed out after waiting {seconds:g} s for the constraints to hold")
+
+
+# Jobs
+
+
+def _admit(turn: RunTurn, message: JobArrived) -> None:
     if message.request_id is not None:
         turn.changes.requests.append(message.request_id)
-    known = turn.book.by_job.get(message.job_id)
+    known = turn.registry.by_job.get(message.job_id)
     if known is not None:
         if known.state is R.CONTAINER_CREATING and message.request_id is None:
-            turn.orders.append(ReleaseJob(message.job_id))
+            turn.commands.append(AdmitJob(message.job_id))
         return
-    is_retry = message.request_id is not None
-    run_id = job_run_id(message.workflow_id, message.job_id, message.request_id)
-    if turn.book.is_known(run_id):
+    run = _new_run(turn, message)
+    if turn.registry.is_known(run.id):
         return
-    scheduled_at = message.created_at if message.scheduled_at is None else message.scheduled_at
-    run = Run(
-        RunRow(
-            run_id=run_id, workflow_id=message.workflow_id, version=message.version, shard=turn.book.shard,
-            state=R.PRE_RUN, previous_state=None, scheduled_at=turn.now if is_retry else scheduled_at,
-            created_at=turn.now if is_retry else message.created_at, state_at=turn.now, completed_at=None,
-            job_id=message.job_id, attempt=0,
-            detail=RunDetail(origin="retry" if is_retry else "submit", from_node=message.from_node),
-        ),
-        is_stored=False,
-    )  # fmt: skip
-    turn.book.add(run)
+    turn.registry.add(run)
     if run.scheduled_at > turn.now:
-        turn.set_timer(run, run.scheduled_at, "run_start")
+        turn.set_timer(run, run.scheduled_at, RunWait.START)
         turn.save(run)
     else:
         lifecycle.begin(turn, run)
 
 
+def _new_run(turn: RunTurn, message: JobArrived) -> Run:
+    """Return the run of a submitted job, or of a request to retry one."""
+    if message.request_id is None:
+        run_id = job_run_id(message.workflow_id, message.job_id)
+        created_at = message.created_at
+        scheduled_at = message.created_at if message.scheduled_at is None else message.scheduled_at
+        detail = RunDetail(origin="submit")
+    else:
+        run_id = retry_run_id(message.workflow_id, message.request_id)
+        created_at = scheduled_at = turn.now
+        detail = RunDetail(origin="retry", from_node=message.from_node)
+    row = RunRow(
+        run_id=run_id,
+        workflow_id=message.workflow_id,
+        version=message.version,
+        shard=turn.registry.shard,
+        state=R.PRE_RUN,
+        previous_state=None,
+        scheduled_at=scheduled_at,
+        created_at=created_at,
+        state_at=turn.now,
+        completed_at=None,
+        job_id=message.job_id,
+        attempt=0,
+        detail=detail,
+    )
+    return Run(row, is_stored=False)
+
+
+def _start(turn: RunTurn, message: JobStarted) -> None:
+    run = turn.registry.by_job.get(message.job_id)
+    if run is not None and run.state is R.CONTAINER_CREATING and run.job_id == message.job_id:
+        turn.registry.creating.pop(message.job_id, None)
+        lifecycle.start(turn, run)
+
+
 def _end_job(turn: RunTurn, message: JobEnded) -> None:
-    run = turn.book.by_job.get(message.job_id)
+    run = turn.registry.by_job.get(message.job_id)
     if run is None:
         return
     if message.job_id in run.detail.calls:
-        lifecycle.take_answer(turn, run, message)
+        lifecycle.end_call(turn, run, message)
     elif message.job_id == run.job_id:
         lifecycle.end_job(turn, run, message)
 
 
-def _answer(turn: RunTurn, message: RunAsked, given: ScheduleContext) -> None:
-    turn.stored.requests.append(message.request_id)
+def _refuse_job(turn: RunTurn, message: JobRefused) -> None:
+    run = turn.registry.find(message.run_id)
+    if run is not None:
+        turn.registry.by_job.pop(run.job_id or "", None)
+        run.job_id = None
+        lifecycle.fail(turn, run, message.error)
+
+
+def _end_trigger(turn: RunTurn, message: JobTriggered) -> None:
+    run = turn.registry.find(message.run_id)
+    if run is not None and run.detail.calls.pop(message.job_id, None) is not None:
+        lifecycle.end_action(turn, run, ActionEvent(message.purpose), message.error)
+
+
+# Requests, and lost engines
+
+
+def _apply_request(turn: RunTurn, message: RunRequested, context: ScheduleContext) -> None:
+    turn.run_changes.requests.append(message.request_id)
     if message.kind == "backfill":
-        if given.rules is not None and message.since is not None and message.until is not None:
-            shelf = turn.book.shelf(workflow_of(message.job_id))
-            if shelf.schedule is None:
-                shelf.schedule = given.schedule
-            scheduling.backfill(turn, shelf, given.rules, message.since, message.until, set(given.known))
+        _backfill(turn, message, context)
         return
-    run = turn.book.find(message.job_id)
+    run = turn.registry.find(message.run_id or "")
     if run is None:
         return
     reason = message.reason or "cancelled by request"
     if run.is_planned:
-        scheduling.dismiss(turn, run, reason)
+        scheduling.cancel_planned(turn, run, reason)
     else:
         lifecycle.stop(turn, run, R.CANCELLED, reason)
 
 
-def _hear(turn: RunTurn, message: JobRefused | JobTriggered | RunLost) -> None:
-    run = turn.book.find(message.run_id)
-    if run is None:
+def _backfill(turn: RunTurn, message: RunRequested, context: ScheduleContext) -> None:
+    if context.rules is None or message.since is None or message.until is None:
         return
-    match message:
-        case JobRefused():
-            turn.book.by_job.pop(run.job_id or "", None)
-            run.job_id = None
-            lifecycle.fail(turn, run, message.error)
-        case JobTriggered():
-            if run.detail.calls.pop(message.job_id, None) is None:
-                return
-            actions.finish(turn, run, message.purpose, message.error)
-            lifecycle.after_action(turn, run, message.purpose)
-        case RunLost():
-            if run.state is not R.PRE_RUN:
-                text = f"no engine served the run for {message.silent_seconds:.0f} s"
-                lifecycle.stop(turn, run, R.ORPHANED, text)
+    workflow = turn.registry.workflow(message.workflow_id)
+    if workflow.schedule is None:
+        workflow.schedule = context.schedule
+    span = scheduling.Span(message.since, message.until)
+    scheduling.backfill(turn, workflow, context.rules, span, existing=context.existing)
+
+
+def _orphan(turn: RunTurn, message: RunLost) -> None:
+    run = turn.registry.find(message.run_id)
+    if run is not None and run.state is not R.PRE_RUN:
+        reason = f"no engine served the run for {message.silent_seconds:.0f} s"
+        lifecycle.stop(turn, run, R.ORPHANED, reason)

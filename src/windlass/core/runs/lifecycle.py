@@ -1,32 +1,33 @@
-"""The life of a run: constraints before its job, the job, what is done after it, attempts, and the end."""
+"""The life of a run: constraints before its job, the job, attempts, the actions after it, and the end."""
 
 from msgspec import structs
 
-from windlass.core.instants import MICROSECONDS
+from windlass.core.events import EventType
+from windlass.core.ids import JobId, derived_job_id
 from windlass.core.runs import actions
-from windlass.core.runs.commands import CancelJob, MakeJob, ReleaseJob, RetryJob
-from windlass.core.runs.ids import derived_job_id
-from windlass.core.runs.messages import Container, JobEnded
-from windlass.core.runs.registry import R, Run, RunTurn, WorkflowRuns, bounds, metrics_of
+from windlass.core.runs.actions import POST_RUN_HOOK, PRE_RUN_HOOK
+from windlass.core.runs.commands import AdmitJob, CancelJob, MakeJob, RetryJob
+from windlass.core.runs.constraints import MAX_CONCURRENT_RUNS, BrokenConstraint, broken_constraints, has_checks
+from windlass.core.runs.messages import Container, JobEnded, RunWait
+from windlass.core.runs.metrics import metrics_of
+from windlass.core.runs.registry import R, Run, WorkflowRuns, bounds
 from windlass.core.runs.rows import RunMetrics
-from windlass.core.runs.rules import ActionKind, OnCheckError, RunRetry
+from windlass.core.runs.rules import ActionEvent, ActionKind, Hook, OnCheckError, RunRetry
 from windlass.core.runs.states import RunState
+from windlass.core.runs.turn import RunTurn
 
-PRE_RUN_HOOK, POST_RUN_HOOK = "pre_run_hook", "post_run_hook"
 _EXPONENT_MAX = 64
 
 
+# Before the job
+
+
 def begin(turn: RunTurn, run: Run) -> None:
-    """Its moment has come: check what there is to check, or go straight to its job."""
-    turn.rest(run)
+    """Start an attempt: check the constraints, or go straight to the job."""
+    turn.clear_timer(run)
     turn.move(run, R.PENDING)
     run.detail.is_hook_passed = False
-    constraints = turn.book.rules_of(run).constraints
-    if (
-        constraints.max_concurrent_runs is None
-        and not constraints.require_previous_success
-        and constraints.pre_run_hook is None
-    ):
+    if not has_checks(turn.registry.rules_of(run).constraints):
         launch(turn, run)
         return
     turn.move(run, R.CONDITION_PENDING)
@@ -35,105 +36,108 @@ def begin(turn: RunTurn, run: Run) -> None:
 
 
 def check(turn: RunTurn, run: Run) -> None:
-    """Look at every constraint; what cannot be decided here is asked of others, and the answer comes as a message."""
-    broken = _broken(turn, run)
+    """Check every constraint. The hook is called last; its answer arrives as a signal."""
+    broken = broken_constraints(turn, run)
     if broken:
-        for constraint, message in broken:
-            turn.violated(run, constraint, message)
-        act_on_violation(turn, run)
+        act_on_violations(turn, run, broken)
         return
-    hook = turn.book.rules_of(run).constraints.pre_run_hook
-    if hook is not None and not run.detail.is_hook_passed:
-        run.detail.constraints_checked += 1
-        actions.call(turn, run, PRE_RUN_HOOK, hook, "run.starting")
+    hook = _pending_hook(turn, run)
+    if hook is None:
+        launch(turn, run)
         return
-    launch(turn, run)
+    run.detail.constraints_checked += 1
+    actions.call(turn, run, PRE_RUN_HOOK, hook)
 
 
-def _broken(turn: RunTurn, run: Run) -> list[tuple[str, str]]:
-    constraints = turn.book.rules_of(run).constraints
-    shelf = turn.book.shelf(run.workflow_id)
-    found: list[tuple[str, str]] = []
-    limit = constraints.max_concurrent_runs
-    if limit is not None and not run.attempt:
-        run.detail.constraints_checked += 1
-        others, ahead = _others(shelf, run)
-        if others + ahead >= limit:
-            text = f"{others} of at most {limit} runs are under way"
-            found.append(("max_concurrent_runs", f"{text}, and {ahead} wait before this one" if ahead else text))
-    # What is retried is the previous run itself, which is to be made good.
-    if constraints.require_previous_success and not run.attempt and run.detail.origin != "retry":
-        run.detail.constraints_checked += 1
-        if shelf.last_succeeded is False:
-            found.append(("require_previous_success", "the run before this one did not succeed"))
-    return found
+def check_again(turn: RunTurn, run: Run) -> None:
+    """Check the constraints again, after a delay or because another run ended."""
+    checks = run.detail.constraints_checked
+    broken = broken_constraints(turn, run)
+    if broken and run.is_waiting:
+        # It keeps waiting, and nothing is recorded.
+        run.detail.constraints_checked = checks
+        return
+    if broken:
+        act_on_violations(turn, run, broken)
+        return
+    hook = _pending_hook(turn, run)
+    if hook is None:
+        actions.complete(turn, run)
+        launch(turn, run)
+    elif PRE_RUN_HOOK not in run.detail.calls.values():
+        actions.call(turn, run, PRE_RUN_HOOK, hook)
 
 
-def _others(shelf: WorkflowRuns, run: Run) -> tuple[int, int]:
-    """How many other runs are under way, and how many stand in line before this one."""
-    busy = sum(1 for other in shelf.runs.values() if other.is_busy and other is not run)
-    line = shelf.waiting()
-    return busy, line.index(run) if run in line else len(line)
+def _pending_hook(turn: RunTurn, run: Run) -> Hook | None:
+    """Return the hook that must still allow this attempt."""
+    if run.detail.is_hook_passed:
+        return None
+    return turn.registry.rules_of(run).constraints.pre_run_hook
 
 
-def act_on_violation(turn: RunTurn, run: Run) -> None:
-    """A constraint does not hold: do what the workflow says, which is to skip the run when it says nothing."""
-    if run.state is R.CONDITION_RUNNING:
-        turn.move(run, R.ACTION_PENDING)
-        turn.move(run, R.ACTION_RUNNING)
-        run.detail.checks = 0
-        actions.begin(turn, run, actions.on_violation(turn, run))
+def act_on_violations(turn: RunTurn, run: Run, broken: list[BrokenConstraint]) -> None:
+    """Record violations and carry out the workflow's action."""
+    for one in broken:
+        turn.violate(run, one.constraint, one.message)
     action = actions.on_violation(turn, run)
+    if run.state is R.CONDITION_RUNNING:
+        _move_to_action(turn, run)
+        run.detail.checks = 0
+        actions.start(turn, run, action)
     match action.kind:
         case ActionKind.RETRY_LATER:
-            run.detail.checks += 1
-            if run.detail.checks > action.times_max:
-                fail(turn, run, f"the constraints did not hold after {action.times_max} further looks")
-                return
-            turn.set_timer(run, turn.now + round(action.delay_seconds * MICROSECONDS), "run_check")
-            turn.save(run)
+            _retry_later(turn, run)
         case ActionKind.WAIT:
-            if run.detail.due_kind != "run_wait":
-                turn.set_timer(run, turn.now + round(action.timeout_seconds * MICROSECONDS), "run_wait")
-                turn.save(run)
+            if not run.is_waiting:
+                turn.set_timer_after(run, action.timeout_seconds, RunWait.OTHERS)
         case ActionKind.KILL_OLD:
             _kill_old(turn, run)
         case ActionKind.WEBHOOK | ActionKind.TRIGGER_JOB:
-            actions.perform(turn, run, action, actions.ON_VIOLATION)
+            actions.perform(turn, run, action, ActionEvent.CONSTRAINT_VIOLATION)
         case ActionKind.SKIP:
-            skip(turn, run, run.detail.violations[-1].message if run.detail.violations else "a check failed")
+            skip(turn, run, run.detail.violations[-1].message)
+
+
+def _move_to_action(turn: RunTurn, run: Run) -> None:
+    turn.move(run, R.ACTION_PENDING)
+    turn.move(run, R.ACTION_RUNNING)
+
+
+def _retry_later(turn: RunTurn, run: Run) -> None:
+    action = actions.on_violation(turn, run)
+    run.detail.checks += 1
+    if run.detail.checks > action.times_max:
+        fail(turn, run, f"the constraints did not hold after {action.times_max} further checks")
+    else:
+        turn.set_timer_after(run, action.delay_seconds, RunWait.CHECK)
 
 
 def _kill_old(turn: RunTurn, run: Run) -> None:
-    """Stop as many of the oldest runs as it takes to make room; that helps against no other constraint."""
-    shelf = turn.book.shelf(run.workflow_id)
-    limit = turn.book.rules_of(run).constraints.max_concurrent_runs
+    """Cancel as many of the oldest runs as necessary; that helps against no other constraint."""
+    limit = turn.registry.rules_of(run).constraints.max_concurrent_runs
     last = run.detail.violations[-1]
-    if limit is None or last.constraint != "max_concurrent_runs":
+    if limit is None or last.constraint != MAX_CONCURRENT_RUNS:
         skip(turn, run, last.message)
         return
-    busy = sorted((one for one in shelf.runs.values() if one.is_busy and one is not run), key=_age)
-    for victim in busy[: max(0, len(busy) - limit + 1)]:
-        stop(turn, victim, R.CANCELLED, f"stopped to make room for the run {run.id}", wake_others=False)
+    workflow = turn.registry.workflow(run.workflow_id)
+    oldest_first = sorted(workflow.busy(besides=run), key=lambda one: (one.scheduled_at, one.created_at, one.id))
+    for victim in oldest_first[: max(0, len(oldest_first) - limit + 1)]:
+        stop(turn, victim, R.CANCELLED, f"stopped to make room for run {run.id}", wake_others=False)
     actions.complete(turn, run)
-    proceed(turn, run)
+    continue_after_violation(turn, run)
 
 
-def _age(run: Run) -> tuple[int, int, str]:
-    return (run.scheduled_at, run.created_at, run.id)
-
-
-def proceed(turn: RunTurn, run: Run) -> None:
-    """The action is done: go on where nothing stands in the way that must, else the run is skipped."""
-    broken = dict(_broken(turn, run))
-    if "max_concurrent_runs" in broken:
-        skip(turn, run, broken["max_concurrent_runs"])
-    else:
-        launch(turn, run)
+def continue_after_violation(turn: RunTurn, run: Run) -> None:
+    """Launch the run after its action, unless too many runs are active."""
+    for one in broken_constraints(turn, run):
+        if one.constraint == MAX_CONCURRENT_RUNS:
+            skip(turn, run, one.message)
+            return
+    launch(turn, run)
 
 
 def skip(turn: RunTurn, run: Run, reason: str) -> None:
-    """End a run without a job. An attempt that may not be made again leaves what failed before as it is."""
+    """End a run without a job. A further attempt that may not start fails the run instead."""
     if run.attempt:
         fail(turn, run, reason)
         return
@@ -141,52 +145,81 @@ def skip(turn: RunTurn, run: Run, reason: str) -> None:
     run.detail.reason = reason
     turn.move(run, R.COMPLETED, f"skipped: {reason}")
     if run.job_id is not None and run.detail.origin == "submit":
-        turn.orders.append(CancelJob(run.job_id, f"the run was skipped: {reason}"))
+        turn.commands.append(CancelJob(run.job_id, f"the run was skipped: {reason}"))
     end(turn, run)
 
 
+def wake_waiting(turn: RunTurn, workflow: WorkflowRuns) -> None:
+    """Let waiting runs check again, in their order, until one has to keep waiting."""
+    for run in workflow.waiting():
+        # The launch of one run may have ended another.
+        if run.ended or not run.is_waiting:
+            continue
+        check_again(turn, run)
+        if run.is_waiting:
+            return
+
+
+# The job
+
+
 def launch(turn: RunTurn, run: Run) -> None:
-    """Let the run's job begin: a new one, one that was submitted, or what failed of the last."""
-    turn.rest(run)
+    """Let the run's job start: a new one, a submitted one, or the failed nodes of the last attempt."""
+    turn.clear_timer(run)
     turn.move(run, R.CONTAINER_CREATING)
     detail = run.detail
     if detail.metrics is not None:
-        # How the last attempt ended is not how this one does.
+        # The exit code of the last attempt is not that of this one.
         detail.metrics = structs.replace(detail.metrics, exit_code=None)
-    rules = turn.book.rules_of(run)
-    full = rules.retry is not None and rules.retry.full and run.attempt > 0
-    if run.job_id is None or full:
-        if run.job_id is not None:
-            detail.earlier_jobs.append(run.job_id)
-            turn.book.by_job.pop(run.job_id, None)
-        run.job_id = derived_job_id(turn.now, f"{run.id}/{run.attempt}", run.workflow_id)
-        given = detail.input or {}
-        turn.orders.append(MakeJob(run.id, run.job_id, run.workflow_id, run.version, given, run.scheduled_at))
-    elif detail.origin == "retry" or run.attempt:
-        turn.orders.append(RetryJob(run.job_id, None if run.attempt else detail.from_node))
+    job_id = run.job_id
+    if job_id is None or _needs_new_job(turn, run):
+        job_id = _make_job(turn, run)
+    elif run.attempt:
+        turn.commands.append(RetryJob(job_id))
+    elif detail.origin == "retry":
+        turn.commands.append(RetryJob(job_id, detail.from_node))
     else:
-        turn.orders.append(ReleaseJob(run.job_id))
-    turn.book.by_job[run.job_id] = run
+        turn.commands.append(AdmitJob(job_id))
+    turn.registry.by_job[job_id] = run
     turn.save(run)
 
 
+def _needs_new_job(turn: RunTurn, run: Run) -> bool:
+    retry = turn.registry.rules_of(run).retry
+    return run.attempt > 0 and retry is not None and retry.full
+
+
+def _make_job(turn: RunTurn, run: Run) -> JobId:
+    if run.job_id is not None:
+        run.detail.earlier_jobs.append(run.job_id)
+        turn.registry.by_job.pop(run.job_id, None)
+    job_id = run.job_id = derived_job_id(turn.now, f"{run.id}/{run.attempt}")
+    command = MakeJob(
+        run_id=run.id,
+        job_id=job_id,
+        workflow_id=run.workflow_id,
+        version=run.version,
+        input=run.detail.input or {},
+        scheduled_at=run.scheduled_at,
+    )
+    turn.commands.append(command)
+    return job_id
+
+
 def start(turn: RunTurn, run: Run) -> None:
-    """The first task of the job has started."""
+    """Record that the first task of the job has started."""
     turn.move(run, R.RUNNING)
-    detail = run.detail
-    if detail.started_at is None:
-        detail.started_at = turn.now
-    for kind, due_at in bounds(turn.book.rules_of(run), detail.started_at):
-        turn.changes.timers.append(actions.timer(run, due_at, kind))
+    if run.detail.started_at is None:
+        run.detail.started_at = turn.now
+    turn.run_changes.timers += bounds(run, turn.registry.rules_of(run))
     turn.save(run)
 
 
 def end_job(turn: RunTurn, run: Run, message: JobEnded) -> None:
-    """The run's job has ended, by itself or because somebody stopped it."""
-    turn.book.creating.pop(message.job_id, None)
+    """Record that the run's job has ended or was cancelled."""
+    turn.registry.creating.pop(message.job_id, None)
     if message.status == "cancelled":
-        run.detail.reason = message.error or "its job was cancelled"
-        stop(turn, run, R.CANCELLED, run.detail.reason)
+        stop(turn, run, R.CANCELLED, message.error or "the job was cancelled")
         return
     if run.state is R.CONTAINER_CREATING:
         start(turn, run)
@@ -199,210 +232,186 @@ def end_job(turn: RunTurn, run: Run, message: JobEnded) -> None:
 
 
 def note_container(turn: RunTurn, run: Run, container: Container) -> None:
-    """Add what an attempt told of its container to the figures."""
+    """Add what an attempt reported about its container to the metrics."""
     known = run.detail.metrics or RunMetrics()
     starts = [one for one in (known.pod_start_seconds, container.pod_start_seconds) if one is not None]
+    exit_code = known.exit_code
+    # The exit code of a container that failed is kept.
+    if not exit_code and container.exit_code is not None:
+        exit_code = container.exit_code
     run.detail.metrics = structs.replace(
         known,
         api_calls=known.api_calls + container.api_calls,
         pod_start_seconds=max(starts, default=None),
-        # One that failed tells more than one that did not.
-        exit_code=known.exit_code or (known.exit_code if container.exit_code is None else container.exit_code),
+        exit_code=exit_code,
     )
     turn.save(run)
 
 
+# The bounds on its duration
+
+
+def report_slow(turn: RunTurn, run: Run) -> None:
+    """Record once that the run takes longer than expected; it continues."""
+    if run.state is not R.RUNNING or run.detail.is_slow:
+        return
+    rules = turn.registry.rules_of(run)
+    run.detail.is_slow = True
+    limit = rules.constraints.max_expected_run_seconds or 0.0
+    turn.violate(run, "max_expected_run_time", f"the run takes longer than the expected {limit:g} s")
+    if rules.on_slow is not None:
+        actions.start(turn, run, rules.on_slow)
+        actions.perform(turn, run, rules.on_slow, ActionEvent.SLOW)
+
+
+def exceed_limit(turn: RunTurn, run: Run) -> None:
+    """Stop and fail a run that takes longer than allowed."""
+    if run.state not in (R.CONTAINER_CREATING, R.RUNNING) or run.job_id is None:
+        return
+    limit = turn.registry.rules_of(run).constraints.max_allowed_run_seconds or 0.0
+    text = f"the run took longer than the allowed {limit:g} s"
+    turn.violate(run, "max_allowed_run_time", text)
+    if run.state is R.CONTAINER_CREATING:
+        turn.move(run, R.RUNNING)
+    turn.move(run, R.TERMINATING, text)
+    turn.registry.forget_job(run.job_id)
+    turn.commands.append(CancelJob(run.job_id, text))
+    run.detail.outcome = "failed"
+    run.detail.reason = text
+    run.detail.is_doomed = True
+    conclude(turn, run)
+
+
+# After the job
+
+
 def conclude(turn: RunTurn, run: Run) -> None:
-    """After the job: another attempt, or the last calls and then the end."""
-    rules, detail = turn.book.rules_of(run), run.detail
-    retry = rules.retry
-    has_failed = detail.outcome == "failed" or detail.is_doomed
-    if has_failed and not detail.is_doomed and retry is not None and run.attempt < retry.max_retries:
+    """Start another attempt after the job, or make the last calls and end."""
+    rules, detail = turn.registry.rules_of(run), run.detail
+    has_failed = _has_failed(run)
+    if has_failed and not detail.is_doomed and rules.retry is not None and run.attempt < rules.retry.max_retries:
         run.attempt += 1
         turn.move(run, R.RETRYING, detail.reason)
-        turn.set_timer(run, turn.now + round(delay_seconds(retry, run.attempt) * MICROSECONDS), "run_retry")
-        turn.save(run)
+        turn.set_timer_after(run, delay_seconds(rules.retry, run.attempt), RunWait.RETRY)
         return
     detail.is_closing = True
     if rules.constraints.post_run_hook is not None:
         detail.constraints_checked += 1
-        actions.call(turn, run, POST_RUN_HOOK, rules.constraints.post_run_hook, "run.ended")
-    action = rules.on_failure if has_failed else rules.on_success
+        actions.call(turn, run, POST_RUN_HOOK, rules.constraints.post_run_hook)
+    event = ActionEvent.FAILURE if has_failed else ActionEvent.SUCCESS
+    action = rules.action(event)
     if action is not None:
-        actions.begin(turn, run, action)
-        actions.perform(turn, run, action, actions.ON_FAILURE if has_failed else actions.ON_SUCCESS)
+        actions.start(turn, run, action)
+        actions.perform(turn, run, action, event)
     settle(turn, run)
 
 
+def _has_failed(run: Run) -> bool:
+    return run.detail.outcome == "failed" or run.detail.is_doomed
+
+
 def delay_seconds(retry: RunRetry, attempt: int) -> float:
-    """How long a run waits before an attempt; the first retry is number 1."""
+    """Return the delay before an attempt; the first retry is number 1."""
     grown = retry.initial_delay_seconds * retry.backoff_multiplier ** min(attempt - 1, _EXPONENT_MAX)
     return min(grown, retry.max_delay_seconds)
 
 
 def settle(turn: RunTurn, run: Run) -> None:
-    """End a run that terminates, once nothing that it called is waited for."""
+    """End a terminating run once all of its calls have ended."""
     detail = run.detail
     if run.state is not R.TERMINATING or not detail.is_closing or detail.calls:
         turn.save(run)
         return
-    has_failed = detail.outcome == "failed" or detail.is_doomed
-    turn.move(run, R.FAILED if has_failed else R.COMPLETED, detail.reason)
+    turn.move(run, R.FAILED if _has_failed(run) else R.COMPLETED, detail.reason)
     end(turn, run)
 
 
 def fail(turn: RunTurn, run: Run, reason: str) -> None:
-    """End a run in failure that did not come as far as terminating."""
-    run.detail.reason = reason
-    turn.move(run, R.FAILED, reason)
-    _let_go_of_jobs(turn, run, reason)
-    end(turn, run)
+    """Fail a run before it terminates."""
+    stop(turn, run, R.FAILED, reason)
 
 
 def stop(turn: RunTurn, run: Run, target: RunState, reason: str, *, wake_others: bool = True) -> None:
-    """End a run wherever it is, and all that is under way for it."""
+    """End a run in any state, and cancel its job and its calls."""
     run.detail.reason = reason
     turn.move(run, target, reason)
-    _let_go_of_jobs(turn, run, reason)
+    turn.commands += [CancelJob(job_id, reason) for job_id in run.job_ids]
     end(turn, run, wake_others=wake_others)
 
 
-def _let_go_of_jobs(turn: RunTurn, run: Run, reason: str) -> None:
-    jobs = list(run.detail.calls)
-    if run.job_id is not None:
-        jobs.append(run.job_id)
-    turn.orders.extend(CancelJob(job_id, reason) for job_id in jobs)
-
-
 def end(turn: RunTurn, run: Run, *, wake_others: bool = True) -> None:
-    """Close the books on a run that has reached a final state; others may have waited for that."""
-    turn.rest(run)
+    """Complete the row of a run that has reached a final state, and wake the runs that waited for it."""
+    turn.clear_timer(run)
     run.completed_at = turn.now
     detail = run.detail
-    detail.metrics = metrics_of(run, turn.book.rules_of(run))
+    detail.metrics = metrics_of(run, turn.registry.rules_of(run))
+    workflow = turn.registry.workflow(run.workflow_id)
     if not detail.is_skipped and (detail.started_at is not None or run.state is R.FAILED):
         run.succeeded = run.state is R.COMPLETED
-    shelf = turn.book.shelf(run.workflow_id)
-    if run.succeeded is not None:
-        shelf.last_succeeded = run.succeeded
-    turn.book.close(run)
+        workflow.last_succeeded = run.succeeded
+    turn.registry.close(run)
     detail.calls.clear()
     turn.save(run)
     if wake_others:
-        wake_line(turn, shelf)
+        wake_waiting(turn, workflow)
 
 
-def wake_line(turn: RunTurn, shelf: WorkflowRuns) -> None:
-    """Let those that wait look again, the first one first; none overtakes another."""
-    for run in shelf.waiting():
-        if run.ended or not run.is_waiting:
-            continue
-        check_again(turn, run)
-        if run.is_waiting:
-            return
+# Calls
 
 
-def check_again(turn: RunTurn, run: Run) -> None:
-    """Look at the constraints once more, after a while or because another run ended."""
-    counted = run.detail.constraints_checked
-    broken = _broken(turn, run)
-    if broken and run.is_waiting:
-        # It goes on waiting, and nothing is written about that.
-        run.detail.constraints_checked = counted
-        return
-    if not broken:
-        hook = turn.book.rules_of(run).constraints.pre_run_hook
-        if hook is not None and not run.detail.is_hook_passed:
-            if PRE_RUN_HOOK not in run.detail.calls.values():
-                actions.call(turn, run, PRE_RUN_HOOK, hook, "run.starting")
-            return
-        actions.complete(turn, run)
-        launch(turn, run)
-        return
-    for constraint, message in broken:
-        turn.violated(run, constraint, message)
-    act_on_violation(turn, run)
-
-
-def take_answer(turn: RunTurn, run: Run, message: JobEnded) -> None:
-    """A call that was made for a run has ended."""
+def end_call(turn: RunTurn, run: Run, message: JobEnded) -> None:
+    """Continue a run after a call that was made for it."""
     purpose = run.detail.calls.pop(message.job_id)
-    turn.book.by_job.pop(message.job_id, None)
+    turn.registry.by_job.pop(message.job_id, None)
     has_failed = message.status != "completed"
     if purpose == PRE_RUN_HOOK:
-        _take_hook_answer(turn, run, message, has_failed=has_failed)
-    elif purpose == POST_RUN_HOOK:
+        _end_pre_run_hook(turn, run, message, has_failed=has_failed)
+        return
+    if purpose == POST_RUN_HOOK:
         if has_failed:
-            turn.violated(run, POST_RUN_HOOK, f"the hook could not be called: {message.error}")
+            turn.violate(run, POST_RUN_HOOK, f"the hook could not be called: {message.error}")
         settle(turn, run)
-    else:
-        actions.finish(turn, run, purpose, message.error or "it failed" if has_failed else None)
-        after_action(turn, run, purpose)
+        return
+    error = None
+    if has_failed:
+        error = message.error or "the call failed"
+    end_action(turn, run, ActionEvent(purpose), error)
 
 
-def _take_hook_answer(turn: RunTurn, run: Run, message: JobEnded, *, has_failed: bool) -> None:
+def _end_pre_run_hook(turn: RunTurn, run: Run, message: JobEnded, *, has_failed: bool) -> None:
     if run.state not in (R.CONDITION_RUNNING, R.ACTION_RUNNING):
         return
-    rules = turn.book.rules_of(run)
-    if has_failed and rules.constraints.on_check_error is OnCheckError.SKIP:
-        text = f"the hook could not be asked: {message.error}"
-        turn.violated(run, PRE_RUN_HOOK, text)
-        if run.state is R.CONDITION_RUNNING:
-            turn.move(run, R.ACTION_PENDING)
-            turn.move(run, R.ACTION_RUNNING)
-        skip(turn, run, text)
-        return
     if has_failed:
-        turn.emit(run, "check_failed", {"constraint": PRE_RUN_HOOK, "error": message.error, "decision": "allow"})
-    if message.refusal is None:
-        run.detail.is_hook_passed = True
-        if run.state is R.CONDITION_RUNNING:
-            check(turn, run)
-        else:
-            check_again(turn, run)
+        if turn.registry.rules_of(run).constraints.on_check_error is OnCheckError.SKIP:
+            _skip_unchecked(turn, run, f"the hook could not be called: {message.error}")
+            return
+        data = {"constraint": PRE_RUN_HOOK, "error": message.error, "decision": "allow"}
+        turn.emit(run, EventType.CHECK_FAILED, data)
+    if message.refusal is not None:
+        act_on_violations(turn, run, [BrokenConstraint(PRE_RUN_HOOK, message.refusal)])
         return
-    turn.violated(run, PRE_RUN_HOOK, message.refusal)
-    act_on_violation(turn, run)
+    run.detail.is_hook_passed = True
+    if run.state is R.CONDITION_RUNNING:
+        check(turn, run)
+    else:
+        check_again(turn, run)
 
 
-def slow_down(turn: RunTurn, run: Run) -> None:
-    """The run takes longer than was expected: that is told, once, and it goes on."""
-    if run.state is not R.RUNNING or run.detail.is_slow:
-        return
-    rules = turn.book.rules_of(run)
-    run.detail.is_slow = True
-    limit = rules.constraints.max_expected_run_seconds or 0.0
-    turn.violated(run, "max_expected_run_time", f"the run takes longer than the expected {limit:g} s")
-    if rules.on_slow is not None:
-        actions.begin(turn, run, rules.on_slow)
-        actions.perform(turn, run, rules.on_slow, actions.ON_SLOW)
+def _skip_unchecked(turn: RunTurn, run: Run, reason: str) -> None:
+    turn.violate(run, PRE_RUN_HOOK, reason)
+    if run.state is R.CONDITION_RUNNING:
+        _move_to_action(turn, run)
+    skip(turn, run, reason)
 
 
-def pass_limit(turn: RunTurn, run: Run) -> None:
-    """The run takes longer than is allowed: it is stopped, and fails."""
-    if run.state not in (R.CONTAINER_CREATING, R.RUNNING) or run.job_id is None:
-        return
-    limit = turn.book.rules_of(run).constraints.max_allowed_run_seconds or 0.0
-    text = f"the run took longer than the allowed {limit:g} s"
-    turn.violated(run, "max_allowed_run_time", text)
-    if run.state is R.CONTAINER_CREATING:
-        turn.move(run, R.RUNNING)
-    turn.move(run, R.TERMINATING, text)
-    turn.book.by_job.pop(run.job_id, None)
-    turn.book.creating.pop(run.job_id, None)
-    turn.orders.append(CancelJob(run.job_id, text))
-    run.detail.outcome, run.detail.reason, run.detail.is_doomed = "failed", text, True
-    conclude(turn, run)
-
-
-def after_action(turn: RunTurn, run: Run, purpose: str) -> None:
-    """Go on after something that was done for a run, well or not."""
+def end_action(turn: RunTurn, run: Run, event: ActionEvent, error: str | None) -> None:
+    """Continue a run after an action, successful or not."""
+    actions.finish(turn, run, event, error)
     if run.ended:
         return
-    if purpose == actions.ON_VIOLATION:
-        if run.detail.is_doomed:
-            fail(turn, run, run.detail.reason or "a critical action failed")
-        else:
-            proceed(turn, run)
-    else:
+    if event is not ActionEvent.CONSTRAINT_VIOLATION:
         settle(turn, run)
+    elif run.detail.is_doomed:
+        fail(turn, run, run.detail.reason or "a critical action failed")
+    else:
+        continue_after_violation(turn, run)

@@ -1,50 +1,78 @@
-"""What can happen to runs and schedules, in the past tense.
+"""Inputs of the rules about runs: messages, which an inbox carries, and signals, which the engine raises itself."""
 
-Those that travel through an inbox have a `job_id` with a colon in it: a run's id, or `{workflow_id}:` for a schedule.
-"""
+from enum import StrEnum, unique
 
 from msgspec import Struct
 
+from windlass.core.ids import JobId, RunId, WorkflowId
+
+
+@unique
+class RunWait(StrEnum):
+    """What a run waits for when it has a timer."""
+
+    # Its slot, or the instant at which its job is to start.
+    START = "run_start"
+    # The next check of its constraints.
+    CHECK = "run_check"
+    # The end of other runs; the timer bounds the wait.
+    OTHERS = "run_wait"
+    RETRY = "run_retry"
+    # The bounds on its duration: expected, and allowed.
+    SLOW = "run_slow"
+    LIMIT = "run_limit"
+
+
+# Messages
+
 
 class RunDue(Struct, frozen=True, tag="run_due", gc=False):
-    """A wait of a run is over: `kind` is 'run_start', 'run_check', 'run_wait', 'run_retry', 'run_slow', 'run_limit'."""
+    """A timer of a run fired."""
 
-    job_id: str
-    kind: str
+    workflow_id: WorkflowId
+    run_id: RunId
+    kind: RunWait
 
 
 class ScheduleChanged(Struct, frozen=True, tag="schedule_changed", gc=False):
-    """The row of a schedule was written by somebody else: deployed, deleted, paused, resumed."""
+    """The row of a schedule was written by another process: deployed, deleted, paused or resumed."""
 
-    job_id: str
+    workflow_id: WorkflowId
 
 
-class RunAsked(Struct, frozen=True, tag="run_asked"):
-    """Somebody asked for a run to be cancelled ('cancel') or for slots to be run ('backfill')."""
+class RunRequested(Struct, frozen=True, tag="run_requested", omit_defaults=True):
+    """A run was asked to be cancelled ('cancel'), or slots of a schedule to be run ('backfill')."""
 
-    job_id: str
+    workflow_id: WorkflowId
     request_id: str
     kind: str
+    # Of a cancel.
+    run_id: RunId | None = None
     reason: str | None = None
+    # Of a backfill: the slots after `since` and up to `until`.
     since: int | None = None
     until: int | None = None
 
 
-RunMessage = RunDue | ScheduleChanged | RunAsked
-
-
 class RunLost(Struct, frozen=True):
-    """Nobody served the run for longer than is allowed."""
+    """No engine served the run for longer than is allowed. Raised by recovery; no inbox carries it."""
 
-    run_id: str
+    workflow_id: WorkflowId
+    run_id: RunId
     silent_seconds: float
+
+
+RunMessage = RunDue | ScheduleChanged | RunRequested | RunLost
+
+
+# Signals
 
 
 class JobArrived(Struct, frozen=True):
     """A job of a workflow whose jobs are runs was submitted; or, with a request, is to be retried after its end."""
 
-    job_id: str
-    workflow_id: str
+    job_id: JobId
+    workflow_id: WorkflowId
     version: int
     created_at: int
     scheduled_at: int | None
@@ -53,14 +81,14 @@ class JobArrived(Struct, frozen=True):
 
 
 class JobStarted(Struct, frozen=True):
-    """The first task of a run's job has really started."""
+    """The first task of a run's job has started."""
 
-    job_id: str
+    job_id: JobId
     at: int
 
 
 class Container(Struct, frozen=True):
-    """What an attempt that ran a container tells of it."""
+    """What an attempt reports about the container it ran."""
 
     exit_code: int | None = None
     pod_start_seconds: float | None = None
@@ -70,34 +98,34 @@ class Container(Struct, frozen=True):
 class ContainerEnded(Struct, frozen=True):
     """An attempt of a run's job ran a container."""
 
-    job_id: str
+    job_id: JobId
     container: Container
 
 
 class JobEnded(Struct, frozen=True):
     """A job ended: that of a run, or one that made a call for it."""
 
-    job_id: str
+    job_id: JobId
     status: str
     error: str | None = None
-    # Of a call: whether its answer forbids the run, and why.
+    # Of a call: why its answer forbids the run, if it does.
     refusal: str | None = None
 
 
 class JobRefused(Struct, frozen=True):
-    """A run's job could not be made."""
+    """The job of a run could not be created or retried."""
 
-    run_id: str
+    run_id: RunId
     error: str
 
 
 class JobTriggered(Struct, frozen=True):
-    """What became of the job that an action was to start."""
+    """The job that an action starts was created, or could not be."""
 
-    run_id: str
+    run_id: RunId
     purpose: str
-    job_id: str
+    job_id: JobId
     error: str | None = None
 
 
-RunNews = RunLost | JobArrived | JobStarted | ContainerEnded | JobEnded | JobRefused | JobTriggered
+RunSignal = JobArrived | JobStarted | ContainerEnded | JobEnded | JobRefused | JobTriggered

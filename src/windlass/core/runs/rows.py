@@ -4,7 +4,9 @@ from typing import Any
 
 from msgspec import Raw, Struct
 
+from windlass.core.ids import JobId, RunId, WorkflowId
 from windlass.core.instants import MICROSECONDS
+from windlass.core.runs.messages import RunWait
 from windlass.core.runs.states import RunState
 
 
@@ -24,7 +26,7 @@ class Violation(Struct, frozen=True):
 
 
 class RunMetrics(Struct, frozen=True, kw_only=True):
-    """What a run's life was like; complete once it has ended."""
+    """Durations and counts of a run; complete once it has ended."""
 
     pre_run_seconds: float = 0.0
     constraint_check_seconds: float = 0.0
@@ -44,11 +46,11 @@ class RunMetrics(Struct, frozen=True, kw_only=True):
     actions_failed: int = 0
     retry_attempt: int = 0
     max_retries: int = 0
-    # As the nodes of the job tell that ran containers.
+    # As reported by the nodes of the job that ran containers.
     api_calls: int = 0
     pod_start_seconds: float | None = None
     exit_code: int | None = None
-    # How often the owner of its shard said that it serves it.
+    # Heartbeats of the shard's owner during the run.
     heartbeats: int = 0
     final_state: str | None = None
     success: bool = False
@@ -56,42 +58,42 @@ class RunMetrics(Struct, frozen=True, kw_only=True):
 
 
 class RunDetail(Struct, kw_only=True, omit_defaults=True):
-    """The part of a run's row that nobody searches: what the API shows, and what its shard goes on from."""
+    """The part of a run's row that no query filters by: what the API shows, and what its shard continues from."""
 
-    # schedule, backfill, submit or retry: where it came from.
+    # schedule, backfill, submit or retry.
     origin: str = "schedule"
-    # The slot was missed, and is made up for.
+    # The slot was missed and is started later.
     is_catch_up: bool = False
-    # What the job gets as its input, where the run makes the job.
+    # The input of the job, where the run creates the job.
     input: dict[str, Any] | None = None
-    # The newest ones; events tell of all.
+    # The newest ones; the events have all.
     transitions: list[Transition] = []
     violations: list[Violation] = []
-    # skipped, or why it ended otherwise than well.
+    # Why it was skipped or did not succeed.
     reason: str | None = None
     is_skipped: bool = False
     metrics: RunMetrics | None = None
     # The number of its last event.
     seq: int = 0
-    # What it waits for, if that is a moment: start, check, wait, retry.
+    # The timer it waits for, if any.
     due_at: int | None = None
-    due_kind: str | None = None
-    # When its first task started, in whichever attempt; what bounds its time counts from here.
+    due_kind: RunWait | None = None
+    # When the first task of its first attempt started; the bounds on its duration count from here.
     started_at: int | None = None
     is_slow: bool = False
     # How often the constraints were checked since the action began.
     checks: int = 0
-    # Jobs that make its calls (hooks, webhooks), by id: what each is for.
-    calls: dict[str, str] = {}
+    # Jobs that make its calls (hooks, webhooks) and the purpose of each.
+    calls: dict[JobId, str] = {}
     # How the attempt's job ended, while the run terminates: completed, failed.
     outcome: str | None = None
-    # Whether its last calls were made, and only their ends are waited for.
+    # Whether its last calls were made, and only their ends are missing.
     is_closing: bool = False
-    # A critical action failed, or a bound on time was passed: no retry makes that good.
+    # A critical action failed, or the allowed duration was exceeded: it is not retried.
     is_doomed: bool = False
     # Whether the hook before the run let this attempt through.
     is_hook_passed: bool = False
-    # Of an operator's retry: the node from which on all is run again.
+    # Of a retry by request: the node to start again from.
     from_node: str | None = None
     # Durations by state in seconds, and counts, until they become the metrics.
     durations: dict[str, float] = {}
@@ -101,71 +103,71 @@ class RunDetail(Struct, kw_only=True, omit_defaults=True):
     heartbeats: int = 0
     transition_count: int = 0
     # Jobs of earlier attempts, where each attempt has its own.
-    earlier_jobs: list[str] = []
+    earlier_jobs: list[JobId] = []
 
 
 class RunRow(Struct, frozen=True):
-    """A run: the lifecycle around a job. Its id is `{workflow_id}:{slot}` or `{workflow_id}:{job_id}`."""
+    """A run: the lifecycle around a job."""
 
-    run_id: str
-    workflow_id: str
+    run_id: RunId
+    workflow_id: WorkflowId
     version: int
     shard: int
     state: RunState
     previous_state: RunState | None
-    # The slot; of a submitted job the moment it was to begin.
+    # The slot; of a submitted job the instant at which it was to start.
     scheduled_at: int
     created_at: int
     # When it entered its state.
     state_at: int
     completed_at: int | None
     # None until there is a job: a run that is skipped never has one.
-    job_id: str | None
+    job_id: JobId | None
     # Attempts before this one.
     attempt: int
     detail: RunDetail
-    # Of one that has ended and counts as the previous run of the next one: whether it did well.
+    # Whether it succeeded, if it has ended and counts as the previous run of the next one.
     succeeded: bool | None = None
 
 
 class ScheduleRow(Struct, frozen=True):
     """A workflow's schedule: what is stored besides the definition, which says when it is due."""
 
-    workflow_id: str
+    workflow_id: WorkflowId
     # The newest version.
     version: int
     is_paused: bool
-    # Slots up to here were dealt with.
+    # Slots up to here were handled.
     slot_at: int
     created_at: int
     # When it was deployed, paused or resumed last.
     changed_at: int
-    # Without a schedule in the newest version, or deleted with its workflow.
+    # The newest version has no schedule, or the workflow was deleted.
     is_gone: bool = False
-    # The number of its last event; the events of a schedule are stored under `{workflow_id}:`.
+    # The number of its last event.
     seq: int = 0
 
 
 class DeliveryRow(Struct, frozen=True):
-    """One attempt to deliver a webhook. Written with the attempt's end, from what the handler reported of it."""
+    """One attempt to deliver a webhook, as its handler reported it; written with the attempt's end."""
 
     # The task's id.
     delivery_id: str
-    job_id: str
-    workflow_id: str
+    job_id: JobId
+    workflow_id: WorkflowId
     node_id: str
     attempt: int
     url: str
     # delivered or failed.
     outcome: str
-    # HTTP's status, where there was an answer.
+    # The HTTP status, where there was a response.
     status: int | None
     error: str | None
-    # The first characters of the answer.
+    # The start of the response.
     response: str | None
     duration_microseconds: int
     sent_at: int
-    # The params of the task, for a further delivery. A secret is there by its name only.
+    # The params of the task, for a redelivery. A secret is given by name only.
     params: Raw
 
     @property

@@ -3,7 +3,7 @@
 The document reader builds these structs; `rename` maps each field to its key in documents and stored definitions.
 """
 
-from enum import Enum, unique
+from enum import Enum, StrEnum, unique
 from typing import Any
 
 from msgspec import Struct
@@ -45,6 +45,16 @@ class ActionKind(Enum):
     WAIT = "wait"
     WEBHOOK = "webhook"
     TRIGGER_JOB = "trigger_job"
+
+
+@unique
+class ActionEvent(StrEnum):
+    """The events of a run that may have an action. The values are the keys in documents and fields of RunRules."""
+
+    CONSTRAINT_VIOLATION = "on_constraint_violation"
+    FAILURE = "on_failure"
+    SUCCESS = "on_success"
+    SLOW = "on_slow"
 
 
 class Hook(
@@ -152,3 +162,7 @@ class RunRules(Struct, frozen=True, kw_only=True, omit_defaults=True):
     on_success: Action | None = None
     on_slow: Action | None = None
     retry: RunRetry | None = None
+
+    def action(self, event: ActionEvent) -> Action | None:
+        """Return the action on an event, if there is one."""
+        return getattr(self, event)

@@ -1,230 +1,287 @@
 """Schedules: which slots are run, which are missed, and the run that is planned next."""
 
+from collections.abc import Set as AbstractSet
 from math import floor
 
-from msgspec import structs
+from msgspec import Struct, structs
 
+from windlass.core.events import EventType
+from windlass.core.ids import RunId, slot_run_id
 from windlass.core.instants import MICROSECONDS
 from windlass.core.runs import lifecycle
 from windlass.core.runs.cron import Schedule, fire_time, next_slot, slots_between
-from windlass.core.runs.ids import slot_run_id
-from windlass.core.runs.registry import R, Run, RunTurn, WorkflowRuns
+from windlass.core.runs.messages import RunWait
+from windlass.core.runs.registry import R, Run, WorkflowRuns
 from windlass.core.runs.rows import RunDetail, RunRow, ScheduleRow
 from windlass.core.runs.rules import CatchUp, RunRules
+from windlass.core.runs.turn import RunTurn
 
-# A slot that comes up so late was not missed: an engine took over, or was busy.
+# A slot that is late by less than this was not missed: an engine took over, or was busy.
 LATE_SECONDS = 60.0
-# Slots that one turn deals with; the next planned run is due already, and goes on with the others.
+# Slots that one turn handles; the next planned run is due already, and continues with the others.
 TURN_SLOTS_MAX = 100
-# Missed slots that are counted one by one; of more it is only said that there were as many.
+# Missed slots that are counted one by one; beyond that the count is not exact.
 COUNTED_MAX = 1_000
 BACKFILL_MAX = 1_000
 _STEPS_MAX = 40
 
 
-def plan_run(turn: RunTurn, shelf: WorkflowRuns, rules: RunRules, slot: float, version: int, origin: str) -> Run:
-    """A run for a slot, before its moment."""
-    schedule = rules.schedule
-    assert schedule is not None
-    slot_at = _at(slot)
-    run = Run(
-        RunRow(
-            run_id=slot_run_id(shelf.workflow_id, slot_at), workflow_id=shelf.workflow_id, version=version,
-            shard=turn.book.shard, state=R.PRE_RUN, previous_state=None, scheduled_at=slot_at,
-            created_at=turn.now, state_at=turn.now, completed_at=None, job_id=None, attempt=0,
-            detail=RunDetail(origin=origin, input=dict(schedule.input_data)),
-        ),
-        is_stored=False,
-    )  # fmt: skip
-    turn.book.add(run)
+class Span(Struct, frozen=True):
+    """A range of instants: after `since`, up to `until`."""
+
+    since: int
+    until: int
+
+
+def slots_in(schedule: Schedule, span: Span, limit: int = BACKFILL_MAX) -> list[int]:
+    """Return the slots of a schedule in a span as instants, at most `limit`."""
+    found = slots_between(schedule, span.since / MICROSECONDS, span.until / MICROSECONDS, limit)
+    return [_instant(slot) for slot in found]
+
+
+# Planning
+
+
+def plan_run(turn: RunTurn, workflow: WorkflowRuns, schedule: Schedule, slot_at: int, *, origin: str) -> Run:
+    """Add a run for a slot, before it is due."""
+    assert workflow.schedule is not None
+    row = RunRow(
+        run_id=slot_run_id(workflow.workflow_id, slot_at),
+        workflow_id=workflow.workflow_id,
+        version=workflow.schedule.version,
+        shard=turn.registry.shard,
+        state=R.PRE_RUN,
+        previous_state=None,
+        scheduled_at=slot_at,
+        created_at=turn.now,
+        state_at=turn.now,
+        completed_at=None,
+        job_id=None,
+        attempt=0,
+        detail=RunDetail(origin=origin, input=dict(schedule.input_data)),
+    )
+    run = Run(row, is_stored=False)
+    turn.registry.add(run)
     return run
 
 
-def change(turn: RunTurn, shelf: WorkflowRuns, row: ScheduleRow, rules: RunRules | None) -> None:
-    """The schedule was deployed, deleted, paused or resumed, or is seen for the first time by this owner."""
-    before = shelf.schedule
-    if before is not None:
-        # The memory is ahead of the rows: what was dealt with stays so.
-        row = structs.replace(row, slot_at=max(row.slot_at, before.slot_at), seq=max(row.seq, before.seq))
-    shelf.schedule = row
-    schedule = None if rules is None else rules.schedule
-    planned = shelf.planned
-    is_on = schedule is not None and schedule.enabled and not row.is_paused and not row.is_gone
-    if not is_on or schedule is None or rules is None:
-        if planned is not None:
-            turn.withdraw(planned)
-            turn.emit_schedule(shelf, "schedule_stopped", {"is_paused": row.is_paused, "planned": planned.scheduled_at})
-        return
-    after = row.slot_at
-    if planned is not None:
-        if planned.scheduled_at in (_after(schedule, after), _after(schedule, max(after, row.changed_at))):
-            _take_over(turn, planned, rules, row.version)
-            return
-        turn.withdraw(planned)
-        turn.emit_schedule(shelf, "schedule_changed", {"version": row.version, "planned": planned.scheduled_at})
-        after = max(after, row.changed_at)
-    elif before is None or before.version != row.version:
-        # Nothing was planned, so nothing was due either: a schedule that is switched on begins now.
-        after = max(after, row.changed_at)
-    _plan_next(turn, shelf, rules, after)
-
-
-def _take_over(turn: RunTurn, run: Run, rules: RunRules, version: int) -> None:
-    """A run whose moment has not come follows the newest version."""
-    schedule = rules.schedule
-    assert schedule is not None
-    due_at = _due_at(schedule, run)
-    given = dict(schedule.input_data)
-    if (run.version, run.detail.due_at, run.detail.input) != (version, due_at, given):
-        run.version, run.detail.input = version, given
-        turn.set_timer(run, due_at, "run_start")
+def _plan_next(turn: RunTurn, workflow: WorkflowRuns, schedule: Schedule, after: int) -> None:
+    slot = next_slot(schedule, after / MICROSECONDS)
+    if slot is not None:
+        run = plan_run(turn, workflow, schedule, _instant(slot), origin="schedule")
+        turn.set_timer(run, _due_at(schedule, run), RunWait.START)
         turn.save(run)
 
 
-def _plan_next(turn: RunTurn, shelf: WorkflowRuns, rules: RunRules, after: int) -> None:
-    schedule, row = rules.schedule, shelf.schedule
-    assert schedule is not None
-    assert row is not None
-    slot = next_slot(schedule, after / MICROSECONDS)
-    if slot is None:
+def change(turn: RunTurn, workflow: WorkflowRuns, row: ScheduleRow, rules: RunRules | None) -> None:
+    """Apply a schedule that was deployed, deleted, paused or resumed, or that this owner sees for the first time."""
+    before = workflow.schedule
+    if before is not None:
+        # The memory is ahead of the rows: slots that were handled stay handled.
+        row = structs.replace(row, slot_at=max(row.slot_at, before.slot_at), seq=max(row.seq, before.seq))
+    workflow.schedule = row
+    planned = workflow.planned
+    schedule = _active_schedule(row, rules)
+    if schedule is None:
+        if planned is not None:
+            turn.withdraw(planned)
+            data = {"is_paused": row.is_paused, "planned": planned.scheduled_at}
+            turn.emit_schedule(workflow, EventType.SCHEDULE_STOPPED, data)
         return
-    run = plan_run(turn, shelf, rules, slot, row.version, "schedule")
-    turn.set_timer(run, _due_at(schedule, run), "run_start")
-    turn.save(run)
+    if planned is None:
+        # Nothing was planned, so nothing was due either: a schedule that is switched on starts now.
+        after = row.slot_at
+        if before is None or before.version != row.version:
+            after = _later_start(row)
+        _plan_next(turn, workflow, schedule, after)
+    elif planned.scheduled_at in (_slot_after(schedule, row.slot_at), _slot_after(schedule, _later_start(row))):
+        _update_planned(turn, planned, schedule, row.version)
+    else:
+        turn.withdraw(planned)
+        data = {"version": row.version, "planned": planned.scheduled_at}
+        turn.emit_schedule(workflow, EventType.SCHEDULE_CHANGED, data)
+        _plan_next(turn, workflow, schedule, _later_start(row))
+
+
+def _active_schedule(row: ScheduleRow, rules: RunRules | None) -> Schedule | None:
+    if rules is None or rules.schedule is None or not rules.schedule.enabled:
+        return None
+    if row.is_paused or row.is_gone:
+        return None
+    return rules.schedule
+
+
+def _later_start(row: ScheduleRow) -> int:
+    return max(row.slot_at, row.changed_at)
+
+
+def _update_planned(turn: RunTurn, run: Run, schedule: Schedule, version: int) -> None:
+    """Let a run that is not due yet follow the newest version."""
+    due_at = _due_at(schedule, run)
+    data = dict(schedule.input_data)
+    if (run.version, run.detail.due_at, run.detail.input) != (version, due_at, data):
+        run.version = version
+        run.detail.input = data
+        turn.set_timer(run, due_at, RunWait.START)
+        turn.save(run)
+
+
+def cancel_planned(turn: RunTurn, run: Run, reason: str) -> None:
+    """Cancel the planned run: its slot is handled, and the next one is planned."""
+    workflow = turn.registry.workflow(run.workflow_id)
+    schedule = turn.registry.rules_of(run).schedule
+    lifecycle.stop(turn, run, R.CANCELLED, reason)
+    if workflow.schedule is not None and schedule is not None:
+        _advance(turn, workflow, run.scheduled_at)
+        _plan_next(turn, workflow, schedule, run.scheduled_at)
+
+
+# Due slots
 
 
 def fire(turn: RunTurn, run: Run) -> None:
-    """The moment of the planned run has come: run it or say why not, and plan the next one."""
-    shelf = turn.book.shelf(run.workflow_id)
-    rules = turn.book.rules_of(run)
+    """Start the planned run or record why not, and plan the next one."""
+    workflow = turn.registry.workflow(run.workflow_id)
+    rules = turn.registry.rules_of(run)
     schedule = rules.schedule
-    if shelf.schedule is None or schedule is None:
+    if workflow.schedule is None or schedule is None:
         return
     for _ in range(TURN_SLOTS_MAX):
-        _deal_with(turn, shelf, run, rules, schedule)
-        _plan_next(turn, shelf, rules, shelf.schedule.slot_at)
-        following = shelf.planned
+        _handle_slot(turn, run, schedule, rules)
+        _plan_next(turn, workflow, schedule, workflow.schedule.slot_at)
+        following = workflow.planned
         if following is None or (following.detail.due_at or 0) > turn.now:
             return
         run = following
 
 
-def _deal_with(turn: RunTurn, shelf: WorkflowRuns, run: Run, rules: RunRules, schedule: Schedule) -> None:
+def _handle_slot(turn: RunTurn, run: Run, schedule: Schedule, rules: RunRules) -> None:
+    workflow = turn.registry.workflow(run.workflow_id)
     now = turn.now / MICROSECONDS
     slot = run.scheduled_at / MICROSECONDS
     policy = rules.constraints.catch_up
     window = rules.constraints.catch_up_window_seconds
     late = now - fire_time(schedule, slot, run.workflow_id)
-    following = next_slot(schedule, slot)
-    is_newest = following is None or fire_time(schedule, following, run.workflow_id) > now
-    _pass(turn, shelf, run.scheduled_at)
-    if policy is CatchUp.ALL:
-        may_run = late <= max(window, LATE_SECONDS)
-    else:
-        may_run = is_newest and late <= (max(window, LATE_SECONDS) if policy is CatchUp.LATEST else LATE_SECONDS)
-    if may_run:
+    is_newest = _is_newest(schedule, run, now)
+    _advance(turn, workflow, run.scheduled_at)
+    if _is_started(policy, window, late, is_newest=is_newest):
         run.detail.is_catch_up = late > LATE_SECONDS or not is_newest
         lifecycle.begin(turn, run)
         return
-    reason = f"the slot was missed by {late:.0f} s and is not made up for (catch_up: {policy.value})"
+    reason = f"the slot was missed by {late:.0f} s and is not caught up (catch_up: {policy.value})"
     lifecycle.stop(turn, run, R.CANCELLED, reason)
-    jump = now - window if policy is CatchUp.ALL else _newest(schedule, run, now)
-    _miss_until(turn, shelf, schedule, slot, jump, policy)
+    until = now - window if policy is CatchUp.ALL else _before_newest(schedule, run, now)
+    _miss_until(turn, run, rules, until)
 
 
-def _newest(schedule: Schedule, run: Run, now: float) -> float:
-    """The moment before the newest slot that is due: looked for in longer and longer stretches before now."""
+def _is_newest(schedule: Schedule, run: Run, now: float) -> bool:
+    """Return whether no later slot is due."""
+    following = next_slot(schedule, run.scheduled_at / MICROSECONDS)
+    return following is None or fire_time(schedule, following, run.workflow_id) > now
+
+
+def _is_started(policy: CatchUp, window: float, late: float, *, is_newest: bool) -> bool:
+    """Return whether a slot that is due starts, by the policy for missed slots."""
+    if policy is CatchUp.NONE:
+        return is_newest and late <= LATE_SECONDS
+    if policy is CatchUp.LATEST and not is_newest:
+        return False
+    return late <= max(window, LATE_SECONDS)
+
+
+def _before_newest(schedule: Schedule, run: Run, now: float) -> float:
+    """Return the instant before the newest slot that is due, searched in growing spans before now."""
     slot = run.scheduled_at / MICROSECONDS
-    stretch = LATE_SECONDS
+    span = LATE_SECONDS
     for _ in range(_STEPS_MAX):
-        start = max(slot, now - stretch)
+        start = max(slot, now - span)
         found = slots_between(schedule, start, now, COUNTED_MAX)
-        due = [one for one in found if fire_time(schedule, one, run.workflow_id) <= now]
         if len(found) == COUNTED_MAX:
             return found[-1] - 1
+        due = [one for one in found if fire_time(schedule, one, run.workflow_id) <= now]
         if due:
             return due[-1] - 1
         if start == slot:
             break
-        stretch *= 2
+        span *= 2
     return slot
 
 
-def _miss_until(
-    turn: RunTurn, shelf: WorkflowRuns, schedule: Schedule, slot: float, until: float, policy: CatchUp
-) -> None:
-    """Pass over the slots after one and up to a moment, and say so."""
-    missed = slots_between(schedule, slot, until, COUNTED_MAX)
+def _miss_until(turn: RunTurn, run: Run, rules: RunRules, until: float) -> None:
+    """Pass over the slots after that of a run and up to an instant in seconds, and record it."""
+    assert rules.schedule is not None
+    workflow = turn.registry.workflow(run.workflow_id)
+    missed = slots_between(rules.schedule, run.scheduled_at / MICROSECONDS, until, COUNTED_MAX)
     if not missed:
         return
-    _pass(turn, shelf, _at(floor(until)))
+    last_at = _instant(floor(until))
+    _advance(turn, workflow, last_at)
+    is_complete = len(missed) < COUNTED_MAX
+    if is_complete:
+        last_at = _instant(missed[-1])
     data = {
-        "first": _at(missed[0]),
-        "last": _at(missed[-1]) if len(missed) < COUNTED_MAX else _at(floor(until)),
+        "first": _instant(missed[0]),
+        "last": last_at,
         "count": len(missed),
-        "is_count_complete": len(missed) < COUNTED_MAX,
-        "catch_up": policy.value,
+        "is_count_complete": is_complete,
+        "catch_up": rules.constraints.catch_up.value,
     }
-    turn.emit_schedule(shelf, "slots_missed", data)
+    turn.emit_schedule(workflow, EventType.SLOTS_MISSED, data)
 
 
-def backfill(turn: RunTurn, shelf: WorkflowRuns, rules: RunRules, since: int, until: int, known: set[str]) -> None:
-    """Run the slots of a stretch that have no run yet, oldest first."""
-    schedule, row = rules.schedule, shelf.schedule
+# Backfill
+
+
+def backfill(
+    turn: RunTurn, workflow: WorkflowRuns, rules: RunRules, span: Span, *, existing: AbstractSet[RunId]
+) -> None:
+    """Run the slots of a span that have no run yet, oldest first."""
+    schedule, row = rules.schedule, workflow.schedule
     if schedule is None or row is None:
         return
-    _catch_up_first(turn, shelf)
-    planned = shelf.planned
-    made: list[Run] = []
-    for slot in slots_between(schedule, since / MICROSECONDS, until / MICROSECONDS, BACKFILL_MAX):
-        run_id = slot_run_id(shelf.workflow_id, _at(slot))
-        # What comes after the planned run is the schedule's own to run.
-        if planned is not None and _at(slot) >= planned.scheduled_at:
+    _fire_due(turn, workflow)
+    planned = workflow.planned
+    created: list[Run] = []
+    for slot_at in slots_in(schedule, span):
+        # The schedule itself runs the planned slot and those after it.
+        if planned is not None and slot_at >= planned.scheduled_at:
             break
-        if run_id not in known and not turn.book.is_known(run_id):
-            made.append(plan_run(turn, shelf, rules, slot, row.version, "backfill"))
-    for run in made:
+        run_id = slot_run_id(workflow.workflow_id, slot_at)
+        if run_id not in existing and not turn.registry.is_known(run_id):
+            created.append(plan_run(turn, workflow, schedule, slot_at, origin="backfill"))
+    for run in created:
         run.detail.is_catch_up = True
         lifecycle.begin(turn, run)
-    if made and made[-1].scheduled_at > row.slot_at and shelf.planned is None:
-        _pass(turn, shelf, made[-1].scheduled_at)
+    if created and workflow.planned is None:
+        _advance(turn, workflow, created[-1].scheduled_at)
 
 
-def _catch_up_first(turn: RunTurn, shelf: WorkflowRuns) -> None:
-    """Let the schedule deal with what is due, so that nothing it is still to run is run for another reason."""
+def _fire_due(turn: RunTurn, workflow: WorkflowRuns) -> None:
+    """Let the schedule handle the slots that are due, so that no other rule runs them."""
     for _ in range(BACKFILL_MAX):
-        planned = shelf.planned
+        planned = workflow.planned
         if planned is None or planned.detail.due_at is None or planned.detail.due_at > turn.now:
             return
         fire(turn, planned)
 
 
-def dismiss(turn: RunTurn, run: Run, reason: str) -> None:
-    """Somebody cancels the planned run: its slot is done with, and the next one is planned."""
-    shelf = turn.book.shelf(run.workflow_id)
-    rules = turn.book.rules_of(run)
-    lifecycle.stop(turn, run, R.CANCELLED, reason)
-    if shelf.schedule is not None and rules.schedule is not None:
-        _pass(turn, shelf, run.scheduled_at)
-        _plan_next(turn, shelf, rules, run.scheduled_at)
-
-
-def _pass(turn: RunTurn, shelf: WorkflowRuns, slot_at: int) -> None:
-    row = shelf.schedule
+def _advance(turn: RunTurn, workflow: WorkflowRuns, slot_at: int) -> None:
+    """Record that the slots up to an instant were handled."""
+    row = workflow.schedule
     assert row is not None
     if slot_at > row.slot_at:
-        shelf.schedule = structs.replace(row, slot_at=slot_at)
-        turn.mark(shelf)
+        workflow.schedule = structs.replace(row, slot_at=slot_at)
+        turn.mark(workflow)
 
 
-def _after(schedule: Schedule, at: int) -> int | None:
+def _slot_after(schedule: Schedule, at: int) -> int | None:
     slot = next_slot(schedule, at / MICROSECONDS)
-    return None if slot is None else _at(slot)
+    return None if slot is None else _instant(slot)
 
 
 def _due_at(schedule: Schedule, run: Run) -> int:
-    return round(fire_time(schedule, run.scheduled_at / MICROSECONDS, run.workflow_id) * MICROSECONDS)
+    return _instant(fire_time(schedule, run.scheduled_at / MICROSECONDS, run.workflow_id))
 
 
-def _at(slot: float) -> int:
+def _instant(slot: float) -> int:
     return round(slot * MICROSECONDS)

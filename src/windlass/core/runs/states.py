@@ -1,6 +1,6 @@
 """The fourteen states of a run and the table of moves between them.
 
-What the table does not list cannot happen. Final states are those that nothing leaves.
+A move that the table does not list is an error. Final states have no moves.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from windlass.core.errors import IllegalMove
 
 @unique
 class RunState(StrEnum):
-    """Where a run stands. The values are the names in rows, events and the API."""
+    """The state of a run. The values are the names in rows, events and the API."""
 
     PRE_RUN = "pre_run"
     PENDING = "pending"
@@ -30,18 +30,18 @@ class RunState(StrEnum):
 
 
 R = RunState
-# Every state before the end may be left by a cancel, or because nobody serves the run any more.
+# A run can be cancelled, or orphaned when no engine serves it, in every state that is not final.
 _OUT = frozenset({R.CANCELLED, R.ORPHANED})
 
 # fmt: off
 RUN_MOVES: Mapping[RunState, frozenset[RunState]] = {
     R.PRE_RUN:            _OUT | {R.PENDING},
-    # Straight to its job where there is nothing to check.
+    # Straight to its job if there is nothing to check.
     R.PENDING:            _OUT | {R.CONDITION_PENDING, R.CONTAINER_CREATING, R.FAILED},
     R.CONDITION_PENDING:  _OUT | {R.CONDITION_RUNNING, R.FAILED},
     R.CONDITION_RUNNING:  _OUT | {R.ACTION_PENDING, R.CONTAINER_CREATING, R.FAILED},
     R.ACTION_PENDING:     _OUT | {R.ACTION_RUNNING, R.FAILED},
-    # Completed without a job: the action was to skip it.
+    # Completed without a job: the run was skipped.
     R.ACTION_RUNNING:     _OUT | {R.CONTAINER_CREATING, R.COMPLETED, R.FAILED},
     R.CONTAINER_CREATING: _OUT | {R.RUNNING, R.FAILED},
     R.RUNNING:            _OUT | {R.TERMINATING, R.FAILED},
@@ -58,8 +58,8 @@ RUN_FINAL = frozenset(state for state, targets in RUN_MOVES.items() if not targe
 
 
 def transition(state: RunState, target: RunState) -> RunState:
-    """The state that a run is in after a move; IllegalMove when the table does not list it."""
+    """Return the state of a run after a move; IllegalMove when the table does not list the move."""
     if target not in RUN_MOVES[state]:
-        allowed = ", ".join(sorted(RUN_MOVES[state])) or "nothing: it has ended"
-        raise IllegalMove(f"a run that is {state} cannot become {target}; it may become {allowed}")
+        allowed = ", ".join(sorted(RUN_MOVES[state])) or "nothing: the state is final"
+        raise IllegalMove(f"illegal move of a run: {state} to {target}; allowed is {allowed}")
     return target

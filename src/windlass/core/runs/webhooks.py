@@ -1,6 +1,6 @@
-"""Calls for runs are jobs of a workflow that is built in: one node that delivers a webhook.
+"""Calls for runs are jobs of a built-in workflow with one node that delivers a webhook.
 
-Its version is the number of attempts that a call has, so that each call may have its own.
+Its version is the maximum number of attempts, which each call can choose.
 """
 
 from array import array
@@ -16,18 +16,18 @@ from windlass.core.plan import Backoff, NodePlan, Plan, RetryOnError
 from windlass.core.runs.commands import MakeCall
 from windlass.core.webhooks import HANDLER
 
-# No workflow that somebody writes can be called so: a dot is not allowed there.
+# Ids of deployed workflows contain no dot.
 WEBHOOK_WORKFLOW = "windlass.webhook"
 WEBHOOK_NODE = "deliver"
-# The handler ends a call after its own timeout; this bounds one that does not.
+# The handler has a timeout of its own; this bounds a handler that does not stop.
 ATTEMPT_SECONDS_MAX = 600.0
-# With its waits. A call that nobody makes must not hold up its run for ever.
+# Includes the delays between attempts. Without workers, a call must not block its run forever.
 CALL_SECONDS_MAX = 6 * 3600.0
 REFUSAL_LENGTH_MAX = 500
 
 
 def webhook_plan(attempts_max: int) -> Plan:
-    """The plan of a call with so many attempts."""
+    """Return the plan of a call with a maximum number of attempts."""
     rule = RetryOnError(attempts_max=max(1, attempts_max), backoff=Backoff.EXPONENTIAL, initial_delay_seconds=1.0,
                         multiplier=4.0, max_delay_seconds=900.0)  # fmt: skip
     node = NodePlan(WEBHOOK_NODE, handler=HANDLER, timeout_seconds=ATTEMPT_SECONDS_MAX, on_error=rule)
@@ -44,41 +44,44 @@ def webhook_plan(attempts_max: int) -> Plan:
 
 
 def instant_text(microseconds: int) -> str:
-    """An instant as receivers read it: ISO 8601, in UTC."""
+    """Return an instant in ISO 8601, in UTC."""
     return datetime.fromtimestamp(microseconds / MICROSECONDS, UTC).isoformat().replace("+00:00", "Z")
 
 
-def call_input(order: MakeCall) -> Raw:
-    """The params of the call."""
-    hook = order.hook
+def call_input(command: MakeCall) -> Raw:
+    """Return the params of a call."""
+    hook = command.hook
     params: dict[str, Any] = {
-        "url": hook.url, "type": order.type, "data": order.data, "timeout": hook.timeout_seconds,
-        # Deliveries are looked for by the workflow that they are about.
-        "workflow_id": order.data.get("workflow_id"),
-    }  # fmt: skip
+        "url": hook.url,
+        "type": command.type,
+        "data": command.data,
+        "timeout": hook.timeout_seconds,
+        # Deliveries are listed by the workflow that they are about.
+        "workflow_id": command.workflow_id,
+    }
     if hook.secret is not None:
         params["secret"] = hook.secret
     return Raw(msgspec.json.encode(params))
 
 
-class _Answer(Struct, frozen=True):
+class _HookResponse(Struct, frozen=True):
     allow: bool = True
     reason: str | None = None
 
 
 class _Delivered(Struct, frozen=True):
-    response: _Answer
+    response: _HookResponse
 
 
 def refusal_of(output: Raw | None) -> str | None:
-    """Why the answer to a call forbids the run: a JSON object that says `"allow": false`, perhaps with a reason."""
+    """Return why the response to a call forbids the run: a JSON object with `"allow": false`, and maybe a reason."""
     if output is None or is_reference(output):
         return None
     try:
-        answer = msgspec.json.decode(output, type=_Delivered).response
+        response = msgspec.json.decode(output, type=_Delivered).response
     except msgspec.DecodeError:
-        # Any other answer is no answer to that question.
+        # Any other response allows it.
         return None
-    if answer.allow:
+    if response.allow:
         return None
-    return (answer.reason or "the hook does not allow the run")[:REFUSAL_LENGTH_MAX]
+    return (response.reason or "the hook does not allow the run")[:REFUSAL_LENGTH_MAX]

@@ -1,29 +1,25 @@
-"""The safety net under the hints: finds rows whose hint was lost, and tasks that the broker lost.
-
-Nothing waits for it in ordinary operation.
-"""
+"""Finds rows whose notification was lost, and tasks that the broker lost. In normal operation there are none."""
 
 import asyncio
 
 from windlass.core.instants import MICROSECONDS
-from windlass.core.messages import CancelRequested, Message, RetryRequested, Submitted
+from windlass.core.messages import CancelRequested, JobMessage, Message, RetryRequested, Submitted
 from windlass.engine.recovery import Place, missing
 from windlass.engine.shard import Shard
-from windlass.engine.timers import told
 from windlass.ports.broker import Broker
 from windlass.ports.clock import Clock
 from windlass.ports.store import Store
 from windlass.ports.store.jobs import Request
 
 SWEEP_MAX = 1_000
-# A hint that is younger than this is on its way, not lost.
+# A notification that is younger than this may still arrive.
 HINT_SECONDS = 2.0
-# Jobs looked at before others on the loop get their turn.
+# Jobs checked before other tasks of the event loop run.
 YIELD_JOBS = 100
 
 
 class Sweeper:
-    """Looks after one shard."""
+    """Sweeps one shard."""
 
     def __init__(
         self, shard: Shard, store: Store, broker: Broker, clock: Clock, in_flight_check_seconds: float
@@ -37,7 +33,7 @@ class Sweeper:
         self._asked_at = clock.now()
 
     async def sweep(self) -> None:
-        """One look at everything that may have been missed."""
+        """Check once for everything that may have been missed."""
         if not self._shard.ready.is_set():
             return
         await self._shard.check_lease()
@@ -50,7 +46,7 @@ class Sweeper:
     async def _find_rows(self) -> None:
         shard = self._shard
         requests = await self._store.jobs.requests(shard.number, SWEEP_MAX)
-        messages: list[Message] = [_message(request) for request in requests]
+        messages: list[JobMessage] = [_message(request) for request in requests]
         messages += [result.message for result in await self._store.jobs.results(shard.number, SWEEP_MAX)]
         if shard.admitted is None:
             before = self._clock.now() - round(HINT_SECONDS * MICROSECONDS)
@@ -62,9 +58,9 @@ class Sweeper:
             await self._broker.send(shard.number, messages)
 
     async def _find_lost_tasks(self, now: int) -> None:
-        """Publish again what the broker does not know twice in a row: once may mean that its result is on its way.
+        """Publish again what the broker does not know twice in a row: the first time its result may be under way.
 
-        A wait that is long over was lost on its way to the inbox: the job is told of it again.
+        The message of a timer that is long overdue was lost, and is sent again.
         """
         before = now - self._in_flight_check
         places: dict[str, Place] = {}
@@ -74,16 +70,17 @@ class Sweeper:
             if count % YIELD_JOBS == 0:
                 await asyncio.sleep(0)
                 ahead = self._shard.ahead()
-            # What a job has in memory only may never be stored: neither its tasks nor its waits may leave here.
+            # Changes in memory may never be stored, so neither the tasks nor the timers of such a job may be sent.
             if job.id in ahead:
                 continue
             for attempt in job.out():
                 if (attempt.dispatched_at or 0) < before:
                     places[job.task_id(attempt)] = (job.id, attempt.node, attempt.index, attempt.number)
-            overdue += [told(timer) for timer in self._shard.recovery.timers([job]) if timer.due_at < before]
-        ahead = self._shard.ahead()
-        waits = self._shard.runs.timers()
-        overdue += [told(timer) for timer in waits if timer.due_at < before and timer.job_id not in ahead]
+            overdue += [timer.message() for timer in self._shard.recovery.timers([job]) if timer.due_at < before]
+        runs_ahead = self._shard.runs_ahead()
+        for timer in self._shard.runs.timers():
+            if timer.due_at < before and timer.run_id not in runs_ahead:
+                overdue.append(timer.message())
         if overdue:
             await self._broker.send(self._shard.number, overdue)
         unknown = await missing(self._broker, list(places))
@@ -94,7 +91,7 @@ class Sweeper:
             await self._shard.publish(tasks)
 
 
-def _message(request: Request) -> Message:
+def _message(request: Request) -> JobMessage:
     if request.kind == "cancel":
         return CancelRequested(request.job_id, request.request_id, request.reason)
     return RetryRequested(request.job_id, request.request_id, request.from_node)

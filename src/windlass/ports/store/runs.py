@@ -9,6 +9,8 @@ from typing import Protocol
 import msgspec
 from msgspec import Raw, Struct
 
+from windlass.core.events import Event
+from windlass.core.ids import JobId, RunId, WorkflowId
 from windlass.core.runs.rows import DeliveryRow, RunRow, ScheduleRow
 
 
@@ -22,7 +24,7 @@ class ScheduleFilter(Struct, frozen=True):
 class RunFilter(Struct, frozen=True):
     """A page of a list of runs, newest slot first."""
 
-    workflow_id: str | None = None
+    workflow_id: WorkflowId | None = None
     state: str | None = None
     # The cursor: only runs before this one (by scheduled_at, then id).
     before: tuple[int, str] | None = None
@@ -32,8 +34,8 @@ class RunFilter(Struct, frozen=True):
 class DeliveryFilter(Struct, frozen=True):
     """A page of a list of deliveries, newest first."""
 
-    workflow_id: str | None = None
-    job_id: str | None = None
+    workflow_id: WorkflowId | None = None
+    job_id: JobId | None = None
     outcome: str | None = None
     # The cursor: only deliveries before this one (by sent_at, then id).
     before: tuple[int, str] | None = None
@@ -44,11 +46,11 @@ class RunRequest(Struct, frozen=True):
     """A request about a run or a schedule (cancel, backfill), stored before it is acknowledged."""
 
     request_id: str
-    workflow_id: str
+    workflow_id: WorkflowId
     shard: int
     kind: str
     created_at: int
-    run_id: str | None = None
+    run_id: RunId | None = None
     reason: str | None = None
     # Of a backfill: the slots after `since` and up to `until`.
     since: int | None = None
@@ -74,7 +76,7 @@ class RunStore(Protocol):
         """Return a page of schedules, ordered by workflow id."""
         ...
 
-    async def schedule(self, workflow_id: str) -> ScheduleRow:
+    async def schedule(self, workflow_id: WorkflowId) -> ScheduleRow:
         """Return the schedule of a workflow; ScheduleNotFound."""
         ...
 
@@ -85,15 +87,15 @@ class RunStore(Protocol):
         """
         ...
 
-    async def pause_schedule(self, workflow_id: str, *, paused: bool, now: int) -> ScheduleRow:
+    async def pause_schedule(self, workflow_id: WorkflowId, *, paused: bool, now: int) -> ScheduleRow:
         """Pause a schedule, or resume it with the slots after `now`; ScheduleNotFound."""
         ...
 
-    async def get(self, run_id: str) -> RunRow:
+    async def get(self, run_id: RunId) -> RunRow:
         """Return one run; RunNotFound."""
         ...
 
-    async def of_job(self, job_id: str) -> RunRow | None:
+    async def of_job(self, job_id: JobId) -> RunRow | None:
         """Return the newest run of a job, if there is one."""
         ...
 
@@ -101,7 +103,7 @@ class RunStore(Protocol):
         """Return a page of runs, newest slot first."""
         ...
 
-    async def existing(self, run_ids: Sequence[str]) -> Sequence[str]:
+    async def existing(self, run_ids: Sequence[RunId]) -> Sequence[RunId]:
         """Return those of the ids for which there is a run."""
         ...
 
@@ -109,7 +111,15 @@ class RunStore(Protocol):
         """Return the runs of a shard that have not ended, oldest slot first."""
         ...
 
-    async def last_successes(self, workflow_ids: Sequence[str]) -> Mapping[str, bool]:
+    async def events(self, run_id: RunId, after_seq: int = 0, limit: int = 1000) -> Sequence[Event]:
+        """Return the events of a run after a sequence number, in order; none for an unknown run."""
+        ...
+
+    async def schedule_events(self, workflow_id: WorkflowId, after_seq: int = 0, limit: int = 1000) -> Sequence[Event]:
+        """Return the events of a workflow's schedule after a sequence number, in order."""
+        ...
+
+    async def last_successes(self, workflow_ids: Sequence[WorkflowId]) -> Mapping[WorkflowId, bool]:
         """Return whether the last run of each workflow succeeded, without skipped runs and runs that never started."""
         ...
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from windlass.core.runs.rules import Action, ActionKind, CatchUp, Constraints, Hook, OnCheckError, RunRetry
+from windlass.core.runs.rules import Action, ActionEvent, ActionKind, CatchUp, Constraints, Hook, OnCheckError, RunRetry
 from windlass.core.templates.json_values import kind_of, shown
 from windlass.spec.definition import IncomingHookDefinition
 from windlass.spec.reading.findings import Findings, Path
@@ -31,7 +31,7 @@ HOOK_SECONDS_MAX = 300.0
 HOOK_ATTEMPTS_MAX = 20
 RETRIES_MAX = 1_000
 URL_HINT = "write https://host/path"
-ACTION_EVENTS = ("on_constraint_violation", "on_failure", "on_success", "on_slow")
+ACTION_EVENTS = tuple(event.value for event in ActionEvent)
 # Only actions on a violation can decide about the run; the others notify another system.
 NOTIFYING = (ActionKind.WEBHOOK.value, ActionKind.TRIGGER_JOB.value)
 _URL = re.compile(r"https?://[^\s\\]{1,2000}", re.IGNORECASE)
@@ -175,7 +175,7 @@ def read_actions(findings: Findings, path: Path, value: object) -> dict[str, Act
 def _read_action(findings: Findings, path: Path, event: str, value: object) -> Action | None:
     if isinstance(value, str):
         value = {"type": value}
-    kinds = tuple(ACTION_PARAMETERS) if event == "on_constraint_violation" else NOTIFYING
+    kinds = tuple(ACTION_PARAMETERS) if event == ActionEvent.CONSTRAINT_VIOLATION else NOTIFYING
     parameters = None
     if is_object(value):
         parameters = ACTION_PARAMETERS.get(str(value.get("type")))
@@ -220,10 +220,10 @@ def check_runs(findings: Findings, workflow: Mapping[str, Any]) -> None:
     if constraints is not None and constraints.catch_up is not CatchUp.NONE and "schedule" not in workflow:
         message = "catch_up has no effect: there is no schedule"
         findings.warn(("constraints", "catch_up"), message, "add schedule: {…}")
-    if "on_slow" in actions and (constraints is None or constraints.max_expected_run_seconds is None):
+    if ActionEvent.SLOW in actions and (constraints is None or constraints.max_expected_run_seconds is None):
         message = "on_slow has no effect: there is no max_expected_run_time"
         findings.warn(("actions", "on_slow"), message, "add it under constraints", at_key=True)
-    if "on_constraint_violation" in actions and constraints is None:
+    if ActionEvent.CONSTRAINT_VIOLATION in actions and constraints is None:
         message = "on_constraint_violation has no effect: there are no constraints"
         findings.warn(("actions", "on_constraint_violation"), message, "add constraints: {…}", at_key=True)
     for event, action in actions.items():

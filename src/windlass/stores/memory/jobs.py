@@ -112,13 +112,9 @@ class MemoryJobs(MemoryLoops, MemoryRequests):
         return [_brief(row) for row in await self.nodes(job_id) if row.number in numbers]
 
     async def events(self, job_id: str, after_seq: int = 0, limit: int = 1000) -> Sequence[Event]:
-        if is_run_key(job_id):
-            events = self._runs.log(job_id)
-        elif job_id in self._tables.jobs:
-            events = self._tables.jobs[job_id].events
-        else:
+        if job_id not in self._tables.jobs:
             return []
-        return [event for event in events if event.seq > after_seq][:limit]
+        return [event for event in self._tables.jobs[job_id].events if event.seq > after_seq][:limit]
 
     async def prune(self, finished_before: int, limit: int) -> Sequence[str]:
         self._tables.check_open()
@@ -142,11 +138,6 @@ class MemoryJobs(MemoryLoops, MemoryRequests):
                 del tables.keys[spec.workflow_id, spec.idempotency_key]
         tables.requests = {key: held for key, held in tables.requests.items() if held[0].job_id not in job_ids}
         tables.results = {key: held for key, held in tables.results.items() if held[0].message.job_id not in job_ids}
-
-
-def is_run_key(key: str) -> bool:
-    """Return whether events are stored under the id of a run or schedule, not of a job."""
-    return ":" in key
 
 
 def _brief(row: NodeRow) -> NodeBrief:

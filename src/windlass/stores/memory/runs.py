@@ -5,8 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from windlass.core.errors import CommitUnknown
 from windlass.core.events import Event
+from windlass.core.ids import RunId, WorkflowId
 from windlass.core.instants import MICROSECONDS
-from windlass.core.runs.changes import RunChanges
+from windlass.core.runs.changes import NO_RUN, RunChanges
 from windlass.core.runs.rows import DeliveryRow, RunRow
 from windlass.core.runs.states import RUN_FINAL
 from windlass.ports.clock import Clock
@@ -25,24 +26,30 @@ class MemoryRuns(MemorySchedules):
         self._requests: dict[str, RunRequest] = {}
         self._deliveries: dict[str, DeliveryRow] = {}
         self._heartbeats: dict[int, int] = {}
-        # Events of runs and schedules.
-        self._events: dict[str, list[Event]] = {}
+        # By workflow and run; the events of schedules have NO_RUN.
+        self._events: dict[tuple[WorkflowId, RunId], list[Event]] = {}
 
     # For the other parts of the store
 
-    def log(self, key: str) -> list[Event]:
-        """Return the events of a run or a schedule."""
-        return self._events.setdefault(key, [])
+    def log(self, workflow_id: WorkflowId, run_id: RunId = NO_RUN) -> Sequence[Event]:
+        """Return the events of a run or a schedule, for checkers."""
+        return self._events.get((workflow_id, run_id), ())
 
     def check(self, changes: RunChanges) -> None:
-        """Raise CommitUnknown for a new run whose id exists."""
-        for run_id in changes.fresh:
+        """Raise CommitUnknown for a new run, or an event, that exists."""
+        for run_id in changes.inserted:
             if run_id in self._runs:
                 raise CommitUnknown(f"run already exists: {run_id}")
+        for key, events in changes.events.items():
+            log = self.log(*key)
+            if log and events[0].seq <= log[-1].seq:
+                raise CommitUnknown(f"event already exists: {events[0].seq} of {key}")
 
     def apply(self, changes: RunChanges) -> None:
         """Store the changes of a commit."""
         self._runs.update(changes.runs)
+        for key, events in changes.events.items():
+            self._events.setdefault(key, []).extend(events)
         for run_id in changes.withdrawn:
             self._runs.pop(run_id, None)
         self._mark_schedules(changes.schedules.values())
@@ -63,8 +70,8 @@ class MemoryRuns(MemorySchedules):
         ended = {run_id: row.completed_at for run_id, row in self._runs.items() if row.completed_at is not None}
         old = [run_id for run_id, at in ended.items() if at < finished_before and run_id not in kept]
         for run_id in old:
-            del self._runs[run_id]
-            self._events.pop(run_id, None)
+            row = self._runs.pop(run_id)
+            self._events.pop((row.workflow_id, run_id), None)
         deleted = set(job_ids)
         self._deliveries = {key: row for key, row in self._deliveries.items() if row.job_id not in deleted}
         return old
@@ -116,6 +123,15 @@ class MemoryRuns(MemorySchedules):
     async def unfinished(self, shard: int) -> Sequence[RunRow]:
         found = (row for row in self._runs.values() if row.shard == shard and row.state not in RUN_FINAL)
         return sorted(found, key=lambda row: (row.scheduled_at, row.run_id))
+
+    async def events(self, run_id: RunId, after_seq: int = 0, limit: int = 1000) -> Sequence[Event]:
+        row = self._runs.get(run_id)
+        if row is None:
+            return []
+        return [event for event in self.log(row.workflow_id, run_id) if event.seq > after_seq][:limit]
+
+    async def schedule_events(self, workflow_id: WorkflowId, after_seq: int = 0, limit: int = 1000) -> Sequence[Event]:
+        return [event for event in self.log(workflow_id) if event.seq > after_seq][:limit]
 
     async def last_successes(self, workflow_ids: Sequence[str]) -> Mapping[str, bool]:
         found: dict[str, bool] = {}

@@ -12,7 +12,7 @@ from windlass.core.errors import CommitUnknown, StaleLease
 from windlass.core.events import Event
 from windlass.ports.clock import Clock
 from windlass.ports.store.jobs import JobSnapshot, Request
-from windlass.stores.memory.jobs import MemoryJobs, is_run_key
+from windlass.stores.memory.jobs import MemoryJobs
 from windlass.stores.memory.leases import MemoryLeases
 from windlass.stores.memory.logs import MemoryLogs
 from windlass.stores.memory.overview import MemoryOverview
@@ -67,10 +67,10 @@ class MemoryStore:
             inserted.update(job.job_id for job in changes.runs.jobs)
         job_ids = {*changes.jobs, *changes.events, *(job_id for job_id, _ in changes.nodes)}
         for job_id in job_ids - inserted:
-            if job_id not in self._tables.jobs and not is_run_key(job_id):
+            if job_id not in self._tables.jobs:
                 raise CommitUnknown(f"commit updates a job that does not exist: {job_id}")
         for job_id, events in changes.events.items():
-            log = [] if job_id in inserted else self._log(job_id)
+            log = [] if job_id in inserted else self._tables.job(job_id).events
             if log and events[0].seq <= log[-1].seq:
                 raise CommitUnknown(f"job {job_id} already has an event {events[0].seq}")
 
@@ -89,9 +89,9 @@ class MemoryStore:
 
     def _append_events(self, changes: Changes) -> None:
         for job_id, events in changes.events.items():
-            self._log(job_id).extend(events)
-            if job_id in self._tables.jobs:
-                self._tables.jobs[job_id].in_flight = changes.in_flight.get(job_id, ())
+            job = self._tables.job(job_id)
+            job.events.extend(events)
+            job.in_flight = changes.in_flight.get(job_id, ())
 
     def _apply_requests_and_results(self, changes: Changes) -> None:
         requests, results = self._tables.requests, self._tables.results
@@ -101,9 +101,6 @@ class MemoryStore:
         for task_id in changes.results:
             if task_id in results:
                 results[task_id] = (results[task_id][0], True)
-
-    def _log(self, key: str) -> list[Event]:
-        return self.runs.log(key) if is_run_key(key) else self._tables.job(key).events
 
     # What checkers read, without a call
 

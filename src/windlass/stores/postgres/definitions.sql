@@ -2,7 +2,7 @@
 -- and nowhere else. Processes of two versions may use the database at the same time: a function whose parameters or
 -- meaning change gets a new name, or comes with a migration, which older versions refuse.
 
-drop view if exists event_list, event_pages, job_created_pages, node_list;
+drop view if exists run_event_list, event_list, event_pages, job_created_pages, node_list;
 drop function if exists windlass_commit, windlass_put_runs, windlass_take_lease, windlass_append_logs, windlass_texts;
 
 -- All nodes that left pending, with or without a row of their own.
@@ -39,6 +39,16 @@ select event_pages.job_id,
        event.value -> 5                                      as data,
        event.value -> 6                                      as meta
   from event_pages, json_array_elements(event_pages.body::json) as event;
+
+-- The same for the events of runs, and of schedules, whose run_id is empty.
+create view run_event_list as
+select run_events.workflow_id,
+       run_events.run_id,
+       (event.value ->> 0)::bigint                           as seq,
+       event.value ->> 1                                     as event_type,
+       to_timestamp((event.value ->> 4)::bigint / 1000000.0) as at,
+       event.value -> 5                                      as data
+  from run_events, json_array_elements(run_events.body::json) as event;
 
 -- Split a column of a batch that was sent as one text (parameters.py). Elements are separated by a character that
 -- neither ids nor JSON contain; a second one stands for null. A null text is a column of nulls: unnest fills it up.
@@ -127,10 +137,10 @@ $$;
 create function windlass_put_runs(document jsonb) returns void language plpgsql as $$
 begin
     insert into runs ({run_columns})
-    select {run_columns} from jsonb_to_recordset(document -> 'new') as given ({run_record});
+    select {run_columns} from jsonb_to_recordset(document -> 'inserted') as given ({run_record});
     update runs
        set {run_assignments new}
-      from jsonb_to_recordset(document -> 'known') as new ({run_record})
+      from jsonb_to_recordset(document -> 'updated') as new ({run_record})
      where runs.run_id = new.run_id;
     delete from runs using jsonb_array_elements_text(document -> 'withdrawn') as withdrawn
      where runs.run_id = withdrawn;
@@ -139,6 +149,9 @@ begin
        set slot_at = greatest(schedules.slot_at, mark.slot_at), seq = greatest(schedules.seq, mark.seq)
       from jsonb_to_recordset(document -> 'schedules') as mark ({schedule_mark_record})
      where schedules.workflow_id = mark.workflow_id;
+    insert into run_events ({run_event_page_columns})
+    select {run_event_page_columns}
+      from jsonb_to_recordset(document -> 'events') as given ({run_event_page_record});
     insert into jobs ({job_spec_columns}, status, round)
     select {job_spec_columns}, 'pending', 0
       from jsonb_to_recordset(document -> 'jobs') as given ({job_spec_record});

@@ -21,12 +21,13 @@ from windlass.stores.columns import (
     LOG,
     NODE,
     RUN,
+    RUN_EVENT_PAGE,
     SCHEDULE_MARK,
     Column,
     Columns,
     job_change_values,
 )
-from windlass.stores.rows import event_pages
+from windlass.stores.rows import event_pages, run_event_pages
 
 # Separates elements; stands for null; the character that PostgreSQL cannot store. Neither ids nor JSON contain them. In
 # other texts they are replaced.
@@ -146,8 +147,9 @@ def _runs_document(group: Sequence[RunChanges]) -> str | None:
     if not group:
         return None
     document: dict[str, list[Any]] = {
-        "new": [],
-        "known": [],
+        "inserted": [],
+        "updated": [],
+        "events": [_record(RUN_EVENT_PAGE, page) for changes in group for page in run_event_pages(changes)],
         "withdrawn": [run_id for changes in group for run_id in changes.withdrawn],
         "schedules": [_record(SCHEDULE_MARK, mark) for changes in group for mark in changes.schedules.values()],
         "jobs": [_record(JOB_SPEC, job) for changes in group for job in changes.jobs],
@@ -156,7 +158,7 @@ def _runs_document(group: Sequence[RunChanges]) -> str | None:
     }
     for changes in group:
         for run_id, row in changes.runs.items():
-            kind = "new" if run_id in changes.fresh else "known"
+            kind = "inserted" if run_id in changes.inserted else "updated"
             document[kind].append(_record(RUN, row))
     return msgspec.json.encode(document).decode()
 

@@ -5,11 +5,13 @@ from typing import Any
 
 from msgspec import structs
 
+from windlass.core.events import Event
+from windlass.core.ids import RunId, WorkflowId
 from windlass.core.runs.rows import DeliveryRow, RunRow, ScheduleRow
 from windlass.ports.store.runs import DeliveryFilter, RunFilter, RunRequest, ScheduleFilter
 from windlass.stores.columns import DELIVERY, RUN, RUN_REQUEST, SCHEDULE
 from windlass.stores.database import Database, Row
-from windlass.stores.rows import no_delivery, no_run, no_schedule
+from windlass.stores.rows import events_of, no_delivery, no_run, no_schedule
 
 # Runs deleted per deleted job: some runs have no job.
 RUNS_PER_JOB = 10
@@ -70,6 +72,14 @@ class SqlRuns:
 
     async def unfinished(self, shard: int) -> Sequence[RunRow]:
         return await self._database.read("run_unfinished", _runs_of, shard=shard)
+
+    async def events(self, run_id: RunId, after_seq: int = 0, limit: int = 1000) -> Sequence[Event]:
+        rows = await self._database.rows("run_event_pages", run_id=run_id, after=after_seq, limit=limit)
+        return events_of(rows, after_seq, limit)
+
+    async def schedule_events(self, workflow_id: WorkflowId, after_seq: int = 0, limit: int = 1000) -> Sequence[Event]:
+        rows = await self._database.rows("schedule_event_pages", workflow_id=workflow_id, after=after_seq, limit=limit)
+        return events_of(rows, after_seq, limit)
 
     async def last_successes(self, workflow_ids: Sequence[str]) -> Mapping[str, bool]:
         rows = await self._database.rows("run_last_successes", workflow_ids=list(workflow_ids))

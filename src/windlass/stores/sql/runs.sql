@@ -52,6 +52,15 @@ select {run_columns} from runs where shard = :shard and completed_at is null ord
 -- name: run_counts
 select workflow_id, state, count(*) from runs group by workflow_id, state;
 
+-- name: run_event_pages
+select body from run_events
+ where run_id = :run_id and last_seq > :after and first_seq <= :after + :limit order by first_seq;
+
+-- name: schedule_event_pages
+select body from run_events
+ where run_id = '' and workflow_id = :workflow_id and last_seq > :after and first_seq <= :after + :limit
+ order by first_seq;
+
 -- name: run_request_insert
 insert into run_requests ({run_request_columns})
 values (:request_id, :workflow_id, :shard, :kind, :created_at, :run_id, :reason, :since, :until)

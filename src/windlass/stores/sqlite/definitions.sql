@@ -1,5 +1,6 @@
 -- Views. The migrator runs this file again whenever its text changes, so a view is changed here and nowhere else.
 
+drop view if exists run_event_list;
 drop view if exists event_list;
 drop view if exists event_pages;
 drop view if exists job_created_pages;
@@ -37,3 +38,13 @@ select event_pages.job_id,
        event.value -> 5                                                 as data,
        event.value -> 6                                                 as meta
   from event_pages, json_each(event_pages.body) as event;
+
+-- The same for the events of runs, and of schedules, whose run_id is empty.
+create view run_event_list as
+select run_events.workflow_id,
+       run_events.run_id,
+       event.value ->> 0                                                as seq,
+       event.value ->> 1                                                as event_type,
+       datetime((event.value ->> 4) / 1000000.0, 'unixepoch', 'subsec') as at,
+       event.value -> 5                                                 as data
+  from run_events, json_each(run_events.body) as event;

@@ -7,7 +7,8 @@ from windlass.core.instants import MICROSECONDS
 from windlass.core.runs.changes import RunChanges
 from windlass.ports.store.runs import has_schedule
 from windlass.ports.store.workflows import StoredWorkflow
-from windlass.stores.columns import DELIVERY, JOB_SPEC, RUN, SCHEDULE_MARK
+from windlass.stores.columns import DELIVERY, JOB_SPEC, RUN, RUN_EVENT_PAGE, SCHEDULE_MARK
+from windlass.stores.rows import run_event_pages
 from windlass.stores.sql.runs import RUNS_PER_JOB, SqlRuns
 from windlass.stores.sqlite.connection import Connection
 from windlass.stores.sqlite.database import SqliteStatements
@@ -22,6 +23,7 @@ class SqliteRuns(SqlRuns):
         self._insert_jobs = database.bulk("job_insert")
         self._insert_runs = database.bulk("run_insert")
         self._put_runs = database.bulk("run_put")
+        self._insert_events = database.bulk("run_event_page_insert")
         self._mark_schedules = database.bulk("schedule_mark")
         self._put_deliveries = database.bulk("delivery_put")
 
@@ -58,8 +60,9 @@ class SqliteRuns(SqlRuns):
         new: list[Any] = []
         known: list[Any] = []
         for run_id, row in changes.runs.items():
-            target = new if run_id in changes.fresh else known
+            target = new if run_id in changes.inserted else known
             target.extend(RUN.values(row))
+        events = [value for page in run_event_pages(changes) for value in RUN_EVENT_PAGE.values(page)]
         marks = [value for mark in changes.schedules.values() for value in SCHEDULE_MARK.values(mark)]
         deliveries = [value for row in changes.deliveries for value in DELIVERY.values(row)]
         jobs = [value for job in changes.jobs for value in JOB_SPEC.values(job)]
@@ -70,6 +73,7 @@ class SqliteRuns(SqlRuns):
             execute = connection.execute
             self._insert_runs(execute, new)
             self._put_runs(execute, known)
+            self._insert_events(execute, events)
             self._mark_schedules(execute, marks)
             self._put_deliveries(execute, deliveries)
             self._insert_jobs(execute, jobs)
@@ -87,5 +91,5 @@ class SqliteRuns(SqlRuns):
         )
         ids = [run_id for (run_id,) in rows]
         if ids:
-            self._sqlite.execute(connection, "event_delete", job_ids=ids)
+            self._sqlite.execute(connection, "run_event_delete", ids=ids)
             self._sqlite.execute(connection, "run_delete", ids=ids)

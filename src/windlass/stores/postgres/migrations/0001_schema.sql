@@ -39,6 +39,7 @@ create table jobs (
     idempotency_key text collate "C",
     request_digest  text,
     scheduled_at    bigint,
+    shard_key       text collate "C",
     -- Indexes depend on this column instead of the status: it changes once per job, the status twice.
     is_ended        boolean not null generated always as (status not in ('pending', 'running')) stored
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.05);
@@ -118,9 +119,9 @@ create table collection_chunks (
     primary key (job_id, number, generation, chunk)
 );
 
--- Pages of events: the events of one commit about one job, as a JSON array of arrays. Events of runs are stored under
--- the run's id. The first event of a job, job_created, is derived from the job's row (view job_created_pages). Pages
--- are only appended, and removed with their job.
+-- Pages of events: the events of one commit about one job, as a JSON array of arrays. The first event of a
+-- job, job_created, is derived from the job's row (view job_created_pages). Pages are only appended, and removed with
+-- their job.
 --
 -- `in_flight`: nodes that were dispatched for the first time and have no row yet, as a JSON array of
 -- [number, node_id, first_seq, dispatched_at]. Only the newest page of a job counts.
@@ -226,6 +227,16 @@ create index runs_of_workflow on runs (workflow_id, scheduled_at, run_id);
 create index runs_of_job on runs (job_id) where job_id is not null;
 create index runs_counted on runs (workflow_id, completed_at) where succeeded is not null;
 create index runs_ended on runs (completed_at) where completed_at is not null;
+
+-- Pages of events of runs, like those of jobs; the events of a schedule have an empty run_id.
+create table run_events (
+    workflow_id text collate "C" not null,
+    run_id      text collate "C" not null,
+    first_seq   bigint not null,
+    last_seq    bigint not null,
+    body        text not null,
+    primary key (run_id, workflow_id, first_seq)
+);
 
 -- Removed by the commit that applies them.
 create table run_requests (

@@ -22,6 +22,6 @@ with gone as (
                                             and newer.completed_at > old.completed_at))
      order by completed_at limit :limit
 ), gone_events as (
-    delete from events using gone where events.job_id = gone.run_id
+    delete from run_events using gone where run_events.run_id = gone.run_id
 )
 delete from runs using gone where runs.run_id = gone.run_id;

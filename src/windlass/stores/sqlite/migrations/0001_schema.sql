@@ -35,6 +35,7 @@ create table jobs (
     idempotency_key text,
     request_digest  text,
     scheduled_at    integer,
+    shard_key       text,
     is_ended        integer not null generated always as (status not in ('pending', 'running')) virtual
 ) strict, without rowid;
 
@@ -113,8 +114,8 @@ create table collection_chunks (
     primary key (job_id, number, generation, chunk)
 ) strict, without rowid;
 
--- Pages of events: the events of one commit about one job, as a JSON array of arrays. Events of runs are stored under
--- the run's id. The first event of a job, job_created, is derived from the job's row (view job_created_pages).
+-- Pages of events: the events of one commit about one job, as a JSON array of arrays. The first event of a
+-- job, job_created, is derived from the job's row (view job_created_pages).
 --
 -- `in_flight`: nodes that were dispatched for the first time and have no row yet, as a JSON array of
 -- [number, node_id, first_seq, dispatched_at]. Only the newest page of a job counts.
@@ -221,6 +222,16 @@ create index runs_of_workflow on runs (workflow_id, scheduled_at, run_id);
 create index runs_of_job on runs (job_id) where job_id is not null;
 create index runs_counted on runs (workflow_id, completed_at) where succeeded is not null;
 create index runs_ended on runs (completed_at) where completed_at is not null;
+
+-- Pages of events of runs, like those of jobs; the events of a schedule have an empty run_id.
+create table run_events (
+    workflow_id text not null,
+    run_id      text not null,
+    first_seq   integer not null,
+    last_seq    integer not null,
+    body        text not null,
+    primary key (run_id, workflow_id, first_seq)
+) strict, without rowid;
 
 -- Removed by the commit that applies them.
 create table run_requests (

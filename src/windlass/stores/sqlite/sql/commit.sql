@@ -41,6 +41,12 @@ insert into runs ({run_columns}) values ({run_placeholders});
 -- name: run_put
 insert or replace into runs ({run_columns}) values ({run_placeholders});
 
+-- name: run_event_page_insert
+insert into run_events ({run_event_page_columns}) values ({run_event_page_placeholders});
+
+-- name: run_event_delete
+delete from run_events where run_id {in_texts :ids};
+
 -- name: run_delete
 delete from runs where run_id {in_texts :ids};
 
