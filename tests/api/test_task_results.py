@@ -129,7 +129,7 @@ async def test_a_fatal_error_is_not_retried(server: Server) -> None:
 
 async def test_a_result_after_the_job_was_cancelled_is_recorded_and_ignored(server: Server) -> None:
     task = await server.claimed()
-    await server.engine.cancel(task["job_id"])
+    await server.engine.jobs.cancel(task["job_id"])
 
     answer = await server.post("/callbacks/task-result", result(task, "too late"))
 

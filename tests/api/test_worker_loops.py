@@ -143,7 +143,7 @@ async def test_a_repeated_loop_accepts_new_results(server: Server) -> None:
         (task,) = await server.claim()
         await report(server, task, "old")
     await server.ended(job_id)
-    await server.engine.retry(job_id, "each")
+    await server.engine.jobs.retry(job_id, "each")
     await server.happened(job_id, "job_retried")
     again = (await server.get(f"/jobs/{job_id}/nodes/each/iterations"))["items"]
     for _ in range(3):

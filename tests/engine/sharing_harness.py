@@ -12,13 +12,15 @@ from tests.defaults import duties as default_duties
 from tests.engine.harness import CLOCK, ENDS_SECONDS, plan
 from windlass.clock import SystemClock
 from windlass.core.plan import NodePlan
-from windlass.engine.engine import Engine, Sharing
+from windlass.core.submit_request import SubmitRequest
+from windlass.engine.config import Sharing
+from windlass.engine.engine import Engine
 from windlass.engine.plan_cache import Plans
 from windlass.ports.broker import Broker
-from windlass.ports.control import Submit
 from windlass.ports.handler import Context, Handler
 from windlass.ports.handler_declaration import declared, handler
 from windlass.ports.store.jobs import JobPosition
+from windlass.spec import check_input
 from windlass.stores.memory.artifacts import MemoryArtifacts
 from windlass.stores.memory.jobs import MemoryJobs
 from windlass.stores.memory.store import MemoryStore
@@ -72,20 +74,20 @@ class Deployment:
         self.gate = gate
 
     async def submit(self, count: int = 1) -> list[str]:
-        wanted = [Submit("test", 1, Raw(b"{}"))] * count
-        return [answer.job.spec.job_id for answer in await self.server.submit_all(wanted)]
+        requests = [SubmitRequest("test")] * count
+        return [result.job.spec.job_id for result in await self.server.jobs.submit_all(requests)]
 
     async def begun(self, job_id: str) -> None:
         """Return once the engine has the job in memory."""
         async with asyncio.timeout(ENDS_SECONDS):
             # Nobody tells of it.
-            while not any(job_id in shard.jobs for shard in self.engine.held):  # noqa: ASYNC110
+            while not any(job_id in shard.jobs for shard in self.engine.shard_owner.shards):  # noqa: ASYNC110
                 await asyncio.sleep(LOOK_SECONDS)
 
     async def waiting(self, job_id: str) -> "asyncio.Task[None]":
         """A wait of the server that found the job unfinished."""
         times = len(self.store.questions) + 1
-        waiting = asyncio.create_task(self.server.wait(job_id))
+        waiting = asyncio.create_task(self.server.jobs.wait(job_id))
         await self.store.until_asked(times)
         return waiting
 
@@ -110,9 +112,18 @@ async def deployed(engine_broker: Broker, server_broker: Broker) -> AsyncIterato
         sharing, plans = Sharing(SHARDS, LEASE_SECONDS, owns=owns), Plans(store, lambda stored: one)
         duties = default_duties(sweep_seconds=0.05)
         return Engine(
-            store, broker, CLOCK, plans, artifacts, Random(), owner=name, artifact_bytes_max=OUTPUT_BYTES_MAX,
-            duties=duties, sharing=sharing,
-        )  # fmt: skip
+            store=store,
+            broker=broker,
+            clock=CLOCK,
+            plans=plans,
+            artifacts=artifacts,
+            random=Random(),
+            owner=name,
+            artifact_bytes_max=OUTPUT_BYTES_MAX,
+            duties=duties,
+            check_input=check_input,
+            sharing=sharing,
+        )
 
     engine, server = process("engine", engine_broker, owns=True), process("server", server_broker, owns=False)
     worker = Worker(

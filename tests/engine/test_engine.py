@@ -70,7 +70,7 @@ async def test_an_engine_that_lost_its_shard_can_not_write(tmp_path: Path) -> No
 
         await first.submit()
 
-        running = first.engine.lost
+        running = first.engine.shard_owner.running
         assert running is not None
         with pytest.raises(StaleLease):
             await asyncio.wait_for(running, ENDS_SECONDS)
@@ -128,7 +128,7 @@ async def test_a_job_that_can_not_be_loaded_stops_no_other(tmp_path: Path, caplo
         await process.stop()
 
     assert ended.state.status == "completed"
-    assert "set aside" in caplog.text
+    assert "quarantined" in caplog.text
 
 
 async def test_a_job_whose_hint_was_lost_is_found(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ async def test_cancel_stops_a_running_handler_at_once(tmp_path: Path) -> None:
         job = await process.submit()
         await _until(store, job.spec.job_id, "node_started")
 
-        await process.engine.cancel(job.spec.job_id, "enough")
+        await process.engine.jobs.cancel(job.spec.job_id, "enough")
         await process.ended(job.spec.job_id)
         await _until(store, job.spec.job_id, "result_ignored")
         idle = process.worker.running
@@ -186,7 +186,7 @@ async def test_retry_runs_only_what_failed(tmp_path: Path) -> None:
         job = await process.submit()
         failed = await process.ended(job.spec.job_id)
 
-        await process.engine.retry(job.spec.job_id)
+        await process.engine.jobs.retry(job.spec.job_id)
         ended = await process.ended(job.spec.job_id)
         rows = {row.node_id: row.attempt for row in await store.jobs.nodes(job.spec.job_id)}
         await process.stop()
@@ -203,7 +203,7 @@ async def test_a_retry_that_makes_no_sense_is_refused(tmp_path: Path) -> None:
         await process.ended(job.spec.job_id)
 
         with pytest.raises(RequestRefused, match="completed"):
-            await process.engine.retry(job.spec.job_id)
+            await process.engine.jobs.retry(job.spec.job_id)
         await process.stop()
 
 
@@ -231,7 +231,7 @@ async def test_one_key_submitted_many_times_at_once_makes_one_job(tmp_path: Path
         process = Process(store, plan(CHAIN))
         await process.start()
 
-        jobs = await asyncio.gather(*(process.submit(key="k", digest="d") for _ in range(100)))
+        jobs = await asyncio.gather(*(process.submit(key="k") for _ in range(100)))
         await process.stop()
 
     assert len({job.spec.job_id for job in jobs}) == 1
@@ -241,10 +241,10 @@ async def test_one_key_with_another_body_is_refused(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         process = Process(store, plan(CHAIN))
         await process.start()
-        await process.submit(key="k", digest="d")
+        await process.submit(key="k")
 
         with pytest.raises(IdempotencyConflict, match="another"):
-            await process.submit(key="k", digest="e")
+            await process.submit(input=b'{"another":1}', key="k")
         await process.stop()
 
 
@@ -259,7 +259,7 @@ async def test_an_engine_for_new_jobs_leaves_old_ones_alone_until_told(tmp_path:
 
         new = await process.ended((await process.submit()).spec.job_id)
         before = await store.jobs.get(old.spec.job_id)
-        await process.engine.resume(old.spec.job_id)
+        await process.engine.jobs.resume(old.spec.job_id)
         after = await process.ended(old.spec.job_id)
         await process.stop()
 
@@ -275,7 +275,7 @@ async def test_old_finished_jobs_are_removed_and_running_ones_never(tmp_path: Pa
         await _until(store, running.spec.job_id, "node_dispatched")
         await quick.start(worker=False)
         finished = await quick.submit()
-        await quick.engine.cancel(finished.spec.job_id)
+        await quick.engine.jobs.cancel(finished.spec.job_id)
         await quick.ended(finished.spec.job_id)
 
         count = await Pruner(store, MemoryArtifacts(), CLOCK, retention_days=-1.0).prune()

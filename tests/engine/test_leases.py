@@ -16,15 +16,15 @@ class Owner:
 
     def __init__(self, store: MemoryStore, name: str) -> None:
         self.name = name
-        self.epochs: dict[int, int] = {}
+        self.claimed: dict[int, int] = {}
         self.wanted: set[int] = set()
         self.renewals: dict[int, int] = {}
         self.may_give = asyncio.Event()
-        self.leases = Leases(store, name, TOTAL, LEASE_SECONDS, self)
+        self.leases = Leases(store, name, self, total=TOTAL, lease_seconds=LEASE_SECONDS)
         self._store = store
 
-    def holds(self) -> Mapping[int, int]:
-        return {number: self.epochs.get(number, 0) for number in self.wanted}
+    def epochs(self) -> Mapping[int, int]:
+        return {number: self.claimed.get(number, 0) for number in self.wanted}
 
     def renewed(self, epochs: Mapping[int, int], until: float) -> None:
         self.renewals = dict(epochs)
@@ -34,15 +34,15 @@ class Owner:
 
     async def give_back(self, number: int) -> None:
         await self.may_give.wait()
-        await self._store.leases.release(number, self.epochs[number])
+        await self._store.leases.release(number, self.claimed[number])
         self.wanted.discard(number)
 
     async def look(self) -> None:
-        await self.leases.look()
-        for number in sorted(self.wanted - self.epochs.keys()):
+        await self.leases.rebalance()
+        for number in sorted(self.wanted - self.claimed.keys()):
             lease = await self._store.leases.claim(number, self.name, LEASE_SECONDS)
             assert lease is not None
-            self.epochs[number] = lease.epoch
+            self.claimed[number] = lease.epoch
 
 
 async def test_an_engine_alone_takes_all_shards() -> None:
@@ -65,7 +65,7 @@ async def test_an_engine_looks_on_while_shards_are_slow_to_be_given_back() -> No
 
     assert one.wanted == {0, 1, 2, 3}
     one.may_give.set()
-    await one.leases.settle()
+    await one.leases.wait_given_back()
     assert len(one.wanted) == TOTAL // 2
     await two.look()
     assert one.wanted | two.wanted == {0, 1, 2, 3}

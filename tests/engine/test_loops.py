@@ -160,7 +160,7 @@ async def test_a_retry_runs_only_the_items_that_failed(tmp_path: Path) -> None:
         job = await process.submit()
         assert (await process.ended(job.spec.job_id)).state.status == "failed"
         broken.clear()
-        await process.engine.retry(job.spec.job_id)
+        await process.engine.jobs.retry(job.spec.job_id)
         assert (await process.ended(job.spec.job_id)).state.status == "completed"
         output = await output_of(process, job.spec.job_id, "each")
         await process.stop()
@@ -227,7 +227,7 @@ async def test_ten_thousand_waits_survive_a_restart_and_occupy_no_worker(tmp_pat
         job = await first.submit()
 
         async def do_all_wait() -> bool:
-            running = first.engine.shard.jobs.get(job.spec.job_id)
+            running = first.shard.jobs.get(job.spec.job_id)
             loop = None if running is None else running.loops.get(0)
             return loop is not None and loop.begun == 10_000 and not loop.busy
 
@@ -237,11 +237,11 @@ async def test_ten_thousand_waits_survive_a_restart_and_occupy_no_worker(tmp_pat
         rows = await store.jobs.iterations(IterationFilter(job.spec.job_id, 0, 0, status="waiting", limit=20_000))
         second = Process(store, plan, name="two", handlers=handlers)
         await second.start()
-        attempts = second.engine.shard.jobs[job.spec.job_id].loops[0].attempts
+        attempts = second.shard.jobs[job.spec.job_id].loops[0].attempts
         waits = {index: attempt.due_at for index, attempt in attempts.items()}
-        timers = second.engine.shard.recovery.timers(second.engine.shard.jobs.values())
+        timers = second.shard.recovery.timers(second.shard.jobs.values())
         running = second.worker.running
-        await second.engine.cancel(job.spec.job_id)
+        await second.engine.jobs.cancel(job.spec.job_id)
         await second.stop()
 
     assert waits == {row.index: row.due_at for row in rows}

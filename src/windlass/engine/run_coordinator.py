@@ -41,9 +41,9 @@ from windlass.core.runs.states import RunState
 from windlass.core.runs.webhooks import WEBHOOK_WORKFLOW, call_input, refusal_of
 from windlass.core.shards import shard_of, shard_of_workflow
 from windlass.core.turn import STARTED
-from windlass.engine.new_job_cache import NewJobCache
+from windlass.engine.job_table import JobTable
 from windlass.engine.plan_cache import Plans
-from windlass.engine.version_selection import version_of
+from windlass.engine.version_selection import VersionResolver, stable_choice
 from windlass.ports.store import Store
 
 SCHEDULES_PAGE = 1_000
@@ -60,10 +60,9 @@ class Floor(Protocol):
     """The shard, as far as its runs need it."""
 
     jobs: dict[str, Job]
-    fresh: NewJobCache
-    admitted: set[str] | None
+    table: JobTable
 
-    async def tell(self, message: Message, changes: Changes, now: int) -> Job | None:
+    async def apply(self, message: Message, changes: Changes, now: int) -> Job | None:
         """Apply a message to a job, in the batch at hand; the job, if it can be found."""
         ...
 
@@ -93,6 +92,7 @@ class RunCoordinator:
         self._total = total
         self._store = store
         self._plans = plans
+        self._versions = VersionResolver(store)
         self._prepare = prepare or _plain_input
         self._silent_seconds_max = silent_seconds_max
         self._heartbeat_seconds = heartbeat_seconds
@@ -356,7 +356,7 @@ class RunCoordinator:
             case RetryJob():
                 return await self._retry_job(floor, order, changes, now)
             case CancelJob():
-                await floor.tell(CancelRequested(order.job_id, RetryRequested.OF_RUN, order.reason), changes, now)
+                await floor.apply(CancelRequested(order.job_id, RetryRequested.OF_RUN, order.reason), changes, now)
             case TriggerJob():
                 return await self._trigger(floor, order, changes, now)
         return None
@@ -374,7 +374,7 @@ class RunCoordinator:
 
     async def _retry_job(self, floor: Floor, order: RetryJob, changes: Changes, now: int) -> JobRefused | None:
         request_id = f"{RetryRequested.OF_RUN}{order.job_id}"
-        job = await floor.tell(RetryRequested(order.job_id, request_id, order.from_node), changes, now)
+        job = await floor.apply(RetryRequested(order.job_id, request_id, order.from_node), changes, now)
         run = self.book.by_job[order.job_id]
         if job is None or job.ended:
             return JobRefused(run.id, "there is nothing in its job that could be run again")
@@ -383,7 +383,8 @@ class RunCoordinator:
 
     async def _trigger(self, floor: Floor, order: TriggerJob, changes: Changes, now: int) -> JobTriggered:
         try:
-            version = await version_of(self._store, order.workflow_id, order.version, order.job_id)
+            choice = stable_choice(order.job_id)
+            version = await self._versions.resolve(order.workflow_id, order.version, choice)
             plan = await self._plans.get(order.workflow_id, version)
             given = self._prepare(plan.input_schema, order.input)
         except (InputInvalid, NotFound) as error:
@@ -403,9 +404,7 @@ class RunCoordinator:
 
     def _add(self, floor: Floor, job: JobSpec, changes: Changes, first: Message) -> None:
         changes.of_runs().jobs.append(job)
-        floor.fresh.add(job)
-        if floor.admitted is not None:
-            floor.admitted.add(job.job_id)
+        floor.table.add_new(job)
         floor.carry(first)
 
 

@@ -4,7 +4,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
-from windlass.wire.values import Id, null
+from windlass.core.fields import Id
+from windlass.wire.values import null
 
 TASKS_MAX = 100
 QUEUES_MAX = 32

@@ -56,7 +56,7 @@ async def deployment(seats: Seats) -> AsyncIterator[Deployment]:
 @pytest.fixture
 def unwatched(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody finds an end by looking before a test has long failed."""
-    monkeypatch.setattr("windlass.engine.engine.WATCH_SECONDS", 10 * ENDS_SECONDS)
+    monkeypatch.setattr("windlass.engine.engine.POLL_SECONDS", 10 * ENDS_SECONDS)
 
 
 @pytest.mark.usefixtures("unwatched")
@@ -75,7 +75,7 @@ async def test_an_end_in_another_process_is_heard_without_a_look(deployment: Dep
 @pytest.mark.usefixtures("unwatched")
 async def test_those_who_follow_a_job_hear_of_its_end(deployment: Deployment) -> None:
     [job_id] = await deployment.submit()
-    with deployment.server.news(job_id) as news:
+    with deployment.server.jobs.subscribe(job_id) as news:
         deployment.gate.set()
 
         async with asyncio.timeout(ENDS_SECONDS):
@@ -89,14 +89,14 @@ async def test_those_who_follow_a_job_hear_of_its_end(deployment: Deployment) ->
 async def test_that_a_request_was_applied_is_heard_without_a_look(
     deployment: Deployment, seats: Seats, monkeypatch: pytest.MonkeyPatch, ask: str
 ) -> None:
-    monkeypatch.setattr("windlass.engine.engine.APPLIED_SECONDS_MAX", 10 * ENDS_SECONDS)
+    monkeypatch.setattr("windlass.engine.job_control.APPLIED_SECONDS_MAX", 10 * ENDS_SECONDS)
     [job_id] = await deployment.submit()
     await deployment.begun(job_id)
 
     async with asyncio.timeout(ENDS_SECONDS):
-        await deployment.server.cancel(job_id)
+        await deployment.server.jobs.cancel(job_id)
         if ask == "retry":
-            await deployment.server.retry(job_id)
+            await deployment.server.jobs.retry(job_id)
 
     status = (await deployment.store.jobs.get(job_id)).state.status
     assert status == ("cancelled" if ask == "cancel" else "running")
@@ -118,7 +118,7 @@ async def test_an_end_that_nobody_told_of_is_found(deployment: Deployment, seats
 @pytest.mark.usefixtures("unwatched")
 async def test_a_hundred_waits_at_once_ask_the_database_once(deployment: Deployment) -> None:
     job_ids = await deployment.submit(100)
-    waiting = [asyncio.create_task(deployment.server.wait(job_id)) for job_id in job_ids]
+    waiting = [asyncio.create_task(deployment.server.jobs.wait(job_id)) for job_id in job_ids]
     await deployment.store.until_asked()
     deployment.gate.set()
 
@@ -136,7 +136,7 @@ async def test_a_job_that_was_retried_elsewhere_is_waited_for_again(deployment: 
     async with asyncio.timeout(ENDS_SECONDS):
         await first
     deployment.gate.clear()
-    await deployment.engine.retry(job_id, "a")
+    await deployment.engine.jobs.retry(job_id, "a")
 
     second = await deployment.waiting(job_id)
     was_done = second.done()
@@ -152,9 +152,9 @@ async def test_a_job_that_was_retried_elsewhere_is_waited_for_again(deployment: 
 async def test_what_others_say_of_a_job_that_runs_here_counts_for_nothing(deployment: Deployment, seats: Seats) -> None:
     [job_id] = await deployment.submit()
     await deployment.begun(job_id)
-    waiting = asyncio.create_task(deployment.engine.wait(job_id))
+    waiting = asyncio.create_task(deployment.engine.jobs.wait(job_id))
     # There is one that does not run here: it listens.
-    with deployment.engine.news("elsewhere") as news:
+    with deployment.engine.jobs.subscribe("elsewhere") as news:
         await asyncio.sleep(0)
         seats.server.notify_done([job_id, "elsewhere"])
         await news.wait()
@@ -169,7 +169,7 @@ async def test_what_others_say_of_a_job_that_runs_here_counts_for_nothing(deploy
 
 async def test_a_wait_for_a_job_that_is_not_there_says_so(deployment: Deployment) -> None:
     [job_id] = await deployment.submit()
-    waits = [deployment.server.wait("missing"), deployment.engine.wait("missing")]
+    waits = [deployment.server.jobs.wait("missing"), deployment.engine.jobs.wait("missing")]
 
     for wait in waits:
         with pytest.raises(JobNotFound, match="job not found: missing; list the jobs"):
@@ -186,7 +186,7 @@ async def test_a_process_listens_once_and_only_if_somebody_waits_in_it(deploymen
     deployment.gate.set()
     async with asyncio.timeout(ENDS_SECONDS):
         for job_id in await deployment.submit(5):
-            await deployment.server.wait(job_id)
+            await deployment.server.jobs.wait(job_id)
 
     assert (before, seats.server.listeners, seats.engine.listeners) == (0, 1, 0)
 
