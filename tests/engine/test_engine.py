@@ -310,4 +310,4 @@ async def test_a_result_for_a_job_that_is_set_aside_is_kept(tmp_path: Path, capl
         kept = await store.jobs.results(0, 10)
         await process.stop()
 
-    assert [result.task_id for result in kept] == [f"{job_id}_a_1"]
+    assert [result.result_id for result in kept] == [f"{job_id}_a_1"]

@@ -8,6 +8,7 @@ from typing import cast
 import pytest
 
 from windlass.core.errors import JobNotFound, StoreUnavailable
+from windlass.core.report_verdict import ReportVerdict
 from windlass.engine import remote_job_watcher
 from windlass.engine.remote_job_watcher import RemoteJobWatcher
 from windlass.ports.store import Store
@@ -21,6 +22,9 @@ class IgnoringListener:
         """Do nothing."""
 
     def request_applied(self, request_id: str) -> None:
+        """Do nothing."""
+
+    def report_applied(self, result_id: str, verdict: ReportVerdict | None) -> None:
         """Do nothing."""
 
     def done(self, ids: Sequence[str]) -> None:

@@ -9,6 +9,7 @@ from windlass.core.instants import MICROSECONDS
 from windlass.core.loop_state import Attempt
 from windlass.core.messages import Failed, Succeeded, TaskError, TaskFinished, TaskLost, TaskStarted
 from windlass.core.outcomes import complete, fail, wait
+from windlass.core.report_verdict import ReportVerdict
 from windlass.core.retries import (
     LOSSES,
     WORKER_LOST,
@@ -27,21 +28,27 @@ from windlass.core.webhooks import HANDLER as WEBHOOK
 NODE_TIMEOUT_GRACE_SECONDS = 30.0
 
 # Looking a member up in its enum takes longer than using it.
-_START, _RUNNING = NodeMove.START, int(NodeStatus.RUNNING)
+_START, _RUNNING, _ACCEPTED = NodeMove.START, int(NodeStatus.RUNNING), ReportVerdict.ACCEPTED
 
 
 def finish_task(turn: Turn, message: TaskFinished) -> None:
+    """Apply a report; if it is stored, record the verdict. The first verdict on a repeated message stays."""
+    verdict = _finish_task(turn, message)
+    if message.result_id is not None:
+        turn.changes.results.setdefault(message.result_id, verdict)
+
+
+def _finish_task(turn: Turn, message: TaskFinished) -> ReportVerdict:
     """An attempt's result: taken once, from the attempt that is awaited."""
     job = turn.job
-    if message.result_id is not None:
-        turn.changes.results.append(message.result_id)
     node = job.plan.index.get(message.node_id, -1)
-    if node < 0 or first_attempt.complete(turn, node, job.plan.nodes[node], message):
-        return
+    if node < 0:
+        return ReportVerdict.UNKNOWN
+    if first_attempt.complete(turn, node, job.plan.nodes[node], message):
+        return _ACCEPTED
     attempt = job.find_attempt(node, message.index, message.attempt)
     if attempt is None:
-        _ignore(turn, node, message)
-        return
+        return _ignore(turn, node, message)
     _record_start(turn, attempt, message.started_at, message.worker_id)
     turn.context = message.context
     outcome = message.outcome
@@ -54,6 +61,7 @@ def finish_task(turn: Turn, message: TaskFinished) -> None:
         _succeed(turn, attempt, outcome, message)
     else:
         _fail_or_retry(turn, attempt, outcome.error, message)
+    return _ACCEPTED
 
 
 def _succeed(turn: Turn, attempt: Attempt, outcome: Succeeded, message: TaskFinished) -> None:
@@ -119,6 +127,7 @@ def lose_task(turn: Turn, message: TaskLost) -> None:
     _emit_loss(turn, attempt, message.worker_id)
     if attempt.losses > job.plan.nodes[node].redeliveries_max:
         turn.changes.cancels.append(job.task_id(attempt))
+        job.late.add((attempt.node, attempt.index, attempt.number))
         text = f"the worker died {attempt.losses} times while it ran this task; it may be the task that kills it"
         fail(turn, attempt, classified(TaskError(type=WORKER_LOST, message=text, retryable=False)))
         return
@@ -176,13 +185,22 @@ def give_up_on_worker(turn: Turn, attempt: Attempt) -> None:
         fail(turn, attempt, error)
 
 
-def _ignore(turn: Turn, node: int, message: TaskFinished) -> None:
-    """A result nobody waits for: recorded once when its attempt was closed without it, else a mere repetition."""
-    is_iteration = turn.job.plan.nodes[node].loop is not None
+def _ignore(turn: Turn, node: int, message: TaskFinished) -> ReportVerdict:
+    """Judge a result that no attempt waits for; record it once if its attempt was closed without it."""
+    job = turn.job
+    is_iteration = job.plan.nodes[node].loop is not None
     key = (node, message.index if is_iteration else -1, message.attempt)
-    if key not in turn.job.late:
-        return
-    turn.job.late.discard(key)
+    if key in job.late:
+        if key not in job.ignored:
+            job.ignored.add(key)
+            _emit_ignored(turn, message, is_iteration=is_iteration)
+        return ReportVerdict.LATE
+    if 0 < message.attempt <= job.last_attempt(node, message.index):
+        return ReportVerdict.REPEATED
+    return ReportVerdict.UNKNOWN
+
+
+def _emit_ignored(turn: Turn, message: TaskFinished, *, is_iteration: bool) -> None:
     outcome = "failed" if isinstance(message.outcome, Failed) else "completed"
     data = {"attempt_number": message.attempt, "worker_id": message.worker_id, "outcome": outcome}
     turn.emit(EventType.RESULT_IGNORED, message.node_id, json_raw(data), index=message.index if is_iteration else None)

@@ -8,6 +8,7 @@ from msgspec import Raw, Struct
 from windlass.core.events import Event
 from windlass.core.jobs import JobState
 from windlass.core.messages import RetryRequested
+from windlass.core.report_verdict import ReportVerdict
 from windlass.core.runs.changes import RunChanges
 
 
@@ -200,8 +201,8 @@ class Changes:
         self.cancels: list[str] = []
         self.timers: list[Timer] = []
         self.requests: list[str] = []
-        # Task ids of results that were rows already and are applied now.
-        self.results: list[str] = []
+        # The verdicts on reports that are stored and applied now, by result id.
+        self.results: dict[str, ReportVerdict] = {}
         self.finished: list[str] = []
         self.gathers: list[MergeOutputs] = []
         # Jobs whose ready nodes exceeded the bound of one turn; the shell sends them Continue.

@@ -1,13 +1,17 @@
-"""Requests about jobs: submit, cancel, retry, resume, wait, subscribe. Rows first, then a hint to the shard."""
+"""Requests about jobs: submit, cancel, retry, resume, report, wait. Rows first, then a hint to the shard."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 
+from msgspec import structs
+
 from windlass.core.changes import Changes
-from windlass.core.errors import NodeNotFound, RequestRefused, WindlassError
+from windlass.core.errors import BrokerUnavailable, NodeNotFound, RequestRefused, WindlassError
 from windlass.core.jobs import JobRecord
-from windlass.core.messages import CancelRequested, Message, RetryRequested
+from windlass.core.messages import CancelRequested, Message, RetryRequested, TaskFinished
+from windlass.core.report_verdict import ReportVerdict
 from windlass.core.states import JOB_FINAL, JobStatus
 from windlass.core.submit_request import SubmitRequest
 from windlass.engine.hints import send_hints
@@ -17,13 +21,15 @@ from windlass.engine.plan_cache import Plans
 from windlass.engine.remote_job_watcher import RemoteJobWatcher
 from windlass.engine.shard_owner import ShardOwner
 from windlass.engine.submit import Submitter
-from windlass.ports.broker import Broker
+from windlass.ports.broker import Broker, TaskReport
 from windlass.ports.clock import Clock
 from windlass.ports.store import Store
-from windlass.ports.store.jobs import JobPosition, Request, SubmitResult
+from windlass.ports.store.jobs import JobPosition, Request, StoredResult, SubmitResult
 
-# How long a caller waits until its request is applied. The request is durable, so a shard that is busy need not finish.
+# How long a caller waits until its request or report is applied. It is durable, so a busy shard may apply it later.
 APPLIED_SECONDS_MAX = 5.0
+
+log = logging.getLogger("windlass.engine")
 
 
 class EngineJobs:
@@ -51,8 +57,9 @@ class EngineJobs:
         self._is_shared = is_shared
         self._waiters = JobWaiters()
         self._watcher = RemoteJobWatcher(store, broker if is_shared else None, self)
-        # Requests of this process that wait until they are applied.
-        self._unapplied: dict[str, asyncio.Future[None]] = {}
+        # Requests and reports of this process that wait until they are applied.
+        self._requests: dict[str, asyncio.Future[None]] = {}
+        self._reports: dict[str, asyncio.Future[ReportVerdict | None]] = {}
 
     # Submitting
 
@@ -105,14 +112,39 @@ class EngineJobs:
         `store` returns the shard. The wait is bounded by APPLIED_SECONDS_MAX.
         """
         applied: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._unapplied[request_id] = applied
+        self._requests[request_id] = applied
         self._watcher.subscribe()
         try:
             shard = await store()
             await send_hints(self._broker, shard, [message])
             await asyncio.wait((applied,), timeout=APPLIED_SECONDS_MAX)
         finally:
-            del self._unapplied[request_id]
+            del self._requests[request_id]
+
+    async def report(self, task_id: str, shard: int, message: TaskFinished) -> ReportVerdict | None:
+        result_id = self._ids.new(self._clock.now())
+        message = structs.replace(message, result_id=result_id)
+        applied: asyncio.Future[ReportVerdict | None] = asyncio.get_running_loop().create_future()
+        self._reports[result_id] = applied
+        self._watcher.subscribe()
+        try:
+            await self._store.jobs.put_result(StoredResult(result_id, shard, message, message.finished_at))
+            await self._finish_task(TaskReport(task_id, shard, message))
+            await asyncio.wait((applied,), timeout=APPLIED_SECONDS_MAX)
+        finally:
+            del self._reports[result_id]
+        if applied.done():
+            verdict = applied.result()
+            if verdict is not None:
+                return verdict
+        return (await self._store.jobs.verdicts([result_id])).get(result_id)
+
+    async def _finish_task(self, report: TaskReport) -> None:
+        """Send a stored report and remove its task. If the broker is unavailable, the sweeper finds the report."""
+        try:
+            await self._broker.finish(report.message.worker_id, [report])
+        except BrokerUnavailable as error:
+            log.warning("shard %d was not notified of the report of %s: %s", report.shard, report.task_id, error)
 
     # Waiting
 
@@ -140,14 +172,16 @@ class EngineJobs:
             applied = [*changes.requests, *changes.runs.requests]
         for request_id in applied:
             self.request_applied(request_id)
+        for result_id, verdict in changes.results.items():
+            self.report_applied(result_id, verdict)
         self._waiters.notify_all(changes)
-        if self._is_shared and (changes.finished or applied):
-            self._broker.notify_done([*changes.finished, *applied])
+        if self._is_shared and (changes.finished or applied or changes.results):
+            self._broker.notify_done([*changes.finished, *applied, *changes.results])
 
     async def poll(self) -> None:
         """Look for changes in other processes whose notifications were lost."""
         remote = [job_id for job_id in self._waiters.job_ids if not self._shards.has_job(job_id)]
-        await self._watcher.poll(remote, list(self._unapplied))
+        await self._watcher.poll(remote, list(self._requests), list(self._reports))
 
     def job_changed(self, position: JobPosition) -> None:
         """Notify the waiters of a job that changed in another process."""
@@ -155,14 +189,22 @@ class EngineJobs:
 
     def request_applied(self, request_id: str) -> None:
         """Notify the caller that waits for a request."""
-        applied = self._unapplied.get(request_id)
+        applied = self._requests.get(request_id)
         if applied is not None and not applied.done():
             applied.set_result(None)
 
+    def report_applied(self, result_id: str, verdict: ReportVerdict | None) -> None:
+        """Notify the caller that waits for the verdict on a report; None if the verdict must be read."""
+        applied = self._reports.get(result_id)
+        if applied is not None and not applied.done():
+            applied.set_result(verdict)
+
     def done(self, ids: Sequence[str]) -> None:
-        """Notify waiters of jobs that finished and requests that were applied in other processes."""
+        """Notify waiters of jobs that finished, and of requests and reports that were applied, in other processes."""
         for done_id in ids:
-            if done_id in self._unapplied:
+            if done_id in self._requests:
                 self.request_applied(done_id)
+            elif done_id in self._reports:
+                self.report_applied(done_id, None)
             elif self._waiters.has_waiter(done_id) and not self._shards.has_job(done_id):
                 self._waiters.notify(done_id, has_ended=True)

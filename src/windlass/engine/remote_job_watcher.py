@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
+from windlass.core.report_verdict import ReportVerdict
 from windlass.ports.broker import Broker
 from windlass.ports.store import Store
 from windlass.ports.store.jobs import JobPosition, no_job
@@ -27,8 +28,12 @@ class RemoteListener(Protocol):
         """Accept that a request was applied."""
         ...
 
+    def report_applied(self, result_id: str, verdict: ReportVerdict | None) -> None:
+        """Accept the verdict on a report; None if it must be read."""
+        ...
+
     def done(self, ids: Sequence[str]) -> None:
-        """Accept the ids of jobs that finished and requests that were applied, in any process."""
+        """Accept the ids of jobs that finished, and of requests and reports that were applied, in any process."""
         ...
 
 
@@ -52,10 +57,21 @@ class RemoteJobWatcher:
             self._is_subscribed = True
             self._broker.subscribe_done(self._listener.done)
 
-    async def poll(self, job_ids: Sequence[str], request_ids: Sequence[str]) -> None:
-        """Read jobs and requests, and notify the listener of what changed since the last call."""
+    async def poll(self, job_ids: Sequence[str], request_ids: Sequence[str], result_ids: Sequence[str]) -> None:
+        """Read jobs, requests and reports, and notify the listener of what changed since the last call."""
         if job_ids:
             self.subscribe()
+        await self._poll_jobs(job_ids)
+        if request_ids:
+            unapplied = set(await self._store.jobs.unapplied_requests(request_ids))
+            for request_id in request_ids:
+                if request_id not in unapplied:
+                    self._listener.request_applied(request_id)
+        if result_ids:
+            for result_id, verdict in (await self._store.jobs.verdicts(result_ids)).items():
+                self._listener.report_applied(result_id, verdict)
+
+    async def _poll_jobs(self, job_ids: Sequence[str]) -> None:
         wanted = set(job_ids)
         self._seen = {job_id: seq for job_id, seq in self._seen.items() if job_id in wanted}
         for start in range(0, len(job_ids), QUERY_JOBS_MAX):
@@ -63,11 +79,6 @@ class RemoteJobWatcher:
                 if self._seen.get(position.job_id) != position.seq:
                     self._seen[position.job_id] = position.seq
                     self._listener.job_changed(position)
-        if request_ids:
-            unapplied = set(await self._store.jobs.unapplied_requests(request_ids))
-            for request_id in request_ids:
-                if request_id not in unapplied:
-                    self._listener.request_applied(request_id)
 
     async def position(self, job_id: str) -> JobPosition:
         """Return the position of a job; concurrent calls share a query. JobNotFound."""

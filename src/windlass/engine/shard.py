@@ -18,6 +18,7 @@ from windlass.core.errors import RequestRefused, StaleLease, StoreUnavailable
 from windlass.core.job import Job
 from windlass.core.messages import Continue, Message, Submitted, TaskFinished
 from windlass.core.pagination import asked_for
+from windlass.core.report_verdict import ReportVerdict
 from windlass.engine.background import kept, settled
 from windlass.engine.job_table import JobTable
 from windlass.engine.output_merger import OutputMerger
@@ -227,9 +228,9 @@ class Shard:
         self._carried.append(message)
 
     def _dismiss(self, message: Message, changes: Changes) -> None:
-        """Mark the stored result of a job that does not exist as applied; that of a quarantined job waits with it."""
+        """Refuse the stored report of a job that does not exist; that of a quarantined job waits with it."""
         if isinstance(message, TaskFinished) and message.result_id and message.job_id not in self.table.quarantined:
-            changes.results.append(message.result_id)
+            changes.results.setdefault(message.result_id, ReportVerdict.UNKNOWN)
 
     def _begin_commit(self, changes: Changes, received: int, before: "_Commit | None") -> "_Commit":
         stored: asyncio.Future[bool] = asyncio.get_running_loop().create_future()

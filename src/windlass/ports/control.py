@@ -9,7 +9,9 @@ from typing import Protocol
 from msgspec import Struct, field
 
 from windlass.core.errors import WindlassError
+from windlass.core.messages import TaskFinished
 from windlass.core.plan import Plan
+from windlass.core.report_verdict import ReportVerdict
 from windlass.core.runs.rows import ScheduleRow
 from windlass.core.submit_request import SubmitRequest
 from windlass.ports.store.jobs import SubmitResult
@@ -96,6 +98,13 @@ class JobControl(Protocol):
 
     async def retry(self, job_id: str, from_node: str | None = None) -> None:
         """Run failed and cancelled nodes again, or a node and all downstream nodes. RequestRefused, NotFound."""
+        ...
+
+    async def report(self, task_id: str, shard: int, message: TaskFinished) -> ReportVerdict | None:
+        """Store the result of a task, send it to its shard and return the core's verdict.
+
+        None if it was not applied in time: it is durable and will be.
+        """
         ...
 
     async def wait(self, job_id: str) -> None:

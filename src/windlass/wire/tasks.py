@@ -114,10 +114,11 @@ class TaskResultRequest(Struct, frozen=True):
 
 
 class TaskResultView(Struct, frozen=True):
-    """Whether a result was accepted; `duplicate` if the task already has one."""
+    """Whether a result was accepted; `duplicate` if the task already has one, `reason` if it has no effect (yet)."""
 
     accepted: bool
     duplicate: bool = False
+    reason: str | UnsetType = UNSET
 
 
 class EmittedData(Struct, frozen=True):

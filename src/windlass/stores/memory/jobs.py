@@ -9,6 +9,7 @@ from msgspec import Raw
 from windlass.core.changes import IterationRow, MergeOutputs, NodeRow
 from windlass.core.events import Event
 from windlass.core.jobs import JobRecord, JobSpec
+from windlass.core.report_verdict import ReportVerdict
 from windlass.core.states import JobStatus
 from windlass.ports.store.jobs import (
     IterationFilter,
@@ -23,6 +24,7 @@ from windlass.ports.store.jobs import (
 from windlass.stores.memory.logs import MemoryLogs
 from windlass.stores.memory.runs import MemoryRuns
 from windlass.stores.memory.tables import JobRows, Tables
+from windlass.stores.rows import verdicts_of
 
 
 class MemoryJobs:
@@ -171,17 +173,18 @@ class MemoryJobs:
         _, applied = self._tables.requests[request_id]
         return not applied
 
-    async def put_result(self, result: StoredResult) -> bool:
+    async def put_result(self, result: StoredResult) -> None:
         self._tables.check_open()
-        if result.task_id in self._tables.results:
-            return False
-        self._tables.results[result.task_id] = (result, False)
-        return True
+        self._tables.results[result.result_id] = (result, None)
+
+    async def verdicts(self, result_ids: Sequence[str]) -> Mapping[str, ReportVerdict]:
+        results = self._tables.results
+        return verdicts_of(result_ids, [(key, results[key][1]) for key in result_ids if key in results])
 
     async def results(self, shard: int, limit: int) -> Sequence[StoredResult]:
         held = self._tables.results.values()
-        found = [result for result, applied in held if not applied and result.shard == shard]
-        return sorted(found, key=lambda result: (result.created_at, result.task_id))[:limit]
+        found = [result for result, verdict in held if verdict is None and result.shard == shard]
+        return sorted(found, key=lambda result: (result.created_at, result.result_id))[:limit]
 
     async def prune(self, finished_before: int, limit: int) -> Sequence[str]:
         self._tables.check_open()

@@ -69,7 +69,7 @@ create function windlass_commit(
     e_job text, e_first text, e_last text, e_body text, e_in_flight text,
     j_job text, j_status text, j_round text, j_started text, j_completed text, j_deadline text,
     j_error text,
-    request_ids text, result_ids text
+    request_ids text, result_ids text, result_verdicts text
 ) returns table (stale_shard integer, newest_epoch bigint) language plpgsql
 set plan_cache_mode = force_generic_plan set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off
 as $$
@@ -149,7 +149,13 @@ begin
         update requests set applied = true where request_id = any (windlass_texts(request_ids));
     end if;
     if result_ids is not null then
-        update results set applied = true where task_id = any (windlass_texts(result_ids));
+        -- The first verdict stays: a message that is delivered again is judged again.
+        delete from results
+         using unnest(windlass_texts(result_ids), windlass_texts(result_verdicts)) as given (result_id, verdict)
+         where results.result_id = given.result_id and results.verdict is null and given.verdict = 'unknown';
+        update results set verdict = given.verdict
+          from unnest(windlass_texts(result_ids), windlass_texts(result_verdicts)) as given (result_id, verdict)
+         where results.result_id = given.result_id and results.verdict is null;
     end if;
 end
 $$;

@@ -86,6 +86,7 @@ def commit_columns(group: Sequence[Changes]) -> Joined:
         *joined((job_change_values(*one) for one in each(changes.jobs.items() for changes in group)), JOBS),
         texts([request_id for changes in group for request_id in changes.requests]),
         texts([result_id for changes in group for result_id in changes.results]),
+        texts([verdict.value for changes in group for verdict in changes.results.values()]),
     ]
 
 
