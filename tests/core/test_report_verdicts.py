@@ -43,9 +43,20 @@ def test_the_result_of_the_awaited_attempt_is_accepted() -> None:
     assert verdict(story(), report(1)) is ACCEPTED
 
 
-def test_a_second_report_of_a_finished_attempt_is_repeated() -> None:
+def test_a_second_report_of_a_failed_attempt_is_repeated_after_a_reload() -> None:
+    failed = story()
+    failed.fail("a", type="timeout")
+    failed.job = failed.rebuilt()
+
+    assert verdict(failed, report(1)) is REPEATED
+
+
+@pytest.mark.parametrize("is_reloaded", [False, True])
+def test_a_second_report_of_a_finished_attempt_is_repeated(is_reloaded: bool) -> None:
     finished = story()
     finished.tell(report(1))
+    if is_reloaded:
+        finished.job = finished.rebuilt()
 
     assert verdict(finished, report(1, result_id="second")) is REPEATED
     assert finished.events.count("node_completed a") == 1
@@ -74,19 +85,25 @@ def test_reports_of_a_cancelled_attempt_are_late_and_recorded_once() -> None:
     assert cancelled.events.count("result_ignored a") == 1
 
 
-def test_the_report_of_an_attempt_that_timed_out_is_late() -> None:
+@pytest.mark.parametrize("is_reloaded", [False, True])
+def test_the_report_of_an_attempt_that_timed_out_is_late(is_reloaded: bool) -> None:
     timed_out = story(timeout_seconds=10.0)
     timed_out.now = timed_out.start("a").timers[0].due_at
     timed_out.tell(TimerDue("job", "node_timeout", "a", 1))
+    if is_reloaded:
+        timed_out.job = timed_out.rebuilt()
 
     assert verdict(timed_out, report(1)) is LATE
     assert timed_out.events[-1] == "result_ignored a"
 
 
-def test_the_report_of_an_attempt_that_was_lost_too_often_is_late() -> None:
+@pytest.mark.parametrize("is_reloaded", [False, True])
+def test_the_report_of_an_attempt_that_was_lost_too_often_is_late(is_reloaded: bool) -> None:
     lost = story(redeliveries_max=0)
     lost.start("a")
     lost.tell(TaskLost("job", "a", 1, "w1", 1))
+    if is_reloaded:
+        lost.job = lost.rebuilt()
 
     assert verdict(lost, report(1)) is LATE
     assert lost.events[-1] == "result_ignored a"

@@ -129,7 +129,7 @@ def lose_task(turn: Turn, message: TaskLost) -> None:
         turn.changes.cancels.append(job.task_id(attempt))
         job.late.add((attempt.node, attempt.index, attempt.number))
         text = f"the worker died {attempt.losses} times while it ran this task; it may be the task that kills it"
-        fail(turn, attempt, classified(TaskError(type=WORKER_LOST, message=text, retryable=False)))
+        fail(turn, attempt, classified(TaskError(type=WORKER_LOST, message=text, retryable=False, without_result=True)))
         return
     turn.save(attempt)
 
@@ -175,7 +175,7 @@ def give_up_on_worker(turn: Turn, attempt: Attempt) -> None:
     job = turn.job
     plan = job.plan.nodes[attempt.node]
     text = f"no result after {plan.timeout_seconds:g} s and no word from the worker"
-    error = classified(TaskError(type="timeout", message=text))
+    error = classified(TaskError(type="timeout", message=text, without_result=True))
     turn.changes.cancels.append(job.task_id(attempt))
     job.late.add((attempt.node, attempt.index, attempt.number))
     attempts_made = attempt.attempts_made

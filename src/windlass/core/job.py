@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from windlass.core.artifacts import GONE, MARKER, is_reference, read_reference
-from windlass.core.changes import InFlightEntry, NodeRow, SinkSpec, Task
+from windlass.core.changes import InFlightEntry, IterationRow, NodeRow, SinkSpec, Task
 from windlass.core.errors import TemplateFailed
 from windlass.core.instants import MICROSECONDS
 from windlass.core.jobs import JobRecord
@@ -144,6 +144,8 @@ class Job:
             self.generations[node] = progress.generation
         if progress.attempts:
             self.attempts_start[node] = progress.attempts
+        if progress.total < 0 and _is_late(row):
+            self.late.add((node, -1, row.attempt))
         if progress.total >= 0 and state is not NodeStatus.COMPLETED:
             self._restore_loop(node, row, progress, recorded[node, progress.generation])
         elif state in IN_FLIGHT or state is NodeStatus.WAITING:
@@ -156,8 +158,6 @@ class Job:
             self.put_output(node, row.output)
         if row.meta is not None:
             self.metas[node] = row.meta
-        if state is NodeStatus.CANCELLED and row.dispatched_at is not None and progress.total < 0:
-            self.late.add((node, -1, row.attempt))
 
     def _restore_loop(self, node: int, row: NodeRow, progress: LoopProgress, recorded: LoopRows) -> None:
         plan = self.plan.nodes[node].loop
@@ -173,8 +173,7 @@ class Job:
             self.loops[node] = loop
             if loop.wants_more:
                 self.filling[node] = None
-        cancelled = (one for one in recorded.others if one.status == "cancelled" and one.dispatched_at is not None)
-        self.late.update((node, one.index, one.attempt) for one in cancelled)
+        self.late.update((node, one.index, one.attempt) for one in recorded.others if _is_late(one))
 
     def recount(self, nodes: Iterable[int]) -> None:
         """Derive the dependency counters of nodes from the states of their parents."""
@@ -462,6 +461,20 @@ def _node_view(job: Job, node: int) -> dict[str, Any]:
 
 def encoded_progress(progress: LoopProgress) -> Raw:
     return Raw(msgspec.json.encode(progress))
+
+
+class _StoredError(Struct, frozen=True):
+    without_result: bool = False
+
+
+_stored_error = msgspec.json.Decoder(_StoredError)
+
+
+def _is_late(row: NodeRow | IterationRow) -> bool:
+    """Whether the last attempt was closed without a result: cancelled, timed out or lost."""
+    if row.status in ("cancelled", "failed", "waiting") and row.dispatched_at is not None:
+        return row.status == "cancelled" or (row.error is not None and _stored_error.decode(row.error).without_result)
+    return False
 
 
 def _restored_attempt(node: int, row: NodeRow, progress: LoopProgress) -> Attempt:
