@@ -1,4 +1,4 @@
-"""An engine with its worker on a database in a folder, built by hand so that tests can reach every part."""
+"""An engine with its worker on a SQLite database, built by hand so that tests can reach every part."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -35,7 +35,7 @@ CLOCK = SystemClock()
 
 
 class Process:
-    """What one process would hold: a broker, an engine and, if wanted, a worker."""
+    """The parts of one process: a broker, an engine and, optionally, a worker."""
 
     def __init__(
         self,
@@ -127,13 +127,13 @@ async def events_of(store: Store, job_id: str) -> list[str]:
 
 
 def plan_from(document: Mapping[str, object]) -> Plan:
-    """The plan of a document, under the name that the harness knows."""
+    """Return the plan of a document, as the workflow of the harness."""
     definition, _ = read_definition({"workflow_id": "test", **document})
     return compile_plan(definition, 1)
 
 
 async def output_of(process: Process, job_id: str, node_id: str) -> object:
-    """What a node brought, wherever it lies."""
+    """Return the output of a node, from its row or the artifact store."""
     output = (await process.store.jobs.nodes(job_id, node_id))[0].output
     assert output is not None
     body = await process.artifacts.get(read_reference(output).key) if is_reference(output) else bytes(output)
@@ -143,11 +143,11 @@ async def output_of(process: Process, job_id: str, node_id: str) -> object:
 async def until(
     process: Process, job_id: str, holds: Callable[[], Awaitable[bool]], every_seconds: float = ENDS_SECONDS
 ) -> None:
-    """Wait until something is true of a job; asked whenever something was stored about it, or from time to time."""
-    with process.engine.jobs.subscribe(job_id) as news:
+    """Wait until a condition holds; checked after each change of the job, and periodically."""
+    with process.engine.jobs.subscribe(job_id) as changed:
         async with asyncio.timeout(ENDS_SECONDS):
             while not await holds():
                 with suppress(TimeoutError):
                     async with asyncio.timeout(every_seconds):
-                        await news.wait()
-                news.clear()
+                        await changed.wait()
+                changed.clear()

@@ -1,4 +1,4 @@
-"""An engine with a worker that runs all jobs, and beside it a process that owns no shards: it submits and waits."""
+"""An engine with a worker that runs all jobs, and a process without shards that submits and waits."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -27,47 +27,47 @@ from windlass.stores.memory.store import MemoryStore
 from windlass.worker.worker import Worker
 
 SHARDS, LEASE_SECONDS = 4, 60.0
-LOOK_SECONDS = 0.01
+POLL_SECONDS = 0.01
 
 
-class AskedJobs(MemoryJobs):
-    """Records which positions were asked for together."""
+class RecordingJobs(MemoryJobs):
+    """Records the queries for positions."""
 
     def __init__(self, store: MemoryStore) -> None:
         vars(self).update(vars(store.jobs))
-        self.questions: list[Sequence[str]] = []
-        self.news = asyncio.Event()
+        self.queries: list[Sequence[str]] = []
+        self.queried = asyncio.Event()
 
     async def positions(self, job_ids: Sequence[str]) -> Sequence[JobPosition]:
         found = await super().positions(job_ids)
-        self.questions.append(job_ids)
-        self.news.set()
+        self.queries.append(job_ids)
+        self.queried.set()
         return found
 
 
-class AskedStore(MemoryStore):
-    """Records which jobs waiters asked for together."""
+class RecordingStore(MemoryStore):
+    """Records which jobs waiters read together."""
 
     def __init__(self) -> None:
         super().__init__(SystemClock())
-        self.jobs: AskedJobs = AskedJobs(self)
+        self.jobs: RecordingJobs = RecordingJobs(self)
 
     @property
-    def questions(self) -> list[Sequence[str]]:
-        return self.jobs.questions
+    def queries(self) -> list[Sequence[str]]:
+        return self.jobs.queries
 
-    async def until_asked(self, times: int = 1) -> None:
-        """Return once it was asked so often."""
+    async def until_queried(self, times: int = 1) -> None:
+        """Return after so many queries."""
         async with asyncio.timeout(ENDS_SECONDS):
-            while len(self.questions) < times:
-                self.jobs.news.clear()
-                await self.jobs.news.wait()
+            while len(self.queries) < times:
+                self.jobs.queried.clear()
+                await self.jobs.queried.wait()
 
 
 class Deployment:
     """Both processes, their store, and the gate that every job waits at."""
 
-    def __init__(self, store: AskedStore, engine: Engine, server: Engine, gate: asyncio.Event) -> None:
+    def __init__(self, store: RecordingStore, engine: Engine, server: Engine, gate: asyncio.Event) -> None:
         self.store = store
         self.engine = engine
         self.server = server
@@ -80,15 +80,15 @@ class Deployment:
     async def begun(self, job_id: str) -> None:
         """Return once the engine has the job in memory."""
         async with asyncio.timeout(ENDS_SECONDS):
-            # Nobody tells of it.
+            # There is no notification of it.
             while not any(job_id in shard.jobs for shard in self.engine.shard_owner.shards):  # noqa: ASYNC110
-                await asyncio.sleep(LOOK_SECONDS)
+                await asyncio.sleep(POLL_SECONDS)
 
     async def waiting(self, job_id: str) -> "asyncio.Task[None]":
-        """A wait of the server that found the job unfinished."""
-        times = len(self.store.questions) + 1
+        """Return a wait of the server that found the job unfinished."""
+        times = len(self.store.queries) + 1
         waiting = asyncio.create_task(self.server.jobs.wait(job_id))
-        await self.store.until_asked(times)
+        await self.store.until_queried(times)
         return waiting
 
 
@@ -103,8 +103,8 @@ def _handlers(gate: asyncio.Event) -> Mapping[str, Handler]:
 
 @asynccontextmanager
 async def deployed(engine_broker: Broker, server_broker: Broker) -> AsyncIterator[Deployment]:
-    """Both processes, up and running."""
-    store, artifacts, gate = AskedStore(), MemoryArtifacts(), asyncio.Event()
+    """Start both processes."""
+    store, artifacts, gate = RecordingStore(), MemoryArtifacts(), asyncio.Event()
     await store.workflows.put("test", Raw(b"{}"), "digest", CLOCK.now())
     one = plan({"a": []}, a=NodePlan(id="a", handler="gate"))
 

@@ -43,7 +43,7 @@ async def test_a_job_runs_to_its_end(tmp_path: Path) -> None:
     assert bytes(rows["join"].output or b"") == b'{"echoed_params":{"x":1}}'
 
 
-async def test_another_engine_goes_on_where_one_was_killed(tmp_path: Path) -> None:
+async def test_another_engine_continues_after_one_was_killed(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         killed = Process(store, plan(CHAIN))
         await killed.start(worker=False)
@@ -61,7 +61,7 @@ async def test_another_engine_goes_on_where_one_was_killed(tmp_path: Path) -> No
     assert kinds["node_dispatched"] == 3
 
 
-async def test_an_engine_that_lost_its_shard_can_not_write(tmp_path: Path) -> None:
+async def test_an_engine_that_lost_its_shard_cannot_write(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         first = Process(store, plan(CHAIN))
         await first.start()
@@ -93,7 +93,7 @@ class Failing:
         if self._left != 0 or self._after:
             await self._store.commit(shard, epoch, changes)
         if self._left == 0:
-            raise CommitUnknown("nobody knows")
+            raise CommitUnknown("unknown outcome")
 
 
 @pytest.mark.parametrize("after", [False, True])
@@ -116,7 +116,7 @@ async def test_a_commit_of_unknown_outcome_loses_and_repeats_nothing(
     assert numbers == list(range(1, len(numbers) + 1))
 
 
-async def test_a_job_that_can_not_be_loaded_stops_no_other(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_job_that_cannot_be_loaded_stops_no_other(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with opened(tmp_path) as store:
         await store.workflows.put("broken", Raw(b'"broken"'), "x", CLOCK.now())
         now = CLOCK.now()
@@ -195,7 +195,7 @@ async def test_retry_runs_only_what_failed(tmp_path: Path) -> None:
     assert rows == {"a": 1, "b": 2, "c": 1}
 
 
-async def test_a_retry_that_makes_no_sense_is_refused(tmp_path: Path) -> None:
+async def test_a_retry_of_a_completed_job_needs_a_node(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         process = Process(store, plan(CHAIN))
         await process.start()
@@ -226,7 +226,7 @@ async def test_a_wait_between_attempts_survives_a_restart(tmp_path: Path) -> Non
     assert (ended.state.status, row.attempt) == ("completed", 2)
 
 
-async def test_one_key_submitted_many_times_at_once_makes_one_job(tmp_path: Path) -> None:
+async def test_concurrent_submits_with_one_key_create_one_job(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         process = Process(store, plan(CHAIN))
         await process.start()
@@ -248,7 +248,7 @@ async def test_one_key_with_another_body_is_refused(tmp_path: Path) -> None:
         await process.stop()
 
 
-async def test_an_engine_for_new_jobs_leaves_old_ones_alone_until_told(tmp_path: Path) -> None:
+async def test_an_engine_for_new_jobs_ignores_old_ones_until_they_are_resumed(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         killed = Process(store, plan(CHAIN))
         await killed.start(worker=False)
@@ -266,7 +266,7 @@ async def test_an_engine_for_new_jobs_leaves_old_ones_alone_until_told(tmp_path:
     assert (new.state.status, before.state.status, after.state.status) == ("completed", "running", "completed")
 
 
-async def test_old_finished_jobs_are_removed_and_running_ones_never(tmp_path: Path) -> None:
+async def test_old_finished_jobs_are_deleted_and_running_ones_are_not(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         process = Process(store, plan({"a": []}, a=node("a", "sleep", seconds=60)))
         quick = Process(store, plan(CHAIN), "two")
@@ -290,11 +290,11 @@ async def test_old_finished_jobs_are_removed_and_running_ones_never(tmp_path: Pa
 async def _until(store: SqliteStore, job_id: str, kind: str) -> None:
     """Wait until an event of this kind is stored."""
     async with asyncio.timeout(ENDS_SECONDS):
-        while kind not in await events_of(store, job_id):  # noqa: ASYNC110 - the row is what matters, not who wrote it
+        while kind not in await events_of(store, job_id):  # noqa: ASYNC110 - another engine may write the row
             await asyncio.sleep(0.005)
 
 
-async def test_a_result_for_a_job_that_is_set_aside_is_kept(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_result_for_a_quarantined_job_is_kept(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with opened(tmp_path) as store:
         await store.workflows.put("broken", Raw(b'"broken"'), "x", CLOCK.now())
         now = CLOCK.now()

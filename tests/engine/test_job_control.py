@@ -1,4 +1,4 @@
-"""Those who wait for what another process does are told that it is done, and find it if they are not."""
+"""Waiting for jobs and requests of other processes: by notification, and by polling if one is lost."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -14,53 +14,53 @@ from windlass.core.errors import JobNotFound
 from windlass.ports.broker import Broker
 
 
-class NotedSeat(SharedBrokerClient):
-    """Counts what is said and who listens, and says nothing to others if asked."""
+class RecordingClient(SharedBrokerClient):
+    """Records notifications and subscriptions, and can lose its notifications."""
 
     def __init__(self, server: SharedBroker) -> None:
         super().__init__(server)
-        self.told: list[str] = []
-        self.listeners = 0
-        self.is_mute = False
+        self.notified: list[str] = []
+        self.subscriptions = 0
+        self.loses_notifications = False
 
     def notify_done(self, ids: Sequence[str]) -> None:
-        self.told += ids
-        if not self.is_mute:
+        self.notified += ids
+        if not self.loses_notifications:
             super().notify_done(ids)
 
     def subscribe_done(self, callback: Callable[[Sequence[str]], None]) -> None:
-        self.listeners += 1
+        self.subscriptions += 1
         super().subscribe_done(callback)
 
 
-class Seats:
-    """The broker as each of the two processes has it."""
+class Clients:
+    """The clients of the two processes of one broker."""
 
     def __init__(self) -> None:
         shared = SharedBroker(CLOCK)
-        self.engine, self.server = NotedSeat(shared), NotedSeat(shared)
+        self.engine, self.server = RecordingClient(shared), RecordingClient(shared)
 
 
 @pytest.fixture
-def seats() -> Seats:
-    return Seats()
+def clients() -> Clients:
+    return Clients()
 
 
 @pytest.fixture
-async def deployment(seats: Seats) -> AsyncIterator[Deployment]:
-    """Two processes that look for ends five times a second."""
-    async with deployed(cast("Broker", seats.engine), cast("Broker", seats.server)) as both:
+async def deployment(clients: Clients) -> AsyncIterator[Deployment]:
+    """Two processes that poll five times a second."""
+    async with deployed(cast("Broker", clients.engine), cast("Broker", clients.server)) as both:
         yield both
 
 
 @pytest.fixture
-def unwatched(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody finds an end by looking before a test has long failed."""
+def unpolled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Poll so rarely that a test fails first."""
     monkeypatch.setattr("windlass.engine.engine.POLL_SECONDS", 10 * ENDS_SECONDS)
 
 
-@pytest.mark.usefixtures("unwatched")
-async def test_an_end_in_another_process_is_heard_without_a_look(deployment: Deployment) -> None:
+@pytest.mark.usefixtures("unpolled")
+async def test_waiters_are_notified_when_a_job_finishes_in_another_process(deployment: Deployment) -> None:
     [job_id] = await deployment.submit()
     waiting = await deployment.waiting(job_id)
     deployment.gate.set()
@@ -69,25 +69,25 @@ async def test_an_end_in_another_process_is_heard_without_a_look(deployment: Dep
         await waiting
 
     assert (await deployment.store.jobs.get(job_id)).state.status == "completed"
-    assert deployment.store.questions == [[job_id]]
+    assert deployment.store.queries == [[job_id]]
 
 
-@pytest.mark.usefixtures("unwatched")
-async def test_those_who_follow_a_job_hear_of_its_end(deployment: Deployment) -> None:
+@pytest.mark.usefixtures("unpolled")
+async def test_subscribers_are_notified_when_a_job_finishes_in_another_process(deployment: Deployment) -> None:
     [job_id] = await deployment.submit()
-    with deployment.server.jobs.subscribe(job_id) as news:
+    with deployment.server.jobs.subscribe(job_id) as changed:
         deployment.gate.set()
 
         async with asyncio.timeout(ENDS_SECONDS):
-            await news.wait()
+            await changed.wait()
 
     assert (await deployment.store.jobs.get(job_id)).state.status == "completed"
 
 
-@pytest.mark.usefixtures("unwatched")
-@pytest.mark.parametrize("ask", ["cancel", "retry"])
-async def test_that_a_request_was_applied_is_heard_without_a_look(
-    deployment: Deployment, seats: Seats, monkeypatch: pytest.MonkeyPatch, ask: str
+@pytest.mark.usefixtures("unpolled")
+@pytest.mark.parametrize("request_kind", ["cancel", "retry"])
+async def test_callers_are_notified_when_another_process_has_applied_a_request(
+    deployment: Deployment, clients: Clients, monkeypatch: pytest.MonkeyPatch, request_kind: str
 ) -> None:
     monkeypatch.setattr("windlass.engine.job_control.APPLIED_SECONDS_MAX", 10 * ENDS_SECONDS)
     [job_id] = await deployment.submit()
@@ -95,16 +95,18 @@ async def test_that_a_request_was_applied_is_heard_without_a_look(
 
     async with asyncio.timeout(ENDS_SECONDS):
         await deployment.server.jobs.cancel(job_id)
-        if ask == "retry":
+        if request_kind == "retry":
             await deployment.server.jobs.retry(job_id)
 
     status = (await deployment.store.jobs.get(job_id)).state.status
-    assert status == ("cancelled" if ask == "cancel" else "running")
-    assert seats.server.listeners == 1
+    assert status == ("cancelled" if request_kind == "cancel" else "running")
+    assert clients.server.subscriptions == 1
 
 
-async def test_an_end_that_nobody_told_of_is_found(deployment: Deployment, seats: Seats) -> None:
-    seats.engine.is_mute = True
+async def test_polling_finds_the_end_of_a_job_whose_notification_was_lost(
+    deployment: Deployment, clients: Clients
+) -> None:
+    clients.engine.loses_notifications = True
     [job_id] = await deployment.submit()
     waiting = await deployment.waiting(job_id)
     deployment.gate.set()
@@ -112,24 +114,24 @@ async def test_an_end_that_nobody_told_of_is_found(deployment: Deployment, seats
     async with asyncio.timeout(ENDS_SECONDS):
         await waiting
 
-    assert seats.engine.told == [job_id]
+    assert clients.engine.notified == [job_id]
 
 
-@pytest.mark.usefixtures("unwatched")
-async def test_a_hundred_waits_at_once_ask_the_database_once(deployment: Deployment) -> None:
+@pytest.mark.usefixtures("unpolled")
+async def test_a_hundred_concurrent_waits_make_one_query(deployment: Deployment) -> None:
     job_ids = await deployment.submit(100)
     waiting = [asyncio.create_task(deployment.server.jobs.wait(job_id)) for job_id in job_ids]
-    await deployment.store.until_asked()
+    await deployment.store.until_queried()
     deployment.gate.set()
 
     async with asyncio.timeout(ENDS_SECONDS):
         await asyncio.gather(*waiting)
 
-    assert [sorted(asked) for asked in deployment.store.questions] == [sorted(job_ids)]
+    assert [sorted(query) for query in deployment.store.queries] == [sorted(job_ids)]
 
 
-@pytest.mark.usefixtures("unwatched")
-async def test_a_job_that_was_retried_elsewhere_is_waited_for_again(deployment: Deployment) -> None:
+@pytest.mark.usefixtures("unpolled")
+async def test_a_job_that_another_process_retried_is_waited_for_again(deployment: Deployment) -> None:
     [job_id] = await deployment.submit()
     first = await deployment.waiting(job_id)
     deployment.gate.set()
@@ -148,16 +150,16 @@ async def test_a_job_that_was_retried_elsewhere_is_waited_for_again(deployment: 
     assert (await deployment.store.jobs.get(job_id)).state.status == "completed"
 
 
-@pytest.mark.usefixtures("unwatched")
-async def test_what_others_say_of_a_job_that_runs_here_counts_for_nothing(deployment: Deployment, seats: Seats) -> None:
+@pytest.mark.usefixtures("unpolled")
+async def test_notifications_about_a_job_of_this_process_are_ignored(deployment: Deployment, clients: Clients) -> None:
     [job_id] = await deployment.submit()
     await deployment.begun(job_id)
     waiting = asyncio.create_task(deployment.engine.jobs.wait(job_id))
-    # There is one that does not run here: it listens.
-    with deployment.engine.jobs.subscribe("elsewhere") as news:
+    # A job of another process: this one subscribes.
+    with deployment.engine.jobs.subscribe("elsewhere") as changed:
         await asyncio.sleep(0)
-        seats.server.notify_done([job_id, "elsewhere"])
-        await news.wait()
+        clients.server.notify_done([job_id, "elsewhere"])
+        await changed.wait()
     await asyncio.sleep(0)
     was_done = waiting.done()
     deployment.gate.set()
@@ -167,7 +169,7 @@ async def test_what_others_say_of_a_job_that_runs_here_counts_for_nothing(deploy
     assert not was_done
 
 
-async def test_a_wait_for_a_job_that_is_not_there_says_so(deployment: Deployment) -> None:
+async def test_waiting_for_an_unknown_job_fails(deployment: Deployment) -> None:
     [job_id] = await deployment.submit()
     waits = [deployment.server.jobs.wait("missing"), deployment.engine.jobs.wait("missing")]
 
@@ -181,23 +183,23 @@ async def test_a_wait_for_a_job_that_is_not_there_says_so(deployment: Deployment
         await waiting
 
 
-async def test_a_process_listens_once_and_only_if_somebody_waits_in_it(deployment: Deployment, seats: Seats) -> None:
-    before = seats.server.listeners
+async def test_a_process_subscribes_once_and_only_if_it_has_waiters(deployment: Deployment, clients: Clients) -> None:
+    before = clients.server.subscriptions
     deployment.gate.set()
     async with asyncio.timeout(ENDS_SECONDS):
         for job_id in await deployment.submit(5):
             await deployment.server.jobs.wait(job_id)
 
-    assert (before, seats.server.listeners, seats.engine.listeners) == (0, 1, 0)
+    assert (before, clients.server.subscriptions, clients.engine.subscriptions) == (0, 1, 0)
 
 
-async def test_an_engine_that_runs_alone_tells_nobody(tmp_path: Path) -> None:
-    heard: list[Sequence[str]] = []
+async def test_an_engine_that_runs_alone_sends_no_notifications(tmp_path: Path) -> None:
+    notified: list[Sequence[str]] = []
     async with opened(tmp_path) as store:
         process = Process(store, plan({"a": []}))
-        process.broker.subscribe_done(heard.append)
+        process.broker.subscribe_done(notified.append)
         await process.start()
         await process.ended((await process.submit()).spec.job_id)
         await process.stop()
 
-    assert heard == []
+    assert notified == []

@@ -142,7 +142,7 @@ async def test_a_repeated_hint_changes_nothing(
 
 
 @pytest.mark.parametrize("ahead_seconds", [0, 3600])
-async def test_an_owner_reads_up_what_hints_from_before_it_tell_of(
+async def test_a_new_owner_reads_the_jobs_of_earlier_hints(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, ahead_seconds: int
 ) -> None:
     async with opened(tmp_path) as store:
