@@ -7,7 +7,7 @@ from random import Random
 
 from windlass.core.changes import Changes
 from windlass.core.plan import Plan
-from windlass.engine.background import every, kept
+from windlass.engine.background import periodic, supervise
 from windlass.engine.config import Duties, Sharing
 from windlass.engine.counters import Counters
 from windlass.engine.duties.pruner import PRUNE_EVERY_SECONDS, Pruner
@@ -123,7 +123,9 @@ class Engine:
         self._start_duty("run heartbeats", self._settings.run_heartbeat_seconds, self.shard_owner.send_run_heartbeats)
 
     def _start_duty(self, name: str, seconds: float, duty: Callable[[], Awaitable[object]]) -> None:
-        self._duties.append(asyncio.create_task(kept(name, lambda: every(seconds, duty, self._clock), self._clock)))
+        self._duties.append(
+            asyncio.create_task(supervise(name, lambda: periodic(seconds, duty, self._clock), self._clock))
+        )
 
     async def _prune(self) -> None:
         # One engine is enough: the owner of the first shard.

@@ -19,7 +19,7 @@ from windlass.core.job import Job
 from windlass.core.messages import Continue, Message, Submitted, TaskFinished
 from windlass.core.pagination import asked_for
 from windlass.core.report_verdict import ReportVerdict
-from windlass.engine.background import kept, settled
+from windlass.engine.background import supervise, wait_all
 from windlass.engine.job_table import JobTable
 from windlass.engine.output_merger import OutputMerger
 from windlass.engine.output_store import OutputStore
@@ -94,7 +94,7 @@ class Shard:
 
     async def run(self) -> None:
         """Run the shard until `stop`, or until the lease is lost (StaleLease)."""
-        timers = asyncio.ensure_future(kept("timers", self._timers.run, self._clock))
+        timers = asyncio.ensure_future(supervise("timers", self._timers.run, self._clock))
         try:
             while not self._stopping:
                 await self._run_until_failure()
@@ -156,7 +156,7 @@ class Shard:
                 commits.append(self._begin_commit(changes, len(received), commits[-1] if commits else None))
         finally:
             # All of them: nothing may be published after the memory was reloaded.
-            await settled([commit.task for commit in commits])
+            await wait_all([commit.task for commit in commits])
 
     def _raise_failure(self) -> None:
         """Raise what another task found: that the shard has another owner, or that outputs cannot be merged."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec import Raw, Struct
 
 from windlass.core.errors import StaleLease
-from windlass.engine.background import every, kept
+from windlass.engine.background import periodic, supervise
 from windlass.engine.config import Duties, Sharing
 from windlass.engine.duties.sweeper import Sweeper
 from windlass.engine.job_table import JobTable
@@ -103,7 +103,7 @@ class ShardOwner:
         """Start to own a shard. Its task ends with StaleLease if another engine has it."""
         shard = self._new_shard(number)
         sweeper = Sweeper(shard, self._store, self._broker, self._clock, self._duties.in_flight_check_seconds)
-        sweeping = kept(f"the sweeper of shard {number}", lambda: self._sweep(sweeper), self._clock)
+        sweeping = supervise(f"the sweeper of shard {number}", lambda: self._sweep(sweeper), self._clock)
         running = asyncio.create_task(shard.run())
         self._owned[number] = _OwnedShard(shard, running, asyncio.create_task(sweeping))
         if self._sharing is not None:
@@ -139,7 +139,7 @@ class ShardOwner:
         )
 
     async def _sweep(self, sweeper: Sweeper) -> None:
-        await every(self._duties.sweep_seconds, sweeper.sweep, self._clock)
+        await periodic(self._duties.sweep_seconds, sweeper.sweep, self._clock)
 
     def _forget(self, number: int, shard: Shard) -> None:
         """Forget a shard whose task has ended: another engine has it, or it was given back."""

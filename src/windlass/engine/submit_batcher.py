@@ -1,4 +1,4 @@
-"""Submits: those that arrive together are stored together, and each is acknowledged once it is a row."""
+"""Combines concurrent submits into few transactions."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -7,8 +7,7 @@ from windlass.core.jobs import JobSpec
 from windlass.ports.store.jobs import SubmitResult
 
 INTAKE_MAX = 1_000
-# Groups that are being stored at once. While one is written the next are already in line: a store that writes what
-# waits in one transaction lets none go by without them.
+# Transactions at once. While one is written, the next ones already wait at the store, which may combine them.
 UNDERWAY_MAX = 4
 
 Storing = Callable[[Sequence[JobSpec]], Awaitable[Sequence[SubmitResult]]]
@@ -21,11 +20,11 @@ class SubmitBatcher:
         self._store = store
         self._waiting: list[tuple[JobSpec, asyncio.Future[SubmitResult]]] = []
         self._underway: set[asyncio.Task[None]] = set()
-        # Whether one of those underway is still to take its first group: whoever comes now is in it.
+        # Whether a task has been started that has not taken its first group yet: it will include submits until then.
         self._is_one_starting = False
 
     async def submit(self, job: JobSpec) -> SubmitResult:
-        """Store a job, together with those that others submit at the same time."""
+        """Store a job, together with those that are submitted at the same time."""
         future: asyncio.Future[SubmitResult] = asyncio.get_running_loop().create_future()
         self._waiting.append((job, future))
         if not self._is_one_starting and len(self._underway) < UNDERWAY_MAX:
