@@ -15,7 +15,7 @@ from windlass.core.changes import IterationRow, NodeRow
 from windlass.core.job import Job
 from windlass.core.scopes import JobScope
 from windlass.core.templates.template import Template
-from windlass.engine.recovery import rebuild
+from windlass.engine.job_table import rebuild
 from windlass.ports.store.jobs import JobSnapshot
 
 

@@ -18,10 +18,12 @@ from windlass.brokers.memory import MemoryBroker
 from windlass.core.changes import Task
 from windlass.core.errors import BrokerUnavailable, CommitUnknown, StaleLease, StoreUnavailable
 from windlass.core.plan import Plan
-from windlass.engine.engine import Duties, Engine, Sharing
+from windlass.engine.config import Duties, Sharing
+from windlass.engine.engine import Engine
 from windlass.engine.plan_cache import Plans
 from windlass.ports.handler import Handler
 from windlass.ports.store.workflows import StoredWorkflow
+from windlass.spec import check_input
 from windlass.stores.memory.artifacts import MemoryArtifacts
 from windlass.stores.memory.store import MemoryStore
 from windlass.testing.virtual_time import VirtualClock
@@ -209,7 +211,7 @@ class ProcessSupervisor:
         if starting.done() and not process.is_dead and self._has_started(starting):
             engine_slot.engine = engine
             self.up.set()
-            lost = None if self._config.engines else engine.lost
+            lost = None if self._config.engines else engine.shard_owner.running
             if lost is None:
                 await died
             else:
@@ -230,15 +232,16 @@ class ProcessSupervisor:
             duties = _SHARING_DUTIES
         random = Random(self._random.random())
         return Engine(
-            store,
-            broker,
-            environment.clock,
-            Plans(store, self._compile),
-            self._connect("artifacts", lambda: environment.artifacts, process),
-            random,
+            store=store,
+            broker=broker,
+            clock=environment.clock,
+            plans=Plans(store, self._compile),
+            artifacts=self._connect("artifacts", lambda: environment.artifacts, process),
+            random=random,
             owner=process.name,
             artifact_bytes_max=_OUTPUT_BYTES_MAX,
             duties=structs.replace(duties, sweep_seconds=config.sweep_seconds),
+            check_input=check_input,
             sharing=sharing,
         )
 

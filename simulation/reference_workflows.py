@@ -4,8 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from random import Random
 
-import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from simulation.faults import Fault, FaultAtCall, SimulatedProcess, can_happen
 from simulation.processes import SystemConfig
@@ -26,7 +25,7 @@ from simulation.workflow_drafts import (
     polling,
 )
 from windlass.core.plan import Collect, NodeKind, Plan, RetryOnError
-from windlass.ports.control import Submit
+from windlass.core.submit_request import SubmitRequest
 
 _QUICK = RetryOnError(attempts_max=3, initial_delay_seconds=0.1, jitter=0.0)
 
@@ -159,8 +158,8 @@ def run_reference(
 
     async def main() -> None:
         await simulation.deploy(plan)
-        body = Raw(msgspec.json.encode({"off": False, "items": [1, 2, 3, 4]}))
-        job_id = await simulation.submit(Submit(plan.workflow_id, plan.version, body, 0, "the key", "the digest"))
+        given = {"off": False, "items": [1, 2, 3, 4]}
+        job_id = await simulation.submit(SubmitRequest(plan.workflow_id, given, plan.version, "the-key"))
         if reference.requests is not None and job_id is not None:
             await reference.requests(simulation, job_id)
         await simulation.settle()
@@ -234,7 +233,7 @@ def former_owner_resumes() -> SimulationReport:
 
     async def main() -> None:
         await simulation.deploy(plan)
-        await simulation.submit(Submit(plan.workflow_id, plan.version, Raw(b"{}"), 0, "the key", "the digest"))
+        await simulation.submit(SubmitRequest(plan.workflow_id, {}, plan.version, "the-key"))
         await asyncio.sleep(1.0)
         former = await owner()
         former.pause()

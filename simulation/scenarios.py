@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from simulation.faults import Fault, RandomFaults
 from simulation.processes import EngineSlot, SystemConfig
@@ -13,7 +13,7 @@ from simulation.simulator import Simulation, SimulationReport
 from simulation.small_bounds import LARGE_BYTES
 from simulation.workload import random_input, random_plan
 from windlass.core.plan import Plan
-from windlass.ports.control import Submit
+from windlass.core.submit_request import SubmitRequest
 
 FAULT_SECONDS_MAX = 12.0
 JOBS_MAX = 6
@@ -224,15 +224,18 @@ class Scenario:
         await asyncio.sleep(random.random() * FAULT_SECONDS_MAX / 2)
         plan = random.choice(self._plans)
         key = f"key{random.randint(0, 3)}" if random.random() < 0.4 else None
-        submit = Submit(
+        request = SubmitRequest(
             workflow_id=plan.workflow_id,
+            input_data=random_input(random),
             version=plan.version,
-            input=random_input(random),
-            priority=random.randint(0, 2),
             idempotency_key=key,
-            request_digest=None if key is None else f"body{random.randint(0, 1)}",
+            priority=random.randint(0, 2),
         )
-        job_id = await self._simulation.submit(submit)
+        if key is not None:
+            # One of two requests with this key.
+            body = random.randint(0, 1)
+            request = structs.replace(request, input_data=random_input(Random(f"{key} {body}")), priority=body)
+        job_id = await self._simulation.submit(request)
         if job_id is not None:
             self._job_ids.append(job_id)
 

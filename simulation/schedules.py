@@ -24,9 +24,9 @@ from windlass.core.runs.registry import BUSY
 from windlass.core.runs.rows import RunRow
 from windlass.core.runs.rules import RunRules
 from windlass.core.runs.states import RUN_FINAL, RUN_MOVES, RunState
+from windlass.core.submit_request import SubmitRequest
 from windlass.engine.engine import Engine
 from windlass.engine.shard import Shard
-from windlass.ports.control import Submit
 from windlass.ports.handler import Context, Handler
 from windlass.ports.handler_declaration import declared, handler
 from windlass.stores.memory.artifacts import MemoryArtifacts
@@ -147,12 +147,12 @@ class RunSimulation:
     async def submit(self, workflow_id: str, given: dict[str, Any]) -> str:
         """Submit until an engine acknowledges it; repeated submits return the same job."""
         key = f"key {self.random.getrandbits(60):x}"
-        submit = Submit(workflow_id, 1, Raw(msgspec.json.encode(given)), idempotency_key=key, request_digest=key)
+        request = SubmitRequest(workflow_id, given, 1, idempotency_key=key)
         until = self.loop.time() + SUBMIT_SECONDS_MAX
         while self.loop.time() < until:
-            task = await self._spawned(lambda engine: engine.submit(submit))
+            task = await self._spawned(lambda engine: engine.jobs.submit(request))
             if task.done() and not task.cancelled() and task.exception() is None:
-                return task.result().spec.job_id
+                return task.result().job.spec.job_id
             task.cancel()
         raise TimeoutError(f"no engine accepted a job of {workflow_id} within {SUBMIT_SECONDS_MAX:g} s")
 
@@ -246,8 +246,8 @@ class RunSimulation:
                     or engine_slot.process.is_dead
                 ):
                     continue
-                for shard in engine_slot.engine.held:
-                    if shard.ready.is_set() and self.store.owner_epoch(shard.number) == shard.epoch:
+                for shard in engine_slot.engine.shard_owner.shards:
+                    if shard.ready.is_set() and self.store.owner_epoch(shard.number) == shard.lease.epoch:
                         self._compare(shard)
 
     def _compare(self, shard: Shard) -> None:

@@ -23,11 +23,11 @@ from simulation.probes import lost_deadlines, lost_tasks, lost_waits
 from simulation.processes import EXPECTED, EngineSlot, Environment, ProcessSupervisor, SystemConfig
 from simulation.small_bounds import small_bounds
 from windlass.core.errors import IdempotencyConflict, JobNotFound, RequestRefused
-from windlass.core.jobs import JobRecord
 from windlass.core.plan import Plan
+from windlass.core.submit_request import SubmitRequest
 from windlass.engine.engine import Engine
 from windlass.engine.shard import Shard
-from windlass.ports.control import Submit
+from windlass.ports.store.jobs import SubmitResult
 from windlass.stores.memory.artifacts import MemoryArtifacts
 from windlass.stores.memory.store import MemoryStore
 from windlass.testing.virtual_time import VirtualClock, close, virtual_loop
@@ -189,45 +189,45 @@ class Simulation:
             raise TimeoutError
         return task.result()
 
-    async def submit(self, submit: Submit) -> str | None:
+    async def submit(self, request: SubmitRequest) -> str | None:
         """Submit until it is acknowledged; only once without an idempotency key, to avoid a second job."""
-        tries = 1 if submit.idempotency_key is None else SUBMITS_MAX
+        tries = 1 if request.idempotency_key is None else SUBMITS_MAX
         for _ in range(tries):
             try:
-                job: JobRecord = await self.call_engine(lambda engine: engine.submit(submit))
+                result: SubmitResult = await self.call_engine(lambda engine: engine.jobs.submit(request))
             except TimeoutError:
                 continue
             except IdempotencyConflict:
-                self._check_conflict(submit)
+                self._check_conflict(request)
                 return None
             self.acknowledged.append(
                 AcknowledgedSubmit(
-                    job_id=job.spec.job_id,
-                    workflow_id=submit.workflow_id,
-                    idempotency_key=submit.idempotency_key,
-                    request_digest=submit.request_digest,
+                    job_id=result.job.spec.job_id,
+                    workflow_id=request.workflow_id,
+                    idempotency_key=request.idempotency_key,
+                    request_digest=_digest_of(request),
                 )
             )
-            return job.spec.job_id
+            return result.job.spec.job_id
         return None
 
-    def _check_conflict(self, submit: Submit) -> None:
-        key = (submit.workflow_id, submit.idempotency_key)
+    def _check_conflict(self, request: SubmitRequest) -> None:
+        key = (request.workflow_id, request.idempotency_key)
         for job_id in self.store.job_ids():
             spec = self.store.rows(job_id).job.spec
-            if (spec.workflow_id, spec.idempotency_key) == key and spec.request_digest != submit.request_digest:
+            if (spec.workflow_id, spec.idempotency_key) == key and spec.request_digest != request.digest:
                 return
-        self.report("I25", "-", f"the key {submit.idempotency_key!r} was refused without a conflict")
+        self.report("I25", "-", f"the key {request.idempotency_key!r} was refused without a conflict")
 
     async def cancel(self, job_id: str) -> None:
         """Request the cancellation of a job."""
         with suppress(TimeoutError, JobNotFound):
-            await self.call_engine(lambda engine: engine.cancel(job_id))
+            await self.call_engine(lambda engine: engine.jobs.cancel(job_id))
 
     async def retry(self, job_id: str, from_node: str | None = None) -> None:
         """Request the retry of a finished job."""
         with suppress(TimeoutError, JobNotFound, RequestRefused):
-            await self.call_engine(lambda engine: engine.retry(job_id, from_node))
+            await self.call_engine(lambda engine: engine.jobs.retry(job_id, from_node))
 
     # The end
 
@@ -254,7 +254,7 @@ class Simulation:
         """Describe what is still running or in memory."""
         left = [f"{worker.running} attempts running" for worker in self.supervisor.workers if worker and worker.running]
         engines = [engine_slot.engine for engine_slot in self.supervisor.engine_slots if engine_slot.engine is not None]
-        shards = [shard for engine in engines for shard in engine.held if shard.jobs]
+        shards = [shard for engine in engines for shard in engine.shard_owner.shards if shard.jobs]
         left += [f"jobs {sorted(shard.jobs)} in memory of shard {shard.number}" for shard in shards]
         if self.supervisor.broker is not None:
             tasks = list(self.execution_log.task_ids)
@@ -297,15 +297,15 @@ class Simulation:
         assert store is not None
         assert broker is not None
         is_busy = any(store.active[call] or broker.active[call] for call in _BUSY_CALLS)
-        if is_busy or broker.inside["receive"] < len(engine.held):
+        if is_busy or broker.inside["receive"] < len(engine.shard_owner.shards):
             return
         # After a failed call the memory of a shard is wrong until the shard notices, maybe only at the end of a wait.
         failed = {shard for call, shard in store.failed | broker.failed if call in _BUSY_CALLS}
         if None in failed:
             return
-        for shard in engine.held:
+        for shard in engine.shard_owner.shards:
             # The former owner of a shard that was taken over may not have noticed it yet.
-            if shard.number not in failed and self.store.owner_epoch(shard.number) == shard.epoch:
+            if shard.number not in failed and self.store.owner_epoch(shard.number) == shard.lease.epoch:
                 self._check_shard(shard)
 
     def _check_shard(self, shard: Shard) -> None:
@@ -321,7 +321,7 @@ class Simulation:
                 now = self.clock.now()
                 self.violations += lost_waits(jobs, now)
                 self.violations += lost_deadlines(jobs, now)
-        for job_id in shard.quarantined:
+        for job_id in shard.table.quarantined:
             self.report("quarantine", job_id, "was quarantined")
         if not self._idle_moments % (CHECK_EVERY * 16):
             for job_id in shard.jobs:
@@ -378,3 +378,9 @@ class Simulation:
             restarts=self.supervisor.restarts,
             seconds=self.loop.time(),
         )
+
+
+def _digest_of(request: SubmitRequest) -> str | None:
+    if request.idempotency_key is None:
+        return None
+    return request.digest

@@ -1,9 +1,10 @@
 """Random workflows for simulations, with loops, series of calls and sinks."""
 
 from random import Random
+from typing import Any
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from simulation.workflow_drafts import (
     DIES,
@@ -223,7 +224,7 @@ def _rule(random: Random) -> RetryOnError:
     )
 
 
-def random_input(random: Random) -> Raw:
+def random_input(random: Random) -> dict[str, Any]:
     """Return a random input of a job."""
     items = [random.randint(0, 9) for _ in range(random.randint(0, ITERATIONS_MAX))]
-    return Raw(msgspec.json.encode({"flag": random.random() < 0.7, "n": random.randint(0, 9), "items": items}))
+    return {"flag": random.random() < 0.7, "n": random.randint(0, 9), "items": items}

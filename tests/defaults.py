@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import structs
 
-from windlass.engine.engine import Duties
+from windlass.engine.config import Duties
 from windlass.process import engine_duties
 from windlass.settings import Settings
 

@@ -10,7 +10,7 @@ from windlass.core import loop_state
 from windlass.core.job import Job
 from windlass.core.loop_state import Loop
 from windlass.core.states import NodeStatus
-from windlass.engine.recovery import rebuild
+from windlass.engine.job_table import rebuild
 from windlass.ports.store.jobs import JobSnapshot
 
 # What must be equal in memory and after a rebuild. `values` is a cache, `late` deliberately forgets which results were

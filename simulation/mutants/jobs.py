@@ -236,13 +236,18 @@ JOB_MUTANTS = (
     ),
     in_engine(
         "the epoch of the first lease is kept",
-        "shard",
-        "        self._lease = await self._taken()\n",
-        "        lease = await self._taken()\n        self._lease = self._lease if self._lease.epoch else lease\n",
+        "shard_lease",
+        "        self.epoch = lease.epoch\n",
+        "        self.epoch = self.epoch or lease.epoch\n",
     ),
-    in_engine("a failed read quarantines a job", "shard", "        except StoreUnavailable:\n            raise\n", ""),
     in_engine(
-        "ended jobs stay in memory", "shard", "        if job.ended:\n            self._leaving.add(job_id)\n", ""
+        "a failed read quarantines a job",
+        "job_table",
+        "        except StoreUnavailable:\n            raise\n        except Exception:\n            self.quarantined",
+        "        except Exception:\n            self.quarantined",
+    ),
+    in_engine(
+        "ended jobs stay in memory", "job_table", "        if job.ended:\n            self._ended.add(job_id)\n", ""
     ),
     # Sweeps and timers
     in_engine(
@@ -272,5 +277,10 @@ JOB_MUTANTS = (
     in_engine("timers fire early", "timers", "self._heap[0][0] <= now:", "self._heap[0][0] <= now + 400_000:"),
     in_engine("a timer that cannot be sent is lost", "timers", "if not sent:", "if False:"),
     # Submits
-    in_engine("a used key is not a conflict", "engine", "if answer.conflict:", "if False:"),
+    in_engine(
+        "a used key is not a conflict",
+        "submit",
+        "        if result.conflict:\n            raise conflict(result)\n        return result\n",
+        "        return result\n",
+    ),
 )

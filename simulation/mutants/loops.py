@@ -245,7 +245,7 @@ LOOP_MUTANTS = (
     in_engine(
         "outputs are not merged again after a restart",
         "shard",
-        "        for job in self.jobs.values():\n            self._gather(asked_for(job))\n",
+        "        for job in self.jobs.values():\n            self._merger.start(asked_for(job))\n",
         "",
     ),
     in_engine(
@@ -258,33 +258,32 @@ LOOP_MUTANTS = (
     in_engine(
         "the last output is not merged",
         "output_store",
-        "stop = min(start + GATHER_ROWS, wanted.count)",
-        "stop = min(start + GATHER_ROWS, wanted.count - 1)",
+        "stop = min(start + MERGE_ROWS, request.count)",
+        "stop = min(start + MERGE_ROWS, request.count - 1)",
     ),
     in_engine(
         "a merged output is added to a batch already taken",
         "shard",
-        "            gathered = await self._values.gather(wanted)\n",
-        "            taken = self._carried\n            gathered = await self._values.gather(wanted)\n"
-        "            taken.append(gathered)\n            return await self._broker.send(self.number, [])\n",
+        "OutputMerger(outputs, self.defer, ",
+        "OutputMerger(outputs, self._carried.append, ",
     ),
     in_engine(
         "a failed read of outputs is forgotten",
-        "shard",
-        "            self._gather_failure = failure\n",
-        "            log.debug('%s', failure)\n",
+        "output_merger",
+        "            self.failure = failure\n",
+        "            del failure\n",
     ),
     in_engine(
         "large outputs are merged as references",
         "output_store",
-        "return await self._artifacts.get(read_reference(output).key) if is_reference(output) else bytes(output)",
-        "return bytes(output)",
+        "        if is_reference(output):\n            return await self._artifacts.get(read_reference(output).key)\n",
+        "",
     ),
     in_core("a single large output is merged as a reference", "pagination", " and _is_small(part)", ""),
     in_engine(
         "large values of tasks are not loaded after a restart",
         "recovery",
-        "    return list(lacking)\n",
+        "    return list(missing_values)\n",
         "    return []\n",
     ),
     in_core("large values are not loaded", "prefetch", "            job.wanted[key] = None\n", "            pass\n"),

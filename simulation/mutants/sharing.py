@@ -26,8 +26,8 @@ SHARING_MUTANTS = tuple(
                 "messages are acknowledged before the commit",
                 "shard",
                 _COMMIT,
-                "            await self._broker.acknowledge(self.number, gathered)\n"
-                f"            gathered = 0\n{_COMMIT}",
+                "            await self._broker.acknowledge(self.number, received)\n"
+                f"            received = 0\n{_COMMIT}",
             ),
             in_engine(
                 "tasks are published before the commit",
@@ -44,38 +44,38 @@ SHARING_MUTANTS = tuple(
             # An engine reuses its own counters after another engine owned the shard.
             in_engine(
                 "dependency counters are kept across owners",
-                "recovery",
-                "                    jobs[job_id] = rebuild(plan, restored)\n",
-                "                    jobs[job_id] = rebuild(plan, restored)\n"
-                "                    counted = vars(self._plans).setdefault('counted', {})\n"
-                "                    kept = counted.setdefault((job_id, restored.job.round), jobs[job_id])\n"
-                "                    jobs[job_id].remaining = kept.remaining\n",
+                "job_table",
+                "            job = self.jobs[job_id] = rebuild(plan, snapshot)\n",
+                "            job = self.jobs[job_id] = rebuild(plan, snapshot)\n"
+                "            counted = vars(self._plans).setdefault('counted', {})\n"
+                "            kept = counted.setdefault((job_id, snapshot.job.state.round), job)\n"
+                "            job.remaining = kept.remaining\n",
             ),
             in_engine(
                 "commits use the newest epoch",
                 "shard",
-                "        return asyncio.ensure_future(self._store.commit(self.number, self.epoch, changes)) if",
+                "        return asyncio.ensure_future(self._store.commit(self.number, self.lease.epoch, changes))\n",
                 "        async def write() -> None:\n"
                 "            epoch = await self._store.leases.epoch(self.number)\n"
                 "            await self._store.commit(self.number, epoch, changes)\n\n"
-                "        return asyncio.ensure_future(write()) if",
+                "        return asyncio.ensure_future(write())\n",
             ),
             in_engine(
                 "tasks are published after a pause without checking the lease",
                 "shard",
-                "        await self._assure()\n        await self._broker.publish(tasks)\n",
+                "        await self.lease.assert_valid()\n        await self._broker.publish(tasks)\n",
                 "        await self._broker.publish(tasks)\n",
             ),
             in_engine(
                 "a lease that may have expired is renewed without checking its owner",
-                "shard",
-                "            if (self.number, self.owner, epoch) not in [",
+                "shard_lease",
+                "            if (self._shard, self.owner, epoch) not in [",
                 "            if False and () not in [",
             ),
             in_engine(
                 "messages without effect are acknowledged without checking the lease",
                 "shard",
-                "        await self._assure()\n        if changes.tasks:\n",
+                "        await self.lease.assert_valid()\n        if changes.tasks:\n",
                 "        if changes.tasks:\n",
             ),
             in_engine("expired leases are never claimed", "leases", " or row.expired", ""),
@@ -84,8 +84,8 @@ SHARING_MUTANTS = tuple(
             ),
             in_engine(
                 "a shard is released while a batch is in progress",
-                "engine",
-                "        try:\n            await holding.running\n        except StaleLease:\n            return\n",
+                "shard_owner",
+                "        try:\n            await owned.running\n        except StaleLease:\n            return\n",
                 "",
             ),
             in_engine(

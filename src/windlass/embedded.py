@@ -1,9 +1,9 @@
 """Runs the engine inside a program: deploy, submit, wait, result."""
 
 import asyncio
-import hashlib
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 from msgspec import Raw
 
@@ -11,14 +11,14 @@ from windlass.core.events import Event
 from windlass.core.jobs import JobRecord
 from windlass.core.plan import Plan
 from windlass.core.states import JOB_FINAL, JobStatus
+from windlass.core.submit_request import SubmitRequest
 from windlass.ports.broker import ALL_QUEUES
-from windlass.ports.control import Submit
 from windlass.ports.store.jobs import JobFilter
 from windlass.ports.store.workflows import StoredWorkflow
 from windlass.process import ALL_ROLES, Process, open_process
 from windlass.reader import RESULT_BYTES_MAX, JobResult, Reader
 from windlass.settings import Settings
-from windlass.spec import Definition, check_input, definition_json, digest
+from windlass.spec import Definition, definition_json, digest
 
 EVENTS_PAGE = 1_000
 WATCH_SECONDS = 1.0
@@ -32,7 +32,7 @@ class Embedded:
 
     def __init__(self, process: Process) -> None:
         self.store = process.store
-        self._engine = process.engine
+        self._jobs = process.engine.jobs
         self._plans = process.plans
         self._clock = process.clock
         self._reader = Reader(process.store, process.artifacts, process.plans)
@@ -50,31 +50,26 @@ class Embedded:
         return await self._plans.get(workflow_id, version)
 
     async def submit(
-        self, workflow_id: str, input: object, *, version: int | None = None, idempotency_key: str | None = None
+        self,
+        workflow_id: str,
+        input: dict[str, Any],
+        *,
+        version: int | str | None = None,
+        idempotency_key: str | None = None,
     ) -> JobRecord:
-        """Check the input and start a job; durable on return. InputInvalid, WorkflowNotFound."""
-        if version is None:
-            version = (await self.store.workflows.get(workflow_id)).version
-        plan = await self._plans.get(workflow_id, version)
-        checked = check_input(plan.input_schema, input)
-        request_digest: str | None = None
-        if idempotency_key is not None:
-            request_digest = hashlib.sha256(b"%d:%s" % (version, bytes(checked))).hexdigest()
-        return await self._engine.submit(
-            Submit(workflow_id, version, checked, idempotency_key=idempotency_key, request_digest=request_digest)
-        )
+        """Check the input and start a job; durable on return. InputInvalid, WorkflowNotFound, IdempotencyConflict."""
+        request = SubmitRequest(workflow_id, input, version, idempotency_key)
+        return (await self._jobs.submit(request)).job
 
-    async def submit_all(self, workflow_id: str, inputs: Sequence[object]) -> Sequence[JobRecord]:
+    async def submit_all(self, workflow_id: str, inputs: Sequence[dict[str, Any]]) -> Sequence[JobRecord]:
         """Start many jobs of the newest version in one transaction. InputInvalid: none is stored."""
-        version = (await self.store.workflows.get(workflow_id)).version
-        plan = await self._plans.get(workflow_id, version)
-        submits = [Submit(workflow_id, version, check_input(plan.input_schema, input)) for input in inputs]
-        return [submission.job for submission in await self._engine.submit_all(submits)]
+        requests = [SubmitRequest(workflow_id, input) for input in inputs]
+        return [result.job for result in await self._jobs.submit_all(requests)]
 
     async def watch(self, job_id: str) -> AsyncIterator[Event]:
         """Yield the events of a job from the first one, then live, until the job has finished."""
         last_seq, is_final = 0, False
-        with self._engine.news(job_id) as changed:
+        with self._jobs.subscribe(job_id) as changed:
             while not is_final:
                 changed.clear()
                 # Read the state before the events: an event stored after this line is read in the next round.
@@ -92,24 +87,24 @@ class Embedded:
 
     async def wait_end(self, job_id: str) -> None:
         """Wait until the job has finished."""
-        await self._engine.wait(job_id)
+        await self._jobs.wait(job_id)
 
     async def wait(self, job_id: str) -> JobRecord:
         """Wait until the job has finished, and return it."""
-        await self._engine.wait(job_id)
+        await self._jobs.wait(job_id)
         return await self.store.jobs.get(job_id)
 
     async def cancel(self, job_id: str, reason: str | None = None) -> None:
         """Cancel a job."""
-        await self._engine.cancel(job_id, reason)
+        await self._jobs.cancel(job_id, reason)
 
     async def retry(self, job_id: str, from_node: str | None = None) -> None:
         """Run the failed and cancelled nodes of a finished job again, or `from_node` and everything downstream."""
-        await self._engine.retry(job_id, from_node)
+        await self._jobs.retry(job_id, from_node)
 
     async def resume(self, job_id: str) -> JobRecord:
         """Continue an unfinished job."""
-        return await self._engine.resume(job_id)
+        return await self._jobs.resume(job_id)
 
     async def resumable(self, workflow_id: str) -> JobRecord | None:
         """Return the newest unfinished job of a workflow."""

@@ -13,7 +13,8 @@ from msgspec import Struct
 from windlass.clock import SystemClock
 from windlass.connections.named import Connections
 from windlass.core.errors import StoreUnavailable
-from windlass.engine.engine import Duties, Engine, Sharing
+from windlass.engine.config import Duties, Sharing
+from windlass.engine.engine import Engine
 from windlass.engine.plan_cache import Plans
 from windlass.factory import (
     build_connections,
@@ -146,18 +147,18 @@ async def _open_parts(stack: AsyncExitStack, settings: Settings, roles: Roles, *
     name = f"{os.uname().nodename}:{os.getpid()}:{clock.now():x}"
     plans = Plans(store, compile_stored)
     engine = Engine(
-        store,
-        broker,
-        clock,
-        plans,
-        artifacts,
-        Random(),
+        store=store,
+        broker=broker,
+        clock=clock,
+        plans=plans,
+        artifacts=artifacts,
+        random=Random(),
         owner=name,
         artifact_bytes_max=settings.artifacts.bytes_max,
         duties=engine_duties(settings),
         only_new_jobs=only_new_jobs,
         sharing=_sharing(settings, roles),
-        prepare=check_input,
+        check_input=check_input,
     )
     stack.push_async_callback(engine.stop)
     await engine.start()

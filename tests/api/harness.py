@@ -23,7 +23,7 @@ from windlass.handlers import builtin_handlers
 from windlass.handlers.config import HandlerConfig
 from windlass.ports.broker import ALL_QUEUES
 from windlass.ports.handler import Handler
-from windlass.spec import compile_plan, definition_from_json
+from windlass.spec import check_input, compile_plan, definition_from_json
 from windlass.stores.memory.artifacts import MemoryArtifacts
 from windlass.stores.sqlite.store import SqliteStore
 from windlass.worker.worker import Worker
@@ -53,15 +53,16 @@ class System:
         plans = Plans(store, lambda stored: compile_plan(definition_from_json(stored.definition), stored.version))
         self.artifacts = MemoryArtifacts()
         self.engine = Engine(
-            store,
-            self.broker,
-            self.clock,
-            plans,
-            self.artifacts,
-            Random(),
+            store=store,
+            broker=self.broker,
+            clock=self.clock,
+            plans=plans,
+            artifacts=self.artifacts,
+            random=Random(chance),
             owner="test",
             artifact_bytes_max=OUTPUT_BYTES_MAX,
             duties=duties(sweep_seconds=0.05),
+            check_input=check_input,
         )
         self.state = ApiState(
             store, self.artifacts, self.broker, self.engine, self.clock, tuple(handlers), Random(chance), "0.0.0",
@@ -139,7 +140,7 @@ class System:
 
     async def dispatched(self, job_id: str, node_id: str) -> None:
         """Return once a node is on its way to a worker."""
-        with self.engine.news(job_id) as news:
+        with self.engine.jobs.subscribe(job_id) as news:
             async with asyncio.timeout(10.0):
                 while (await self.client.get(f"{API}/jobs/{job_id}/nodes/{node_id}")).json()["status"] != "dispatched":
                     await news.wait()

@@ -231,7 +231,7 @@ async def test_a_log_stream_is_live_and_ends_with_the_job(server: Server) -> Non
         await server.store.logs.append([line(job_id, 3)])
         async with asyncio.timeout(3 * POLL_SECONDS_MAX):
             third = (await anext(messages))[1]["message"]
-        await server.engine.cancel(job_id)
+        await server.engine.jobs.cancel(job_id)
         rest = [message async for message in messages]
 
     assert [*first, third] == ["line 1", "line 2", "line 3"]
@@ -243,7 +243,7 @@ async def test_lines_stored_just_after_the_job_are_streamed(server: Server) -> N
 
     async with tailing(server, job_id) as messages:
         await anext(messages)
-        await server.engine.cancel(job_id)
+        await server.engine.jobs.cancel(job_id)
         await server.store.logs.append([line(job_id, 2)])
         rest = [data["message"] async for _, data in messages]
 
@@ -252,7 +252,7 @@ async def test_lines_stored_just_after_the_job_are_streamed(server: Server) -> N
 
 async def test_a_log_stream_resumed_at_any_line_sends_each_once(server: Server) -> None:
     job_id = await written(server, 12)
-    await server.engine.cancel(job_id)
+    await server.engine.jobs.cancel(job_id)
     whole = await told(server, job_id)
 
     for seen, (log_id, _) in enumerate(whole[:-1], 1):
@@ -261,7 +261,7 @@ async def test_a_log_stream_resumed_at_any_line_sends_each_once(server: Server) 
 
 async def test_last_event_id_takes_precedence_over_after(server: Server) -> None:
     job_id = await written(server, 3)
-    await server.engine.cancel(job_id)
+    await server.engine.jobs.cancel(job_id)
     whole = await told(server, job_id)
 
     resumed = await told(server, job_id, {"Last-Event-ID": str(whole[1][0])}, after=0)
@@ -271,7 +271,7 @@ async def test_last_event_id_takes_precedence_over_after(server: Server) -> None
 
 async def test_a_complete_log_stream_answers_204(server: Server) -> None:
     job_id = await written(server, 1)
-    await server.engine.cancel(job_id)
+    await server.engine.jobs.cancel(job_id)
     ((log_id, _),) = await told(server, job_id)
     server.clock.jump(60)
 

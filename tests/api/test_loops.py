@@ -86,7 +86,7 @@ class Loop:
 
     async def until(self, **counts: int) -> None:
         """Return once the loop is counted so."""
-        with self.system.engine.news(self.job_id) as news:
+        with self.system.engine.jobs.subscribe(self.job_id) as news:
             async with asyncio.timeout(10.0):
                 while not counts.items() <= (await self.get())["loop"].items():
                     await news.wait()

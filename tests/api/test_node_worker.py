@@ -158,7 +158,7 @@ async def test_a_cancelled_task_is_stopped(server: Server) -> None:
     async with node_worker(server.url, heartbeat_seconds=0.1, concurrency=1) as worker:
         job_id = await server.submit("pause", seconds=600)
         await worker.says("claimed")
-        await server.engine.cancel(job_id)
+        await server.engine.jobs.cancel(job_id)
         await worker.says("stopped")
 
         following = await server.submit("pause", seconds=0)

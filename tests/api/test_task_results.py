@@ -129,12 +129,13 @@ async def test_a_fatal_error_is_not_retried(server: Server) -> None:
 
 async def test_a_result_after_the_job_was_cancelled_is_recorded_and_ignored(server: Server) -> None:
     task = await server.claimed()
-    await server.engine.cancel(task["job_id"])
+    await server.engine.jobs.cancel(task["job_id"])
 
     answer = await server.post("/callbacks/task-result", result(task, "too late"))
 
-    assert answer["accepted"]
-    await server.happened(task["job_id"], "result_ignored")
+    assert (answer["accepted"], answer["duplicate"]) == (False, False)
+    assert "closed before this result arrived" in answer["reason"]
+    assert (await server.events(task["job_id"])).count("result_ignored") == 1
     assert (await server.store.jobs.get(task["job_id"])).state.status == "cancelled"
     assert await server.output(task["job_id"], "work") is None
 

@@ -139,7 +139,7 @@ async def test_a_heartbeat_of_running_tasks_stops_nothing(server: Server) -> Non
 
 async def test_a_heartbeat_stops_the_task_of_a_cancelled_job(server: Server) -> None:
     task = await server.claimed()
-    await server.engine.cancel(task["job_id"])
+    await server.engine.jobs.cancel(task["job_id"])
 
     beat = await server.post("/tasks/heartbeat", {"worker_id": "worker-xyz", "task_ids": [task["task_id"]]})
 
@@ -148,7 +148,7 @@ async def test_a_heartbeat_stops_the_task_of_a_cancelled_job(server: Server) -> 
 
 async def test_a_heartbeat_stops_a_cancelled_task_that_it_did_not_list(server: Server) -> None:
     task = await server.claimed()
-    await server.engine.cancel(task["job_id"])
+    await server.engine.jobs.cancel(task["job_id"])
 
     beat = await server.post("/tasks/heartbeat", {"worker_id": "worker-xyz"})
 

@@ -127,7 +127,7 @@ async def test_a_result_of_an_undispatched_iteration_is_refused(server: Server, 
 
     body = {**result(task, 1), "task_id": task_id.format(job=job_id)}
 
-    assert "never claimed" in (await server.post("/callbacks/task-result", body, 409))["detail"]
+    assert "no such attempt" in (await server.post("/callbacks/task-result", body, 409))["detail"]
 
 
 async def test_an_index_of_a_node_without_a_loop_is_refused(server: Server) -> None:
@@ -143,7 +143,7 @@ async def test_a_repeated_loop_accepts_new_results(server: Server) -> None:
         (task,) = await server.claim()
         await report(server, task, "old")
     await server.ended(job_id)
-    await server.engine.retry(job_id, "each")
+    await server.engine.jobs.retry(job_id, "each")
     await server.happened(job_id, "job_retried")
     again = (await server.get(f"/jobs/{job_id}/nodes/each/iterations"))["items"]
     for _ in range(3):

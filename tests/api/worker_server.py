@@ -12,7 +12,6 @@ from typing import Any
 import httpx2
 import msgspec
 import uvicorn
-from msgspec import Raw
 
 from tests.defaults import OUTPUT_BYTES_MAX, duties, worker_options
 from windlass.api.app import create_app
@@ -20,15 +19,15 @@ from windlass.api.state import ApiState
 from windlass.brokers.memory import MemoryBroker
 from windlass.clock import SystemClock
 from windlass.core.jobs import JobRecord
+from windlass.core.submit_request import SubmitRequest
 from windlass.engine.engine import Engine
 from windlass.engine.plan_cache import Plans
 from windlass.factory import compile_stored
 from windlass.handlers import builtin_handlers
 from windlass.handlers.config import HandlerConfig
 from windlass.ports.broker import TaskClaim
-from windlass.ports.control import Submit
 from windlass.ports.handler import Handler
-from windlass.spec import definition_json, digest, read_definition
+from windlass.spec import check_input, definition_json, digest, read_definition
 from windlass.stores.memory.artifacts import MemoryArtifacts
 from windlass.stores.sqlite.store import SqliteStore
 from windlass.worker.log_writer import LogWriter
@@ -130,8 +129,7 @@ class Server:
         return definition.workflow_id
 
     async def submit(self, workflow_id: str, **input_data: object) -> str:
-        job = await self.engine.submit(Submit(workflow_id, 1, Raw(msgspec.json.encode(input_data))))
-        return job.spec.job_id
+        return (await self.engine.jobs.submit(SubmitRequest(workflow_id, input_data, 1))).job.spec.job_id
 
     async def claim(self, queue: str = "far", worker_id: str = "worker-xyz", **rest: object) -> list[dict[str, Any]]:
         wanted = {"worker_id": worker_id, "queues": [queue], "wait": 10, **rest}
@@ -139,7 +137,7 @@ class Server:
 
     async def ended(self, job_id: str) -> JobRecord:
         async with asyncio.timeout(ENDS_SECONDS):
-            await self.engine.wait(job_id)
+            await self.engine.jobs.wait(job_id)
         return await self.store.jobs.get(job_id)
 
     async def output(self, job_id: str, node_id: str) -> Any:
@@ -158,7 +156,7 @@ class Server:
 
     async def happened(self, job_id: str, event_type: str) -> None:
         """Return once the job has such an event."""
-        with self.engine.news(job_id) as news:
+        with self.engine.jobs.subscribe(job_id) as news:
             async with asyncio.timeout(ENDS_SECONDS):
                 while event_type not in await self.events(job_id):
                     await news.wait()
@@ -187,15 +185,16 @@ async def serving(
         plans = Plans(store, compile_stored)
         artifacts = MemoryArtifacts()
         engine = Engine(
-            store,
-            broker,
-            clock,
-            plans,
-            artifacts,
-            Random(),
+            store=store,
+            broker=broker,
+            clock=clock,
+            plans=plans,
+            artifacts=artifacts,
+            random=Random(),
             owner="server",
             artifact_bytes_max=OUTPUT_BYTES_MAX,
             duties=duties(sweep_seconds=0.05),
+            check_input=check_input,
         )
         stack.push_async_callback(engine.stop)
         await engine.start()

@@ -67,7 +67,7 @@ async def test_jobs_complete_although_the_server_is_flushed_repeatedly(on_site: 
 
 
 async def test_process_without_shards_is_notified_that_a_job_ended(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("windlass.engine.engine.WATCH_SECONDS", 10 * ENDS_SECONDS)
+    monkeypatch.setattr("windlass.engine.engine.POLL_SECONDS", 10 * ENDS_SECONDS)
     engine_broker, server_broker = await site.open(), await site.open()
     async with deployed(engine_broker, server_broker) as both:
         [job_id] = await both.submit()

@@ -5,9 +5,10 @@ from msgspec import Raw, structs
 
 from tests.contracts.rows import T0, changes, new_job
 from windlass.core.artifacts import reference
-from windlass.core.errors import RequestRefused, WorkflowNotFound
+from windlass.core.errors import RequestRefused, StaleLease, WorkflowNotFound
 from windlass.core.jobs import JobState
 from windlass.core.messages import Failed, Succeeded, TaskError, TaskFinished
+from windlass.core.report_verdict import ReportVerdict
 from windlass.core.states import JobStatus
 from windlass.ports.handler import LogLine
 from windlass.ports.store import Store
@@ -21,10 +22,10 @@ async def deploy(store: Store, workflow_id: str, *digests: str) -> None:
         await store.workflows.put(workflow_id, Raw(b'{"d":"%s"}' % digest.encode()), digest, T0)
 
 
-def result(task_id: str, *, meta: bytes | None = None, job_id: str = "j1", at: int = T0) -> StoredResult:
+def result(result_id: str, *, meta: bytes | None = None, job_id: str = "j1", at: int = T0) -> StoredResult:
     outcome = Succeeded(Raw(b'{"n":1}'), None if meta is None else Raw(meta))
-    message = TaskFinished(job_id, "a", 1, "w", T0, T0 + 5, outcome, result_id=task_id)
-    return StoredResult(task_id, 0, message, at)
+    message = TaskFinished(job_id, "a", 1, "w", T0, T0 + 5, outcome, result_id=result_id)
+    return StoredResult(result_id, 0, message, at)
 
 
 def line(text: str, *, node_id: str = "a", attempt: int = 1, job_id: str = "j1", index: int = 0) -> LogLine:
@@ -114,20 +115,82 @@ async def test_an_alias_of_an_unknown_version_is_refused(store: Store) -> None:
 async def test_a_result_waits_until_a_commit_applies_it(store: Store) -> None:
     await store.jobs.insert([new_job("j1")])
     lease = await store.leases.take(0, "me")
-    first = await store.jobs.put_result(result("t1", meta=b'{"status":200}'))
-    again = await store.jobs.put_result(result("t1"))
+    await store.jobs.put_result(result("t1", meta=b'{"status":200}'))
     waiting = await store.jobs.results(0, 10)
     applied = changes()
-    applied.results.append("t1")
+    applied.results["t1"] = ReportVerdict.ACCEPTED
 
     await store.commit(0, lease.epoch, applied)
 
-    assert (first, again) == (True, False)
-    assert [one.task_id for one in waiting] == ["t1"]
+    assert [one.result_id for one in waiting] == ["t1"]
     outcome = waiting[0].message.outcome
     assert isinstance(outcome, Succeeded)
     assert (bytes(outcome.output), bytes(outcome.meta or b"")) == (b'{"n":1}', b'{"status":200}')
     assert await store.jobs.results(0, 10) == []
+
+
+async def judged(store: Store, epoch: int, **verdicts: ReportVerdict) -> None:
+    applied = changes()
+    applied.results.update(verdicts)
+    await store.commit(0, epoch, applied)
+
+
+async def test_a_commit_stores_the_verdict_on_each_result(store: Store) -> None:
+    await store.jobs.insert([new_job("j1")])
+    lease = await store.leases.take(0, "me")
+    for result_id in ("accepted", "repeated", "late", "waiting"):
+        await store.jobs.put_result(result(result_id))
+
+    await judged(
+        store,
+        lease.epoch,
+        accepted=ReportVerdict.ACCEPTED,
+        repeated=ReportVerdict.REPEATED,
+        late=ReportVerdict.LATE,
+    )
+
+    found = await store.jobs.verdicts(["accepted", "repeated", "late", "waiting"])
+    assert found == {
+        "accepted": ReportVerdict.ACCEPTED,
+        "repeated": ReportVerdict.REPEATED,
+        "late": ReportVerdict.LATE,
+    }
+    assert [one.result_id for one in await store.jobs.results(0, 10)] == ["waiting"]
+
+
+async def test_a_refused_result_is_deleted_and_its_verdict_is_unknown(store: Store) -> None:
+    await store.jobs.insert([new_job("j1")])
+    lease = await store.leases.take(0, "me")
+    await store.jobs.put_result(result("refused"))
+
+    await judged(store, lease.epoch, refused=ReportVerdict.UNKNOWN)
+
+    assert await store.jobs.verdicts(["refused"]) == {"refused": ReportVerdict.UNKNOWN}
+    assert await store.jobs.results(0, 10) == []
+
+
+@pytest.mark.parametrize("second", [ReportVerdict.REPEATED, ReportVerdict.UNKNOWN])
+async def test_the_first_verdict_on_a_result_stays(store: Store, second: ReportVerdict) -> None:
+    await store.jobs.insert([new_job("j1")])
+    lease = await store.leases.take(0, "me")
+    await store.jobs.put_result(result("t1"))
+    await judged(store, lease.epoch, t1=ReportVerdict.ACCEPTED)
+
+    await judged(store, lease.epoch, t1=second)
+
+    assert await store.jobs.verdicts(["t1"]) == {"t1": ReportVerdict.ACCEPTED}
+
+
+async def test_a_stale_commit_stores_no_verdict(store: Store) -> None:
+    await store.jobs.insert([new_job("j1")])
+    lease = await store.leases.take(0, "me")
+    await store.jobs.put_result(result("t1"))
+    await store.leases.take(0, "another")
+
+    with pytest.raises(StaleLease):
+        await judged(store, lease.epoch, t1=ReportVerdict.ACCEPTED)
+
+    assert await store.jobs.verdicts(["t1"]) == {}
 
 
 async def test_a_failed_result_is_returned_complete(store: Store) -> None:
@@ -146,8 +209,8 @@ async def test_results_are_listed_oldest_first_and_by_shard(store: Store) -> Non
     await store.jobs.put_result(result("t1", at=T0 + 1))
     await store.jobs.put_result(structs.replace(result("t3"), shard=1))
 
-    assert [one.task_id for one in await store.jobs.results(0, 10)] == ["t1", "t2"]
-    assert [one.task_id for one in await store.jobs.results(0, 1)] == ["t1"]
+    assert [one.result_id for one in await store.jobs.results(0, 10)] == ["t1", "t2"]
+    assert [one.result_id for one in await store.jobs.results(0, 1)] == ["t1"]
 
 
 async def test_logs_are_read_in_order_after_a_number_and_by_attempt(store: Store) -> None:

@@ -27,8 +27,8 @@ from windlass.core.messages import (
 from windlass.core.plan import Plan
 from windlass.core.prefetch import want_for
 from windlass.core.states import NodeStatus
+from windlass.engine.job_table import rebuild
 from windlass.engine.output_store import OutputStore
-from windlass.engine.recovery import rebuild
 from windlass.stores.memory.artifacts import MemoryArtifacts
 from windlass.stores.memory.store import MemoryStore
 
@@ -110,7 +110,7 @@ class LoopStory:
         return self.tell(*[self.gathered(one) for one in wanted])
 
     def gathered(self, wanted: MergeOutputs) -> OutputsMerged:
-        return now(self.values.gather(wanted))
+        return now(self.values.merge(wanted))
 
     def put(self, body: bytes) -> str:
         """Keep a large value; its key."""

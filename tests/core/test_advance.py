@@ -296,15 +296,3 @@ def test_a_job_scheduled_for_later_begins_then() -> None:
     story.tell(TimerDue("job", "begin"))
 
     assert (timer.due_at, before, story.dispatched) == (T0 + 60 * SECOND, [], ["a"])
-
-
-def test_a_result_that_was_a_row_is_marked_applied_even_when_nobody_waits_for_it() -> None:
-    story = Story(plan_of({"a": []}))
-    story.begin()
-    message = structs.replace(story.finished("a", Succeeded(Raw(b"1"))), result_id="job_a_1")
-
-    first = story.tell(message)
-    again = story.tell(message)
-
-    assert (first.results, again.results) == (["job_a_1"], ["job_a_1"])
-    assert story.events.count("node_completed a") == 1

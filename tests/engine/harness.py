@@ -1,4 +1,4 @@
-"""An engine with its worker on a database in a folder, built by hand so that tests can reach every part."""
+"""An engine with its worker on a SQLite database, built by hand so that tests can reach every part."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -16,15 +16,16 @@ from windlass.clock import SystemClock
 from windlass.core.artifacts import is_reference, read_reference
 from windlass.core.jobs import JobRecord
 from windlass.core.plan import NodePlan, Plan
+from windlass.core.submit_request import SubmitRequest
 from windlass.engine.engine import Engine
 from windlass.engine.plan_cache import Plans
+from windlass.engine.shard import Shard
 from windlass.handlers import builtin_handlers
 from windlass.handlers.config import HandlerConfig
-from windlass.ports.control import Submit
 from windlass.ports.handler import Handler
 from windlass.ports.store import Store
 from windlass.ports.store.workflows import StoredWorkflow
-from windlass.spec import compile_plan, read_definition
+from windlass.spec import check_input, compile_plan, read_definition
 from windlass.stores.memory.artifacts import MemoryArtifacts
 from windlass.stores.sqlite.store import SqliteStore
 from windlass.worker.worker import Worker
@@ -34,7 +35,7 @@ CLOCK = SystemClock()
 
 
 class Process:
-    """What one process would hold: a broker, an engine and, if wanted, a worker."""
+    """The parts of one process: a broker, an engine and, optionally, a worker."""
 
     def __init__(
         self,
@@ -51,15 +52,16 @@ class Process:
         self.artifacts = MemoryArtifacts()
         plans = Plans(store, lambda stored: _plan(plan, stored))
         self.engine = Engine(
-            store,
-            self.broker,
-            CLOCK,
-            plans,
-            self.artifacts,
-            Random(),
+            store=store,
+            broker=self.broker,
+            clock=CLOCK,
+            plans=plans,
+            artifacts=self.artifacts,
+            random=Random(),
             owner=name,
             artifact_bytes_max=OUTPUT_BYTES_MAX,
             duties=duties(sweep_seconds=0.05),
+            check_input=check_input,
             only_new_jobs=only_new_jobs,
         )
         known = {**builtin_handlers(HandlerConfig(allow_private=True)), **(handlers or {})}
@@ -74,6 +76,12 @@ class Process:
         )
         self._working: asyncio.Task[None] | None = None
 
+    @property
+    def shard(self) -> Shard:
+        """The only shard."""
+        [shard] = self.engine.shard_owner.shards
+        return shard
+
     async def start(self, *, worker: bool = True) -> None:
         await self.engine.start()
         if worker:
@@ -85,11 +93,12 @@ class Process:
             await self._working
         await self.engine.stop()
 
-    async def submit(self, input: bytes = b"{}", key: str | None = None, digest: str | None = None) -> JobRecord:
-        return await self.engine.submit(Submit("test", 1, Raw(input), idempotency_key=key, request_digest=digest))
+    async def submit(self, input: bytes = b"{}", key: str | None = None) -> JobRecord:
+        request = SubmitRequest("test", msgspec.json.decode(input), 1, key)
+        return (await self.engine.jobs.submit(request)).job
 
     async def ended(self, job_id: str) -> JobRecord:
-        await asyncio.wait_for(self.engine.wait(job_id), ENDS_SECONDS)
+        await asyncio.wait_for(self.engine.jobs.wait(job_id), ENDS_SECONDS)
         return await self.store.jobs.get(job_id)
 
 
@@ -118,13 +127,13 @@ async def events_of(store: Store, job_id: str) -> list[str]:
 
 
 def plan_from(document: Mapping[str, object]) -> Plan:
-    """The plan of a document, under the name that the harness knows."""
+    """Return the plan of a document, as the workflow of the harness."""
     definition, _ = read_definition({"workflow_id": "test", **document})
     return compile_plan(definition, 1)
 
 
 async def output_of(process: Process, job_id: str, node_id: str) -> object:
-    """What a node brought, wherever it lies."""
+    """Return the output of a node, from its row or the artifact store."""
     output = (await process.store.jobs.nodes(job_id, node_id))[0].output
     assert output is not None
     body = await process.artifacts.get(read_reference(output).key) if is_reference(output) else bytes(output)
@@ -134,11 +143,11 @@ async def output_of(process: Process, job_id: str, node_id: str) -> object:
 async def until(
     process: Process, job_id: str, holds: Callable[[], Awaitable[bool]], every_seconds: float = ENDS_SECONDS
 ) -> None:
-    """Wait until something is true of a job; asked whenever something was stored about it, or from time to time."""
-    with process.engine.news(job_id) as news:
+    """Wait until a condition holds; checked after each change of the job, and periodically."""
+    with process.engine.jobs.subscribe(job_id) as changed:
         async with asyncio.timeout(ENDS_SECONDS):
             while not await holds():
                 with suppress(TimeoutError):
                     async with asyncio.timeout(every_seconds):
-                        await news.wait()
-                news.clear()
+                        await changed.wait()
+                changed.clear()

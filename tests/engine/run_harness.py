@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from msgspec import Raw
+import msgspec
 
 from tests.defaults import OUTPUT_BYTES_MAX, worker_options
 from tests.defaults import duties as default_duties
@@ -17,11 +17,12 @@ from windlass.core.errors import RunNotFound
 from windlass.core.jobs import JobRecord
 from windlass.core.plan import Plan
 from windlass.core.runs.rows import RunRow
-from windlass.engine.engine import Duties, Engine
+from windlass.core.submit_request import SubmitRequest
+from windlass.engine.config import Duties
+from windlass.engine.engine import Engine
 from windlass.engine.plan_cache import Plans
 from windlass.handlers import builtin_handlers
 from windlass.handlers.config import HandlerConfig
-from windlass.ports.control import Submit
 from windlass.ports.handler import Context
 from windlass.ports.handler_declaration import declared, handler
 from windlass.ports.store import Store
@@ -97,10 +98,18 @@ class RunProcess:
         self.broker = MemoryBroker(CLOCK)
         self.artifacts = MemoryArtifacts()
         self.engine = Engine(
-            store, self.broker, CLOCK, Plans(store, compiled), self.artifacts, Random(), owner=f"process-{id(self)}",
+            store=store,
+            broker=self.broker,
+            clock=CLOCK,
+            plans=Plans(store, compiled),
+            artifacts=self.artifacts,
+            random=Random(),
+            owner=f"process-{id(self)}",
             artifact_bytes_max=OUTPUT_BYTES_MAX,
-            duties=duties or default_duties(sweep_seconds=0.05), only_new_jobs=alone, prepare=check_input,
-        )  # fmt: skip
+            duties=duties or default_duties(sweep_seconds=0.05),
+            only_new_jobs=alone,
+            check_input=check_input,
+        )
         known: Mapping[str, object] = {**builtin_handlers(HandlerConfig(allow_private=True)), **steered.handlers()}
         self.worker = Worker(
             self.broker,
@@ -124,12 +133,11 @@ class RunProcess:
         await self.engine.stop()
 
     async def submit(self, workflow_id: str, given: bytes = b"{}") -> JobRecord:
-        version = (await self.store.workflows.get(workflow_id)).version
-        return await self.engine.submit(Submit(workflow_id, version, Raw(given)))
+        return (await self.engine.jobs.submit(SubmitRequest(workflow_id, msgspec.json.decode(given)))).job
 
     async def ended(self, job_id: str) -> JobRecord:
         async with asyncio.timeout(ENDS_SECONDS):
-            await self.engine.wait(job_id)
+            await self.engine.jobs.wait(job_id)
         return await self.store.jobs.get(job_id)
 
     async def run_in(self, run_id: str, *states: str) -> RunRow:

@@ -1,4 +1,4 @@
-"""An engine with a worker that runs all jobs, and beside it a process that owns no shards: it submits and waits."""
+"""An engine with a worker that runs all jobs, and a process without shards that submits and waits."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -12,81 +12,83 @@ from tests.defaults import duties as default_duties
 from tests.engine.harness import CLOCK, ENDS_SECONDS, plan
 from windlass.clock import SystemClock
 from windlass.core.plan import NodePlan
-from windlass.engine.engine import Engine, Sharing
+from windlass.core.submit_request import SubmitRequest
+from windlass.engine.config import Sharing
+from windlass.engine.engine import Engine
 from windlass.engine.plan_cache import Plans
 from windlass.ports.broker import Broker
-from windlass.ports.control import Submit
 from windlass.ports.handler import Context, Handler
 from windlass.ports.handler_declaration import declared, handler
 from windlass.ports.store.jobs import JobPosition
+from windlass.spec import check_input
 from windlass.stores.memory.artifacts import MemoryArtifacts
 from windlass.stores.memory.jobs import MemoryJobs
 from windlass.stores.memory.store import MemoryStore
 from windlass.worker.worker import Worker
 
 SHARDS, LEASE_SECONDS = 4, 60.0
-LOOK_SECONDS = 0.01
+POLL_SECONDS = 0.01
 
 
-class AskedJobs(MemoryJobs):
-    """Records which positions were asked for together."""
+class RecordingJobs(MemoryJobs):
+    """Records the queries for positions."""
 
     def __init__(self, store: MemoryStore) -> None:
         vars(self).update(vars(store.jobs))
-        self.questions: list[Sequence[str]] = []
-        self.news = asyncio.Event()
+        self.queries: list[Sequence[str]] = []
+        self.queried = asyncio.Event()
 
     async def positions(self, job_ids: Sequence[str]) -> Sequence[JobPosition]:
         found = await super().positions(job_ids)
-        self.questions.append(job_ids)
-        self.news.set()
+        self.queries.append(job_ids)
+        self.queried.set()
         return found
 
 
-class AskedStore(MemoryStore):
-    """Records which jobs waiters asked for together."""
+class RecordingStore(MemoryStore):
+    """Records which jobs waiters read together."""
 
     def __init__(self) -> None:
         super().__init__(SystemClock())
-        self.jobs: AskedJobs = AskedJobs(self)
+        self.jobs: RecordingJobs = RecordingJobs(self)
 
     @property
-    def questions(self) -> list[Sequence[str]]:
-        return self.jobs.questions
+    def queries(self) -> list[Sequence[str]]:
+        return self.jobs.queries
 
-    async def until_asked(self, times: int = 1) -> None:
-        """Return once it was asked so often."""
+    async def until_queried(self, times: int = 1) -> None:
+        """Return after so many queries."""
         async with asyncio.timeout(ENDS_SECONDS):
-            while len(self.questions) < times:
-                self.jobs.news.clear()
-                await self.jobs.news.wait()
+            while len(self.queries) < times:
+                self.jobs.queried.clear()
+                await self.jobs.queried.wait()
 
 
 class Deployment:
     """Both processes, their store, and the gate that every job waits at."""
 
-    def __init__(self, store: AskedStore, engine: Engine, server: Engine, gate: asyncio.Event) -> None:
+    def __init__(self, store: RecordingStore, engine: Engine, server: Engine, gate: asyncio.Event) -> None:
         self.store = store
         self.engine = engine
         self.server = server
         self.gate = gate
 
     async def submit(self, count: int = 1) -> list[str]:
-        wanted = [Submit("test", 1, Raw(b"{}"))] * count
-        return [answer.job.spec.job_id for answer in await self.server.submit_all(wanted)]
+        requests = [SubmitRequest("test")] * count
+        return [result.job.spec.job_id for result in await self.server.jobs.submit_all(requests)]
 
     async def begun(self, job_id: str) -> None:
         """Return once the engine has the job in memory."""
         async with asyncio.timeout(ENDS_SECONDS):
-            # Nobody tells of it.
-            while not any(job_id in shard.jobs for shard in self.engine.held):  # noqa: ASYNC110
-                await asyncio.sleep(LOOK_SECONDS)
+            # There is no notification of it.
+            while not any(job_id in shard.jobs for shard in self.engine.shard_owner.shards):  # noqa: ASYNC110
+                await asyncio.sleep(POLL_SECONDS)
 
     async def waiting(self, job_id: str) -> "asyncio.Task[None]":
-        """A wait of the server that found the job unfinished."""
-        times = len(self.store.questions) + 1
-        waiting = asyncio.create_task(self.server.wait(job_id))
-        await self.store.until_asked(times)
+        """Return a wait of the server that found the job unfinished."""
+        times = len(self.store.queries) + 1
+        waiting = asyncio.create_task(self.server.jobs.wait(job_id))
+        await self.store.until_queried(times)
         return waiting
 
 
@@ -101,8 +103,8 @@ def _handlers(gate: asyncio.Event) -> Mapping[str, Handler]:
 
 @asynccontextmanager
 async def deployed(engine_broker: Broker, server_broker: Broker) -> AsyncIterator[Deployment]:
-    """Both processes, up and running."""
-    store, artifacts, gate = AskedStore(), MemoryArtifacts(), asyncio.Event()
+    """Start both processes."""
+    store, artifacts, gate = RecordingStore(), MemoryArtifacts(), asyncio.Event()
     await store.workflows.put("test", Raw(b"{}"), "digest", CLOCK.now())
     one = plan({"a": []}, a=NodePlan(id="a", handler="gate"))
 
@@ -110,9 +112,18 @@ async def deployed(engine_broker: Broker, server_broker: Broker) -> AsyncIterato
         sharing, plans = Sharing(SHARDS, LEASE_SECONDS, owns=owns), Plans(store, lambda stored: one)
         duties = default_duties(sweep_seconds=0.05)
         return Engine(
-            store, broker, CLOCK, plans, artifacts, Random(), owner=name, artifact_bytes_max=OUTPUT_BYTES_MAX,
-            duties=duties, sharing=sharing,
-        )  # fmt: skip
+            store=store,
+            broker=broker,
+            clock=CLOCK,
+            plans=plans,
+            artifacts=artifacts,
+            random=Random(),
+            owner=name,
+            artifact_bytes_max=OUTPUT_BYTES_MAX,
+            duties=duties,
+            check_input=check_input,
+            sharing=sharing,
+        )
 
     engine, server = process("engine", engine_broker, owns=True), process("server", server_broker, owns=False)
     worker = Worker(

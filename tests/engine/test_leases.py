@@ -1,4 +1,4 @@
-"""Engines spread the shards, and go on saying that they live while a shard takes its time to change hands."""
+"""Engines distribute the shards and renew their leases while shards are being given back."""
 
 import asyncio
 from collections.abc import Mapping
@@ -16,15 +16,15 @@ class Owner:
 
     def __init__(self, store: MemoryStore, name: str) -> None:
         self.name = name
-        self.epochs: dict[int, int] = {}
+        self.claimed: dict[int, int] = {}
         self.wanted: set[int] = set()
         self.renewals: dict[int, int] = {}
-        self.may_give = asyncio.Event()
-        self.leases = Leases(store, name, TOTAL, LEASE_SECONDS, self)
+        self.may_give_back = asyncio.Event()
+        self.leases = Leases(store, name, self, total=TOTAL, lease_seconds=LEASE_SECONDS)
         self._store = store
 
-    def holds(self) -> Mapping[int, int]:
-        return {number: self.epochs.get(number, 0) for number in self.wanted}
+    def epochs(self) -> Mapping[int, int]:
+        return {number: self.claimed.get(number, 0) for number in self.wanted}
 
     def renewed(self, epochs: Mapping[int, int], until: float) -> None:
         self.renewals = dict(epochs)
@@ -33,50 +33,50 @@ class Owner:
         self.wanted.add(number)
 
     async def give_back(self, number: int) -> None:
-        await self.may_give.wait()
-        await self._store.leases.release(number, self.epochs[number])
+        await self.may_give_back.wait()
+        await self._store.leases.release(number, self.claimed[number])
         self.wanted.discard(number)
 
-    async def look(self) -> None:
-        await self.leases.look()
-        for number in sorted(self.wanted - self.epochs.keys()):
+    async def rebalance(self) -> None:
+        await self.leases.rebalance()
+        for number in sorted(self.wanted - self.claimed.keys()):
             lease = await self._store.leases.claim(number, self.name, LEASE_SECONDS)
             assert lease is not None
-            self.epochs[number] = lease.epoch
+            self.claimed[number] = lease.epoch
 
 
-async def test_an_engine_alone_takes_all_shards() -> None:
+async def test_the_only_engine_takes_all_shards() -> None:
     one = Owner(MemoryStore(SystemClock()), "one")
 
-    await one.look()
+    await one.rebalance()
 
     assert one.wanted == {0, 1, 2, 3}
 
 
-async def test_an_engine_looks_on_while_shards_are_slow_to_be_given_back() -> None:
+async def test_leases_are_renewed_while_shards_are_slow_to_be_given_back() -> None:
     store = MemoryStore(SystemClock())
     one, two = Owner(store, "one"), Owner(store, "two")
-    await one.look()
-    await two.look()
+    await one.rebalance()
+    await two.rebalance()
 
     async with asyncio.timeout(5.0):
-        await one.look()
-        await one.look()
+        await one.rebalance()
+        await one.rebalance()
 
     assert one.wanted == {0, 1, 2, 3}
-    one.may_give.set()
-    await one.leases.settle()
+    one.may_give_back.set()
+    await one.leases.wait_given_back()
     assert len(one.wanted) == TOTAL // 2
-    await two.look()
+    await two.rebalance()
     assert one.wanted | two.wanted == {0, 1, 2, 3}
 
 
-async def test_a_look_tells_which_leases_it_renewed() -> None:
+async def test_rebalancing_reports_the_leases_that_it_renewed() -> None:
     store = MemoryStore(SystemClock())
     one = Owner(store, "one")
-    await one.look()
+    await one.rebalance()
     await store.leases.take(2, "two")
 
-    await one.look()
+    await one.rebalance()
 
     assert one.renewals == {0: 1, 1: 1, 3: 1}

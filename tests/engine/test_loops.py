@@ -25,8 +25,8 @@ from windlass.worker.worker import Worker
 WINDOW = 7
 
 
-class Ledger:
-    """A handler that notes when each item begins and ends."""
+class CallRecorder:
+    """A handler that records when each item starts and ends."""
 
     def __init__(self) -> None:
         self.running = 0
@@ -34,8 +34,8 @@ class Ledger:
         self.calls: list[int] = []
 
     def handlers(self) -> dict[str, Handler]:
-        @handler("noted")
-        async def noted(ctx: Context, item: int) -> int:
+        @handler("recorded")
+        async def recorded(ctx: Context, item: int) -> int:
             self.running += 1
             self.most = max(self.most, self.running)
             self.calls.append(item)
@@ -43,32 +43,32 @@ class Ledger:
             self.running -= 1
             return item * 2
 
-        return {"noted": declared(noted)}
+        return {"recorded": declared(recorded)}
 
 
-def loop_of(items: int, handler: str = "noted", **more: object) -> dict[str, Any]:
+def loop_of(items: int, handler: str = "recorded", **more: object) -> dict[str, Any]:
     looping = {"collection": list(range(items)), "element": "item", **more}
     return {"nodes": {"each": {"handler": handler, "loop": looping, "params": {"item": "{{ item }}"}}}}
 
 
 async def test_a_window_is_never_exceeded_and_is_full_whenever_work_waits(tmp_path: Path) -> None:
-    ledger = Ledger()
+    recorder = CallRecorder()
     async with opened(tmp_path) as store:
-        process = Process(store, plan_from(loop_of(300, concurrency=WINDOW)), handlers=ledger.handlers())
+        process = Process(store, plan_from(loop_of(300, concurrency=WINDOW)), handlers=recorder.handlers())
         await process.start()
         job = await process.submit()
         await process.ended(job.spec.job_id)
         events = await store.jobs.events(job.spec.job_id, limit=5_000)
         await process.stop()
 
-    assert ledger.most == WINDOW
-    assert Counter(ledger.calls) == Counter(range(300))
-    # By the events: whenever an iteration ended with others left to begin, its place was taken in the same commit.
+    assert recorder.most == WINDOW
+    assert Counter(recorder.calls) == Counter(range(300))
+    # By the events: while iterations are left, each end dispatches the next one in the same commit.
     assert _in_flight_by_commit(events)[1:-WINDOW] == [WINDOW] * len(_in_flight_by_commit(events)[1:-WINDOW])
 
 
 def _in_flight_by_commit(events: Sequence[Event]) -> list[int]:
-    """How many iterations are out after each instant at which something was decided, while some wait to begin."""
+    """Return how many iterations are in flight after each decision, while some are not dispatched yet."""
     found: dict[int, int] = {}
     out = begun = 0
     for event in events:
@@ -76,23 +76,23 @@ def _in_flight_by_commit(events: Sequence[Event]) -> list[int]:
             out, begun = out + 1, begun + 1
         elif event.type in ("iteration_completed", "iteration_failed"):
             out -= 1
-        # A start is told with the end, at the instant that the worker gave.
+        # A start is recorded together with the end, at the instant that the worker reported.
         if begun < 300 and begun and event.type != "iteration_started":
             found[event.at] = out
     return list(found.values())
 
 
-async def test_in_order_means_one_after_the_other(tmp_path: Path) -> None:
-    ledger = Ledger()
+async def test_sequential_iterations_run_one_after_the_other(tmp_path: Path) -> None:
+    recorder = CallRecorder()
     async with opened(tmp_path) as store:
-        process = Process(store, plan_from(loop_of(40, mode="sequential")), handlers=ledger.handlers())
+        process = Process(store, plan_from(loop_of(40, mode="sequential")), handlers=recorder.handlers())
         await process.start()
         job = await process.submit()
         await process.ended(job.spec.job_id)
         output = await output_of(process, job.spec.job_id, "each")
         await process.stop()
 
-    assert (ledger.most, ledger.calls) == (1, list(range(40)))
+    assert (recorder.most, recorder.calls) == (1, list(range(40)))
     assert output == [item * 2 for item in range(40)]
 
 
@@ -110,11 +110,13 @@ async def test_a_large_loop_keeps_its_results_in_order_beyond_the_inline_limit(t
     assert msgspec.json.decode(row.meta or b"")["succeeded"] == 12_000
 
 
-async def test_a_killed_engine_goes_on_with_a_loop_and_runs_no_completed_item_again(tmp_path: Path) -> None:
-    ledger = Ledger()
+async def test_a_loop_continues_after_its_engine_was_killed_without_running_completed_items_again(
+    tmp_path: Path,
+) -> None:
+    recorder = CallRecorder()
     document = plan_from(loop_of(400, concurrency=20))
     async with opened(tmp_path) as store:
-        first = Process(store, document, handlers=ledger.handlers())
+        first = Process(store, document, handlers=recorder.handlers())
         await first.start()
         job = await first.submit()
 
@@ -125,8 +127,8 @@ async def test_a_killed_engine_goes_on_with_a_loop_and_runs_no_completed_item_ag
         first.worker.abort()
         await first.engine.stop()
         done = await _ended_items(store, job.spec.job_id)
-        ran_before = len(ledger.calls)
-        second = Process(store, document, name="two", handlers=ledger.handlers())
+        ran_before = len(recorder.calls)
+        second = Process(store, document, name="two", handlers=recorder.handlers())
         second.artifacts = first.artifacts
         await second.start()
         await second.ended(job.spec.job_id)
@@ -134,7 +136,7 @@ async def test_a_killed_engine_goes_on_with_a_loop_and_runs_no_completed_item_ag
         await second.stop()
 
     assert output == [item * 2 for item in range(400)]
-    assert done.isdisjoint(ledger.calls[ran_before:])
+    assert done.isdisjoint(recorder.calls[ran_before:])
 
 
 async def _ended_items(store: Store, job_id: str) -> set[int]:
@@ -160,7 +162,7 @@ async def test_a_retry_runs_only_the_items_that_failed(tmp_path: Path) -> None:
         job = await process.submit()
         assert (await process.ended(job.spec.job_id)).state.status == "failed"
         broken.clear()
-        await process.engine.retry(job.spec.job_id)
+        await process.engine.jobs.retry(job.spec.job_id)
         assert (await process.ended(job.spec.job_id)).state.status == "completed"
         output = await output_of(process, job.spec.job_id, "each")
         await process.stop()
@@ -169,12 +171,12 @@ async def test_a_retry_runs_only_the_items_that_failed(tmp_path: Path) -> None:
     assert calls == {item: 2 if item == 3 else 1 for item in range(10)}
 
 
-async def test_a_loop_that_tolerates_failures_completes_with_null_in_their_place(tmp_path: Path) -> None:
+async def test_a_tolerant_loop_completes_with_null_for_failed_items(tmp_path: Path) -> None:
     document = loop_of(6, handler="fail", on_failure="continue", concurrency=2)
     each = document["nodes"]["each"]
-    each["handler"], each["params"] = "noted", {"item": "{{ item if item < 4 else 'no number' }}"}
+    each["handler"], each["params"] = "recorded", {"item": "{{ item if item < 4 else 'no number' }}"}
     async with opened(tmp_path) as store:
-        process = Process(store, plan_from(document), handlers=Ledger().handlers())
+        process = Process(store, plan_from(document), handlers=CallRecorder().handlers())
         await process.start()
         job = await process.submit()
         status = (await process.ended(job.spec.job_id)).state.status
@@ -186,7 +188,7 @@ async def test_a_loop_that_tolerates_failures_completes_with_null_in_their_place
     assert meta == {"total": 6, "succeeded": 4, "failed": 2, "success_rate": 4 / 6}
 
 
-async def test_pages_are_collected_in_order_and_each_is_an_attempt(tmp_path: Path) -> None:
+async def test_pages_are_merged_in_order_and_each_is_an_attempt(tmp_path: Path) -> None:
     @handler("page")
     async def page(number: int = 1) -> dict:
         return {"data": [number * 10 + at for at in range(3)], "paging": {"more": number < 4, "page": number}}
@@ -227,7 +229,7 @@ async def test_ten_thousand_waits_survive_a_restart_and_occupy_no_worker(tmp_pat
         job = await first.submit()
 
         async def do_all_wait() -> bool:
-            running = first.engine.shard.jobs.get(job.spec.job_id)
+            running = first.shard.jobs.get(job.spec.job_id)
             loop = None if running is None else running.loops.get(0)
             return loop is not None and loop.begun == 10_000 and not loop.busy
 
@@ -237,11 +239,11 @@ async def test_ten_thousand_waits_survive_a_restart_and_occupy_no_worker(tmp_pat
         rows = await store.jobs.iterations(IterationFilter(job.spec.job_id, 0, 0, status="waiting", limit=20_000))
         second = Process(store, plan, name="two", handlers=handlers)
         await second.start()
-        attempts = second.engine.shard.jobs[job.spec.job_id].loops[0].attempts
+        attempts = second.shard.jobs[job.spec.job_id].loops[0].attempts
         waits = {index: attempt.due_at for index, attempt in attempts.items()}
-        timers = second.engine.shard.recovery.timers(second.engine.shard.jobs.values())
+        timers = second.shard.recovery.timers(second.shard.jobs.values())
         running = second.worker.running
-        await second.engine.cancel(job.spec.job_id)
+        await second.engine.jobs.cancel(job.spec.job_id)
         await second.stop()
 
     assert waits == {row.index: row.due_at for row in rows}
@@ -249,7 +251,7 @@ async def test_ten_thousand_waits_survive_a_restart_and_occupy_no_worker(tmp_pat
     assert sorted((timer.index, timer.due_at) for timer in timers) == sorted(waits.items())
 
 
-async def test_only_what_a_dead_worker_held_runs_again(tmp_path: Path) -> None:
+async def test_only_the_tasks_of_a_lost_worker_run_again(tmp_path: Path) -> None:
     runs: Counter[int] = Counter()
     held: set[int] = set()
     is_holding = asyncio.Event()
@@ -298,7 +300,7 @@ async def test_only_what_a_dead_worker_held_runs_again(tmp_path: Path) -> None:
         await process.engine.stop()
 
     assert runs == {item: 2 if item in held else 1 for item in range(60)}
-    # The loss is told, and costs the author no attempt.
+    # The loss is recorded and does not count as an attempt of the author.
     assert {event.index for event in events if event.type == "worker_lost"} <= held
     assert not [event for event in events if event.type == "iteration_retrying"]
 
@@ -328,7 +330,7 @@ async def test_an_item_that_kills_its_process_every_time_fails_alone_as_a_poison
 
 @pytest.mark.parametrize("form", ["seconds", "date"])
 async def test_a_retry_after_is_honoured_to_a_tenth(tmp_path: Path, form: str) -> None:
-    # Several calls: on a busy machine some come late, and the one that does not is what tells.
+    # Several calls: on a busy machine some are late, and the earliest one counts.
     arrivals: dict[bytes, list[float]] = defaultdict(list)
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

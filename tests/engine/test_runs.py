@@ -204,7 +204,7 @@ async def test_a_retry_by_request_is_a_run_of_its_own(process: RunProcess, steer
     await process.run_in(f"flow:{job.spec.job_id}", "failed")
     steered.fails = False
 
-    await process.engine.retry(job.spec.job_id)
+    await process.engine.jobs.retry(job.spec.job_id)
 
     [again] = await process.runs_of("flow", 1)
     assert (again.detail.origin, again.job_id) == ("retry", job.spec.job_id)
@@ -229,7 +229,7 @@ async def test_a_cancelled_job_cancels_its_run(process: RunProcess, steered: Ste
     job = await process.submit("flow")
     await steered.started.wait()
 
-    await process.engine.cancel(job.spec.job_id)
+    await process.engine.jobs.cancel(job.spec.job_id)
 
     await process.run_in(f"flow:{job.spec.job_id}", "cancelled")
 
@@ -388,7 +388,7 @@ async def test_a_resumed_job_continues_with_its_run(store: SqliteStore, steered:
     await two.start()
     steered.gate.set()
 
-    await two.engine.resume(job.spec.job_id)
+    await two.engine.jobs.resume(job.spec.job_id)
 
     await two.run_in(f"flow:{job.spec.job_id}", "completed")
     await two.stop()

@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 from random import Random
 
 import pytest
-from msgspec import Raw
 
 from tests.contracts.stores import emptied
 from tests.defaults import OUTPUT_BYTES_MAX, duties, worker_options
@@ -14,9 +13,10 @@ from tests.engine.run_harness import CLOCK, compiled, deploy
 from tests.servers import Server, new_database
 from windlass.brokers.memory import MemoryBroker
 from windlass.core.runs.rows import RunRow
-from windlass.engine.engine import Engine, Sharing
+from windlass.core.submit_request import SubmitRequest
+from windlass.engine.config import Sharing
+from windlass.engine.engine import Engine
 from windlass.engine.plan_cache import Plans
-from windlass.ports.control import Submit
 from windlass.ports.handler import Context, Handler
 from windlass.ports.handler_declaration import declared, handler
 from windlass.ports.store.runs import RunFilter
@@ -66,12 +66,20 @@ async def fleet(store: PostgresStore, counter: Counter) -> AsyncIterator[list[En
     broker, artifacts = MemoryBroker(CLOCK), MemoryArtifacts()
     engines = [
         Engine(
-            store, broker, CLOCK, Plans(store, compiled), artifacts, Random(number), owner=f"engine-{number}",
+            store=store,
+            broker=broker,
+            clock=CLOCK,
+            plans=Plans(store, compiled),
+            artifacts=artifacts,
+            random=Random(number),
+            owner=f"engine-{number}",
             artifact_bytes_max=OUTPUT_BYTES_MAX,
-            duties=duties(sweep_seconds=0.2), sharing=Sharing(SHARDS, 3.0), prepare=check_input,
+            duties=duties(sweep_seconds=0.2),
+            sharing=Sharing(SHARDS, 3.0),
+            check_input=check_input,
         )
         for number in range(ENGINES)
-    ]  # fmt: skip
+    ]
     worker = Worker(
         broker, dict(counter.handlers()), CLOCK, worker_id="worker", artifacts=artifacts, **worker_options()
     )
@@ -102,12 +110,13 @@ async def test_the_limit_holds_with_three_engines_and_200_triggers_at_once(store
     nodes = {"nodes": {"one": {"handler": "count"}}}
     await deploy(store, "flow", {**nodes, "constraints": {"max_concurrent_runs": LIMIT}, "actions": waits})
     async with fleet(store, counter) as engines, asyncio.timeout(ENDS_SECONDS):
-        wanted = Submit("flow", 1, Raw(b"{}"))
+        wanted = SubmitRequest("flow")
 
-        jobs = await asyncio.gather(*(engines[number % ENGINES].submit(wanted) for number in range(TRIGGERS)))
+        submits = (engines[number % ENGINES].jobs.submit(wanted) for number in range(TRIGGERS))
+        jobs = [result.job for result in await asyncio.gather(*submits)]
 
         for number, job in enumerate(jobs):
-            await engines[number % ENGINES].wait(job.spec.job_id)
+            await engines[number % ENGINES].jobs.wait(job.spec.job_id)
         # A run ends in the commit that ends its job.
         rows = await store.runs.list(RunFilter(limit=1_000))
     assert len({job.spec.shard for job in jobs}) == 1

@@ -108,7 +108,7 @@ async def test_a_cancelled_job_deletes_its_container(any_place: Place, tmp_path:
         await any_place.cluster.started()
         await _event(process, job.spec.job_id, "node_started")
         labels = (await any_place.cluster.job())["metadata"]["labels"]
-        await process.engine.cancel(job.spec.job_id)
+        await process.engine.jobs.cancel(job.spec.job_id)
         container_end = await process.ended(job.spec.job_id)
         await any_place.cluster.collected()
         await process.stop()

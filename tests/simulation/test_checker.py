@@ -18,8 +18,8 @@ from simulation.simulator import Simulation
 from simulation.workflow_drafts import FLAKY, OK, HandlerScript, NodeDraft, compiled
 from windlass.core.events import Event
 from windlass.core.plan import RetryOnError
-from windlass.engine.recovery import rebuild
-from windlass.ports.control import Submit
+from windlass.core.submit_request import SubmitRequest
+from windlass.engine.job_table import rebuild
 from windlass.ports.store.jobs import JobSnapshot, Request
 
 Tamper = Callable[[JobHistory], JobHistory]
@@ -44,7 +44,7 @@ def history() -> History:
 
     async def main() -> None:
         await simulation.deploy(plan)
-        await simulation.submit(Submit("diamond", 1, Raw(b"{}"), 0, "key", "digest"))
+        await simulation.submit(SubmitRequest("diamond", {}, 1, "key"))
         await simulation.settle()
 
     report = simulation.run(main)

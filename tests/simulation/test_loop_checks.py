@@ -20,9 +20,9 @@ from simulation.workflow_drafts import ERROR, FATAL, FLAKY, OK, HandlerScript, N
 from windlass.core.events import Event
 from windlass.core.loop_state import LoopRows
 from windlass.core.plan import Collect, RetryOnError
+from windlass.core.submit_request import SubmitRequest
 from windlass.core.templates.template import compile_template
-from windlass.engine.recovery import rebuild
-from windlass.ports.control import Submit
+from windlass.engine.job_table import rebuild
 from windlass.ports.store.jobs import JobSnapshot
 
 Tamper = Callable[[JobHistory], JobHistory]
@@ -48,7 +48,7 @@ def history() -> History:
 
     async def main() -> None:
         await simulation.deploy(plan)
-        await simulation.submit(Submit("loops", 1, Raw(b'{"items": [5, 6, 7, 8], "n": 1}'), 0, None, None))
+        await simulation.submit(SubmitRequest("loops", {"items": [5, 6, 7, 8], "n": 1}, 1))
         await simulation.settle()
 
     report = simulation.run(main)

@@ -193,7 +193,7 @@ def test_runs_end_by_their_rules_under_random_faults(seed: int) -> None:
         ):
             job = random.choice(jobs)
             await simulation.call_engine(
-                lambda engine: engine.cancel(job) if random.random() < 0.5 else engine.retry(job)
+                lambda engine: engine.jobs.cancel(job) if random.random() < 0.5 else engine.jobs.retry(job)
             )
         elif action == 4 and random.random() < 0.3:
             simulation.supervisor.flush_broker()

@@ -3,9 +3,7 @@
 from random import Random
 from typing import Any
 
-import msgspec
 import pytest
-from msgspec import Raw
 
 from simulation.call_observer import CallObserver
 from simulation.faults import Fault, FaultAtCall
@@ -18,8 +16,8 @@ from simulation.workflow_drafts import NodeDraft, compiled
 from windlass.brokers.memory import MemoryBroker
 from windlass.core.changes import Task
 from windlass.core.messages import Submitted
+from windlass.core.submit_request import SubmitRequest
 from windlass.ports.broker import TaskClaim
-from windlass.ports.control import Submit
 from windlass.ports.store.leases import Lease
 from windlass.testing.virtual_time import VirtualClock
 
@@ -33,7 +31,7 @@ def chain_simulation(fault_plan: FaultAtCall, config: SystemConfig = SHARED_CONF
 
     async def main() -> None:
         await simulation.deploy(plan)
-        await simulation.submit(Submit(plan.workflow_id, plan.version, Raw(msgspec.json.encode({})), 0, "key", "body"))
+        await simulation.submit(SubmitRequest(plan.workflow_id, {}, plan.version, "key"))
         await simulation.settle()
 
     return simulation, main

@@ -35,7 +35,7 @@ PROBLEMS = {
 # Statuses that every route may answer; those with a body also check it.
 SHARED_STATUSES = frozenset({421})
 BODY_STATUSES = frozenset({400, 403, 413, 415, 421})
-DESCRIPTIONS = {200: "OK", 201: "Created", 204: "No content", 503: "Unavailable"}
+DESCRIPTIONS = {200: "OK", 201: "Created", 202: "Accepted", 204: "No content", 503: "Unavailable"}
 _PATH_SCHEMAS = {
     "run_id": {"type": "string", "pattern": RUN_ID},
     "delivery_id": {"type": "string", "pattern": DELIVERY_ID},

@@ -1,7 +1,6 @@
 """Strict parsing of requests: paths, query parameters, headers and bodies."""
 
 import re
-from datetime import UTC, datetime, timedelta
 from typing import Annotated, Literal, TypeVar, cast
 
 import msgspec
@@ -23,10 +22,6 @@ _ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)(ms|s|m)?")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0}
 _QUOTED_MAX = 80
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
-# An instant in the year 9999 may not be representable in UTC.
-YEAR_MAX = 9998
 CURSOR_CHARS_MAX = 512
 VERSION_DIGITS_MAX = 9
 
@@ -146,18 +141,6 @@ def decode_json(body: bytes, decoder: "msgspec.json.Decoder[T]") -> T:
         raise HttpProblem(400, "bad-request", f"the body is not JSON: {error}") from None
     except RecursionError:
         raise invalid("", "the body is nested too deeply", "flatten it") from None
-
-
-def parse_instant(text: str, name: str) -> int:
-    """Return an ISO 8601 instant as microseconds since the epoch, at least 0; HttpProblem."""
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        found = None
-    if found is None or found.tzinfo is None or found.year > YEAR_MAX:
-        hint = "write an ISO 8601 instant with an offset, like 2030-01-31T08:00:00Z"
-        raise invalid(name, f"invalid instant: {quoted(text)}", hint)
-    return max(0, (found - _EPOCH) // _MICROSECOND)
 
 
 def parse_duration(value: str, name: str, seconds_max: float) -> float:

@@ -34,7 +34,10 @@ def advance(
     turn = Turn(job, Changes() if changes is None else changes, now)
     match message:
         case TaskFinished():
-            attempts.finish_task(turn, message)
+            verdict = attempts.finish_task(turn, message)
+            if message.result_id is not None:
+                # The first verdict stays: a message that is delivered again is judged again.
+                turn.changes.results.setdefault(message.result_id, verdict)
         case Submitted():
             _submit(turn)
         case Continue():

@@ -10,6 +10,7 @@ from windlass.core.loop_state import Attempt
 from windlass.core.messages import Failed, TaskError, TaskFinished, TaskLost, TaskStarted
 from windlass.core.outcomes import complete, fail, wait
 from windlass.core.plan import NodePlan
+from windlass.core.report_verdict import ReportVerdict
 from windlass.core.retries import (
     LOSSES,
     WORKER_LOST,
@@ -27,21 +28,18 @@ from windlass.core.webhooks import HANDLER as WEBHOOK
 # The worker enforces a node's timeout. This much later the core stops waiting for a worker that did not.
 NODE_TIMEOUT_GRACE_SECONDS = 30.0
 
-_RUNNING = int(NodeStatus.RUNNING)
+_RUNNING, _ACCEPTED = int(NodeStatus.RUNNING), ReportVerdict.ACCEPTED
 
 
-def finish_task(turn: Turn, message: TaskFinished) -> None:
-    """Apply the result of an attempt: once, and only of the attempt that is awaited."""
+def finish_task(turn: Turn, message: TaskFinished) -> ReportVerdict:
+    """Apply the result of an attempt, once, and only of the attempt that is awaited. Return the verdict on it."""
     job = turn.job
-    if message.result_id is not None:
-        turn.changes.results.append(message.result_id)
     node = job.plan.index.get(message.node_id, -1)
     if node < 0:
-        return
+        return ReportVerdict.UNKNOWN
     attempt = job.find_attempt(node, message.index, message.attempt)
     if attempt is None:
-        _ignore(turn, node, message)
-        return
+        return _ignore(turn, node, message)
     plan = job.plan.nodes[node]
     if job.state_of(attempt) != _RUNNING:
         turn.start(attempt, message.started_at, message.worker_id)
@@ -58,6 +56,7 @@ def finish_task(turn: Turn, message: TaskFinished) -> None:
         turn.complete_node(attempt, outcome.output, outcome.meta, execution_meta(microseconds))
     else:
         complete(turn, attempt, outcome.output, outcome.meta, _execution_meta(plan, message))
+    return _ACCEPTED
 
 
 def _record(turn: Turn, attempt: Attempt, plan: NodePlan, message: TaskFinished) -> None:
@@ -128,8 +127,10 @@ def lose_task(turn: Turn, message: TaskLost) -> None:
         turn.save(attempt)
         return
     turn.changes.cancels.append(job.task_id(attempt))
+    job.late.add((attempt.node, attempt.index, attempt.number))
     text = f"the worker died {attempt.losses} times while it ran this task; the task may be the cause"
-    fail(turn, attempt, classified(TaskError(type=WORKER_LOST, message=text, retryable=False)))
+    error = TaskError(type=WORKER_LOST, message=text, retryable=False, without_result=True)
+    fail(turn, attempt, classified(error))
 
 
 def _cancel_outdated(turn: Turn, node: int, message: TaskLost) -> None:
@@ -167,7 +168,7 @@ def time_out_attempt(turn: Turn, attempt: Attempt) -> None:
     job = turn.job
     plan = job.plan.nodes[attempt.node]
     text = f"no result after {plan.timeout_seconds:g} s and no heartbeat from the worker"
-    error = classified(TaskError(type="timeout", message=text))
+    error = classified(TaskError(type="timeout", message=text, without_result=True))
     turn.changes.cancels.append(job.task_id(attempt))
     job.late.add((attempt.node, attempt.index, attempt.number))
     attempts_made = attempt.attempts_made
@@ -177,13 +178,22 @@ def time_out_attempt(turn: Turn, attempt: Attempt) -> None:
         fail(turn, attempt, error)
 
 
-def _ignore(turn: Turn, node: int, message: TaskFinished) -> None:
-    """Record a result that arrives after its attempt was closed without one. A repeated result changes nothing."""
-    index = None if turn.job.plan.nodes[node].loop is None else message.index
+def _ignore(turn: Turn, node: int, message: TaskFinished) -> ReportVerdict:
+    """Judge a result that no attempt waits for; record it once if its attempt was closed without it."""
+    job = turn.job
+    index = None if job.plan.nodes[node].loop is None else message.index
     key = (node, -1 if index is None else index, message.attempt)
-    if key not in turn.job.late:
-        return
-    turn.job.late.discard(key)
+    if key in job.late:
+        if key not in job.ignored:
+            job.ignored.add(key)
+            _emit_ignored(turn, message, index)
+        return ReportVerdict.LATE
+    if 0 < message.attempt <= job.last_attempt(node, message.index):
+        return ReportVerdict.REPEATED
+    return ReportVerdict.UNKNOWN
+
+
+def _emit_ignored(turn: Turn, message: TaskFinished, index: int | None) -> None:
     outcome = "failed" if isinstance(message.outcome, Failed) else "completed"
     data = {"attempt_number": message.attempt, "worker_id": message.worker_id, "outcome": outcome}
     turn.emit(EventType.RESULT_IGNORED, message.node_id, json_raw(data), index=index)

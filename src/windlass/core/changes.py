@@ -8,6 +8,7 @@ from msgspec import Raw, Struct
 from windlass.core.events import Event
 from windlass.core.jobs import JobState
 from windlass.core.messages import TimerDue
+from windlass.core.report_verdict import ReportVerdict
 from windlass.core.runs.changes import RunChanges
 
 
@@ -225,8 +226,8 @@ class Changes:
         self.cancels: list[str] = []
         self.timers: list[Timer] = []
         self.requests: list[str] = []
-        # Task ids of stored results that were applied.
-        self.results: list[str] = []
+        # The verdicts on stored reports that are applied, by result id.
+        self.results: dict[str, ReportVerdict] = {}
         self.finished: list[str] = []
         self.gathers: list[MergeOutputs] = []
         # Jobs with ready nodes beyond the bound of one turn; the engine sends them Continue.

@@ -42,6 +42,7 @@ class Job:
         "generations",
         "has_large",
         "id",
+        "ignored",
         "in_flight",
         "last_attempts",
         "late",
@@ -93,8 +94,10 @@ class Job:
         self.attempts_before: dict[int, int] = {}
         # Sparse: the highest attempt of iterations in earlier generations of a loop.
         self.attempts_start: dict[int, int] = {}
-        # Attempts that were closed without a result: a result that still arrives is recorded as ignored.
+        # Attempts (node, index or -1, number) that were closed without a result: one that arrives later is ignored.
         self.late: set[tuple[int, int, int]] = set()
+        # Those of them with an event that says so.
+        self.ignored: set[tuple[int, int, int]] = set()
         self.ready: deque[int] = deque()
         self.unfinished = count
         # Decoded values for templates; the engine clears them after each turn.
@@ -136,6 +139,17 @@ class Job:
             return attempt.number
         state = self.states[node]
         return self.last_attempts.get(node, 1 if state in (_COMPLETED, _FAILED) else 0)
+
+    def last_attempt(self, node: int, index: int) -> int:
+        """Return the number of the last attempt of a node, or of one of its iterations; 0 if there was none."""
+        if self.plan.nodes[node].loop is None:
+            return self.attempt_of(node)
+        # Attempts of a loop that has completed, and of earlier generations.
+        last = self.attempts_start.get(node, 0)
+        loop = self.loops.get(node) or self.parked.get(node)
+        if loop is not None and 0 <= index < loop.begun:
+            last = max(last, loop.attempt_of(index))
+        return last
 
     def remember_attempt(self, node: int, attempt: int) -> None:
         """Keep the attempt of a node that is not in flight, unless its status implies it."""

@@ -24,6 +24,8 @@ class TaskError(Struct, frozen=True, omit_defaults=True):
     traceback: str | None = None
     # app, timeout, infra, rate_limited or cancelled; set by the core.
     failure_class: str | None = None
+    # Set by the core: the attempt was closed without a report of its worker.
+    without_result: bool = False
 
 
 class Succeeded(Struct, frozen=True, tag="succeeded", omit_defaults=True, gc=False):

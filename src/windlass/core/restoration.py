@@ -2,7 +2,10 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from windlass.core.changes import InFlightEntry, NodeRow
+import msgspec
+from msgspec import Struct
+
+from windlass.core.changes import InFlightEntry, IterationRow, NodeRow
 from windlass.core.job import Job
 from windlass.core.jobs import JobRecord
 from windlass.core.loop_state import (
@@ -60,18 +63,19 @@ def _restore_node(job: Job, node: int, row: NodeRow, loop_rows: Mapping[tuple[in
         job.generations[node] = progress.generation
     if progress.attempts:
         job.attempts_start[node] = progress.attempts
-    is_loop = progress.total >= 0 and state is not NodeStatus.COMPLETED
-    if is_loop:
+    if progress.total < 0 and _is_late(row):
+        job.late.add((node, -1, row.attempt))
+    if progress.total >= 0 and state is not NodeStatus.COMPLETED:
         _restore_loop(job, node, row, loop_rows[node, progress.generation])
     elif state in IN_FLIGHT or state is NodeStatus.WAITING:
         job.attempts[node] = _attempt_of_row(node, row, progress)
     if state in NODE_FINAL:
-        _restore_end(job, node, row, is_loop=is_loop)
+        _restore_end(job, node, row)
     elif state is NodeStatus.PENDING:
         job.remember_attempt(node, row.attempt)
 
 
-def _restore_end(job: Job, node: int, row: NodeRow, *, is_loop: bool) -> None:
+def _restore_end(job: Job, node: int, row: NodeRow) -> None:
     """Restore the outcome of a node that has ended."""
     job.unfinished -= 1
     job.remember_attempt(node, row.attempt)
@@ -79,8 +83,6 @@ def _restore_end(job: Job, node: int, row: NodeRow, *, is_loop: bool) -> None:
         job.put_output(node, row.output)
     if row.meta is not None:
         job.metas[node] = row.meta
-    if row.status == "cancelled" and row.dispatched_at is not None and not is_loop:
-        job.late.add((node, -1, row.attempt))
 
 
 def _restore_loop(job: Job, node: int, row: NodeRow, rows: LoopRows) -> None:
@@ -99,8 +101,24 @@ def _restore_loop(job: Job, node: int, row: NodeRow, rows: LoopRows) -> None:
     else:
         job.parked[node] = loop
     for iteration in rows.others:
-        if iteration.status == "cancelled" and iteration.dispatched_at is not None:
+        if _is_late(iteration):
             job.late.add((node, iteration.index, iteration.attempt))
+
+
+class _StoredError(Struct, frozen=True):
+    without_result: bool = False
+
+
+_decode_error = msgspec.json.Decoder(_StoredError).decode
+
+
+def _is_late(row: NodeRow | IterationRow) -> bool:
+    """Whether the last attempt was closed without a result: cancelled, timed out or lost."""
+    if row.dispatched_at is None:
+        return False
+    if row.status in ("failed", "waiting"):
+        return row.error is not None and _decode_error(row.error).without_result
+    return row.status == "cancelled"
 
 
 def _attempt_of_row(node: int, row: NodeRow, progress: LoopProgress) -> Attempt:

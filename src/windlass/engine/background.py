@@ -1,4 +1,4 @@
-"""Background duties: small loops that go on whatever happens to one of their turns."""
+"""Background duties: loops that continue after a failure."""
 
 import asyncio
 import logging
@@ -11,25 +11,25 @@ FAILURE_WAIT_SECONDS = 1.0
 log = logging.getLogger("windlass.engine")
 
 
-async def kept(name: str, duty: Callable[[], Awaitable[object]], clock: Clock) -> None:
-    """Run a duty that never ends by itself, starting it again when it fails."""
+async def supervise(name: str, duty: Callable[[], Awaitable[object]], clock: Clock) -> None:
+    """Run a duty for ever, restarting it when it fails."""
     while True:
         try:
             await duty()
         except Exception:
-            log.exception("%s failed and starts again", name)
+            log.exception("%s failed; restarting", name)
         await clock.sleep(FAILURE_WAIT_SECONDS)
 
 
-async def every(seconds: float, duty: Callable[[], Awaitable[object]], clock: Clock) -> None:
-    """Run a short duty again and again."""
+async def periodic(seconds: float, duty: Callable[[], Awaitable[object]], clock: Clock) -> None:
+    """Run a short duty periodically."""
     while True:
         await clock.sleep(seconds)
         await duty()
 
 
-async def settled(tasks: Sequence["asyncio.Future[None]"]) -> None:
-    """Wait for all of them; the failure that says that the shard is lost is the one to act on, else the first."""
+async def wait_all(tasks: Sequence["asyncio.Future[None]"]) -> None:
+    """Wait for all tasks, then raise a failure: StaleLease if there is one, otherwise the first."""
     outcomes = await asyncio.gather(*tasks, return_exceptions=True)
     failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
     for failure in sorted(failures, key=lambda one: not isinstance(one, StaleLease)):

@@ -1,4 +1,4 @@
-"""What this process has done since it started: plain numbers, counted after each commit, for whoever watches it."""
+"""What this process has done since it started, counted after each commit."""
 
 from collections import Counter
 
@@ -6,17 +6,17 @@ from windlass.core.changes import Changes
 from windlass.core.runs.rows import RunRow
 from windlass.ports.control import CountersSnapshot, RunsCounted
 
-# Workflows that are counted by name; what comes after them is counted together.
+# Workflows that are counted by name; all others are counted together.
 NAMED_MAX = 1_000
 OTHERS = "(others)"
-# The parts of a run's life that its metrics time.
+# The phases of a run that its metrics time.
 PHASES = (
     "pre_run", "constraint_check", "action", "container_creation", "execution", "termination", "retry_wait", "total",
 )  # fmt: skip
 
 
 class Counters:
-    """Adds commits up."""
+    """Counts commits, events, tasks, jobs and runs."""
 
     def __init__(self) -> None:
         self.commits = self.events = self.tasks = 0
@@ -24,7 +24,7 @@ class Counters:
         self.runs: dict[str, RunsCounted] = {}
 
     def add(self, changes: Changes) -> None:
-        """Count a batch that was stored."""
+        """Count a committed batch."""
         self.commits += 1
         self.events += sum(map(len, changes.events.values()))
         self.tasks += len(changes.tasks)
@@ -52,6 +52,6 @@ class Counters:
         for phase in PHASES:
             known.seconds[phase] += getattr(metrics, f"{phase}_seconds")
 
-    def told(self) -> CountersSnapshot:
-        """The numbers as they are now."""
+    def snapshot(self) -> CountersSnapshot:
+        """Return the current numbers."""
         return CountersSnapshot(self.commits, self.events, self.tasks, dict(self.jobs), dict(self.runs))

@@ -1,4 +1,4 @@
-"""Spreads the shards over the engines that live: claims what nobody has, gives back what is more than a fair part."""
+"""Distributes the shards over the live engines: claims free shards, gives back those beyond a fair part."""
 
 import asyncio
 import logging
@@ -9,59 +9,59 @@ from zlib import crc32
 from windlass.ports.store import Store
 from windlass.ports.store.leases import LeaseRow, Ownership
 
-# Looks within the life of a lease: two may fail before it is lost.
-LOOKS_PER_LEASE = 3
-# Shards given back at one look: their jobs pause for a moment, so not all at once.
+# Renewals within the life of a lease: two may fail before it expires.
+RENEWALS_PER_LEASE = 3
+# Shards that are given back at once: their jobs pause for a moment.
 GIVEN_BACK_MAX = 4
 
 log = logging.getLogger("windlass.engine")
 
 
-class Holder(Protocol):
-    """What owns shards: the engine."""
+class LeaseHolder(Protocol):
+    """What owns the shards of this process."""
 
-    def holds(self) -> Mapping[int, int]:
-        """The shards that it has or is about to have, and the epochs under which it writes."""
+    def epochs(self) -> Mapping[int, int]:
+        """Return the shards that this process owns or is taking, and the epochs under which they commit."""
         ...
 
     def renewed(self, epochs: Mapping[int, int], until: float) -> None:
-        """Note that leases (shard -> epoch) last until then, by the loop's clock."""
+        """Record that leases (shard -> epoch) are valid until then, by the clock of the event loop."""
         ...
 
     def hold(self, number: int) -> None:
-        """Begin to own a shard, as far as nobody else does."""
+        """Start to own a shard, unless another engine has it."""
         ...
 
     async def give_back(self, number: int) -> None:
-        """Let another engine have a shard."""
+        """Finish the current batch of a shard and release its lease."""
         ...
 
 
 class Leases:
-    """One engine's part in the spreading. Nobody leads: each looks at the same rows and takes its fair part."""
+    """One engine's part in the distribution. There is no leader: every engine reads the same rows."""
 
-    def __init__(self, store: Store, owner: str, total: int, lease_seconds: float, holder: Holder) -> None:
+    def __init__(self, store: Store, owner: str, holder: LeaseHolder, *, total: int, lease_seconds: float) -> None:
+        self.interval_seconds = lease_seconds / RENEWALS_PER_LEASE
         self._store = store
         self._owner = owner
         self._total = total
         self._lease_seconds = lease_seconds
         self._holder = holder
-        self.look_seconds = lease_seconds / LOOKS_PER_LEASE
-        # Shards on their way to others. They may take long, and all leases must be renewed meanwhile.
-        self._giving: dict[int, asyncio.Future[None]] = {}
+        # Shards that are being given back. It may take long, and all leases must be renewed meanwhile.
+        self._giving_back: dict[int, asyncio.Future[None]] = {}
 
-    async def look(self) -> None:
-        """Renew what this engine has, then take or give back what the fair part asks for."""
-        epochs = {number: epoch for number, epoch in self._holder.holds().items() if epoch}
-        # From before the question: the answer may be long on its way.
+    async def rebalance(self) -> None:
+        """Renew the leases of this engine, then claim or give back shards to own a fair part of them."""
+        epochs = {number: epoch for number, epoch in self._holder.epochs().items() if epoch}
+        # From before the query, because its answer may take long.
         until = asyncio.get_running_loop().time() + self._lease_seconds
         seen = await self._store.leases.renew(self._owner, epochs, self._lease_seconds)
         self._holder.renewed({row.shard: row.epoch for row in seen.leases if row.owner == self._owner}, until)
-        kept = [number for number in sorted(self._holder.holds()) if number not in self._giving]
+        kept = [number for number in sorted(self._holder.epochs()) if number not in self._giving_back]
         fair = -(-self._total // max(1, len(seen.engines)))
         surplus = kept[fair:]
-        for number in surplus[: max(0, GIVEN_BACK_MAX - len(self._giving))]:
-            self._giving[number] = asyncio.ensure_future(self._give_back(number))
+        for number in surplus[: max(0, GIVEN_BACK_MAX - len(self._giving_back))]:
+            self._giving_back[number] = asyncio.ensure_future(self._give_back(number))
         for number in self._free(seen)[: max(0, fair - len(kept))]:
             self._holder.hold(number)
 
@@ -69,21 +69,21 @@ class Leases:
         try:
             await self._holder.give_back(number)
         except Exception:
-            log.exception("shard %d could not be given back; its lease will end by itself", number)
+            log.exception("shard %d could not be given back; its lease will expire", number)
         finally:
-            del self._giving[number]
+            del self._giving_back[number]
 
-    async def settle(self) -> None:
-        """Wait for the shards that are on their way to others."""
-        await asyncio.gather(*self._giving.values())
+    async def wait_given_back(self) -> None:
+        """Wait for the shards that are being given back."""
+        await asyncio.gather(*self._giving_back.values())
 
     def _free(self, seen: Ownership) -> list[int]:
-        """Shards that nobody has, in an order of this engine's own: others look at the same moment."""
+        """Return the shards without an owner, starting at a different one in each engine to avoid collisions."""
         rows: dict[int, LeaseRow] = {row.shard: row for row in seen.leases}
-        held = self._holder.holds()
+        own = self._holder.epochs()
         start = crc32(self._owner.encode()) % self._total
         order = [(start + step) % self._total for step in range(self._total)]
-        return [number for number in order if number not in held and _is_free(rows.get(number))]
+        return [number for number in order if number not in own and _is_free(rows.get(number))]
 
 
 def _is_free(row: LeaseRow | None) -> bool:

@@ -1,4 +1,4 @@
-"""Jobs of a shard that nothing has happened to since they were stored: they begin without a look at their rows."""
+"""Jobs that were just stored: their shard starts them without reading their rows."""
 
 import math
 from collections.abc import Generator, Iterable, Sequence
@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from windlass.core.jobs import JobSpec
 from windlass.core.messages import JobMessage, Submitted
 
-# A hint says how its job was stored if the input is no longer than this: it is copied several times on its way.
+# A submit message carries its job if the input is no longer than this: it is copied several times on its way.
 HINT_INPUT_BYTES_MAX = 1_000
-# Jobs that are remembered to have ended here, at least; at most twice as many.
+# Finished jobs that are remembered: at least this many, at most twice as many.
 ENDED_MAX = 1_000
 
 
@@ -22,73 +22,77 @@ def hint(spec: JobSpec) -> Submitted:
 
 
 class NewJobCache:
-    """The rows of such jobs, until the shard begins with them."""
+    """The specs of jobs that nothing has happened to since they were stored.
+
+    A job enters it in one of three ways: this process stored it (`storing`, `add_stored`), the shard creates it with
+    its current batch (`add`), or a trusted submit message carries it (`add_trusted`).
+    """
 
     def __init__(self) -> None:
-        self._jobs: dict[str, JobSpec] = {}
-        self._expected: set[str] = set()
-        # Hints about jobs that were made after this are believed: nobody but this owner can have begun with them. Where
-        # that is wrong, because one came again much later or from a clock that is ahead, the commit is refused.
-        self._believed_after = math.inf
-        # Two halves, of which the older is dropped when the newer is full.
+        self._specs: dict[str, JobSpec] = {}
+        # Jobs that this process is storing, unless their rows were read in the meantime.
+        self._storing: set[str] = set()
+        # Submit messages of jobs created after this instant are trusted: only this owner can have started those jobs.
+        # If that is wrong (a message repeated much later, or a clock that is ahead), the first commit is rejected.
+        self._trusted_after = math.inf
+        # Finished jobs in two halves; the older half is dropped when the newer one is full.
         self._ended: set[str] = set()
         self._ended_before: set[str] = set()
 
     def __contains__(self, job_id: str) -> bool:
-        return job_id in self._jobs
+        return job_id in self._specs
 
-    def add(self, job: JobSpec) -> None:
-        """Know the row of a job that nobody else can have touched."""
-        self._jobs[job.job_id] = job
+    def add(self, spec: JobSpec) -> None:
+        """Add a job that no other process can have touched."""
+        self._specs[spec.job_id] = spec
 
     def pop(self, job_id: str) -> JobSpec | None:
-        """The row of a job, for whoever begins with it."""
-        return self._jobs.pop(job_id, None)
+        """Remove and return the spec of a job that starts now."""
+        return self._specs.pop(job_id, None)
 
     def clear(self) -> None:
-        """An owner begins, or begins again: nothing is believed until it has read what was there before it."""
-        self._jobs.clear()
-        self._expected.clear()
-        self._believed_after = math.inf
+        """Forget all jobs, and trust no message until `trust_after`: the shard reloads."""
+        self._specs.clear()
+        self._storing.clear()
+        self._trusted_after = math.inf
 
-    def believe_after(self, began_at: int) -> None:
-        """The owner has read what was there before it. A hint that a clock ahead of time lets pass comes only later."""
-        self._believed_after = began_at
+    def trust_after(self, instant: int) -> None:
+        """Trust messages of jobs created after an instant, now that everything sent before has been received."""
+        self._trusted_after = instant
 
     @contextmanager
-    def expecting(self, jobs: Sequence[JobSpec]) -> Generator[None]:
-        """Inside the block this process stores jobs, which it may then admit."""
-        job_ids = [job.job_id for job in jobs]
-        self._expected.update(job_ids)
+    def storing(self, specs: Sequence[JobSpec]) -> Generator[None]:
+        """Expect `add_stored` for jobs that this process stores inside the block."""
+        job_ids = [spec.job_id for spec in specs]
+        self._storing.update(job_ids)
         try:
             yield
         finally:
-            self._expected.difference_update(job_ids)
+            self._storing.difference_update(job_ids)
 
-    def admit(self, job: JobSpec) -> None:
-        """Know the row of a job that this process stored itself."""
-        # One that was already found in the rows, because the store answered late, may have moved on since.
-        if job.job_id in self._expected:
-            self._jobs[job.job_id] = job
+    def add_stored(self, spec: JobSpec) -> None:
+        """Add a job that this process has stored, unless its row was read first: it may have changed since."""
+        if spec.job_id in self._storing:
+            self._specs[spec.job_id] = spec
 
-    def looked_up(self, job_ids: Iterable[str]) -> None:
-        """Their rows are being read. From here on they change by this shard: nobody may admit them as they were."""
-        self._expected.difference_update(job_ids)
+    def invalidate(self, job_ids: Iterable[str]) -> None:
+        """Ignore `add_stored` for jobs whose rows are being read: from here on the shard changes them."""
+        self._storing.difference_update(job_ids)
 
-    def ended(self, job_id: str) -> None:
-        """The job is dropped from memory: a hint that comes late must not begin it again."""
-        self._jobs.pop(job_id, None)
+    def remember_end(self, job_id: str) -> None:
+        """Remember that a job finished here: a repeated submit message must not start it again."""
+        self._specs.pop(job_id, None)
         self._ended.add(job_id)
         if len(self._ended) >= ENDED_MAX:
             self._ended, self._ended_before = set(), self._ended
 
-    def hear(self, message: JobMessage, shard: int) -> bool:
-        """Whether the message says how its job was stored, and is believed."""
+    def add_trusted(self, message: JobMessage) -> bool:
+        """Add the job that a submit message carries; False if it carries none or is not trusted."""
         if type(message) is not Submitted or message.spec is None:
             return False
-        if message.spec.created_at <= self._believed_after:
+        if message.spec.created_at <= self._trusted_after:
             return False
         if message.job_id in self._ended or message.job_id in self._ended_before:
             return False
-        self._jobs[message.job_id] = message.spec
+        self._specs[message.job_id] = message.spec
         return True

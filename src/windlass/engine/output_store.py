@@ -1,4 +1,4 @@
-"""Large values and scattered ones: reads artifacts that the rules must look into, and gathers outputs from rows."""
+"""Values that the core cannot read itself: large values in the artifact store, and outputs merged from many rows."""
 
 from collections.abc import AsyncIterator
 
@@ -15,16 +15,16 @@ from windlass.core.prefetch import want_for
 from windlass.ports.artifacts import Artifacts
 from windlass.ports.store import Store
 
-# Rows of one read while outputs are gathered.
-GATHER_ROWS = 5_000
-# Decoded values that a job with loops under way keeps from one message to the next.
-KEPT_MAX = 64
+# Rows read by one query while outputs are merged.
+MERGE_ROWS = 5_000
+# Decoded values that a job with active loops keeps from one message to the next.
+VALUES_KEPT_MAX = 64
 TOO_LARGE = "output_too_large"
 NULL = b"null"
 
 
 class OutputStore:
-    """What the rules cannot get at by themselves."""
+    """Reads large values for the core, and merges outputs."""
 
     def __init__(self, store: Store, artifacts: Artifacts, bytes_max: int) -> None:
         self._store = store
@@ -32,78 +32,100 @@ class OutputStore:
         self._bytes_max = bytes_max
 
     async def provide_for(self, job: Job, message: JobMessage) -> None:
-        """Fetch what the rules look into when they take the message."""
+        """Decode the large values that the core reads when it applies the message. StoreUnavailable."""
         want_for(job, message)
         await self.provide(job)
 
     async def provide(self, job: Job) -> None:
-        """Decode the large values that a job wants, into its memory. StoreUnavailable."""
+        """Decode the large values that a job needs into its memory. StoreUnavailable."""
         while job.wanted:
             key, _ = job.wanted.popitem()
             job.values[key] = await self.value(key)
 
     async def value(self, key: str) -> object:
-        """A large value, decoded. StoreUnavailable."""
+        """Return a large value, decoded. StoreUnavailable."""
         try:
             return msgspec.json.decode(await self._artifacts.get(key))
         except ArtifactNotFound:
-            # Whoever reads it fails with a message that says so; the rest of the job goes on.
+            # A node that reads it fails with a clear error; the rest of the job continues.
             return GONE
 
-    def let_go(self, job: Job) -> None:
+    def forget_values(self, job: Job) -> None:
         """Forget decoded values, unless a loop is going to read them again and again."""
-        if not job.loops or len(job.values) > KEPT_MAX:
+        if not job.loops or len(job.values) > VALUES_KEPT_MAX:
             job.values.clear()
 
-    async def gather(self, wanted: MergeOutputs) -> OutputsMerged:
-        """Put outputs together in their order, as one JSON array. StoreUnavailable."""
-        whole = bytearray(b"[")
+    async def merge(self, request: MergeOutputs) -> OutputsMerged:
+        """Merge outputs in order into one JSON array. StoreUnavailable."""
+        merged = bytearray(b"[")
         try:
-            async for part in self._parts(wanted):
-                if wanted.spliced and part[:1] not in (b"[", NULL[:1]):
-                    return self._told(wanted, Raw(NULL), _no_list())
-                body = part[1:-1].strip() if wanted.spliced and part != NULL else part
-                if wanted.spliced and (not body or part == NULL):
-                    continue
-                if len(whole) > 1:
-                    whole += b","
-                whole += body
-                if len(whole) > self._bytes_max:
-                    return self._told(wanted, Raw(NULL), self._too_large())
+            async for output in self._outputs(request):
+                if request.spliced:
+                    if output[:1] not in (b"[", NULL[:1]):
+                        return _merged(request, Raw(NULL), _not_a_list())
+                    element = _elements(output)
+                    if not element:
+                        continue
+                else:
+                    element = output
+                if len(merged) > 1:
+                    merged += b","
+                merged += element
+                if len(merged) > self._bytes_max:
+                    return _merged(request, Raw(NULL), self._too_large())
         except ArtifactNotFound as error:
-            return self._told(wanted, Raw(NULL), TaskError("artifact_not_found", str(error), retryable=False))
-        whole += b"]"
-        if len(whole) <= INLINE_BYTES_MAX:
-            return self._told(wanted, Raw(bytes(whole)))
-        key = await self._artifacts.put(wanted.job_id, bytes(whole))
-        return self._told(wanted, reference(key, len(whole)))
+            return _merged(request, Raw(NULL), TaskError("artifact_not_found", str(error), retryable=False))
+        merged += b"]"
+        if len(merged) <= INLINE_BYTES_MAX:
+            return _merged(request, Raw(bytes(merged)))
+        key = await self._artifacts.put(request.job_id, bytes(merged))
+        return _merged(request, reference(key, len(merged)))
 
-    async def _parts(self, wanted: MergeOutputs) -> AsyncIterator[bytes]:
-        if wanted.index is not None:
-            for output in await self._store.jobs.call_outputs(wanted):
+    async def _outputs(self, request: MergeOutputs) -> AsyncIterator[bytes]:
+        if request.index is not None:
+            for output in await self._store.jobs.call_outputs(request):
                 yield await self._body(output)
             return
-        for start in range(0, wanted.count, GATHER_ROWS):
-            stop = min(start + GATHER_ROWS, wanted.count)
-            for output in await self._store.jobs.iteration_outputs(wanted, start, stop):
-                yield NULL if output is None else await self._body(output)
+        for start in range(0, request.count, MERGE_ROWS):
+            stop = min(start + MERGE_ROWS, request.count)
+            for output in await self._store.jobs.iteration_outputs(request, start, stop):
+                if output is None:
+                    yield NULL
+                else:
+                    yield await self._body(output)
 
     async def _body(self, output: Raw) -> bytes:
-        return await self._artifacts.get(read_reference(output).key) if is_reference(output) else bytes(output)
-
-    def _told(self, wanted: MergeOutputs, output: Raw, error: TaskError | None = None) -> OutputsMerged:
-        return OutputsMerged(
-            wanted.job_id, wanted.node_id, wanted.generation, wanted.index, output, error, wanted.attempt
-        )
+        if is_reference(output):
+            return await self._artifacts.get(read_reference(output).key)
+        return bytes(output)
 
     def _too_large(self) -> TaskError:
         text = (
-            f"the outputs have more than {self._bytes_max} bytes together: return less from each, "
-            "write them to a sink, or raise artifacts.bytes_max"
+            f"merged outputs are too large: more than {self._bytes_max} bytes; return less from each task, "
+            "write the outputs to a sink, or raise artifacts.bytes_max"
         )
         return TaskError(TOO_LARGE, text, retryable=False)
 
 
-def _no_list() -> TaskError:
-    text = "a task over a chunk gets a list and returns a list, and one of them returned something else"
+def _merged(request: MergeOutputs, output: Raw, error: TaskError | None = None) -> OutputsMerged:
+    return OutputsMerged(
+        job_id=request.job_id,
+        node_id=request.node_id,
+        generation=request.generation,
+        index=request.index,
+        output=output,
+        error=error,
+        attempt=request.attempt,
+    )
+
+
+def _elements(output: bytes) -> bytes:
+    """Return the elements of a JSON list without its brackets; nothing for null."""
+    if output == NULL:
+        return b""
+    return output[1:-1].strip()
+
+
+def _not_a_list() -> TaskError:
+    text = "output of a chunk is not a list; return a list from each task over a chunk"
     return TaskError(CHUNK_INVALID, text, retryable=False)

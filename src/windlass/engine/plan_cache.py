@@ -12,7 +12,7 @@ PLANS_MAX = 256
 
 
 class Plans:
-    """Reads definitions from the store and keeps the plans used last. Versions never change, so none goes stale."""
+    """Reads definitions from the store and caches the most recently used plans. Versions never change."""
 
     def __init__(self, store: Store, compile_plan: Callable[[StoredWorkflow], Plan]) -> None:
         self._store = store
@@ -20,11 +20,11 @@ class Plans:
         self._plans: OrderedDict[tuple[str, int], Plan] = OrderedDict()
 
     def peek(self, workflow_id: str, version: int) -> Plan | None:
-        """The plan of a version, if it is at hand."""
+        """Return the plan of a version if it is cached."""
         return self._plans.get((workflow_id, version))
 
     async def get(self, workflow_id: str, version: int) -> Plan:
-        """The plan of a version; WorkflowNotFound."""
+        """Return the plan of a version; WorkflowNotFound."""
         key = (workflow_id, version)
         plan = self._plans.get(key)
         if plan is None:

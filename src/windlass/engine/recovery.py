@@ -1,106 +1,53 @@
-"""Rebuilding a shard's memory from its rows: jobs, waits, and the tasks that must go out again."""
+"""The steps of taking over a shard after its jobs are loaded: timers, messages, and tasks to publish again."""
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
 
 from windlass.core.attempts import NODE_TIMEOUT_GRACE_SECONDS
 from windlass.core.changes import Task, Timer
-from windlass.core.errors import JobNotFound, StoreUnavailable, TemplateFailed
+from windlass.core.errors import TemplateFailed
 from windlass.core.instants import MICROSECONDS
 from windlass.core.job import Job
 from windlass.core.loop_state import Attempt
 from windlass.core.messages import Continue, Message, Submitted, TaskLost
-from windlass.core.plan import Plan
 from windlass.core.prefetch import want_node
-from windlass.core.restoration import restore_job
 from windlass.core.states import JobStatus, NodeStatus
 from windlass.core.tasks import build_task
+from windlass.engine.job_table import JobTable
 from windlass.engine.output_store import OutputStore
-from windlass.engine.plan_cache import Plans
 from windlass.ports.broker import Broker
 from windlass.ports.store import Store
-from windlass.ports.store.jobs import JobSnapshot
 
-# Task ids that one question to the broker names at most.
-ASK_MAX = 1_000
-# Stored results that recovery applies at once; the sweeper sees to the others.
+# Task ids in one query of the broker.
+TASK_IDS_MAX = 1_000
+# Stored results that recovery applies at once; the sweeper finds the others.
 RESULTS_MAX = 10_000
-# Jobs that are asked for at once: their rows are in memory twice for a moment.
-RESTORE_MAX = 200
 
 log = logging.getLogger("windlass.engine")
 
-
-def rebuild(plan: Plan, snapshot: JobSnapshot) -> Job:
-    """Build a job in memory from its rows."""
-    return restore_job(plan, snapshot.job, snapshot.nodes, snapshot.loops, snapshot.in_flight)
-
-
-# A job's id, the number of a node, the iteration (or -1), and the attempt that is meant: by the time it matters it may
-# be at another.
+# The job, the number of the node, the iteration (or -1) and the attempt, which may have ended by the time of its use.
 Place = tuple[str, int, int, int]
 
 
 class Lost(Struct, frozen=True):
-    """What the rows call in flight and the broker does not know: where it is, and what to tell the jobs of it."""
+    """Attempts that are in flight by the rows and unknown to the broker: their places, and messages to their jobs."""
 
     places: list[Place]
     messages: list[TaskLost]
 
 
 class Recovery:
-    """The steps of taking a shard over. One bad row sets its job aside and stops nothing else."""
+    """Finds out what a reloaded shard has to do."""
 
-    def __init__(self, store: Store, plans: Plans, values: OutputStore, quarantined: set[str]) -> None:
+    def __init__(self, store: Store, outputs: OutputStore, table: JobTable) -> None:
         self._store = store
-        self._plans = plans
-        self._values = values
-        self._quarantined = quarantined
-
-    async def load(self, shard: int, admitted: AbstractSet[str] | None) -> dict[str, Job]:
-        """The shard's unfinished jobs, oldest first; only those admitted, where not all are."""
-        jobs: dict[str, Job] = {}
-        wanted = [
-            job_id
-            for job_id in await self._store.jobs.unfinished(shard)
-            if job_id not in self._quarantined and (admitted is None or job_id in admitted)
-        ]
-        for start in range(0, len(wanted), RESTORE_MAX):
-            part = wanted[start : start + RESTORE_MAX]
-            found = await self.restored(part)
-            for job_id in part:
-                try:
-                    restored = found.get(job_id) or await self._store.jobs.restore(job_id)
-                    plan = await self._plans.get(restored.job.spec.workflow_id, restored.job.spec.version)
-                    jobs[job_id] = rebuild(plan, restored)
-                except StoreUnavailable:
-                    raise
-                except JobNotFound:
-                    continue
-                except Exception:
-                    self._quarantined.add(job_id)
-                    log.exception("job %s cannot be loaded and is set aside", job_id)
-        return jobs
-
-    async def restored(self, job_ids: Sequence[str]) -> dict[str, JobSnapshot]:
-        """Several jobs in few questions; nothing where one of them cannot be read: each is then asked for alone."""
-        found: dict[str, JobSnapshot] = {}
-        try:
-            for start in range(0, len(job_ids), RESTORE_MAX):
-                for restored in await self._store.jobs.restore_all(job_ids[start : start + RESTORE_MAX]):
-                    found[restored.job.spec.job_id] = restored
-        except StoreUnavailable:
-            raise
-        except Exception:
-            log.exception("some of %d jobs cannot be read; they are tried one by one", len(job_ids))
-            found.clear()
-        return found
+        self._outputs = outputs
+        self._table = table
 
     def timers(self, jobs: Iterable[Job]) -> list[Timer]:
-        """The waits that the rows tell of."""
+        """Return the timers of jobs."""
         found: list[Timer] = []
         for job in jobs:
             if job.state.deadline_at is not None:
@@ -115,7 +62,7 @@ class Recovery:
         return found
 
     def hints(self, jobs: Iterable[Job]) -> list[Message]:
-        """Messages for jobs that have something to do at once."""
+        """Return messages for jobs that can continue at once."""
         found: list[Message] = []
         for job in jobs:
             if job.state.status is JobStatus.PENDING:
@@ -125,62 +72,71 @@ class Recovery:
         return found
 
     async def results(self, shard: int, jobs: Mapping[str, Job]) -> list[Message]:
-        """Results that were stored and not applied: known before their tasks could go out again."""
+        """Return stored results that are not applied: they precede the publishing of their tasks."""
         stored = await self._store.jobs.results(shard, RESULTS_MAX)
         return [result.message for result in stored if result.message.job_id in jobs]
 
     async def lost(self, jobs: Iterable[Job], broker: Broker) -> Lost:
-        """What is in flight by the rows and unknown to the broker; what ran there counts as lost with its worker."""
-        places: dict[str, tuple[Job, Attempt]] = {}
+        """Return attempts that are in flight by the rows and unknown to the broker; running ones lost their worker."""
+        attempts: dict[str, tuple[Job, Attempt]] = {}
         for job in jobs:
             for attempt in job.out():
-                places[job.task_id(attempt)] = (job, attempt)
+                attempts[job.task_id(attempt)] = (job, attempt)
         lost = Lost([], [])
-        for task_id in await missing(broker, list(places)):
-            job, attempt = places[task_id]
+        for task_id in await missing(broker, list(attempts)):
+            job, attempt = attempts[task_id]
             lost.places.append((job.id, attempt.node, attempt.index, attempt.number))
             if job.state_of(attempt) == NodeStatus.RUNNING:
-                node_id, index = job.plan.nodes[attempt.node].id, max(attempt.index, 0)
-                losses, worker_id = attempt.losses + 1, attempt.worker_id or ""
-                lost.messages.append(TaskLost(job.id, node_id, attempt.number, worker_id, losses, index))
+                lost.messages.append(_task_lost(job, attempt))
         return lost
 
     async def tasks(self, jobs: Mapping[str, Job], places: Sequence[Place]) -> list[Task]:
-        """The tasks of attempts that are still in flight, rendered again: the same as the first time."""
+        """Return the tasks of attempts that are still in flight, rendered again with the same result."""
         found: list[Task] = []
         for job_id, node, index, number in places:
             job = jobs.get(job_id)
             if job is None:
                 continue
-            # Fetched beside the job: its shard may be deciding about it, on values of its own.
-            values = {key: await self._values.value(key) for key in _lacking(job, node)}
+            # Kept apart from the values of the job: its shard may be deciding about it.
+            values = {key: await self._outputs.value(key) for key in _missing_values(job, node)}
             attempt = job.find_attempt(node, max(index, 0), number)
             if attempt is None or jobs.get(job_id) is not job:
                 continue
-            held, job.values = job.values, {**job.values, **values}
+            own_values, job.values = job.values, {**job.values, **values}
             try:
                 found.append(build_task(job, attempt))
             except TemplateFailed:
-                # It rendered once, from the same values: only a changed Windlass can get here.
-                self._quarantined.add(job_id)
-                log.exception("job %s cannot be taken up and is set aside", job_id)
+                # It rendered before with the same values, so only another version of Windlass gets here.
+                self._table.quarantined.add(job_id)
+                log.exception("job %s cannot be resumed and is quarantined", job_id)
             finally:
-                job.values = held
+                job.values = own_values
         return found
 
 
-def _lacking(job: Job, node: int) -> list[str]:
-    """The keys of large values that an attempt of a node needs and its job does not have in memory."""
+def _task_lost(job: Job, attempt: Attempt) -> TaskLost:
+    return TaskLost(
+        job_id=job.id,
+        node_id=job.plan.nodes[attempt.node].id,
+        attempt=attempt.number,
+        worker_id=attempt.worker_id or "",
+        losses=attempt.losses + 1,
+        index=max(attempt.index, 0),
+    )
+
+
+def _missing_values(job: Job, node: int) -> list[str]:
+    """Return the keys of large values that an attempt of a node needs and its job does not have in memory."""
     if not job.has_large:
         return []
     wanted, job.wanted = job.wanted, {}
     want_node(job, job.plan.nodes[node])
-    lacking, job.wanted = job.wanted, wanted
-    return list(lacking)
+    missing_values, job.wanted = job.wanted, wanted
+    return list(missing_values)
 
 
 def _timer_of(job: Job, attempt: Attempt) -> Timer | None:
-    """The wait that an attempt's row tells of."""
+    """Return the timer of an attempt that waits or has started."""
     plan = job.plan.nodes[attempt.node]
     index = max(attempt.index, 0)
     if attempt.due_at is not None:
@@ -192,8 +148,8 @@ def _timer_of(job: Job, attempt: Attempt) -> Timer | None:
 
 
 async def missing(broker: Broker, task_ids: Sequence[str]) -> list[str]:
-    """Those of the tasks that the broker does not know, in their order."""
+    """Return those of the tasks that the broker does not know, in order."""
     found: list[str] = []
-    for start in range(0, len(task_ids), ASK_MAX):
-        found += await broker.missing(task_ids[start : start + ASK_MAX])
+    for start in range(0, len(task_ids), TASK_IDS_MAX):
+        found += await broker.missing(task_ids[start : start + TASK_IDS_MAX])
     return found

@@ -1,95 +1,120 @@
-"""Finds out for those who wait what becomes of jobs that another process runs: it is told, and looks all the same."""
+"""Notices what other processes do: by their notifications, and by polling in case a notification is lost."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Protocol
 
+from windlass.core.report_verdict import ReportVerdict
 from windlass.ports.broker import Broker
 from windlass.ports.store import Store
 from windlass.ports.store.jobs import JobPosition, no_job
 
-# What is told may get lost: nobody waits longer for that.
-WATCH_SECONDS = 0.2
-# Jobs asked for in one query.
-ASK_MAX = 1_000
+# How often to poll for lost notifications.
+POLL_SECONDS = 0.2
+# Jobs in one query.
+QUERY_JOBS_MAX = 1_000
 
-News = Callable[[JobPosition | None, str | None], None]
-Hear = Callable[[Sequence[str]], None]
 _Answer = asyncio.Future[JobPosition | None]
 
 
-class RemoteJobWatcher:
-    """Tells what changed since the last look, in one query for all that are waited for."""
+class RemoteListener(Protocol):
+    """What wants to know of changes in other processes."""
 
-    def __init__(self, store: Store, broker: Broker | None, news: News, hear: Hear) -> None:
+    def job_changed(self, position: JobPosition) -> None:
+        """Accept the new position of a job."""
+        ...
+
+    def request_applied(self, request_id: str) -> None:
+        """Accept that a request was applied."""
+        ...
+
+    def report_applied(self, result_id: str, verdict: ReportVerdict | None) -> None:
+        """Accept the verdict on a report; None if it must be read."""
+        ...
+
+    def done(self, ids: Sequence[str]) -> None:
+        """Accept the ids of jobs that finished, and of requests and reports that were applied, in any process."""
+        ...
+
+
+class RemoteJobWatcher:
+    """Watches jobs and requests that processes of this deployment wait for."""
+
+    def __init__(self, store: Store, broker: Broker | None, listener: RemoteListener) -> None:
         self._store = store
-        # None where no other process runs jobs.
+        # None if no other process runs jobs.
         self._broker = broker
-        self._news = news
-        self._hear = hear
-        self._is_listening = False
+        self._listener = listener
+        self._is_subscribed = False
         self._seen: dict[str, int] = {}
-        # Those who asked for a job's standing and have no answer yet, by job.
+        # Callers that wait for the position of a job, by job.
         self._asked: dict[str, list[_Answer]] = {}
         self._answering: set[asyncio.Task[None]] = set()
 
-    def listen(self) -> None:
-        """Begin to hear what other processes tell is done: somebody waits for it."""
-        if not self._is_listening and self._broker is not None:
-            self._is_listening = True
-            self._broker.subscribe_done(self._hear)
+    def subscribe(self) -> None:
+        """Subscribe to the notifications of other processes, once."""
+        if not self._is_subscribed and self._broker is not None:
+            self._is_subscribed = True
+            self._broker.subscribe_done(self._listener.done)
 
-    async def look(self, job_ids: Sequence[str], request_ids: Sequence[str]) -> None:
-        """One look at jobs, and at requests that were made and not yet applied."""
+    async def poll(self, job_ids: Sequence[str], request_ids: Sequence[str], result_ids: Sequence[str]) -> None:
+        """Read jobs, requests and reports, and notify the listener of what changed since the last call."""
         if job_ids:
-            self.listen()
+            self.subscribe()
+        await self._poll_jobs(job_ids)
+        if request_ids:
+            unapplied = set(await self._store.jobs.unapplied_requests(request_ids))
+            for request_id in request_ids:
+                if request_id not in unapplied:
+                    self._listener.request_applied(request_id)
+        if result_ids:
+            for result_id, verdict in (await self._store.jobs.verdicts(result_ids)).items():
+                self._listener.report_applied(result_id, verdict)
+
+    async def _poll_jobs(self, job_ids: Sequence[str]) -> None:
         wanted = set(job_ids)
         self._seen = {job_id: seq for job_id, seq in self._seen.items() if job_id in wanted}
-        for start in range(0, len(job_ids), ASK_MAX):
-            for standing in await self._store.jobs.positions(job_ids[start : start + ASK_MAX]):
-                if self._seen.get(standing.job_id) != standing.seq:
-                    self._seen[standing.job_id] = standing.seq
-                    self._news(standing, None)
-        if request_ids:
-            waiting = set(await self._store.jobs.unapplied_requests(request_ids))
-            for request_id in request_ids:
-                if request_id not in waiting:
-                    self._news(None, request_id)
+        for start in range(0, len(job_ids), QUERY_JOBS_MAX):
+            for position in await self._store.jobs.positions(job_ids[start : start + QUERY_JOBS_MAX]):
+                if self._seen.get(position.job_id) != position.seq:
+                    self._seen[position.job_id] = position.seq
+                    self._listener.job_changed(position)
 
-    async def standing(self, job_id: str) -> JobPosition:
-        """How far a job is; those who ask at the same time share a query. JobNotFound."""
+    async def position(self, job_id: str) -> JobPosition:
+        """Return the position of a job; concurrent calls share a query. JobNotFound."""
         answer: _Answer = asyncio.get_running_loop().create_future()
         if not self._asked:
-            # It starts when those who are about to ask have done so.
+            # The query starts after all calls of this turn of the event loop.
             task = asyncio.ensure_future(self._answer_all())
             self._answering.add(task)
             task.add_done_callback(self._answering.discard)
         self._asked.setdefault(job_id, []).append(answer)
-        standing = await answer
-        if standing is None:
+        position = await answer
+        if position is None:
             raise no_job(job_id)
-        return standing
+        return position
 
     async def _answer_all(self) -> None:
         asked, self._asked = self._asked, {}
         job_ids = list(asked)
-        for start in range(0, len(job_ids), ASK_MAX):
-            part = job_ids[start : start + ASK_MAX]
+        for start in range(0, len(job_ids), QUERY_JOBS_MAX):
+            part = job_ids[start : start + QUERY_JOBS_MAX]
             found: dict[str, JobPosition] = {}
             failure: Exception | None = None
             try:
-                found = {standing.job_id: standing for standing in await self._store.jobs.positions(part)}
+                found = {position.job_id: position for position in await self._store.jobs.positions(part)}
             except Exception as error:
                 failure = error
             for job_id in part:
-                _settle(asked[job_id], found.get(job_id), failure)
+                _answer(asked[job_id], found.get(job_id), failure)
 
 
-def _settle(answers: Sequence[_Answer], standing: JobPosition | None, failure: Exception | None) -> None:
+def _answer(answers: Sequence[_Answer], position: JobPosition | None, failure: Exception | None) -> None:
     for answer in answers:
-        # Whoever asked may be gone.
+        # Done if its caller was cancelled.
         if answer.done():
             continue
         if failure is None:
-            answer.set_result(standing)
+            answer.set_result(position)
         else:
             answer.set_exception(failure)

@@ -17,9 +17,9 @@ from windlass.core.runs.messages import JobRefused, JobTriggered
 from windlass.core.runs.registry import RunRegistry
 from windlass.core.runs.webhooks import WEBHOOK_WORKFLOW, call_input
 from windlass.core.shards import shard_of
-from windlass.engine.new_job_cache import NewJobCache
+from windlass.engine.job_table import JobTable
 from windlass.engine.plan_cache import Plans
-from windlass.engine.version_selection import version_of
+from windlass.engine.version_selection import VersionResolver, stable_choice
 from windlass.ports.store import Store
 
 Prepare = Callable[[Raw | None, object], Raw]
@@ -29,8 +29,7 @@ class ShardJobs(Protocol):
     """The jobs of a shard, as far as its runs need them."""
 
     jobs: dict[JobId, Job]
-    fresh: NewJobCache
-    admitted: set[JobId] | None
+    table: JobTable
 
     async def apply(self, message: JobMessage, changes: Changes, now: int) -> Job | None:
         """Apply a message to a job in the current batch; return the job, if it exists."""
@@ -56,7 +55,7 @@ class RunCommands:
         self, registry: RunRegistry, store: Store, plans: Plans, *, shards: int, prepare: Prepare | None
     ) -> None:
         self._registry = registry
-        self._store = store
+        self._versions = VersionResolver(store)
         self._plans = plans
         self._shards = shards
         self._prepare = prepare or _encoded
@@ -127,7 +126,8 @@ class RunCommands:
 
     async def _trigger_job(self, batch: RunBatch, command: TriggerJob) -> JobTriggered:
         try:
-            version = await version_of(self._store, command.workflow_id, command.version, command.job_id)
+            choice = stable_choice(command.job_id)
+            version = await self._versions.resolve(command.workflow_id, command.version, choice)
             plan = await self._plans.get(command.workflow_id, version)
             input = self._prepare(plan.input_schema, command.input)
         except (InputInvalid, NotFound) as error:
@@ -154,9 +154,7 @@ class RunCommands:
 def _add(batch: RunBatch, job: JobSpec, first: JobMessage) -> None:
     """Create a job of this shard and start it with the next batch."""
     batch.changes.of_runs().jobs.append(job)
-    batch.shard.fresh.add(job)
-    if batch.shard.admitted is not None:
-        batch.shard.admitted.add(job.job_id)
+    batch.shard.table.add_new(job)
     batch.shard.defer(first)
 
 

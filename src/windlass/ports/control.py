@@ -1,4 +1,4 @@
-"""What may be asked of the running system: submits, requests about jobs, and waiting for what becomes of them."""
+"""The contract for the running engine: requests about jobs and runs, and waiting for their results."""
 
 import asyncio
 from collections import Counter
@@ -6,32 +6,23 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from msgspec import Raw, Struct, field
+from msgspec import Struct, field
 
-from windlass.core.jobs import JobRecord
+from windlass.core.errors import WindlassError
+from windlass.core.messages import TaskFinished
 from windlass.core.plan import Plan
+from windlass.core.report_verdict import ReportVerdict
 from windlass.core.runs.rows import ScheduleRow
+from windlass.core.submit_request import SubmitRequest
 from windlass.ports.store.jobs import SubmitResult
-
-
-class Submit(Struct, frozen=True):
-    """What a caller asks to be run. The input has been checked."""
-
-    workflow_id: str
-    version: int
-    input: Raw
-    priority: int = 0
-    idempotency_key: str | None = None
-    request_digest: str | None = None
-    scheduled_at: int | None = None
 
 
 class RunsCounted(Struct):
     """The runs of one workflow that ended since the process started."""
 
-    # By final state; those without a job as `skipped`.
+    # By final state; `skipped` for runs without a job.
     ended: Counter[str] = field(default_factory=Counter)
-    # How long the parts of their lives took, together.
+    # The total time of each phase.
     seconds: Counter[str] = field(default_factory=Counter)
     # By outcome: done, failed.
     actions: Counter[str] = field(default_factory=Counter)
@@ -82,40 +73,64 @@ class RunControl(Protocol):
         ...
 
 
-class Control(Protocol):
-    """The engine, as those see it who do not run jobs themselves."""
+class JobControl(Protocol):
+    """Requests about jobs; durable when the call returns."""
 
-    @property
-    def runs(self) -> RunControl:
-        """What may be asked of schedules and runs."""
+    async def submit(self, request: SubmitRequest, asked: object = None) -> SubmitResult:
+        """Store a job and start it, or return the one that the idempotency key names.
+
+        `asked` is what the caller sent, where the request was derived from it: it identifies a repeated request.
+        InputInvalid, WorkflowNotFound, IdempotencyConflict.
+        """
         ...
 
-    async def plan(self, workflow_id: str, version: int) -> Plan:
-        """The compiled plan of a version; WorkflowNotFound."""
+    async def submit_all(self, requests: Sequence[SubmitRequest]) -> Sequence[SubmitResult]:
+        """Store jobs in one transaction and start them. Raises as `submit`; an invalid request stores nothing."""
         ...
 
-    async def submit(self, wanted: Submit) -> JobRecord:
-        """Store a job and let it begin; once this returns, the job is never lost. IdempotencyConflict."""
-        ...
-
-    async def submit_all(self, wanted: Sequence[Submit]) -> Sequence[SubmitResult]:
-        """Store many jobs in one transaction; an answer for each, conflicts among them."""
+    async def submit_each(self, requests: Sequence[SubmitRequest]) -> Sequence[SubmitResult | WindlassError]:
+        """Store the jobs of valid requests in one transaction; return a result or an error for each request."""
         ...
 
     async def cancel(self, job_id: str, reason: str | None = None) -> None:
-        """Stop a job; one that has ended stays as it is. JobNotFound."""
+        """Stop a job; one that has finished does not change. JobNotFound."""
         ...
 
     async def retry(self, job_id: str, from_node: str | None = None) -> None:
-        """Run what failed or was cancelled again, or a node and all after it. RequestRefused, NotFound."""
+        """Run failed and cancelled nodes again, or a node and all downstream nodes. RequestRefused, NotFound."""
+        ...
+
+    async def report(self, task_id: str, shard: int, message: TaskFinished) -> ReportVerdict | None:
+        """Store the result of a task, send it to its shard and return the core's verdict.
+
+        None if it was not applied in time: it is durable and will be.
+        """
         ...
 
     async def wait(self, job_id: str) -> None:
-        """Return once the job has ended and its end is durable; JobNotFound."""
+        """Return once the job has finished and its end is durable; JobNotFound."""
         ...
 
-    def news(self, job_id: str) -> AbstractContextManager[asyncio.Event]:
-        """An event that is set whenever something was stored about the job, until the block ends."""
+    def subscribe(self, job_id: str) -> AbstractContextManager[asyncio.Event]:
+        """Yield an event that is set whenever the job changes, until the block ends."""
+        ...
+
+
+class Control(Protocol):
+    """The engine as its callers see it."""
+
+    @property
+    def jobs(self) -> JobControl:
+        """Requests about jobs."""
+        ...
+
+    @property
+    def runs(self) -> RunControl:
+        """Requests about schedules and runs."""
+        ...
+
+    async def plan(self, workflow_id: str, version: int) -> Plan:
+        """Return the compiled plan of a version; WorkflowNotFound."""
         ...
 
     @property
@@ -128,6 +143,6 @@ class Control(Protocol):
         """The shards that this process runs now."""
         ...
 
-    def counted(self) -> CountersSnapshot:
-        """What this process has done since it started."""
+    def counters(self) -> CountersSnapshot:
+        """Return what this process has done since it started."""
         ...

@@ -55,7 +55,7 @@ TABLES = {
     "collection_chunks": CHUNK.names,
     "events": EVENT_PAGE.names,
     "requests": (*REQUEST.names, "shard", "applied"),
-    "results": ("task_id", "job_id", "shard", "message", "created_at", "applied"),
+    "results": ("result_id", "job_id", "shard", "message", "created_at", "verdict"),
     "logs": ("log_id", *LOG.names),
     "schedules": SCHEDULE.names,
     "runs": RUN.names,

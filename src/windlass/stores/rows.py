@@ -14,6 +14,7 @@ from windlass.core.events import Event
 from windlass.core.jobs import JobRecord
 from windlass.core.loop_state import LoopRows, read_progress
 from windlass.core.messages import TaskFinished
+from windlass.core.report_verdict import ReportVerdict
 from windlass.core.runs.changes import RunChanges
 from windlass.ports.message_codec import decode_message
 from windlass.ports.store.jobs import JobFilter, NodeBrief, StoredResult
@@ -201,8 +202,19 @@ def brief_of(row: Sequence[Any]) -> NodeBrief:
 
 def result_of(row: Sequence[Any]) -> StoredResult:
     """Return a result reported over HTTP."""
-    task_id, shard, message, created_at = row
-    return StoredResult(task_id, shard, cast("TaskFinished", decode_message(message)), created_at)
+    result_id, shard, message, created_at = row
+    return StoredResult(result_id, shard, cast("TaskFinished", decode_message(message)), created_at)
+
+
+def verdicts_of(result_ids: Iterable[str], rows: Iterable[Sequence[Any]]) -> dict[str, ReportVerdict]:
+    """Return the verdicts on results: UNKNOWN without a row, none while the row has no verdict."""
+    stored: dict[str, str | None] = {row[0]: row[1] for row in rows}
+    found: dict[str, ReportVerdict] = {}
+    for result_id in result_ids:
+        verdict = stored.get(result_id, ReportVerdict.UNKNOWN)
+        if verdict is not None:
+            found[result_id] = ReportVerdict(verdict)
+    return found
 
 
 # Loops

@@ -1,5 +1,7 @@
 """Requests and views of the HTTP API, shared by server and client. Instants are ISO 8601 in UTC."""
 
+from windlass.core.fields import Alias, Id, Instant, Key, Priority, Version
+from windlass.core.submit_request import SubmitRequest
 from windlass.wire.jobs import (
     ActivityBucketView,
     ActivityView,
@@ -14,7 +16,6 @@ from windlass.wire.jobs import (
     LoopView,
     NodeView,
     ParamsView,
-    SubmitRequest,
     SubmittedView,
 )
 from windlass.wire.runs import (
@@ -47,16 +48,10 @@ from windlass.wire.tasks import (
 from windlass.wire.values import (
     ALIAS_TARGETS_MAX,
     BATCH_JOBS_MAX,
-    Alias,
-    Id,
-    Instant,
-    Key,
     Page,
-    Priority,
     ProblemDetails,
     ProblemItem,
     Reason,
-    Version,
     Weight,
     instant,
 )

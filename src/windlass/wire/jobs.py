@@ -1,21 +1,11 @@
 """Requests and views of jobs: submits, nodes, iterations, events, logs, activity."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from msgspec import Meta, Raw, Struct
 
-from windlass.wire.values import BATCH_JOBS_MAX, Alias, Id, Instant, Key, Priority, ProblemDetails, Reason, Version
-
-
-class SubmitRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """A job to start. `version` is a number or an alias; `scheduled_at` is an ISO instant."""
-
-    workflow_id: Id
-    input_data: dict[str, Any] = {}
-    version: Version | Alias | None = None
-    idempotency_key: Key | None = None
-    scheduled_at: Instant | None = None
-    priority: Priority = 0
+from windlass.core.submit_request import SubmitRequest
+from windlass.wire.values import BATCH_JOBS_MAX, ProblemDetails, Reason
 
 
 class BatchRequest(Struct, frozen=True, forbid_unknown_fields=True):

@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from windlass.wire.values import Instant, Key
+from windlass.core.fields import Instant, Key
 
 
 class ScheduleView(Struct, frozen=True):

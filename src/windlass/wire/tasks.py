@@ -4,7 +4,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
-from windlass.wire.values import Id, null
+from windlass.core.fields import Id
+from windlass.wire.values import null
 
 TASKS_MAX = 100
 QUEUES_MAX = 32
@@ -113,10 +114,11 @@ class TaskResultRequest(Struct, frozen=True):
 
 
 class TaskResultView(Struct, frozen=True):
-    """Whether a result was accepted; `duplicate` if the task already has one."""
+    """Whether a result was accepted; `duplicate` if the task already has one, `reason` if it has no effect (yet)."""
 
     accepted: bool
     duplicate: bool = False
+    reason: str | UnsetType = UNSET
 
 
 class EmittedData(Struct, frozen=True):

@@ -4,7 +4,8 @@ from typing import Annotated
 
 from msgspec import Meta, Raw, Struct, field
 
-from windlass.wire.values import ALIAS_TARGETS_MAX, ProblemItem, Version, Weight, null
+from windlass.core.fields import Version
+from windlass.wire.values import ALIAS_TARGETS_MAX, ProblemItem, Weight, null
 
 
 class WarningView(Struct, frozen=True):

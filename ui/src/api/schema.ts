@@ -195,12 +195,13 @@ export interface components {
         };
         /**
          * TaskResultView
-         * @description Whether a result was accepted; `duplicate` if the task already has one.
+         * @description Whether a result was accepted; `duplicate` if the task already has one, `reason` if it has no effect (yet).
          */
         TaskResultView: {
             accepted: boolean;
             /** @default false */
             duplicate: boolean;
+            reason?: string;
         };
         /**
          * EmitEventRequest

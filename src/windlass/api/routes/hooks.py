@@ -9,19 +9,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from windlass.api.operations import Operation, json_response, route
+from windlass.api.operations import Operation, route
 from windlass.api.policy import Policy
 from windlass.api.problems import HttpProblem
 from windlass.api.requests import decode_json, header, path_id, read_body, reject_query
-from windlass.api.routes.submits import conflict
+from windlass.api.routes.submits import submitted_response
 from windlass.api.state import ApiState
 from windlass.connections.secrets import SecretUnknown
 from windlass.core.errors import NotFound, SignatureInvalid
 from windlass.core.instants import MICROSECONDS
 from windlass.core.webhooks import ID_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, key_of, verify
-from windlass.ports.control import Submit
-from windlass.spec import check_input
-from windlass.wire import SubmittedView
+from windlass.wire import SubmitRequest, SubmittedView
 
 TAG = "hooks"
 KEY_PREFIX = "hook:"
@@ -60,21 +58,13 @@ class HookRoutes:
             webhook_id = verify(signing_key, headers, body, self._state.clock.now() / MICROSECONDS)
         except SignatureInvalid as error:
             raise HttpProblem(401, "unsigned", str(error)) from None
-        submit = Submit(
+        submit = SubmitRequest(
             workflow_id,
-            stored.version,
-            check_input(plan.input_schema, decode_json(body, _any)),
+            decode_json(body, _any),
             # Webhook ids have any length; their digests fit into a key.
             idempotency_key=KEY_PREFIX + hashlib.sha256(webhook_id.encode()).hexdigest(),
-            request_digest=hashlib.sha256(body).hexdigest(),
         )
-        submission = (await self._state.control.submit_all([submit]))[0]
-        if submission.conflict:
-            raise conflict(submission)
-        job = submission.job
-        view = SubmittedView(job.spec.job_id, job.state.status)
-        location = {"location": f"/api/v1/jobs/{job.spec.job_id}"}
-        return json_response(view, 201 if submission.created else 200, location)
+        return submitted_response(await self._state.control.jobs.submit(submit))
 
     def _signing_key(self, workflow_id: str, secret: str) -> bytes:
         try:

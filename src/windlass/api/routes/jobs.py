@@ -24,14 +24,14 @@ from windlass.api.requests import (
     read_query,
     reject_query,
 )
+from windlass.api.routes.submits import submitted_response
 from windlass.api.state import ApiState
 from windlass.core.jobs import JobRecord
-from windlass.ports.control import Submit
 from windlass.ports.store.jobs import JobFilter
 from windlass.views.job_detail import node_views, nodes_in_order, output_values, result_data
 from windlass.views.jobs import is_finished, job_view
 from windlass.views.outputs import NULL, OutputReader
-from windlass.wire import CancelRequest, JobView, Page, SubmittedView
+from windlass.wire import CancelRequest, JobView, Page, SubmitRequest, SubmittedView
 
 TAG = "jobs"
 PAGE = 50
@@ -104,7 +104,7 @@ class JobRoutes:
 
     async def _wait(self, job_id: str, seconds: float) -> None:
         """Return when the job has finished, the time is over or the server stops; JobNotFound."""
-        finished = asyncio.create_task(self._state.control.wait(job_id))
+        finished = asyncio.create_task(self._state.control.jobs.wait(job_id))
         closing = asyncio.create_task(self._state.closing.wait())
         try:
             await asyncio.wait((finished, closing), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -141,27 +141,25 @@ class JobRoutes:
         job_id = path_id(request, "job_id")
         body = await read_json(request, _cancel, CancelRequest())
         await self._state.store.jobs.get(job_id)
-        await self._state.control.cancel(job_id, body.reason)
+        await self._state.control.jobs.cancel(job_id, body.reason)
         return await self._job_response(job_id)
 
     async def retry(self, request: Request) -> Response:
         """Run failed and cancelled nodes again, or a node and all downstream nodes."""
         query = read_query(request, RetryQuery)
         job_id = path_id(request, "job_id")
-        await self._state.control.retry(job_id, query.from_node or None)
+        await self._state.control.jobs.retry(job_id, query.from_node or None)
         return await self._job_response(job_id)
 
     async def rerun(self, request: Request) -> Response:
         """Start a new job of the same version with the same input."""
         reject_query(request)
         job = await self._state.store.jobs.get(path_id(request, "job_id"))
-        # Raises if the workflow was deleted.
-        await self._state.store.workflows.get(job.spec.workflow_id)
         spec = job.spec
-        submit = Submit(spec.workflow_id, spec.version, spec.input, spec.priority)
-        new_job = await self._state.control.submit(submit)
-        location = {"location": f"/api/v1/jobs/{new_job.spec.job_id}"}
-        return json_response(SubmittedView(new_job.spec.job_id, new_job.state.status), 201, location)
+        submit = SubmitRequest(
+            spec.workflow_id, msgspec.json.decode(spec.input), version=spec.version, priority=spec.priority
+        )
+        return submitted_response(await self._state.control.jobs.submit(submit))
 
 
 def _cursor(job: JobRecord) -> str:

@@ -115,9 +115,9 @@ def routes(state: ApiState) -> list[Route]:
 async def log_events(state: ApiState, selection: JobLogLines, after: int) -> AsyncGenerator[bytes]:
     """Yield all lines after a number, each once and in order, until the job has finished and its lines are stored."""
     poll_seconds, silent_seconds = POLL_SECONDS_MIN, 0.0
-    with state.control.news(selection.job_id) as news:
+    with state.control.jobs.subscribe(selection.job_id) as changed:
         while True:
-            news.clear()
+            changed.clear()
             # Read the state before the lines: lines stored after this read are not missed.
             remaining = _seconds_until_complete(state, await state.store.jobs.get(selection.job_id))
             while lines := await selection.read(state, after, PAGE):
@@ -129,7 +129,7 @@ async def log_events(state: ApiState, selection: JobLogLines, after: int) -> Asy
             if remaining is not None:
                 await asyncio.sleep(remaining)
                 continue
-            if await wait_for(news, poll_seconds):
+            if await wait_for(changed, poll_seconds):
                 poll_seconds = POLL_SECONDS_MIN
             silent_seconds += poll_seconds
             poll_seconds = min(poll_seconds * 2, POLL_SECONDS_MAX)

@@ -36,7 +36,7 @@ def routes(state: ApiState) -> list[Route]:
 
     async def metrics(request: Request) -> Response:
         reject_query(request)
-        counted = state.control.counted()
+        counted = state.control.counters()
         found = [*_process_metrics(state, counted), *await _worker_metrics(state), *_run_metrics(counted.runs)]
         return Response(prometheus_text(found), 200, media_type=TEXT)
 

@@ -12,14 +12,13 @@ from windlass.api.operations import Operation, json_response, route
 from windlass.api.pagination import decode_cursor, encode_cursor, paginate
 from windlass.api.policy import Policy
 from windlass.api.problems import invalid
-from windlass.api.requests import Cursor, Limit, parse_instant, path_id, quoted, read_json, read_query, reject_query
-from windlass.api.routes.submits import conflict, digest_of
+from windlass.api.requests import Cursor, Limit, path_id, quoted, read_json, read_query, reject_query
+from windlass.api.routes.submits import submitted_response
 from windlass.api.state import ApiState
 from windlass.core.errors import ScheduleNotFound
+from windlass.core.instants import parse_instant
 from windlass.core.runs.rows import ScheduleRow
-from windlass.ports.control import Submit
 from windlass.ports.store.runs import RunStore, ScheduleFilter
-from windlass.spec import check_input
 from windlass.views.runs import next_slots_view, schedule_of, schedule_view
 from windlass.wire import (
     BackfillRequest,
@@ -27,6 +26,7 @@ from windlass.wire import (
     NextSlotsView,
     Page,
     ScheduleView,
+    SubmitRequest,
     SubmittedView,
     TriggerRequest,
     instant,
@@ -109,19 +109,10 @@ class ScheduleRoutes:
         body = await read_json(request, _trigger, TriggerRequest())
         row = await self._row(request)
         schedule = await schedule_of(self._state.control.plan, row)
-        plan = await self._state.control.plan(row.workflow_id, row.version)
         input_data = schedule.input_data if body.input_data is None else body.input_data
-        checked = check_input(plan.input_schema, input_data)
-        key = body.idempotency_key
-        digest = None if key is None else digest_of((row.workflow_id, body.input_data))
-        submit = Submit(row.workflow_id, row.version, checked, idempotency_key=key, request_digest=digest)
-        submission = (await self._state.control.submit_all([submit]))[0]
-        if submission.conflict:
-            raise conflict(submission)
-        job = submission.job
-        view = SubmittedView(job.spec.job_id, job.state.status)
-        location = {"location": f"/api/v1/jobs/{job.spec.job_id}"}
-        return json_response(view, 201 if submission.created else 200, location)
+        submit = SubmitRequest(row.workflow_id, input_data, idempotency_key=body.idempotency_key)
+        # A schedule with a new input does not make the same request another one.
+        return submitted_response(await self._state.control.jobs.submit(submit, (row.workflow_id, body.input_data)))
 
     async def backfill(self, request: Request) -> Response:
         """Run the past slots of a range that have no run."""

@@ -66,9 +66,9 @@ async def job_events(
     """Yield all events of a job after a number, each once and in order, until the job has finished."""
     plan = await state.control.plan(job.spec.workflow_id, job.spec.version)
     renderer = EventRenderer(state.store, plan, job, with_context=with_context)
-    with state.control.news(job.spec.job_id) as news:
+    with state.control.jobs.subscribe(job.spec.job_id) as changed:
         while True:
-            news.clear()
+            changed.clear()
             # Read the state before the events: events stored after this read are not missed.
             finished = is_finished(await state.store.jobs.get(job.spec.job_id))
             while events := await state.store.jobs.events(job.spec.job_id, after, EVENTS_PAGE):
@@ -76,7 +76,7 @@ async def job_events(
                 yield await _format(renderer, events)
             if finished:
                 return
-            if not await wait_for(news, HEARTBEAT_SECONDS):
+            if not await wait_for(changed, HEARTBEAT_SECONDS):
                 yield HEARTBEAT
 
 
@@ -87,9 +87,9 @@ async def node_events(
     reconnects resumes after them."""
     plan = await state.control.plan(job.spec.workflow_id, job.spec.version)
     renderer = EventRenderer(state.store, plan, job, with_context=with_context)
-    with state.control.news(job.spec.job_id) as news:
+    with state.control.jobs.subscribe(job.spec.job_id) as changed:
         while True:
-            news.clear()
+            changed.clear()
             finished = is_finished(await state.store.jobs.get(job.spec.job_id))
             scanned_from, sent = after, after
             while True:
@@ -108,7 +108,7 @@ async def node_events(
             only_iterations = after > scanned_from and sent == scanned_from
             if only_iterations:
                 await asyncio.sleep(ITERATIONS_SECONDS)
-            elif not await wait_for(news, HEARTBEAT_SECONDS):
+            elif not await wait_for(changed, HEARTBEAT_SECONDS):
                 yield HEARTBEAT
 
 

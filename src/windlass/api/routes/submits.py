@@ -1,8 +1,5 @@
 """Submits: one job, or many in a batch."""
 
-import hashlib
-from collections.abc import Sequence
-
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
 from starlette.requests import Request
@@ -12,13 +9,10 @@ from starlette.routing import Route
 from windlass.api.operations import Operation, json_response, request_id_of, route
 from windlass.api.policy import Policy
 from windlass.api.problems import invalid, problem_details
-from windlass.api.requests import header, parse_instant, quoted, read_json, reject_query
+from windlass.api.requests import header, quoted, read_json, reject_query
 from windlass.api.state import ApiState
-from windlass.api.versions import VersionCache, VersionResolver
-from windlass.core.errors import IdempotencyConflict, WindlassError
-from windlass.ports.control import Submit
+from windlass.core.errors import WindlassError
 from windlass.ports.store.jobs import SubmitResult
-from windlass.spec import check_input
 from windlass.wire import BatchItemView, BatchRequest, BatchView, Key, SubmitRequest, SubmittedView
 
 TAG = "jobs"
@@ -26,7 +20,6 @@ EXAMPLE = {"workflow_id": "hello", "input_data": {"message": "hello"}}
 
 _one = msgspec.json.Decoder(SubmitRequest)
 _many = msgspec.json.Decoder(BatchRequest)
-_canonical = msgspec.json.Encoder(order="deterministic")
 
 
 class SubmitHeaders(Struct):
@@ -40,64 +33,27 @@ class SubmitRoutes:
 
     def __init__(self, state: ApiState) -> None:
         self._state = state
-        self._versions = VersionResolver(state.store, state.chance)
 
     async def submit(self, request: Request) -> Response:
         """Start a job."""
         reject_query(request)
         body = _with_header(await read_json(request, _one), header(request, b"idempotency-key"))
-        submit = await self._checked_submit(body, {})
-        if submit.idempotency_key is None:
-            job, created = await self._state.control.submit(submit), True
-        else:
-            submission = (await self._state.control.submit_all([submit]))[0]
-            if submission.conflict:
-                raise conflict(submission)
-            job, created = submission.job, submission.created
-        location = {"location": f"/api/v1/jobs/{job.spec.job_id}"}
-        return json_response(SubmittedView(job.spec.job_id, job.state.status), 201 if created else 200, location)
+        return submitted_response(await self._state.control.jobs.submit(body))
 
     async def batch(self, request: Request) -> Response:
         """Start jobs in one transaction, each with its own result."""
         reject_query(request)
-        requests = (await read_json(request, _many)).jobs
+        answers = await self._state.control.jobs.submit_each((await read_json(request, _many)).jobs)
         request_id = request_id_of(request.scope)
-        items: list[BatchItemView | None] = [None] * len(requests)
-        checked: list[Submit] = []
-        places: list[int] = []
-        cache: VersionCache = {}
-        for place, body in enumerate(requests):
-            try:
-                checked.append(await self._checked_submit(body, cache))
-            except WindlassError as error:
-                items[place] = BatchItemView(error=problem_details(error, request_id))
-            else:
-                places.append(place)
-        submissions: Sequence[SubmitResult] = ()
-        if checked:
-            submissions = await self._state.control.submit_all(checked)
-        for place, submission in zip(places, submissions, strict=True):
-            items[place] = _batch_item(submission, request_id)
-        return json_response(BatchView([item for item in items if item is not None]))
+        return json_response(BatchView([_batch_item(answer, request_id) for answer in answers]))
 
-    async def _checked_submit(self, body: SubmitRequest, cache: VersionCache) -> Submit:
-        """Return the submit of a request, with its version resolved; WorkflowNotFound, InputInvalid."""
-        scheduled_at = None if body.scheduled_at is None else parse_instant(body.scheduled_at, "scheduled_at")
-        version = await self._versions.resolve(body.workflow_id, body.version, cache)
-        plan = await self._state.control.plan(body.workflow_id, version)
-        checked = check_input(plan.input_schema, body.input_data)
-        key = body.idempotency_key
-        requested = (body.workflow_id, body.version, body.input_data, body.priority, scheduled_at)
-        digest = None if key is None else digest_of(requested)
-        return Submit(
-            body.workflow_id,
-            version,
-            checked,
-            priority=body.priority,
-            idempotency_key=key,
-            request_digest=digest,
-            scheduled_at=scheduled_at,
-        )
+
+def submitted_response(result: SubmitResult) -> Response:
+    """Return the response to a submit: 201 for a new job, 200 for the job of a repeated request."""
+    job_id = result.job.spec.job_id
+    status = 201 if result.created else 200
+    view = SubmittedView(job_id, result.job.state.status)
+    return json_response(view, status, {"location": f"/api/v1/jobs/{job_id}"})
 
 
 def _with_header(body: SubmitRequest, key: str | None) -> SubmitRequest:
@@ -118,27 +74,10 @@ def _with_header(body: SubmitRequest, key: str | None) -> SubmitRequest:
     return msgspec.structs.replace(body, idempotency_key=checked)
 
 
-def digest_of(requested: object) -> str:
-    """Return the digest by which a repeated request is recognized: of what was requested, not of what it resolves to.
-
-    A moved alias or a new default therefore does not make it another request.
-    """
-    return hashlib.sha256(_canonical.encode(requested)).hexdigest()
-
-
-def conflict(submission: SubmitResult) -> IdempotencyConflict:
-    """Return the error of a key that was used for another request."""
-    job = submission.job
-    return IdempotencyConflict(
-        f"idempotency key {job.spec.idempotency_key!r} was used for job {job.spec.job_id} with another request; "
-        "send the same request again, or use a new key"
-    )
-
-
-def _batch_item(submission: SubmitResult, request_id: str | None) -> BatchItemView:
-    if submission.conflict:
-        return BatchItemView(error=problem_details(conflict(submission), request_id))
-    return BatchItemView(submission.job.spec.job_id, submission.job.state.status)
+def _batch_item(answer: SubmitResult | WindlassError, request_id: str | None) -> BatchItemView:
+    if isinstance(answer, WindlassError):
+        return BatchItemView(error=problem_details(answer, request_id))
+    return BatchItemView(answer.job.spec.job_id, answer.job.state.status)
 
 
 def routes(state: ApiState) -> list[Route]:

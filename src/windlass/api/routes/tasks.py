@@ -1,6 +1,6 @@
 """Routes of HTTP workers: claim tasks, send heartbeats, report results.
 
-A reported result is stored before it is acknowledged; the message to the engine is only a notification.
+A reported result is stored before it is sent to the engine. The response is the verdict of the core.
 """
 
 import asyncio
@@ -32,8 +32,9 @@ from windlass.core.errors import NodeNotFound, RequestRefused, WindlassError
 from windlass.core.ids import TaskId
 from windlass.core.jobs import JobRecord
 from windlass.core.messages import Failed, Message, Succeeded, TaskFinished, TaskStarted
+from windlass.core.plan import Plan
+from windlass.core.report_verdict import ReportVerdict
 from windlass.ports.broker import TaskClaim, TaskReport
-from windlass.ports.store.jobs import StoredResult
 from windlass.views.loops import iteration_row, stored_loop
 from windlass.wire import (
     ClaimRequest,
@@ -54,6 +55,15 @@ CLAIMS_MAX = 1_000
 DISCONNECT_CHECK_SECONDS = 1.0
 # The worker of an emitted event that names none.
 UNNAMED_WORKER = "http"
+NOT_APPLIED = "stored, but not applied yet"
+LATE = "the attempt was closed before this result arrived; the event result_ignored records it"
+
+# UNKNOWN is an error.
+_VERDICT_VIEWS = {
+    ReportVerdict.ACCEPTED: TaskResultView(accepted=True),
+    ReportVerdict.REPEATED: TaskResultView(accepted=True, duplicate=True),
+    ReportVerdict.LATE: TaskResultView(accepted=False, reason=LATE),
+}
 
 
 class TaskRoutes:
@@ -149,98 +159,116 @@ class TaskRoutes:
         return json_response(HeartbeatView(list(dict.fromkeys((*lost, *cancelled)))))
 
     async def receive_result(self, request: Request) -> Response:
-        """Store the result of a task and notify the engine."""
+        """Report the result of a task."""
         reject_query(request)
         body = await read_json(request, self._result_decoder)
         task_id = task_id_of(body)
         outcome = outcome_of(body)
-        issued = await self._issued_attempts(body.job_id, body.node_id, task_id.index)
-        if issued is None or task_id.attempt > issued.attempt:
-            raise RequestRefused(f"task was never claimed: {body.task_id}; send the task_id of a claimed task")
-        stored = await self._finish(issued, task_id.attempt, body.worker_id, outcome, body.execution_duration_ms)
-        return json_response(TaskResultView(accepted=True, duplicate=not stored))
+        address = await self._address(body.job_id, body.node_id, task_id.index)
+        return await self._report(
+            address,
+            attempt=task_id.attempt,
+            worker_id=body.worker_id,
+            outcome=outcome,
+            milliseconds=body.execution_duration_ms,
+        )
 
     async def receive_event(self, request: Request) -> Response:
-        """Accept a worker's event about the current attempt: started, completed or failed."""
+        """Accept a worker's event about an attempt, by default the current one: started, completed or failed."""
         reject_query(request)
         body = await read_json(request, self._event_decoder)
         data = body.data or EmittedData()
-        issued = await self._issued_attempts(_job_id(body), body.node_id, data.iteration_index)
-        attempt = data.attempt_number
-        if issued is None or issued.attempt == 0 or (attempt is not None and attempt > issued.attempt):
-            raise RequestRefused(
-                f"node {body.node_id} of job {_job_id(body)} has no such attempt; "
-                "send the attempt of the claimed task, and the iteration if the node is a loop"
-            )
-        attempt = issued.attempt if attempt is None else attempt
-        worker_id = _worker_id(body, issued.worker_id)
-        if body.event_type == "action_started":
-            job = issued.job
-            now = self._state.clock.now()
-            started = TaskStarted(job.spec.job_id, body.node_id, attempt, worker_id, now, issued.index or 0)
-            await self._state.broker.send(job.spec.shard, [started])
-            return json_response(TaskResultView(accepted=True))
-        milliseconds = None if body.duration is None else body.duration * 1000
+        outcome = None if body.event_type == "action_started" else _emitted(body)
         context = context_of(body.context)
-        stored = await self._finish(issued, attempt, worker_id, _emitted(body), milliseconds, context)
-        return json_response(TaskResultView(accepted=True, duplicate=not stored))
+        address = await self._address(_job_id(body), body.node_id, data.iteration_index)
+        current = await self._current_attempt(address)
+        attempt = current.number if data.attempt_number is None else data.attempt_number
+        worker_id = _worker_id(body, current.worker_id)
+        if outcome is None:
+            await self._send_started(address, attempt, worker_id)
+            return json_response(TaskResultView(accepted=True))
+        return await self._report(
+            address,
+            attempt=attempt,
+            worker_id=worker_id,
+            outcome=outcome,
+            milliseconds=None if body.duration is None else body.duration * 1000,
+            context=context,
+        )
 
-    async def _issued_attempts(self, job_id: str, node_id: str, index: int | None) -> "IssuedAttempts | None":
-        """Return the attempts of a node or an iteration, None without any; JobNotFound, NodeNotFound."""
-        store = self._state.store
-        job = await store.jobs.get(job_id)
+    async def _address(self, job_id: str, node_id: str, index: int | None) -> "TaskAddress":
+        """Return the node or iteration that a report names. JobNotFound, NodeNotFound, RequestRefused."""
+        job = await self._state.store.jobs.get(job_id)
         plan = await self._state.control.plan(job.spec.workflow_id, job.spec.version)
         if node_id not in plan.index:
             raise NodeNotFound(f"workflow {job.spec.workflow_id} has no node {node_id!r}")
         is_loop = plan.nodes[plan.index[node_id]].loop is not None
-        rows = await store.jobs.nodes(job_id, node_id)
-        if not rows or is_loop != (index is not None):
-            return None
-        row = rows[0]
-        if index is None:
-            return IssuedAttempts(job, node_id, None, row.attempt, row.worker_id)
-        place = stored_loop(plan, row)
-        if place is None or index >= place.begun:
-            return None
-        found = await iteration_row(store, place, index)
-        if found is None:
-            # Dispatched, and without a row yet: its first attempt is running.
-            return IssuedAttempts(job, node_id, index, place.first_attempt, None)
-        return IssuedAttempts(job, node_id, index, found.attempt, found.worker_id)
+        address = TaskAddress(job, plan, node_id, index)
+        if is_loop != (index is not None):
+            raise _unknown(address)
+        return address
 
-    async def _finish(
+    async def _current_attempt(self, address: "TaskAddress") -> "CurrentAttempt":
+        """Return the last attempt of a node or an iteration; number 0 if there is none."""
+        store = self._state.store
+        rows = await store.jobs.nodes(address.job.spec.job_id, address.node_id)
+        if not rows:
+            return CurrentAttempt(0, None)
+        row = rows[0]
+        if address.index is None:
+            return CurrentAttempt(row.attempt, row.worker_id)
+        loop = stored_loop(address.plan, row)
+        if loop is None or address.index >= loop.begun:
+            return CurrentAttempt(0, None)
+        iteration = await iteration_row(store, loop, address.index)
+        if iteration is None:
+            # Dispatched, and without a row yet: its first attempt is running.
+            return CurrentAttempt(loop.first_attempt, None)
+        return CurrentAttempt(iteration.attempt, iteration.worker_id)
+
+    async def _send_started(self, address: "TaskAddress", attempt: int, worker_id: str) -> None:
+        spec = address.job.spec
+        message = TaskStarted(
+            job_id=spec.job_id,
+            node_id=address.node_id,
+            attempt=attempt,
+            worker_id=worker_id,
+            started_at=self._state.clock.now(),
+            index=address.index or 0,
+        )
+        await self._state.broker.send(spec.shard, [message])
+
+    async def _report(
         self,
-        issued: "IssuedAttempts",
+        address: "TaskAddress",
+        *,
         attempt: int,
         worker_id: str,
         outcome: Succeeded | Failed,
         milliseconds: DurationMs | None,
         context: Raw | None = None,
-    ) -> bool:
-        """Store the result and notify the engine; return False if the task already has a result, which is kept."""
-        state = self._state
-        shard = issued.job.spec.shard
-        task_id = issued.task_id(attempt)
-        now = state.clock.now()
+    ) -> Response:
+        """Report a result and respond with the core's verdict."""
+        spec = address.job.spec
+        now = self._state.clock.now()
         message = TaskFinished(
-            issued.job.spec.job_id,
-            issued.node_id,
-            attempt,
-            worker_id,
-            now - round((milliseconds or 0.0) * 1000),
-            now,
-            await self._offload_output(issued.job.spec.job_id, outcome),
-            issued.index or 0,
-            state.chance.getrandbits(32),
-            task_id,
-            context,
+            job_id=spec.job_id,
+            node_id=address.node_id,
+            attempt=attempt,
+            worker_id=worker_id,
+            started_at=now - round((milliseconds or 0.0) * 1000),
+            finished_at=now,
+            outcome=await self._offload_output(spec.job_id, outcome),
+            index=address.index or 0,
+            seed=self._state.chance.getrandbits(32),
+            context=context,
         )
-        if not await state.store.jobs.put_result(StoredResult(task_id, shard, message, now)):
-            # Stop a worker that still runs the task.
-            await state.broker.cancel([task_id])
-            return False
-        await state.broker.finish(worker_id, [TaskReport(task_id, shard, message)])
-        return True
+        verdict = await self._state.control.jobs.report(address.task_id(attempt), spec.shard, message)
+        if verdict is ReportVerdict.UNKNOWN:
+            raise _unknown(address)
+        if verdict is None:
+            return json_response(TaskResultView(accepted=True, reason=NOT_APPLIED), 202)
+        return json_response(_VERDICT_VIEWS[verdict])
 
     async def _offload_output(self, job_id: str, outcome: Succeeded | Failed) -> Succeeded | Failed:
         """Return the outcome with a large output moved to the artifact store; StoreUnavailable."""
@@ -250,18 +278,31 @@ class TaskRoutes:
         return Succeeded(reference(await self._state.artifacts.put(job_id, body), len(body)), outcome.meta)
 
 
-class IssuedAttempts(Struct, frozen=True):
-    """The attempts of a node or an iteration that were dispatched, up to the last one."""
+class TaskAddress(Struct, frozen=True):
+    """The node of a job, or the iteration, that a report is about."""
 
     job: JobRecord
+    plan: Plan
     node_id: str
     index: int | None
-    attempt: int
-    worker_id: str | None
 
     def task_id(self, attempt: int) -> str:
         """Return the task id of an attempt."""
         return str(TaskId(self.job.spec.job_id, self.node_id, self.index, attempt))
+
+
+class CurrentAttempt(Struct, frozen=True):
+    """The number of an attempt and the worker that runs it."""
+
+    number: int
+    worker_id: str | None
+
+
+def _unknown(address: TaskAddress) -> RequestRefused:
+    return RequestRefused(
+        f"node {address.node_id} of job {address.job.spec.job_id} has no such attempt; "
+        "send the task_id of a claimed task, or its attempt, and the iteration if the node is a loop"
+    )
 
 
 def _job_id(body: EmitEventRequest) -> str:
@@ -338,7 +379,7 @@ _RESULT = Operation(
     policy=Policy.OPERATE,
     tag=TAG,
     summary="Report the result of a task; repeating it changes nothing",
-    responses={200: TaskResultView},
+    responses={200: TaskResultView, 202: TaskResultView},
     body=TaskResultRequest,
     errors=(400, 404, 409, 422),
     request_example={
@@ -355,7 +396,7 @@ _EMIT = Operation(
     policy=Policy.OPERATE,
     tag=TAG,
     summary="Report an event of a node's current attempt",
-    responses={200: TaskResultView},
+    responses={200: TaskResultView, 202: TaskResultView},
     body=EmitEventRequest,
     errors=(400, 404, 409, 422),
     request_example={

@@ -27,9 +27,9 @@ from windlass.api.requests import (
     reject_query,
 )
 from windlass.api.state import ApiState
-from windlass.api.versions import LATEST, check_alias
+from windlass.api.versions import check_alias
 from windlass.core.errors import DefinitionInvalid, NotFound, Problem
-from windlass.ports.store.workflows import AliasTarget, StoredWorkflow, WorkflowFilter
+from windlass.ports.store.workflows import LATEST, AliasTarget, StoredWorkflow, WorkflowFilter
 from windlass.spec import Definition, definition_json, definition_text, digest, read_definition
 from windlass.views.jobs import recent_job_view, warning_view, workflow_view
 from windlass.wire import AliasRequest, Page, RecentJobView, ValidationView, WorkflowView

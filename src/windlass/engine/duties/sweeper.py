@@ -48,12 +48,13 @@ class Sweeper:
         requests = await self._store.jobs.requests(shard.number, SWEEP_MAX)
         messages: list[JobMessage] = [_message(request) for request in requests]
         messages += [result.message for result in await self._store.jobs.results(shard.number, SWEEP_MAX)]
-        if shard.admitted is None:
+        if shard.table.admitted is None:
             before = self._clock.now() - round(HINT_SECONDS * MICROSECONDS)
             pending = await self._store.jobs.pending(shard.number, before, SWEEP_MAX)
-            messages += [Submitted(one) for one in pending if one not in shard.jobs and one not in shard.quarantined]
-        if shard.admitted is not None:
-            messages = [message for message in messages if message.job_id in shard.admitted]
+            quarantined = shard.table.quarantined
+            messages += [Submitted(one) for one in pending if one not in shard.jobs and one not in quarantined]
+        if shard.table.admitted is not None:
+            messages = [message for message in messages if message.job_id in shard.table.admitted]
         if messages:
             await self._broker.send(shard.number, messages)
 

@@ -11,6 +11,7 @@ from windlass.core.events import Event
 from windlass.core.jobs import JobRecord, JobSpec
 from windlass.core.loop_state import LoopRows
 from windlass.core.messages import TaskFinished
+from windlass.core.report_verdict import ReportVerdict
 
 
 class JobSnapshot(Struct, frozen=True):
@@ -92,7 +93,7 @@ class Request(Struct, frozen=True):
 class StoredResult(Struct, frozen=True):
     """A result reported over HTTP, stored before it is acknowledged and then sent to the inbox as a message."""
 
-    task_id: str
+    result_id: str
     shard: int
     message: TaskFinished
     created_at: int
@@ -193,8 +194,12 @@ class JobStore(Protocol):
         """Return those of the requests, about jobs or runs, that were not applied yet."""
         ...
 
-    async def put_result(self, result: StoredResult) -> bool:
-        """Store a result; False when the task already has one."""
+    async def put_result(self, result: StoredResult) -> None:
+        """Store a result."""
+        ...
+
+    async def verdicts(self, result_ids: Sequence[str]) -> Mapping[str, ReportVerdict]:
+        """Return the verdicts on results, without those that were not applied yet. The row of UNKNOWN is deleted."""
         ...
 
     async def results(self, shard: int, limit: int) -> Sequence[StoredResult]:

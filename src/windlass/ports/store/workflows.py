@@ -5,6 +5,9 @@ from typing import Protocol
 
 from msgspec import Raw, Struct
 
+# The alias that every workflow has: its newest version.
+LATEST = "latest"
+
 
 class StoredWorkflow(Struct, frozen=True):
     """One version of a workflow: its canonical definition as JSON and the digest that identifies its content."""
@@ -59,7 +62,7 @@ class WorkflowStore(Protocol):
         ...
 
     async def aliases(self, workflow_id: str) -> Mapping[str, Sequence[AliasTarget]]:
-        """Return the aliases that were set; `latest` is not one of them."""
+        """Return the aliases that were set; LATEST is not one of them."""
         ...
 
     async def put_alias(self, workflow_id: str, alias: str, targets: Sequence[AliasTarget], now: int) -> None:

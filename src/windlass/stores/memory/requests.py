@@ -1,10 +1,12 @@
 """Requests and results that wait for the owner of their shard, in dictionaries."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from windlass.core.report_verdict import ReportVerdict
 from windlass.ports.store.jobs import Request, StoredResult
 from windlass.stores.memory.runs import MemoryRuns
 from windlass.stores.memory.tables import Tables
+from windlass.stores.rows import verdicts_of
 
 
 class MemoryRequests:
@@ -34,14 +36,15 @@ class MemoryRequests:
         _, applied = self._tables.requests[request_id]
         return not applied
 
-    async def put_result(self, result: StoredResult) -> bool:
+    async def put_result(self, result: StoredResult) -> None:
         self._tables.check_open()
-        if result.task_id in self._tables.results:
-            return False
-        self._tables.results[result.task_id] = (result, False)
-        return True
+        self._tables.results[result.result_id] = (result, None)
+
+    async def verdicts(self, result_ids: Sequence[str]) -> Mapping[str, ReportVerdict]:
+        results = self._tables.results
+        return verdicts_of(result_ids, [(key, results[key][1]) for key in result_ids if key in results])
 
     async def results(self, shard: int, limit: int) -> Sequence[StoredResult]:
         held = self._tables.results.values()
-        found = [result for result, applied in held if not applied and result.shard == shard]
-        return sorted(found, key=lambda result: (result.created_at, result.task_id))[:limit]
+        found = [result for result, verdict in held if verdict is None and result.shard == shard]
+        return sorted(found, key=lambda result: (result.created_at, result.result_id))[:limit]

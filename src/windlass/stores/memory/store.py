@@ -10,6 +10,7 @@ from msgspec import structs
 from windlass.core.changes import Changes, IterationRow, NodeRow
 from windlass.core.errors import CommitUnknown, StaleLease
 from windlass.core.events import Event
+from windlass.core.report_verdict import ReportVerdict
 from windlass.ports.clock import Clock
 from windlass.ports.store.jobs import JobSnapshot, Request
 from windlass.stores.memory.jobs import MemoryJobs
@@ -98,9 +99,14 @@ class MemoryStore:
         for request_id in changes.requests:
             if request_id in requests:
                 requests[request_id] = (requests[request_id][0], True)
-        for task_id in changes.results:
-            if task_id in results:
-                results[task_id] = (results[task_id][0], True)
+        for result_id, verdict in changes.results.items():
+            # The first verdict stays: a message that is delivered again is judged again.
+            if result_id not in results or results[result_id][1] is not None:
+                continue
+            if verdict is ReportVerdict.UNKNOWN:
+                del results[result_id]
+            else:
+                results[result_id] = (results[result_id][0], verdict)
 
     # What checkers read, without a call
 

@@ -10,6 +10,7 @@ from windlass.core.errors import CommitUnknown
 from windlass.core.events import Event
 from windlass.core.jobs import JobRecord
 from windlass.core.loop_state import LoopRows, read_progress
+from windlass.core.report_verdict import ReportVerdict
 from windlass.ports.clock import Clock
 from windlass.ports.store.jobs import JobSnapshot, Request, StoredResult, no_job
 from windlass.ports.store.workflows import StoredWorkflow
@@ -69,9 +70,9 @@ class Tables:
         self.jobs: dict[str, JobRows] = {}
         # Job ids by workflow and idempotency key.
         self.keys: dict[tuple[str, str], str] = {}
-        # Requests and results by id, and whether each was applied.
+        # Requests by id, and whether each was applied; results by id, and the verdict on those that were applied.
         self.requests: dict[str, tuple[Request, bool]] = {}
-        self.results: dict[str, tuple[StoredResult, bool]] = {}
+        self.results: dict[str, tuple[StoredResult, ReportVerdict | None]] = {}
 
     def check_open(self) -> None:
         """Raise CommitUnknown when the store is closed."""

@@ -68,7 +68,7 @@ $$;
 create function windlass_commit(
     of_shards integer[], as_epochs bigint[], node_values text[], iteration_values text[], call_output_values text[],
     chunk_values text[], event_page_values text[], job_change_values text[], request_ids text, result_ids text,
-    runs jsonb
+    result_verdicts text, runs jsonb
 ) returns table (stale_shard integer, newest_epoch bigint) language plpgsql
 set plan_cache_mode = force_generic_plan set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off
 as $$
@@ -127,7 +127,13 @@ begin
         update requests set applied = true where request_id = any (windlass_texts(request_ids));
     end if;
     if result_ids is not null then
-        update results set applied = true where task_id = any (windlass_texts(result_ids));
+        -- The first verdict stays: a message that is delivered again is judged again.
+        delete from results
+         using unnest(windlass_texts(result_ids), windlass_texts(result_verdicts)) as given (result_id, verdict)
+         where results.result_id = given.result_id and results.verdict is null and given.verdict = 'unknown';
+        update results set verdict = given.verdict
+          from unnest(windlass_texts(result_ids), windlass_texts(result_verdicts)) as given (result_id, verdict)
+         where results.result_id = given.result_id and results.verdict is null;
     end if;
 end
 $$;

@@ -122,6 +122,7 @@ def commit_parameters(group: Sequence[Changes]) -> dict[str, object]:
         "job_changes": _JOB_CHANGES.of(each(changes.jobs.items() for changes in group)),
         "request_ids": joined_texts([request_id for changes in group for request_id in changes.requests]),
         "result_ids": joined_texts([result_id for changes in group for result_id in changes.results]),
+        "result_verdicts": joined_texts([verdict.value for changes in group for verdict in changes.results.values()]),
         "runs": _runs_document([changes.runs for changes in group if changes.runs]),
     }
 

@@ -7,6 +7,7 @@ from msgspec import Raw, structs
 from windlass.core.changes import IterationRow, MergeOutputs, NodeRow
 from windlass.core.events import Event
 from windlass.core.jobs import JobRecord
+from windlass.core.report_verdict import ReportVerdict
 from windlass.ports.message_codec import encode_message
 from windlass.ports.store.jobs import (
     IterationFilter,
@@ -18,7 +19,7 @@ from windlass.ports.store.jobs import (
 )
 from windlass.stores.columns import ITERATION, NODE, job_of_row
 from windlass.stores.database import Database, Row
-from windlass.stores.rows import brief_of, events_of, indexes_in, job_query, jobs_of_rows
+from windlass.stores.rows import brief_of, events_of, indexes_in, job_query, jobs_of_rows, verdicts_of
 
 
 def nodes_of(rows: Iterable[Row]) -> list[NodeRow]:
@@ -123,13 +124,16 @@ class SqlJobs:
         of_runs = await self._database.read("run_request_unapplied", ids_of, request_ids=wanted)
         return [*of_jobs, *of_runs]
 
-    async def put_result(self, result: StoredResult) -> bool:
-        rows = await self._database.write(
+    async def put_result(self, result: StoredResult) -> None:
+        await self._database.write(
             "result_insert",
-            task_id=result.task_id,
+            result_id=result.result_id,
             job_id=result.message.job_id,
             shard=result.shard,
             message=encode_message(result.message).decode(),
             created_at=result.created_at,
         )
-        return bool(rows)
+
+    async def verdicts(self, result_ids: Sequence[str]) -> Mapping[str, ReportVerdict]:
+        rows = await self._database.read("result_verdicts", list, result_ids=list(result_ids))
+        return verdicts_of(result_ids, rows)

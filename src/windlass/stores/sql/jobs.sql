@@ -100,9 +100,11 @@ select output from call_outputs
 select request_id from requests where not applied and request_id {in_texts :request_ids};
 
 -- name: result_insert
-insert into results (task_id, job_id, shard, message, created_at)
-values (:task_id, :job_id, :shard, :message, :created_at)
-    on conflict (task_id) do nothing returning task_id;
+insert into results (result_id, job_id, shard, message, created_at)
+values (:result_id, :job_id, :shard, :message, :created_at);
+
+-- name: result_verdicts
+select result_id, verdict from results where result_id {in_texts :result_ids};
 
 -- name: log_list
 select log_id, {log_columns} from logs

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from windlass.core.changes import Changes
 from windlass.core.errors import StaleLease
+from windlass.core.report_verdict import ReportVerdict
 from windlass.stores.columns import CALL_OUTPUT, CHUNK, EVENT_PAGE, ITERATION, NODE, Columns, job_change_values
 from windlass.stores.rows import event_pages
 from windlass.stores.sqlite.connection import Connection
@@ -45,7 +46,7 @@ class SqliteCommits:
             (self._update_jobs, [value for change in changes.jobs.items() for value in job_change_values(*change)]),
         )
         requests = list(changes.requests)
-        results = list(changes.results)
+        verdicts = _ids_by_verdict(changes)
         store_runs = self._runs.prepare(changes.runs)
 
         def store(connection: Connection) -> None:
@@ -58,13 +59,23 @@ class SqliteCommits:
                 statement(connection.execute, values)
             if requests:
                 self._database.execute(connection, "request_apply", ids=requests)
-            if results:
-                self._database.execute(connection, "result_apply", ids=results)
+            for verdict, ids in verdicts.items():
+                if verdict is ReportVerdict.UNKNOWN:
+                    self._database.execute(connection, "result_refuse", ids=ids)
+                else:
+                    self._database.execute(connection, "result_apply", verdict=verdict.value, ids=ids)
 
         count = sum([len(values) for _, values in statements])
         is_small = store_runs is None and count <= SMALL_VALUES
         # The only refusal comes before anything is written, so there is nothing to undo.
         return self._database.writer.write(store, undo=False, small=is_small)
+
+
+def _ids_by_verdict(changes: Changes) -> dict[ReportVerdict, list[str]]:
+    found: dict[ReportVerdict, list[str]] = {}
+    for result_id, verdict in changes.results.items():
+        found.setdefault(verdict, []).append(result_id)
+    return found
 
 
 def _values(columns: Columns[RowStruct], rows: Iterable[RowStruct]) -> list[Any]:

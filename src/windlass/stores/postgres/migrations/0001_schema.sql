@@ -148,17 +148,18 @@ create table requests (
 create index requests_unapplied on requests (shard, created_at, request_id) where not applied;
 create index requests_of_job on requests (job_id);
 
--- Results reported over HTTP: stored before they are acknowledged, marked as applied by the commit that applies them.
+-- Results reported over HTTP: stored before they are acknowledged, given a verdict by the commit that applies them.
 create table results (
-    task_id    text collate "C" not null primary key,
+    result_id  text collate "C" not null primary key,
     job_id     text collate "C" not null,
     shard      integer not null,
     message    text not null,
     created_at bigint not null,
-    applied    boolean not null default false
+    -- Null until the result is applied.
+    verdict    text
 ) with (autovacuum_vacuum_scale_factor = 0.02);
 
-create index results_unapplied on results (shard, created_at, task_id) where not applied;
+create index results_unapplied on results (shard, created_at, result_id) where verdict is null;
 create index results_of_job on results (job_id);
 
 create table logs (

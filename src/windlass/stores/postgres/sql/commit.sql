@@ -5,5 +5,5 @@ select stale_shard, newest_epoch from windlass_commit(
     iteration_values => :iterations::text[], call_output_values => :call_outputs::text[],
     chunk_values => :chunks::text[], event_page_values => :event_pages::text[],
     job_change_values => :job_changes::text[], request_ids => :request_ids::text, result_ids => :result_ids::text,
-    runs => :runs::jsonb
+    result_verdicts => :result_verdicts::text, runs => :runs::jsonb
 );

@@ -91,9 +91,9 @@ select place, found.*
 select place, found.*
   from unnest(:shards::integer[], :limits::integer[]) with ordinality as wanted (of_shard, at_most, place)
  cross join lateral (
-    select task_id, shard, message, created_at from results
-     where shard = of_shard and not applied order by created_at, task_id limit at_most
-) as found order by place, created_at, task_id;
+    select result_id, shard, message, created_at from results
+     where shard = of_shard and verdict is null order by created_at, result_id limit at_most
+) as found order by place, created_at, result_id;
 
 -- name: log_insert
 select windlass_append_logs(:lines::text[]);

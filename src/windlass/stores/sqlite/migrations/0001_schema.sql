@@ -144,17 +144,18 @@ create table requests (
 create index requests_unapplied on requests (shard, created_at) where not applied;
 create index requests_of_job on requests (job_id);
 
--- Results reported over HTTP: stored before they are acknowledged, marked as applied by the commit that applies them.
+-- Results reported over HTTP: stored before they are acknowledged, given a verdict by the commit that applies them.
 create table results (
-    task_id    text not null primary key,
+    result_id  text not null primary key,
     job_id     text not null,
     shard      integer not null,
     message    text not null,
     created_at integer not null,
-    applied    integer not null default 0
+    -- Null until the result is applied.
+    verdict    text
 ) strict, without rowid;
 
-create index results_unapplied on results (shard, created_at) where not applied;
+create index results_unapplied on results (shard, created_at) where verdict is null;
 create index results_of_job on results (job_id);
 
 create table logs (

@@ -32,7 +32,11 @@ insert into events ({event_page_columns}) values ({event_page_placeholders});
 update requests set applied = true where request_id {in_texts :ids};
 
 -- name: result_apply
-update results set applied = true where task_id {in_texts :ids};
+-- The first verdict stays: a message that is delivered again is judged again.
+update results set verdict = :verdict where verdict is null and result_id {in_texts :ids};
+
+-- name: result_refuse
+delete from results where verdict is null and result_id {in_texts :ids};
 
 -- name: run_insert
 -- Not `or replace`: a second run with the id of a slot must fail.

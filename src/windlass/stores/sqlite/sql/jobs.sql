@@ -31,8 +31,8 @@ select {request_columns} from requests
  where shard = :shard and not applied order by created_at, request_id limit :limit;
 
 -- name: result_list
-select task_id, shard, message, created_at from results
- where shard = :shard and not applied order by created_at, task_id limit :limit;
+select result_id, shard, message, created_at from results
+ where shard = :shard and verdict is null order by created_at, result_id limit :limit;
 
 -- name: log_insert
 insert into logs ({log_columns}) values ({log_placeholders});

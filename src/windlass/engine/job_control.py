@@ -1,0 +1,210 @@
+"""Requests about jobs: submit, cancel, retry, resume, report, wait. Rows first, then a hint to the shard."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager
+
+from msgspec import structs
+
+from windlass.core.changes import Changes
+from windlass.core.errors import BrokerUnavailable, NodeNotFound, RequestRefused, WindlassError
+from windlass.core.jobs import JobRecord
+from windlass.core.messages import CancelRequested, Message, RetryRequested, TaskFinished
+from windlass.core.report_verdict import ReportVerdict
+from windlass.core.states import JOB_FINAL, JobStatus
+from windlass.core.submit_request import SubmitRequest
+from windlass.engine.hints import send_hints
+from windlass.engine.ids import Ids
+from windlass.engine.job_waiters import JobWaiters
+from windlass.engine.plan_cache import Plans
+from windlass.engine.remote_job_watcher import RemoteJobWatcher
+from windlass.engine.shard_owner import ShardOwner
+from windlass.engine.submit import Submitter
+from windlass.ports.broker import Broker, TaskReport
+from windlass.ports.clock import Clock
+from windlass.ports.store import Store
+from windlass.ports.store.jobs import JobPosition, Request, StoredResult, SubmitResult
+
+# How long a caller waits until its request or report is applied. It is durable, so a busy shard may apply it later.
+APPLIED_SECONDS_MAX = 5.0
+
+log = logging.getLogger("windlass.engine")
+
+
+class EngineJobs:
+    """The JobControl contract."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        broker: Broker,
+        clock: Clock,
+        plans: Plans,
+        ids: Ids,
+        submitter: Submitter,
+        shards: ShardOwner,
+        is_shared: bool,
+    ) -> None:
+        self._store = store
+        self._broker = broker
+        self._clock = clock
+        self._plans = plans
+        self._ids = ids
+        self._submitter = submitter
+        self._shards = shards
+        self._is_shared = is_shared
+        self._waiters = JobWaiters()
+        self._watcher = RemoteJobWatcher(store, broker if is_shared else None, self)
+        # Requests and reports of this process that wait until they are applied.
+        self._requests: dict[str, asyncio.Future[None]] = {}
+        self._reports: dict[str, asyncio.Future[ReportVerdict | None]] = {}
+
+    # Submitting
+
+    async def submit(self, request: SubmitRequest, asked: object = None) -> SubmitResult:
+        return await self._submitter.submit(request, asked)
+
+    async def submit_all(self, requests: Sequence[SubmitRequest]) -> Sequence[SubmitResult]:
+        return await self._submitter.submit_all(requests)
+
+    async def submit_each(self, requests: Sequence[SubmitRequest]) -> Sequence[SubmitResult | WindlassError]:
+        return await self._submitter.submit_each(requests)
+
+    # Requests
+
+    async def resume(self, job_id: str) -> JobRecord:
+        """Continue one unfinished job in an engine that otherwise ignores old jobs. RequestRefused, JobNotFound."""
+        job = await self._store.jobs.get(job_id)
+        if job.state.is_final:
+            raise RequestRefused(f"job {job_id} is {job.state.status}: only an unfinished job can be resumed")
+        [shard] = self._shards.shards
+        await shard.resume(job_id)
+        return job
+
+    async def cancel(self, job_id: str, reason: str | None = None) -> None:
+        now = self._clock.now()
+        request = Request(self._ids.new(now), job_id, "cancel", now, reason=reason)
+        await self._request(request, CancelRequested(job_id, request.request_id, reason))
+
+    async def retry(self, job_id: str, from_node: str | None = None) -> None:
+        job = await self._store.jobs.get(job_id)
+        status = job.state.status
+        if status not in JOB_FINAL:
+            raise RequestRefused(f"job {job_id} is {status}: only a finished job can be retried")
+        if status is JobStatus.COMPLETED and from_node is None:
+            raise RequestRefused(f"job {job_id} completed: name the node to start again from")
+        if from_node is not None:
+            plan = await self._plans.get(job.spec.workflow_id, job.spec.version)
+            if from_node not in plan.index:
+                raise NodeNotFound(f"workflow {job.spec.workflow_id} has no node {from_node!r}")
+        now = self._clock.now()
+        request = Request(self._ids.new(now), job_id, "retry", now, from_node=from_node)
+        await self._request(request, RetryRequested(job_id, request.request_id, from_node))
+
+    async def _request(self, request: Request, message: Message) -> None:
+        await self.await_applied(request.request_id, lambda: self._store.jobs.put_request(request), message)
+
+    async def await_applied(self, request_id: str, store: Callable[[], Awaitable[int]], message: Message) -> None:
+        """Store a request, notify its shard and wait until it is applied, so that the next read shows the result.
+
+        `store` returns the shard. The wait is bounded by APPLIED_SECONDS_MAX.
+        """
+        applied: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._requests[request_id] = applied
+        self._watcher.subscribe()
+        try:
+            shard = await store()
+            await send_hints(self._broker, shard, [message])
+            await asyncio.wait((applied,), timeout=APPLIED_SECONDS_MAX)
+        finally:
+            del self._requests[request_id]
+
+    async def report(self, task_id: str, shard: int, message: TaskFinished) -> ReportVerdict | None:
+        result_id = self._ids.new(self._clock.now())
+        message = structs.replace(message, result_id=result_id)
+        applied: asyncio.Future[ReportVerdict | None] = asyncio.get_running_loop().create_future()
+        self._reports[result_id] = applied
+        self._watcher.subscribe()
+        try:
+            await self._store.jobs.put_result(StoredResult(result_id, shard, message, message.finished_at))
+            await self._finish_task(TaskReport(task_id, shard, message))
+            await asyncio.wait((applied,), timeout=APPLIED_SECONDS_MAX)
+        finally:
+            del self._reports[result_id]
+        if applied.done():
+            verdict = applied.result()
+            if verdict is not None:
+                return verdict
+        return (await self._store.jobs.verdicts([result_id])).get(result_id)
+
+    async def _finish_task(self, report: TaskReport) -> None:
+        """Send a stored report and remove its task. If the broker is unavailable, the sweeper finds the report."""
+        try:
+            await self._broker.finish(report.message.worker_id, [report])
+        except BrokerUnavailable as error:
+            log.warning("shard %d was not notified of the report of %s: %s", report.shard, report.task_id, error)
+
+    # Waiting
+
+    async def wait(self, job_id: str) -> None:
+        if self._waiters.has_ended(job_id):
+            return
+        with self._waiters.wait_end(job_id) as end:
+            if not self._shards.has_job(job_id):
+                self._watcher.subscribe()
+                if JobStatus((await self._watcher.position(job_id)).status) in JOB_FINAL:
+                    return
+            await end
+
+    def subscribe(self, job_id: str) -> AbstractContextManager[asyncio.Event]:
+        if not self._shards.has_job(job_id):
+            self._watcher.subscribe()
+        return self._waiters.subscribe(job_id)
+
+    # Changes, in this process and in others
+
+    def committed(self, changes: Changes) -> None:
+        """Notify waiters, here and in other processes, of a batch that was committed."""
+        applied = changes.requests
+        if changes.runs is not None:
+            applied = [*changes.requests, *changes.runs.requests]
+        for request_id in applied:
+            self.request_applied(request_id)
+        for result_id, verdict in changes.results.items():
+            self.report_applied(result_id, verdict)
+        self._waiters.notify_all(changes)
+        if self._is_shared and (changes.finished or applied or changes.results):
+            self._broker.notify_done([*changes.finished, *applied, *changes.results])
+
+    async def poll(self) -> None:
+        """Look for changes in other processes whose notifications were lost."""
+        remote = [job_id for job_id in self._waiters.job_ids if not self._shards.has_job(job_id)]
+        await self._watcher.poll(remote, list(self._requests), list(self._reports))
+
+    def job_changed(self, position: JobPosition) -> None:
+        """Notify the waiters of a job that changed in another process."""
+        self._waiters.notify(position.job_id, has_ended=JobStatus(position.status) in JOB_FINAL)
+
+    def request_applied(self, request_id: str) -> None:
+        """Notify the caller that waits for a request."""
+        applied = self._requests.get(request_id)
+        if applied is not None and not applied.done():
+            applied.set_result(None)
+
+    def report_applied(self, result_id: str, verdict: ReportVerdict | None) -> None:
+        """Notify the caller that waits for the verdict on a report; None if the verdict must be read."""
+        applied = self._reports.get(result_id)
+        if applied is not None and not applied.done():
+            applied.set_result(verdict)
+
+    def done(self, ids: Sequence[str]) -> None:
+        """Notify waiters of jobs that finished, and of requests and reports that were applied, in other processes."""
+        for done_id in ids:
+            if done_id in self._requests:
+                self.request_applied(done_id)
+            elif done_id in self._reports:
+                self.report_applied(done_id, None)
+            elif self._waiters.has_waiter(done_id) and not self._shards.has_job(done_id):
+                self._waiters.notify(done_id, has_ended=True)

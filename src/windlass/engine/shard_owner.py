@@ -1,0 +1,215 @@
+"""The shards that this process owns: taking them, giving them back, and the tasks that run for each."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+from msgspec import Raw, Struct
+
+from windlass.core.errors import StaleLease
+from windlass.engine.background import periodic, supervise
+from windlass.engine.config import Duties, Sharing
+from windlass.engine.duties.sweeper import Sweeper
+from windlass.engine.job_table import JobTable
+from windlass.engine.leases import Leases
+from windlass.engine.output_store import OutputStore
+from windlass.engine.plan_cache import Plans
+from windlass.engine.run_coordinator import RunCoordinator
+from windlass.engine.shard import CommitListener, Shard
+from windlass.engine.shard_lease import ShardLease
+from windlass.ports.broker import Broker
+from windlass.ports.clock import Clock
+from windlass.ports.store import Store
+
+log = logging.getLogger("windlass.engine")
+
+
+class _OwnedShard(Struct, frozen=True):
+    """A shard and the tasks that run for it."""
+
+    shard: Shard
+    running: "asyncio.Task[None]"
+    sweeping: "asyncio.Task[None]"
+
+
+class ShardOwner:
+    """Owns shards: the only one of an engine that runs alone, or a fair part of those that engines share."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        broker: Broker,
+        clock: Clock,
+        plans: Plans,
+        outputs: OutputStore,
+        owner: str,
+        duties: Duties,
+        sharing: Sharing | None,
+        only_new_jobs: bool,
+        check_input: Callable[[Raw | None, object], Raw],
+        on_commit: CommitListener,
+    ) -> None:
+        # How many shards there are, in all processes.
+        self.total = 1
+        self.leases: Leases | None = None
+        if sharing is not None:
+            self.total = sharing.shards
+            if sharing.owns:
+                self.leases = Leases(store, owner, self, total=sharing.shards, lease_seconds=sharing.lease_seconds)
+        self._store = store
+        self._broker = broker
+        self._clock = clock
+        self._plans = plans
+        self._outputs = outputs
+        self._owner = owner
+        self._duties = duties
+        self._sharing = sharing
+        self._only_new_jobs = only_new_jobs
+        self._check_input = check_input
+        self._on_commit = on_commit
+        self._owned: dict[int, _OwnedShard] = {}
+
+    # Starting and stopping
+
+    async def start(self) -> None:
+        """Take shards. An engine that runs alone has recovered its unfinished jobs when this returns."""
+        if self._sharing is None:
+            await self._hold_only_shard()
+        elif self.leases is not None:
+            await self.leases.rebalance()
+
+    async def _hold_only_shard(self) -> None:
+        self.hold(0)
+        owned = self._owned[0]
+        ready = asyncio.create_task(owned.shard.ready.wait())
+        await asyncio.wait((ready, owned.running), return_when=asyncio.FIRST_COMPLETED)
+        if owned.running.done():
+            ready.cancel()
+            await owned.running
+
+    async def stop(self) -> None:
+        """Finish the current batches and give all shards back."""
+        await asyncio.gather(*(self.give_back(number) for number in list(self._owned)))
+        if self.leases is not None:
+            await self.leases.wait_given_back()
+        self._owned.clear()
+        if self.leases is not None:
+            await self._store.leases.deregister(self._owner)
+
+    # Owning single shards, for the leases
+
+    def hold(self, number: int) -> None:
+        """Start to own a shard. Its task ends with StaleLease if another engine has it."""
+        shard = self._new_shard(number)
+        sweeper = Sweeper(shard, self._store, self._broker, self._clock, self._duties.in_flight_check_seconds)
+        sweeping = supervise(f"the sweeper of shard {number}", lambda: self._sweep(sweeper), self._clock)
+        running = asyncio.create_task(shard.run())
+        self._owned[number] = _OwnedShard(shard, running, asyncio.create_task(sweeping))
+        if self._sharing is not None:
+            running.add_done_callback(lambda _: self._forget(number, shard))
+
+    def _new_shard(self, number: int) -> Shard:
+        lease_seconds = None if self._sharing is None else self._sharing.lease_seconds
+        return Shard(
+            number,
+            store=self._store,
+            broker=self._broker,
+            clock=self._clock,
+            outputs=self._outputs,
+            lease=ShardLease(number, self._owner, self._store.leases, lease_seconds),
+            table=JobTable(self._store, self._plans, only_new_jobs=self._only_new_jobs),
+            runs=self._new_coordinator(number),
+            on_commit=self._on_commit,
+        )
+
+    def _new_coordinator(self, number: int) -> RunCoordinator:
+        missed_max = self._duties.run_heartbeats_missed_max
+        silent_seconds_max = None
+        if missed_max is not None:
+            silent_seconds_max = missed_max * self._duties.run_heartbeat_seconds
+        return RunCoordinator(
+            number,
+            self.total,
+            self._store,
+            self._plans,
+            prepare=self._check_input,
+            silent_seconds_max=silent_seconds_max,
+            heartbeat_seconds=self._duties.run_heartbeat_seconds,
+        )
+
+    async def _sweep(self, sweeper: Sweeper) -> None:
+        await periodic(self._duties.sweep_seconds, sweeper.sweep, self._clock)
+
+    def _forget(self, number: int, shard: Shard) -> None:
+        """Forget a shard whose task has ended: another engine has it, or it was given back."""
+        owned = self._owned.get(number)
+        if owned is None or owned.shard is not shard:
+            return
+        del self._owned[number]
+        owned.sweeping.cancel()
+        failure = None
+        if not owned.running.cancelled():
+            failure = owned.running.exception()
+        if isinstance(failure, StaleLease):
+            log.info("shard %d has another owner: %s", number, failure)
+        elif failure is not None:
+            log.error("shard %d ended", number, exc_info=failure)
+
+    async def give_back(self, number: int) -> None:
+        """Finish the current batch of a shard and release its lease."""
+        owned = self._owned.get(number)
+        if owned is None:
+            return
+        owned.sweeping.cancel()
+        await owned.shard.stop()
+        try:
+            await owned.running
+        except StaleLease:
+            return
+        await owned.shard.lease.release()
+
+    def epochs(self) -> Mapping[int, int]:
+        """Return the shards that this process owns or is taking, and the epochs under which they commit."""
+        return {number: owned.shard.lease.epoch for number, owned in self._owned.items()}
+
+    def renewed(self, epochs: Mapping[int, int], until: float) -> None:
+        """Record that leases (shard -> epoch) are valid until then, by the clock of the event loop."""
+        for number, epoch in epochs.items():
+            if number in self._owned:
+                self._owned[number].shard.lease.renewed(epoch, until)
+
+    # What this process owns
+
+    @property
+    def shards(self) -> Sequence[Shard]:
+        """The shards that this process owns or is taking."""
+        return [owned.shard for owned in self._owned.values()]
+
+    def find(self, number: int) -> Shard | None:
+        """Return a shard that this process owns or is taking."""
+        owned = self._owned.get(number)
+        if owned is None:
+            return None
+        return owned.shard
+
+    def ready(self) -> Mapping[int, Shard]:
+        """Return the shards that accept messages."""
+        return {number: owned.shard for number, owned in self._owned.items() if owned.shard.ready.is_set()}
+
+    def has_job(self, job_id: str) -> bool:
+        """Whether a job is in the memory of a shard of this process, which then notifies of its end."""
+        return any(job_id in owned.shard.table for owned in self._owned.values())
+
+    @property
+    def running(self) -> "asyncio.Task[None] | None":
+        """The task of the only shard of an engine that runs alone; it ends early only if the shard is lost."""
+        owned = self._owned.get(0)
+        if owned is None:
+            return None
+        return owned.running
+
+    async def send_run_heartbeats(self) -> None:
+        """Record that the runs of this process are served."""
+        for shard in self.ready().values():
+            await shard.runs.put_heartbeat()
