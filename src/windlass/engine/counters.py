@@ -54,4 +54,10 @@ class Counters:
 
     def snapshot(self) -> CountersSnapshot:
         """Return the current numbers."""
-        return CountersSnapshot(self.commits, self.events, self.tasks, dict(self.jobs), dict(self.runs))
+        return CountersSnapshot(
+            commits=self.commits,
+            events=self.events,
+            tasks=self.tasks,
+            jobs=dict(self.jobs),
+            runs=dict(self.runs),
+        )

@@ -14,16 +14,13 @@ from windlass.core.messages import CancelRequested, Message, RetryRequested, Tas
 from windlass.core.report_verdict import ReportVerdict
 from windlass.core.states import JOB_FINAL, JobStatus
 from windlass.core.submit_request import SubmitRequest
+from windlass.engine.context import EngineContext
 from windlass.engine.hints import send_hints
-from windlass.engine.ids import Ids
 from windlass.engine.job_waiters import JobWaiters
-from windlass.engine.plan_cache import Plans
 from windlass.engine.remote_job_watcher import RemoteJobWatcher
 from windlass.engine.shard_owner import ShardOwner
 from windlass.engine.submit import Submitter
-from windlass.ports.broker import Broker, TaskReport
-from windlass.ports.clock import Clock
-from windlass.ports.store import Store
+from windlass.ports.broker import TaskReport
 from windlass.ports.store.jobs import JobPosition, Request, StoredResult, SubmitResult
 
 # How long a caller waits until its request or report is applied. It is durable, so a busy shard may apply it later.
@@ -35,28 +32,17 @@ log = logging.getLogger("windlass.engine")
 class EngineJobs:
     """The JobControl contract."""
 
-    def __init__(
-        self,
-        *,
-        store: Store,
-        broker: Broker,
-        clock: Clock,
-        plans: Plans,
-        ids: Ids,
-        submitter: Submitter,
-        shards: ShardOwner,
-        is_shared: bool,
-    ) -> None:
-        self._store = store
-        self._broker = broker
-        self._clock = clock
-        self._plans = plans
-        self._ids = ids
+    def __init__(self, context: EngineContext, shards: ShardOwner, submitter: Submitter, *, is_shared: bool) -> None:
+        self._store = context.store
+        self._broker = context.broker
+        self._clock = context.clock
+        self._plans = context.plans
+        self._ids = context.ids
         self._submitter = submitter
         self._shards = shards
         self._is_shared = is_shared
         self._waiters = JobWaiters()
-        self._watcher = RemoteJobWatcher(store, broker if is_shared else None, self)
+        self._watcher = RemoteJobWatcher(context.store, context.broker if is_shared else None, self)
         # Requests and reports of this process that wait until they are applied.
         self._requests: dict[str, asyncio.Future[None]] = {}
         self._reports: dict[str, asyncio.Future[ReportVerdict | None]] = {}

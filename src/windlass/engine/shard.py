@@ -239,7 +239,9 @@ class Shard:
         # Also one that is done: it may have failed since it was last checked.
         published_before = before.task if before is not None else None
         writing = self._write(changes)
-        task = asyncio.ensure_future(self._commit(changes, received, writing, stored, published_before))
+        task = asyncio.ensure_future(
+            self._commit(changes, received, writing, stored=stored, published_before=published_before)
+        )
         return _Commit(stored, task)
 
     def _write(self, changes: Changes) -> "asyncio.Future[None] | None":
@@ -253,6 +255,7 @@ class Shard:
         changes: Changes,
         received: int,
         writing: "asyncio.Future[None] | None",
+        *,
         stored: "asyncio.Future[bool] | None" = None,
         published_before: "asyncio.Future[None] | None" = None,
     ) -> None:

@@ -2,24 +2,21 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from windlass.core.errors import StaleLease
 from windlass.engine.background import periodic, supervise
 from windlass.engine.config import Duties, Sharing
+from windlass.engine.context import EngineContext
 from windlass.engine.duties.sweeper import Sweeper
 from windlass.engine.job_table import JobTable
 from windlass.engine.leases import Leases
 from windlass.engine.output_store import OutputStore
-from windlass.engine.plan_cache import Plans
 from windlass.engine.run_coordinator import RunCoordinator
 from windlass.engine.shard import CommitListener, Shard
 from windlass.engine.shard_lease import ShardLease
-from windlass.ports.broker import Broker
-from windlass.ports.clock import Clock
-from windlass.ports.store import Store
 
 log = logging.getLogger("windlass.engine")
 
@@ -37,17 +34,13 @@ class ShardOwner:
 
     def __init__(
         self,
-        *,
-        store: Store,
-        broker: Broker,
-        clock: Clock,
-        plans: Plans,
+        context: EngineContext,
         outputs: OutputStore,
+        *,
         owner: str,
         duties: Duties,
         sharing: Sharing | None,
         only_new_jobs: bool,
-        check_input: Callable[[Raw | None, object], Raw],
         on_commit: CommitListener,
     ) -> None:
         # How many shards there are, in all processes.
@@ -56,17 +49,17 @@ class ShardOwner:
         if sharing is not None:
             self.total = sharing.shards
             if sharing.owns:
-                self.leases = Leases(store, owner, self, total=sharing.shards, lease_seconds=sharing.lease_seconds)
-        self._store = store
-        self._broker = broker
-        self._clock = clock
-        self._plans = plans
+                self.leases = Leases(
+                    context.store, owner, self, total=sharing.shards, lease_seconds=sharing.lease_seconds
+                )
+        self._context = context
+        self._store = context.store
+        self._clock = context.clock
         self._outputs = outputs
         self._owner = owner
         self._duties = duties
         self._sharing = sharing
         self._only_new_jobs = only_new_jobs
-        self._check_input = check_input
         self._on_commit = on_commit
         self._owned: dict[int, _OwnedShard] = {}
 
@@ -102,7 +95,13 @@ class ShardOwner:
     def hold(self, number: int) -> None:
         """Start to own a shard. Its task ends with StaleLease if another engine has it."""
         shard = self._new_shard(number)
-        sweeper = Sweeper(shard, self._store, self._broker, self._clock, self._duties.in_flight_check_seconds)
+        sweeper = Sweeper(
+            shard=shard,
+            store=self._store,
+            broker=self._context.broker,
+            clock=self._clock,
+            in_flight_check_seconds=self._duties.in_flight_check_seconds,
+        )
         sweeping = supervise(f"the sweeper of shard {number}", lambda: self._sweep(sweeper), self._clock)
         running = asyncio.create_task(shard.run())
         self._owned[number] = _OwnedShard(shard, running, asyncio.create_task(sweeping))
@@ -114,11 +113,11 @@ class ShardOwner:
         return Shard(
             number,
             store=self._store,
-            broker=self._broker,
+            broker=self._context.broker,
             clock=self._clock,
             outputs=self._outputs,
             lease=ShardLease(number, self._owner, self._store.leases, lease_seconds),
-            table=JobTable(self._store, self._plans, only_new_jobs=self._only_new_jobs),
+            table=JobTable(self._store, self._context.plans, only_new_jobs=self._only_new_jobs),
             runs=self._new_coordinator(number),
             on_commit=self._on_commit,
         )
@@ -132,8 +131,8 @@ class ShardOwner:
             number,
             self.total,
             self._store,
-            self._plans,
-            prepare=self._check_input,
+            self._context.plans,
+            prepare=self._context.check_input,
             silent_seconds_max=silent_seconds_max,
             heartbeat_seconds=self._duties.run_heartbeat_seconds,
         )

@@ -1,57 +1,37 @@
 """Submitting jobs: from a request to a stored job, for the API, webhooks, schedules and programs alike."""
 
 import asyncio
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from random import Random
-
-from msgspec import Raw
 
 from windlass.core.errors import IdempotencyConflict, WindlassError
 from windlass.core.jobs import JobSpec
 from windlass.core.messages import Message, Submitted
 from windlass.core.shards import shard_of
 from windlass.core.submit_request import SubmitRequest, digest_of
+from windlass.engine.context import EngineContext
 from windlass.engine.hints import send_hints
-from windlass.engine.ids import Ids
 from windlass.engine.new_job_cache import hint
-from windlass.engine.plan_cache import Plans
 from windlass.engine.shard_owner import ShardOwner
 from windlass.engine.submit_batcher import SubmitBatcher
 from windlass.engine.version_selection import VersionCache, VersionResolver
-from windlass.ports.broker import Broker
-from windlass.ports.clock import Clock
-from windlass.ports.store import Store
 from windlass.ports.store.jobs import SubmitResult
-
-# Checks an input against a workflow's schema and returns it with its defaults, as JSON. InputInvalid.
-CheckInput = Callable[[Raw | None, object], Raw]
 
 
 class Submitter:
     """Turns requests into stored jobs and notifies the shards that run them."""
 
-    def __init__(
-        self,
-        *,
-        store: Store,
-        broker: Broker,
-        clock: Clock,
-        plans: Plans,
-        ids: Ids,
-        random: Random,
-        shards: ShardOwner,
-        check_input: CheckInput,
-    ) -> None:
-        self._store = store
-        self._broker = broker
-        self._clock = clock
-        self._plans = plans
-        self._ids = ids
-        self._random = random
+    def __init__(self, context: EngineContext, shards: ShardOwner, random: Random) -> None:
+        self._store = context.store
+        self._broker = context.broker
+        self._clock = context.clock
+        self._plans = context.plans
+        self._ids = context.ids
+        self._check_input = context.check_input
         self._shards = shards
-        self._check_input = check_input
-        self._versions = VersionResolver(store)
+        self._random = random
+        self._versions = VersionResolver(context.store)
         self._batcher = SubmitBatcher(self.store)
 
     async def submit(self, request: SubmitRequest, asked: object = None) -> SubmitResult:

@@ -1,0 +1,61 @@
+"""The background duties of an engine: started and stopped together."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from windlass.engine.background import periodic, supervise
+from windlass.engine.config import Duties
+from windlass.engine.context import EngineContext
+from windlass.engine.duties.pruner import PRUNE_EVERY_SECONDS, Pruner
+from windlass.engine.duties.reaper import Reaper
+from windlass.engine.duties.scheduler import CHECK_SECONDS, Scheduler
+from windlass.engine.shard_owner import ShardOwner
+from windlass.ports.artifacts import Artifacts
+
+
+class EngineDuties:
+    """Runs the duties around the shards of this process. Each shard has its own sweeper and timers."""
+
+    def __init__(self, context: EngineContext, artifacts: Artifacts, shard_owner: ShardOwner, settings: Duties) -> None:
+        self._clock = context.clock
+        self._shard_owner = shard_owner
+        self._settings = settings
+        self._reaper = Reaper(
+            context.broker, context.clock, settings.worker_timeout_seconds, settings.worker_check_seconds
+        )
+        self._pruner = Pruner(context.store, artifacts, context.clock, settings.retention_days)
+        self._scheduler = Scheduler(
+            store=context.store,
+            broker=context.broker,
+            clock=context.clock,
+            total=shard_owner.total,
+            shards=shard_owner.ready,
+        )
+        self._running: list[asyncio.Task[None]] = []
+
+    def start_owner_duties(self, *, with_schedules: bool) -> None:
+        """Start the duties of an engine that owns shards."""
+        leases = self._shard_owner.leases
+        if leases is not None:
+            self.start("leases", leases.interval_seconds, leases.rebalance)
+        self.start("reaper", self._settings.worker_check_seconds, self._reaper.reap)
+        self.start("pruner", PRUNE_EVERY_SECONDS, self._prune)
+        if with_schedules:
+            self.start("scheduler", CHECK_SECONDS, self._scheduler.check)
+        self.start("run heartbeats", self._settings.run_heartbeat_seconds, self._shard_owner.send_run_heartbeats)
+
+    def start(self, name: str, seconds: float, duty: Callable[[], Awaitable[object]]) -> None:
+        """Run a duty periodically until `stop`."""
+        loop = supervise(name, lambda: periodic(seconds, duty, self._clock), self._clock)
+        self._running.append(asyncio.create_task(loop))
+
+    async def stop(self) -> None:
+        """Stop all duties."""
+        for duty in self._running:
+            duty.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
+
+    async def _prune(self) -> None:
+        # One engine is enough: the owner of the first shard.
+        if self._shard_owner.find(0) is not None:
+            await self._pruner.prune()
