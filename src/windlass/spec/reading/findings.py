@@ -1,6 +1,7 @@
 """Collect all problems of a document while it is read, up to a limit."""
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import NoReturn
 
 from msgspec import Struct
 
@@ -18,7 +19,7 @@ Target = tuple[Path, bool]
 
 
 class Unreadable(Exception):
-    """A text cannot be read any further; the reason is among the findings."""
+    """A text or a value in it cannot be used; the reason is among the findings."""
 
 
 class OtherFormat(Unreadable):
@@ -77,6 +78,18 @@ class Findings:
             self._omitted += 1
             return
         self._errors.append(Finding(path, message, hint, at_key, position=position))
+
+    def reject(
+        self, path: Path, message: str, hint: str, *, at_key: bool = False, position: Position | None = None
+    ) -> NoReturn:
+        """Record an error and raise Unreadable, because there is no value to go on with."""
+        self.add(path, message, hint, at_key=at_key, position=position)
+        raise Unreadable
+
+    def stop_if_more_than(self, count: int) -> None:
+        """Raise Unreadable if errors were added since there were `count`."""
+        if self.count > count:
+            raise Unreadable
 
     def warn(self, path: Path, message: str, hint: str, *, at_key: bool = False) -> None:
         """Record a warning. The document remains valid."""
