@@ -8,7 +8,7 @@ from windlass.core.errors import InputInvalid
 from windlass.core.templates.json_values import kind_of
 from windlass.core.templates.template import templates_parsed
 from windlass.spec.checks.edges import build_graph, check_reachability
-from windlass.spec.checks.inputs import check_scheduled_input
+from windlass.spec.checks.inputs import check_input, encode_schema
 from windlass.spec.checks.references import check_references
 from windlass.spec.checks.schemas import find_schema_error
 from windlass.spec.definition import Definition, NodeDefinition, ScheduleDefinition
@@ -132,7 +132,7 @@ def _read_workflow(findings: Findings, tree: Mapping[str, object]) -> dict[str, 
 def _check_schedule(findings: Findings, schedule: ScheduleDefinition, input_schema: dict[str, Any] | None) -> None:
     """Check the input of scheduled jobs. It may be missing: such a workflow can still be started with an input."""
     try:
-        check_scheduled_input(input_schema, schedule.input)
+        check_input(encode_schema(input_schema), schedule.input)
     except InputInvalid as error:
         record = findings.warn
         if schedule.input:

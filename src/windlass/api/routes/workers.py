@@ -24,7 +24,7 @@ async def worker_views(state: ApiState) -> list[WorkerView]:
             worker_id=worker.worker_id,
             queues=list(worker.queues),
             running=worker.held,
-            seen_at=instant(worker.seen_at) or "",
+            seen_at=instant(worker.seen_at),
             alive=now - worker.seen_at < STALE_MICROSECONDS,
             tasks=[worker_task_view(task) for task in worker.tasks],
         )
@@ -42,7 +42,7 @@ def worker_task_view(task: HeldTask) -> WorkerTaskView:
         node_id=node_id,
         index=int(index.removesuffix("]")) if index else None,
         attempt=int(attempt),
-        since=instant(task.claimed_at) or "",
+        since=instant(task.claimed_at),
     )
 
 
