@@ -47,7 +47,7 @@ from windlass.spec.sections.runs import (
 )
 from windlass.spec.sections.schedules import read_schedule
 
-# Parsing a template that is not just a reference takes a tenth of a millisecond.
+# Parsing a template that is not just a reference takes a tenth of a millisecond (timeit of "{{ a.b + 3 }}").
 PARSED_TEMPLATES_MAX = 50_000
 NODES_BETWEEN_COUNTS = 4
 

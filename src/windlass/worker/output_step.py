@@ -23,7 +23,7 @@ class OutputStep:
         """Whether the outcome cannot be reported before this step."""
         if not isinstance(outcome, Succeeded):
             return False
-        return task.sink is not None or self._is_large(outcome)
+        return task.sink is not None or len(memoryview(outcome.output)) > self._inline_bytes_max
 
     async def run(self, attempt: RunningAttempt, outcome: Outcome) -> Outcome:
         """Return the outcome to report; an output that cannot be stored fails the attempt."""

@@ -35,7 +35,7 @@ __all__ = ["Reference", "Scope", "Template", "compile_template", "is_template", 
 SOURCE_MAX = 32_768
 EXCERPT_MAX = 160
 COMPILED_CACHE_SIZE = 4_096
-# Parsing one takes a tenth of a millisecond or more.
+# Parsing one takes a tenth of a millisecond or more (timeit of "{{ a.b + 3 }}").
 PARSED_IN_VALUE_MAX = 5_000
 BRACKET_DEPTH_MAX = 60
 # The paths after a node's name in references to its whole output.
@@ -293,7 +293,7 @@ def _check_brackets(source: str) -> None:
 
 @lru_cache(maxsize=1)
 def _syntax() -> Environment:
-    """Return Jinja's default syntax. Creating it takes longer than parsing a template."""
+    """Return Jinja's default syntax."""
     return Environment(keep_trailing_newline=True, autoescape=False)
 
 

@@ -161,8 +161,10 @@ class _Reader:
         self._count_value(event)
         if len(self._levels) > DEPTH_MAX:
             self._reject(event, f"nested deeper than {DEPTH_MAX} levels", "flatten the document")
-        is_mapping = isinstance(event, MappingStartEvent)
-        self._levels.append(_Level({} if is_mapping else [], event.anchor))
+        container: dict[str, object] | list[object] = []
+        if isinstance(event, MappingStartEvent):
+            container = {}
+        self._levels.append(_Level(container, event.anchor))
 
     def _read_scalar(self, event: ScalarEvent) -> None:
         self._check_tag(event)
