@@ -43,7 +43,7 @@ CASES: list[tuple[str, str, int, int, str, str]] = [
     ("a collection that is a word", looping("collection: users"), 3, 38,
      "a collection must be a list: 'users'", '"{{ input.users }}"'),
     ("a collection that is a number", looping("collection: 3"), 3, 38,
-     "a collection must be a list: an integer", "write a list"),
+     "a collection must be a list: 3", "write a list"),
     ("a collection that is an object", looping("collection: {a: 1}"), 3, 38,
      "a collection must be a list: an object", "write a list"),
     ("an empty collection key", looping("collection: null"), 3, 38,

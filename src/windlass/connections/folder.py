@@ -18,7 +18,9 @@ class Folder:
 
     def __init__(self, root: Path, reserved: Path | None = None) -> None:
         self._root = root.resolve()
-        self._reserved = reserved.resolve() if reserved is not None else None
+        self._reserved = reserved
+        if reserved is not None:
+            self._reserved = reserved.resolve()
 
     def resolve(self, path: str) -> Path:
         """Return the absolute path, with links resolved; raise PathRefused if it is not below the directory."""

@@ -26,6 +26,7 @@ _SETTING = {
     POSTGRES: '[connections] NAME = "postgresql://user@host/database"',
     SQLITE: '[connections] NAME = "sqlite:///path/to/file.db"',
 }
+_SQLITE_FILE = re.compile(r"sqlite:///.")
 _SCHEME = re.compile(r"^([a-z][a-z0-9+.-]*):", re.IGNORECASE)
 
 
@@ -100,7 +101,9 @@ class Connections:
             # The URL may contain a password, so the error does not repeat it.
             raise ConnectionUnknown(f"connection is a URL, not a name; add it to the settings: {_SETTING[kind]}")
         like = nearest(name, known)
-        hint = f"did you mean {like!r}?" if like else f"known connections: {_listed(known) or 'none'}"
+        hint = f"known connections: {_listed(known)}"
+        if like is not None:
+            hint = f"did you mean {like!r}?"
         raise ConnectionUnknown(f"unknown {kind} connection: {name!r}; {hint} (setting connections.NAME)")
 
 
@@ -113,15 +116,17 @@ def _only(known: list[str], kind: str) -> str:
 
 
 def _kind(url: str) -> str:
-    scheme = _SCHEME.match(url)
-    if scheme is None:
-        return "of an unknown kind"
-    kind = _SCHEMES.get(scheme[1].lower(), "of an unknown kind")
-    if kind == SQLITE and (not url.startswith(SQLITE_SCHEME) or url == SQLITE_SCHEME):
+    scheme, _, _ = url.partition(":")
+    kind = _SCHEMES.get(scheme.lower(), "of an unknown kind")
+    if kind == SQLITE and not _SQLITE_FILE.match(url):
         return "not a URL like sqlite:///path/to/file.db"
     return kind
 
 
 def _listed(names: list[str]) -> str:
-    shown = ", ".join(names[:NAMES_SHOWN_MAX])
-    return f"{shown}, …" if len(names) > NAMES_SHOWN_MAX else shown
+    if not names:
+        return "none"
+    shown = names[:NAMES_SHOWN_MAX]
+    if len(names) > NAMES_SHOWN_MAX:
+        shown.append("…")
+    return ", ".join(shown)

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from typing import Any, Protocol, cast
 from urllib.parse import unquote, urlsplit
@@ -26,10 +26,9 @@ DETAIL_CHARS_MAX = 500
 
 QUERY_CANCELLED = "57014"
 SEVERAL_STATEMENTS = "cannot insert multiple commands into a prepared statement"
-# Read and written as PostgreSQL's own text, which keeps them exact.
-_AS_TEXT = ("timestamptz", "timestamp", "date", "time", "timetz", "interval", "numeric", "uuid", "bytea")
-_AS_JSON = ("json", "jsonb")
-_OFFSET_HOURS = re.compile(r"T.*[+-]\d\d$")
+# Types that are read and written as PostgreSQL's own text, which keeps them exact.
+_AS_TEXT = ("date", "time", "timetz", "interval", "numeric", "uuid", "bytea")
+_OFFSET_HOURS = re.compile(r"(T.*[+-]\d\d)$")
 # Errors that another attempt may not meet: lost connections, restarts, failovers, full disks, deadlocks, locks.
 _RETRYABLE_CODES = re.compile(r"08...|53...|57P0[1235]|58...|40001|40P01|55P03|25006")
 
@@ -173,8 +172,9 @@ class PostgresDatabase:
             text += f" ({self._redact(detail)})"
         if code == QUERY_CANCELLED:
             return QueryCanceled(text)
-        kind = DatabaseUnavailable if _RETRYABLE_CODES.fullmatch(code) else DatabaseRefused
-        return kind(text, code=code)
+        if _RETRYABLE_CODES.fullmatch(code):
+            return DatabaseUnavailable(text, code=code)
+        return DatabaseRefused(text, code=code)
 
     def _message(self, text: str) -> str:
         return f"{self.name}: {self._redact(text)}"
@@ -197,17 +197,13 @@ async def _pool(url: str, reset: Callable[[Any], Awaitable[None]]) -> Connection
 
 
 async def _prepare(connection: Any) -> None:
-    for name in _AS_TEXT:
-        decoder = _instant if name.startswith("timestamp") else str
-        await connection.set_type_codec(name, schema="pg_catalog", encoder=str, decoder=decoder, format="text")
-    for name in _AS_JSON:
-        await connection.set_type_codec(name, schema="pg_catalog", encoder=_encode, decoder=_decode, format="text")
+    for name, (encoder, decoder) in _CODECS.items():
+        await connection.set_type_codec(name, schema="pg_catalog", encoder=encoder, decoder=decoder, format="text")
 
 
 def _instant(text: str) -> str:
     """Convert a timestamp of PostgreSQL to ISO 8601."""
-    text = text.replace(" ", "T", 1)
-    return f"{text}:00" if _OFFSET_HOURS.search(text) else text
+    return _OFFSET_HOURS.sub(r"\1:00", text.replace(" ", "T", 1))
 
 
 def _encode(value: object) -> str:
@@ -219,6 +215,14 @@ def _decode(text: str) -> object:
         return msgspec.json.decode(text)
     except msgspec.DecodeError:  # a number that only PostgreSQL can represent
         return text
+
+
+# The encoder and the decoder of each type.
+_CODECS: Mapping[str, tuple[Callable[[Any], str], Callable[[str], object]]] = {
+    **dict.fromkeys(_AS_TEXT, (str, str)),
+    **dict.fromkeys(("timestamptz", "timestamp"), (str, _instant)),
+    **dict.fromkeys(("json", "jsonb"), (_encode, _decode)),
+}
 
 
 def _passwords(url: str) -> list[str]:

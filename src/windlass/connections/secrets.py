@@ -1,6 +1,7 @@
 """Secrets by name; they are never shown, logged or stored."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from windlass.core.errors import FatalError
 from windlass.core.templates.json_values import nearest
@@ -17,8 +18,8 @@ class Secrets:
 
     __slots__ = ("_values",)
 
-    def __init__(self, values: Mapping[str, str] | None = None) -> None:
-        self._values = {name.lower(): value for name, value in (values or {}).items()}
+    def __init__(self, values: Mapping[str, str] = MappingProxyType({})) -> None:
+        self._values = {name.lower(): value for name, value in values.items()}
 
     def __repr__(self) -> str:
         return f"Secrets({len(self._values)} names)"
@@ -28,6 +29,8 @@ class Secrets:
         found = self._values.get(name.lower())
         if found is None:
             near = nearest(name.lower(), list(self._values))
-            hint = f"did you mean {near!r}?" if near else f"set WINDLASS_SECRETS__{name.upper()}, or [secrets] {name}"
+            hint = f"set WINDLASS_SECRETS__{name.upper()}, or [secrets] {name}"
+            if near is not None:
+                hint = f"did you mean {near!r}?"
             raise SecretUnknown(f"unknown secret: {name!r}; {hint}")
         return found

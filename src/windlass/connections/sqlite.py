@@ -41,6 +41,14 @@ _RETRYABLE_ERRORS = (
 )
 
 
+def _always() -> bool:
+    return True
+
+
+def _never() -> bool:
+    return False
+
+
 class SqliteCursor(Protocol):
     """The result of a statement."""
 
@@ -113,6 +121,15 @@ class QueuedWrite(Struct, frozen=True):
     operation: Callable[[SqliteConnection], Any]
     outcome: "asyncio.Future[Any]"
 
+    def resolve(self, outcome: object) -> None:
+        """Set the result or the error, unless the caller was cancelled."""
+        if self.outcome.done():
+            return
+        if isinstance(outcome, BaseException):
+            self.outcome.set_exception(outcome)
+        else:
+            self.outcome.set_result(outcome)
+
 
 class SqliteDatabase:
     """One file. Reads run concurrently; writes run in groups, one group at a time."""
@@ -128,12 +145,15 @@ class SqliteDatabase:
         self._is_closed = False
 
     async def run(
-        self, operation: Callable[[SqliteConnection], Result], is_wanted: Callable[[], bool] | None = None
+        self, operation: Callable[[SqliteConnection], Result], is_wanted: Callable[[], bool] = _always
     ) -> Result:
         """Run the operation in a thread; when cancelled, it is interrupted and rolled back."""
         await self._slots.acquire()
-        session = self._idle.pop() if self._idle else SqliteSession()
-        session.is_wanted = is_wanted or _always
+        if self._idle:
+            session = self._idle.pop()
+        else:
+            session = SqliteSession()
+        session.is_wanted = is_wanted
         running = asyncio.get_running_loop().run_in_executor(self._threads, self._work, session, operation)
         running.add_done_callback(lambda _: self._release(session))
         try:
@@ -172,15 +192,11 @@ class SqliteDatabase:
                 for queued in (*group, *self._queue):
                     queued.outcome.cancel()
                 raise
-            failure = running.exception()
-            outcomes = running.result() if failure is None else [failure] * len(group)
+            outcomes: list[object] = [running.exception()] * len(group)
+            if running.exception() is None:
+                outcomes = running.result()
             for queued, outcome in zip(group, outcomes, strict=True):
-                if queued.outcome.done():
-                    continue
-                if isinstance(outcome, BaseException):
-                    queued.outcome.set_exception(outcome)
-                else:
-                    queued.outcome.set_result(outcome)
+                queued.resolve(outcome)
 
     def _write_group(self, group: Sequence[QueuedWrite], connection: SqliteConnection) -> list[object]:
         # Takes the write lock first, so that no statement of the group fails because of another writer.
@@ -222,14 +238,6 @@ class SqliteDatabase:
         else:
             self._idle.append(session)
         self._slots.release()
-
-
-def _always() -> bool:
-    return True
-
-
-def _never() -> bool:
-    return False
 
 
 def _is_any_wanted(group: Sequence[QueuedWrite]) -> bool:

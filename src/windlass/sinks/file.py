@@ -89,15 +89,16 @@ class FileSink:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with _locked(path) as lock:
-                is_first = options.mode == "replace" and os.pread(lock, RUN_KEY_BYTES_MAX, 0) != run_key.encode()
-                if rows or is_first:
-                    existing = None if is_first or _is_empty(path) else path
-                    _write_file(path, encode(rows, existing))
-                if is_first:
+                if options.mode == "replace" and os.pread(lock, RUN_KEY_BYTES_MAX, 0) != run_key.encode():
+                    _write_file(path, encode(rows, None))
                     _store_run_key(lock, run_key)
+                elif rows:
+                    _write_file(path, encode(rows, _existing(path)))
         except OSError as error:
-            kind = FileUnavailable if error.errno in _RETRYABLE_ERRORS else FileRefused
-            raise kind(f"{options.path}: {error.strerror or error}") from None
+            message = f"{options.path}: {error.strerror or error}"
+            if error.errno in _RETRYABLE_ERRORS:
+                raise FileUnavailable(message) from None
+            raise FileRefused(message) from None
         return SinkReceipt(len(rows))
 
 
@@ -142,8 +143,11 @@ def _store_run_key(lock: int, run_key: str) -> None:
     os.fsync(lock)
 
 
-def _is_empty(path: Path) -> bool:
-    return not path.exists() or path.stat().st_size == 0
+def _existing(path: Path) -> Path | None:
+    """Return the path of a file that is not empty."""
+    if path.exists() and path.stat().st_size > 0:
+        return path
+    return None
 
 
 def _write_file(path: Path, update: FileUpdate) -> None:

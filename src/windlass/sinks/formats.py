@@ -107,8 +107,6 @@ def _reject_large(path: Path) -> None:
 
 
 def _field(value: object) -> object:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if is_nested(value):
+    if isinstance(value, bool) or is_nested(value):
         return json_text(value)
     return value

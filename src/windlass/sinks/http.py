@@ -6,16 +6,15 @@ from typing import Annotated, Literal
 from msgspec import Meta, Raw, Struct
 
 from windlass.core.changes import SinkSpec
-from windlass.core.templates.json_values import is_list
 from windlass.ports.sender import OutgoingRequest, Sender
 from windlass.ports.sink import SinkReceipt
-from windlass.sinks.rows import OptionsInvalid, RowSource, json_text, options_of, parse_output, value_at
+from windlass.sinks.rows import OptionsInvalid, RowSource, as_list, json_text, options_of, parse_output, value_at
 
 TIMEOUT_SECONDS = 30.0
 TIMEOUT_SECONDS_MAX = 3_600.0
 IDEMPOTENCY_HEADER = "Idempotency-Key"
 
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?", re.ASCII)
+_DURATION = re.compile(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)\s*(ms|s|m|h)?", re.ASCII)
 _UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, None: 1.0}
 
 
@@ -59,12 +58,11 @@ class HttpSink:
 
 def _body(output: Raw, source: RowSource) -> tuple[str, int]:
     value = value_at(output, source)
-    count = len(value) if is_list(value) else 1
-    return json_text(value), count
+    return json_text(value), len(as_list(value))
 
 
 def _seconds(timeout: float | str) -> float:
-    seconds = _parse_duration(timeout) if isinstance(timeout, str) else timeout
+    seconds = _parse_duration(str(timeout))
     if not 0 < seconds <= TIMEOUT_SECONDS_MAX:
         raise OptionsInvalid(f"invalid timeout: {timeout!r}; write seconds or '500ms', '10s', '5m', up to an hour")
     return seconds

@@ -102,7 +102,7 @@ class PostgresSink:
             try:
                 return await self._attempt(database, write)
             except (DatabaseUnavailable, DatabaseRefused, ColumnUnknown) as error:
-                code = "" if isinstance(error, ColumnUnknown) else error.code
+                code = getattr(error, "code", "")
                 is_outdated = was_cached and (code in _OUTDATED or isinstance(error, ColumnUnknown))
                 if not is_outdated and code not in _DEADLOCK:
                     raise

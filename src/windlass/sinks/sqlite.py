@@ -79,7 +79,9 @@ def _write(connection: SqliteConnection, database: str, write: TableWrite) -> Si
     connection.execute(_CREATE_EFFECTS)
     if not _claimed(connection, write.identity, write.run_key, write.count):
         row = connection.execute(f"select rows from {EFFECTS} where identity = ?", (write.identity,)).fetchone()
-        return SinkReceipt(row[0] if row is not None else 0, skipped=True)
+        # The row exists, because the claim met it in the same transaction.
+        (count,) = row or (0,)
+        return SinkReceipt(count, skipped=True)
     reject_unknown_columns(write, _columns(connection, database, write))
     if write.options.mode == "replace" and _claimed(connection, write.replace_identity, write.run_key, 0):
         connection.execute(f"delete from {write.table}")
@@ -97,8 +99,9 @@ def _claimed(connection: SqliteConnection, identity: str, run_key: str, count: i
 
 
 def _columns(connection: SqliteConnection, database: str, write: TableWrite) -> list[str]:
-    *schema, table = write.names
-    found = [row[0] for row in connection.execute(_COLUMNS, (table, schema[0] if schema else None))]
+    *schemas, table = write.names
+    schema = next(iter(schemas), None)
+    found = [row[0] for row in connection.execute(_COLUMNS, (table, schema))]
     if not found:
         tables = [row[0] for row in connection.execute(_TABLES, (TABLES_COMPARED_MAX,))]
         raise TableUnknown(database, write.options.table, nearest(table, tables))

@@ -78,7 +78,9 @@ class TableUnknown(FatalError):
     type = "table_unknown"
 
     def __init__(self, database: str, table: str, like: str | None) -> None:
-        hint = f"did you mean {like!r}?" if like else "create it before the job runs"
+        hint = "create it before the job runs"
+        if like is not None:
+            hint = f"did you mean {like!r}?"
         super().__init__(f"{database}: table not found: {table!r}; {hint}")
 
 
@@ -125,19 +127,22 @@ def on_conflict(write: TableWrite, columns: Sequence[str]) -> str:
     if write.options.mode != "upsert":
         return ""
     updates = ", ".join(f"{quoted(name)} = excluded.{quoted(name)}" for name in columns if name not in write.key)
-    action = f"do update set {updates}" if updates else "do nothing"
+    action = "do nothing"
+    if updates:
+        action = f"do update set {updates}"
     return f" on conflict ({', '.join(map(quoted, write.key))}) {action}"
 
 
 def reject_unknown_columns(write: TableWrite, known: Collection[str]) -> None:
     """Raise ColumnUnknown if a row has a column that the table does not have."""
-    for batch in write.batches:
-        for name in batch.columns:
-            if name not in known:
-                hint = available(name, list(known))
-                if write.options.json_column is None:
-                    hint += "; or set 'json_column' to store rows as JSON"
-                raise ColumnUnknown(f"unknown column in table {write.options.table}: {name!r}; {hint}")
+    columns = dict.fromkeys(name for batch in write.batches for name in batch.columns)
+    unknown = [name for name in columns if name not in known]
+    if not unknown:
+        return
+    hint = available(unknown[0], list(known))
+    if write.options.json_column is None:
+        hint += "; or set 'json_column' to store rows as JSON"
+    raise ColumnUnknown(f"unknown column in table {write.options.table}: {unknown[0]!r}; {hint}")
 
 
 def _names(options: TableOptions) -> tuple[str, ...]:
@@ -153,7 +158,9 @@ def _names(options: TableOptions) -> tuple[str, ...]:
 
 
 def _key(options: TableOptions) -> tuple[str, ...]:
-    key = (options.key,) if isinstance(options.key, str) else tuple(options.key or ())
+    key = tuple(options.key or ())
+    if isinstance(options.key, str):
+        key = (options.key,)
     if options.mode == "upsert" and not 0 < len(key) <= KEY_COLUMNS_MAX:
         raise OptionsInvalid(
             f"invalid key for mode upsert: {list(key)}; name the 1 to {KEY_COLUMNS_MAX} columns that identify a row"

@@ -6,7 +6,7 @@ from windlass.core.errors import Problem
 from windlass.spec.checks.inputs import check_input
 from windlass.spec.compile import compile_plan
 from windlass.spec.definition import Definition
-from windlass.spec.reading.document import Format, read_document, read_value
+from windlass.spec.reading.document import Format, read_document
 from windlass.spec.reading.findings import Findings
 from windlass.spec.reading.gc_pause import gc_paused
 from windlass.spec.stored_form import definition_from_json, definition_json, digest
@@ -39,7 +39,7 @@ def read_definition(
     findings = Findings()
     definition = None
     with gc_paused():
-        document = read_value(text, findings) if isinstance(text, dict) else read_document(text, format, findings)
+        document = read_document(text, format, findings)
         if not findings.has_errors:
             definition = build_definition(document.tree, findings, handlers, strict)
         # Free the tree before the collector runs again and scans it.

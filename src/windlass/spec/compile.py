@@ -4,16 +4,13 @@ from array import array
 from datetime import datetime
 from typing import Any, cast
 
-import msgspec
-from msgspec import Raw
-
 from windlass.core.plan import NO_RETRY, NodePlan, Plan
 from windlass.core.runs.containers import CONTAINER
 from windlass.core.runs.cron import Schedule, instant_of
 from windlass.core.runs.rules import NO_CONSTRAINTS, RunRules
 from windlass.core.templates.template import Template, compile_template
 from windlass.spec.checks.graph import children_of
-from windlass.spec.checks.inputs import fill_defaults
+from windlass.spec.checks.inputs import encode_schema, fill_defaults
 from windlass.spec.definition import Definition, NodeDefinition, ScheduleDefinition
 from windlass.spec.reading.gc_pause import gc_paused
 
@@ -26,9 +23,6 @@ def compile_plan(definition: Definition, version: int) -> Plan:
     """Compile a definition. Nodes keep their topological order."""
     index = {node.id: number for number, node in enumerate(definition.nodes)}
     parents = [tuple([index[name] for name in node.dependencies]) for node in definition.nodes]
-    input_schema = None
-    if definition.input is not None:
-        input_schema = Raw(msgspec.json.encode(definition.input, order="deterministic"))
     hook_secret = None
     if definition.hook is not None:
         hook_secret = definition.hook.secret
@@ -42,7 +36,7 @@ def compile_plan(definition: Definition, version: int) -> Plan:
         dependency_counts=array("l", map(len, parents)),
         fail_fast=definition.on_failure == "fail_fast",
         timeout_seconds=definition.timeout_seconds,
-        input_schema=input_schema,
+        input_schema=encode_schema(definition.input),
         has_series=any(node.on_success is not None for node in definition.nodes),
         runs=run_rules(definition),
         hook_secret=hook_secret,
@@ -81,26 +75,29 @@ def _with_origin(params: Template | None) -> Template | None:
 
 def run_rules(definition: Definition) -> RunRules | None:
     """Return the rules for the workflow's runs; None when its jobs are not runs."""
-    schedule, actions = definition.schedule, definition.actions
-    if schedule is None and definition.constraints is None and definition.run_retry is None and not actions:
+    if not any((definition.schedule, definition.constraints, definition.run_retry, definition.actions)):
         return None
+    schedule = None
+    if definition.schedule is not None:
+        schedule = compile_schedule(definition.schedule, definition.input)
     return RunRules(
-        schedule=None if schedule is None else compile_schedule(schedule, definition.input),
+        schedule=schedule,
         constraints=definition.constraints or NO_CONSTRAINTS,
-        on_constraint_violation=actions.get("on_constraint_violation"),
-        on_failure=actions.get("on_failure"),
-        on_success=actions.get("on_success"),
-        on_slow=actions.get("on_slow"),
         retry=definition.run_retry,
+        # The events of a run, as in on_failure.
+        **definition.actions,
     )
 
 
 def compile_schedule(schedule: ScheduleDefinition, input_schema: dict[str, Any] | None) -> Schedule:
     """Resolve times to instants and fill in the defaults of the input schema."""
     input_data: Any = fill_defaults(input_schema, schedule.input)
+    interval_seconds = None
+    if schedule.every is not None:
+        interval_seconds = int(schedule.every)
     return Schedule(
         cron=schedule.cron,
-        interval_seconds=None if schedule.every is None else int(schedule.every),
+        interval_seconds=interval_seconds,
         at=_instant(schedule.at, schedule.timezone),
         zone=schedule.timezone,
         anchor=_instant(schedule.anchor, schedule.timezone) or 0,

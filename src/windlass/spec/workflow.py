@@ -2,13 +2,13 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from operator import attrgetter
-from typing import Any, cast
+from typing import Any
 
 from windlass.core.errors import InputInvalid
 from windlass.core.templates.json_values import kind_of
 from windlass.core.templates.template import templates_parsed
 from windlass.spec.checks.edges import build_graph, check_reachability
-from windlass.spec.checks.inputs import check_scheduled_input
+from windlass.spec.checks.inputs import check_input, encode_schema
 from windlass.spec.checks.references import check_references
 from windlass.spec.checks.schemas import find_schema_error
 from windlass.spec.definition import Definition, NodeDefinition, ScheduleDefinition
@@ -18,15 +18,25 @@ from windlass.spec.sections.fields import (
     DAY_SECONDS,
     ID,
     ID_RULE,
-    Read,
+    Section,
     choice,
     duration,
     matching,
+    read_anything,
     read_description,
+    read_fields,
     read_section,
 )
 from windlass.spec.sections.loops import RESERVED, LoopElements
-from windlass.spec.sections.nodes import DEFAULTS, RawNode, ReadNode, finish_node, read_node, read_raw_nodes
+from windlass.spec.sections.nodes import (
+    DEFAULTS,
+    NODE_SOURCES,
+    RawNode,
+    ReadNode,
+    finish_node,
+    read_node,
+    read_raw_nodes,
+)
 from windlass.spec.sections.retries import check_merge_path
 from windlass.spec.sections.runs import (
     check_runs,
@@ -37,56 +47,52 @@ from windlass.spec.sections.runs import (
 )
 from windlass.spec.sections.schedules import read_schedule
 
-# Parsing a template that is not just a reference takes a tenth of a millisecond.
+# Parsing a template that is not just a reference takes a tenth of a millisecond (timeit of "{{ a.b + 3 }}").
 PARSED_TEMPLATES_MAX = 50_000
 NODES_BETWEEN_COUNTS = 4
 
 
-def read_input_schema(findings: Findings, path: Path, value: object) -> dict[str, Any] | None:
+def read_input_schema(findings: Findings, path: Path, value: object) -> dict[str, Any]:
     """Read the JSON Schema of the input."""
     if not is_object(value):
         hint = "write {type: object, properties: {…}}"
-        findings.add(path, f"must be a JSON Schema: {kind_of(value)}", hint)
-        return None
-    schema = cast("dict[str, Any]", value)
-    error = find_schema_error(schema)
+        findings.reject(path, f"must be a JSON Schema: {kind_of(value)}", hint)
+    error = find_schema_error(value)
     if error is not None:
         findings.add(path, f"invalid JSON Schema: {error}", "see https://json-schema.org")
-    return schema
+    return value
 
 
-def read_defaults(findings: Findings, path: Path, value: object) -> dict[str, Any] | None:
+def read_defaults(findings: Findings, path: Path, value: object) -> dict[str, Any]:
     """Read the values for nodes that do not have their own."""
     return read_section(findings, path, value, DEFAULTS)
 
 
-def _read_later(findings: Findings, path: Path, value: object) -> None:
-    """Skip the nodes, which are read after all other sections."""
-
-
-WORKFLOW: Mapping[str, Read] = {
-    "workflow_id": matching(ID, "workflow id", ID_RULE),
-    "description": read_description,
-    "input": read_input_schema,
-    "nodes": _read_later,
-    "steps": _read_later,
-    "workflow": _read_later,
-    "defaults": read_defaults,
-    "on_failure": choice("fail_fast", "continue"),
-    "timeout_seconds": duration(0.001, 365 * DAY_SECONDS),
-    "schedule": read_schedule,
-    "constraints": read_constraints,
-    "actions": read_actions,
-    "run_retry": read_run_retry,
-    "hook": read_incoming_hook,
-}
-SYNONYMS: Mapping[str, str] = {
-    "name": "workflow_id",
-    "id": "workflow_id",
-    "tasks": "nodes",
-    "jobs": "nodes",
-    "timeout": "timeout_seconds",
-}
+WORKFLOW = Section(
+    {
+        "workflow_id": matching(ID, "workflow id", ID_RULE),
+        "description": read_description,
+        "input": read_input_schema,
+        # The nodes are read after all other sections.
+        **dict.fromkeys(NODE_SOURCES, read_anything),
+        "defaults": read_defaults,
+        "on_failure": choice("fail_fast", "continue"),
+        "timeout_seconds": duration(0.001, 365 * DAY_SECONDS),
+        "schedule": read_schedule,
+        "constraints": read_constraints,
+        "actions": read_actions,
+        "run_retry": read_run_retry,
+        "hook": read_incoming_hook,
+    },
+    required=("workflow_id",),
+    synonyms={
+        "name": "workflow_id",
+        "id": "workflow_id",
+        "tasks": "nodes",
+        "jobs": "nodes",
+        "timeout": "timeout_seconds",
+    },
+)
 
 
 def build_definition(
@@ -94,35 +100,28 @@ def build_definition(
 ) -> Definition | None:
     """Return the definition in a tree; None, with the reasons among the findings, if it is invalid."""
     if not is_object(tree):
-        actual = "an empty document" if tree is None else kind_of(tree)
+        actual = kind_of(tree)
+        if tree is None:
+            actual = "an empty document"
         findings.add((), f"a workflow must be an object: {actual}", "write workflow_id: … and nodes: …")
         return None
     workflow = _read_workflow(findings, tree)
     try:
         nodes = _read_nodes(findings, tree, workflow.pop("defaults", {}))
+        if handlers is not None:
+            _check_handlers(findings, nodes, handlers, strict)
+        definitions = _define_nodes(findings, tree, nodes, workflow.get("input"))
+        findings.stop_if_more_than(0)
     except Unreadable:
-        return None
-    if handlers is not None:
-        _check_handlers(findings, nodes, handlers, strict)
-    definitions = _define_nodes(findings, tree, nodes, workflow.get("input"))
-    if findings.has_errors:
         return None
     return Definition(nodes=definitions, **workflow)
 
 
 def _read_workflow(findings: Findings, tree: Mapping[str, object]) -> dict[str, Any]:
     """Read all sections but the nodes."""
-    workflow: dict[str, Any] = {}
-    for key, value in tree.items():
-        read = WORKFLOW.get(key)
-        if read is None:
-            findings.add_unknown_key((key,), list(WORKFLOW), SYNONYMS)
-            continue
-        field = read(findings, (key,), value)
-        if field is not None:
-            workflow[key] = field
-    if "workflow_id" not in tree:
-        findings.add((), "missing key: 'workflow_id'", "add workflow_id: a_name")
+    workflow = read_fields(findings, (), tree, WORKFLOW)
+    for source in NODE_SOURCES:
+        workflow.pop(source, None)
     if "schedule" in workflow:
         _check_schedule(findings, workflow["schedule"], workflow.get("input"))
     if not findings.has_errors:
@@ -133,12 +132,15 @@ def _read_workflow(findings: Findings, tree: Mapping[str, object]) -> dict[str, 
 def _check_schedule(findings: Findings, schedule: ScheduleDefinition, input_schema: dict[str, Any] | None) -> None:
     """Check the input of scheduled jobs. It may be missing: such a workflow can still be started with an input."""
     try:
-        check_scheduled_input(input_schema, schedule.input)
+        check_input(encode_schema(input_schema), schedule.input)
     except InputInvalid as error:
-        record = findings.add if schedule.input else findings.warn
+        record = findings.warn
+        if schedule.input:
+            record = findings.add
         for problem in error.problems:
-            location = f" (at {problem.path})" if problem.path else ""
-            message = f"invalid input of the schedule: {problem.message}{location}"
+            message = f"invalid input of the schedule: {problem.message}"
+            if problem.path:
+                message += f" (at {problem.path})"
             record(("schedule", "input"), message, "write it under schedule, as in input: {name: value}")
 
 
@@ -152,8 +154,7 @@ def _read_nodes(findings: Findings, tree: Mapping[str, object], defaults: Mappin
         if number % NODES_BETWEEN_COUNTS == 0 and templates_parsed() > parsed_max:
             message = f"more than {PARSED_TEMPLATES_MAX} different templates with computations"
             hint = "pass plain references such as {{ a.output.x }}, and compute in handlers"
-            findings.add(raw.path, message, hint)
-            raise Unreadable
+            findings.reject(raw.path, message, hint)
     return nodes
 
 
@@ -172,15 +173,12 @@ def _define_nodes(
         if "retry" in node.values:
             check_merge_path(findings, node.raw.path, node.values)
     graph = build_graph(findings, nodes, index, is_step_list="nodes" not in tree)
-    if graph is None:
-        return []
     check_reachability(findings, nodes, graph)
     for name in sorted(RESERVED & index.keys()):
         message = f"reserved name: templates cannot read the node '{name}' by its name alone"
         findings.warn(nodes[index[name]].raw.path, message, f"write nodes['{name}'], or rename it", at_key=True)
     check_references(findings, nodes, index, graph, input_schema)
-    if findings.has_errors:
-        return []
+    findings.stop_if_more_than(0)
     ids = list(index)
     definitions: list[NodeDefinition] = []
     for number in graph.order:
@@ -191,7 +189,9 @@ def _define_nodes(
 
 def _check_handlers(findings: Findings, nodes: Sequence[ReadNode], handlers: Collection[str], strict: bool) -> None:
     known = sorted(handlers)
-    record = findings.add if strict else findings.warn
+    record = findings.warn
+    if strict:
+        record = findings.add
     for node in nodes:
         handler = node.values.get("handler")
         if handler is None or handler in handlers:

@@ -1,7 +1,7 @@
 """Write stored definitions as readable YAML documents that are read back as the same definition."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
 import msgspec
@@ -25,6 +25,7 @@ LOOP_ORDER = ("collection", "element", "mode", "concurrency")
 # Strings that need no quotes in any position.
 _PLAIN = re.compile(r"[A-Za-z_/](?:[A-Za-z0-9_ ./@+-]*[A-Za-z0-9_./@+-])?")
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_BLOCK_START = re.compile(r"[^ \n]")
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
@@ -33,43 +34,51 @@ def definition_text(stored: Raw) -> str:
     fields = msgspec.json.decode(bytes(stored), type=dict[str, Any])
     fields.pop("format", None)
     nodes = {node.pop("id"): _node(node) for node in fields.pop("nodes")}
-    for name in ("schedule", "constraints", "run_retry"):
-        if name in fields:
-            fields[name] = _shorten_numbers(fields[name])
-    if "input" in fields:
-        fields["input"] = _schema(fields["input"])
-    if "actions" in fields:
-        fields["actions"] = {event: _action(action) for event, action in fields["actions"].items()}
-    document = _order(_shorten_numbers(fields), WORKFLOW_ORDER)
+    document = _order(_convert(fields, WORKFLOW_SECTIONS), WORKFLOW_ORDER)
     document["nodes"] = nodes
     return "".join(_lines(document, ""))
+
+
+def _convert(fields: Mapping[str, Any], converters: Mapping[str, Callable[[Any], Any]]) -> dict[str, Any]:
+    """Return the fields as authors write them: sections by their converters, numbers without needless fractions."""
+    return {name: converters.get(name, _shorten)(value) for name, value in fields.items()}
+
+
+def _shorten(value: Any) -> Any:
+    """Return a duration or another float as an integer where possible; it is read as a float again."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
+
+
+def _section(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return _convert(fields, {})
+
+
+def _actions(actions: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    return {event: _action(fields) for event, fields in actions.items()}
 
 
 def _action(fields: dict[str, Any]) -> dict[str, Any]:
     action = {name: fields.pop(name) for name in ("type", "critical") if name in fields}
     parameters = {**fields.pop("hook", {}), **fields}
     if parameters:
-        action["parameters"] = _shorten_numbers(parameters)
+        action["parameters"] = _section(parameters)
     return action
 
 
 def _node(fields: dict[str, Any]) -> dict[str, Any]:
-    if "kind" in fields:
-        fields["type"] = fields.pop("kind")
-    if "loop" in fields:
-        fields["loop"] = _loop(fields["loop"])
-    if "sink" in fields:
-        fields["sink"] = {"tool": fields["sink"]["tool"], **fields["sink"]["options"]}
-    retry: dict[str, Any] = {}
-    if "on_error" in fields:
-        retry["on_error"] = _shorten_numbers(fields.pop("on_error"))
-    if "on_success" in fields:
-        retry["on_success"] = _on_success(fields.pop("on_success"))
-    if "max_redeliveries" in fields:
-        retry["max_redeliveries"] = fields.pop("max_redeliveries")
+    node = _convert(fields, NODE_SECTIONS)
+    retry = {name: node.pop(name) for name in RETRY_KEYS if name in node}
     if retry:
-        fields["retry"] = retry
-    return _order(_shorten_numbers(fields), NODE_ORDER)
+        node["retry"] = retry
+    if "kind" in node:
+        node["type"] = node.pop("kind")
+    return _order(node, NODE_ORDER)
+
+
+def _sink(fields: dict[str, Any]) -> dict[str, Any]:
+    return {"tool": fields["tool"], **fields["options"]}
 
 
 def _loop(fields: dict[str, Any]) -> dict[str, Any]:
@@ -78,13 +87,11 @@ def _loop(fields: dict[str, Any]) -> dict[str, Any]:
     if fields.get("mode") == "async":
         # The default of this mode differs from the default of the stored form.
         fields.setdefault("concurrency", 1)
-    return _order(_shorten_numbers(fields), LOOP_ORDER)
+    return _order(_section(fields), LOOP_ORDER)
 
 
 def _on_success(fields: dict[str, Any]) -> dict[str, Any]:
-    if "merge_path" in fields:
-        fields["merge_path"] = ".".join(fields["merge_path"])
-    return _order(_shorten_numbers(fields), ON_SUCCESS_ORDER)
+    return _order(_convert(fields, {"merge_path": ".".join}), ON_SUCCESS_ORDER)
 
 
 def _schema(value: Any) -> Any:
@@ -101,15 +108,20 @@ def _order(fields: Mapping[str, Any], first: tuple[str, ...]) -> dict[str, Any]:
     return ordered
 
 
-def _shorten_numbers(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Write durations and other floats as integers where possible; they are read as floats again."""
-    shortened: dict[str, Any] = {}
-    for name, value in fields.items():
-        if isinstance(value, float) and value.is_integer():
-            shortened[name] = int(value)
-        else:
-            shortened[name] = value
-    return shortened
+WORKFLOW_SECTIONS: Mapping[str, Callable[[Any], Any]] = {
+    "input": _schema,
+    "schedule": _section,
+    "constraints": _section,
+    "run_retry": _section,
+    "actions": _actions,
+}
+NODE_SECTIONS: Mapping[str, Callable[[Any], Any]] = {
+    "loop": _loop,
+    "sink": _sink,
+    "on_error": _section,
+    "on_success": _on_success,
+}
+RETRY_KEYS = ("on_error", "on_success", "max_redeliveries")
 
 
 def _lines(value: object, indent: str) -> Iterator[str]:
@@ -127,17 +139,26 @@ def _entry(head: str, value: object, indent: str) -> Iterator[str]:
         yield f"{head}\n"
         yield from _lines(cast("object", value), indent + "  ")
     elif isinstance(value, str) and _is_block(value):
-        yield f"{head} |\n" if value.endswith("\n") else f"{head} |-\n"
-        for line in value.removesuffix("\n").split("\n"):
-            yield f"{indent}  {line}\n" if line else "\n"
+        yield from _block(head, value, indent + "  ")
     else:
         yield f"{head} {_scalar(cast('object', value))}\n"
+
+
+def _block(head: str, text: str, indent: str) -> Iterator[str]:
+    """Yield the lines of a block scalar, with a sign if the text does not end with a line break."""
+    sign = "|"
+    if not text.endswith("\n"):
+        sign = "|-"
+    yield f"{head} {sign}\n"
+    for line in text.removesuffix("\n").split("\n"):
+        # Empty lines need no indentation.
+        yield f"{indent}{line}".rstrip(" ") + "\n"
 
 
 def _is_block(text: str) -> bool:
     """Return whether a text has several lines and can be written as a block scalar."""
     lines = text.removesuffix("\n").split("\n")
-    if len(lines) == 1 or not lines[0] or not lines[-1] or lines[0].startswith(" "):
+    if len(lines) == 1 or not lines[-1] or not _BLOCK_START.match(text):
         return False
     return all(line.isprintable() and not line.endswith(" ") for line in lines)
 

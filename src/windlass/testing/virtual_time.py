@@ -65,33 +65,38 @@ class _Selector:
         if self._random is None:
             return
         ready = _ready(self.loop)
-        if len(ready) > 1:
-            handles = list(ready)
-            self._random.shuffle(handles)
-            ready.clear()
-            ready.extend(handles)
+        handles = list(ready)
+        self._random.shuffle(handles)
+        ready.clear()
+        ready.extend(handles)
 
     # The loop registers its self-pipe; nothing is ever read from it.
 
     def register(self, fileobj: Any, events: int, data: Any = None) -> SelectorKey:
-        number = fileobj if isinstance(fileobj, int) else fileobj.fileno()
+        number = _descriptor(fileobj)
         key = self._keys[number] = SelectorKey(fileobj, number, events, data)
         return key
 
     def unregister(self, fileobj: Any) -> SelectorKey:
-        return self._keys.pop(fileobj if isinstance(fileobj, int) else fileobj.fileno())
+        return self._keys.pop(_descriptor(fileobj))
 
     def modify(self, fileobj: Any, events: int, data: Any = None) -> SelectorKey:
         return self.register(fileobj, events, data)
 
     def get_key(self, fileobj: Any) -> SelectorKey:
-        return self.get_map()[fileobj if isinstance(fileobj, int) else fileobj.fileno()]
+        return self._keys[_descriptor(fileobj)]
 
     def get_map(self) -> Mapping[int, SelectorKey]:
         return self._keys
 
     def close(self) -> None:
         self._keys.clear()
+
+
+def _descriptor(file: Any) -> int:
+    if isinstance(file, int):
+        return file
+    return file.fileno()
 
 
 def _ready(loop: Any) -> "deque[asyncio.Handle]":

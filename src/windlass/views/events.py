@@ -4,7 +4,7 @@ Context and most metadata are derived on read, because inputs and recorded outpu
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -31,6 +31,8 @@ MESSAGE_CHARS_MAX = 500
 STATUSES = {"completed": "success", "failed": "error"}
 FINISHED = frozenset({"completed", "failed", "skipped", "cancelled"})
 DATA_TYPES = {"{": "dict", "[": "list", '"': "str", "t": "bool", "f": "bool", "n": "NoneType", "@": "unknown"}
+
+_FLOAT_CHARACTERS = frozenset(".eE")
 
 _encode = msgspec.json.Encoder().encode
 
@@ -67,36 +69,44 @@ class EventRenderer:
         self._plan = plan
         self._job = job
         self._with_context = with_context
-        self._context_head = _context_head(job) if with_context else b""
+        self._context_head = b""
+        if with_context:
+            self._context_head = _context_head(job)
 
     async def render(self, events: Sequence[Event]) -> list[EventView]:
         """Return the views of events. Data that several events share is read once per page."""
-        numbers: set[int] = set()
-        for event in events:
-            if event.node_id is not None and event.node_id in self._plan.index:
-                numbers.add(self._plan.index[event.node_id])
+        index = self._plan.index
+        numbers = {index[event.node_id] for event in events if event.node_id in index}
         upstream: dict[int, list[int]] = {}
         if self._with_context:
             upstream = {number: upstream_tasks(self._plan, number) for number in numbers}
         needed = {number for number in numbers if self._plan.nodes[number].loop is not None}
         needed.update(*upstream.values())
-        briefs: dict[int, NodeBrief] = {}
-        if needed:
-            for brief in await self._store.jobs.node_briefs(self._job.spec.job_id, sorted(needed)):
-                briefs[brief.number] = brief
+        briefs = await self._read_briefs(needed)
         page = _RenderedPage(self._plan, briefs, upstream, self._context_head)
         return [self._view(event, page) for event in events]
 
+    async def _read_briefs(self, numbers: Collection[int]) -> dict[int, NodeBrief]:
+        if not numbers:
+            return {}
+        briefs = await self._store.jobs.node_briefs(self._job.spec.job_id, sorted(numbers))
+        return {brief.number: brief for brief in briefs}
+
     def _view(self, event: Event, page: "_RenderedPage") -> EventView:
-        meta, context = event.meta, event.context
-        number = None if event.node_id is None else self._plan.index.get(event.node_id)
+        job_id = self._job.spec.job_id
+        meta = event.meta
+        # Events of the job itself have no node.
+        number = self._plan.index.get(event.node_id or "")
         if number is not None:
-            meta = event_meta(self._job.spec.job_id, event, self._plan.nodes[number], page.iterations_total(number))
-            if self._with_context and context is None:
-                context = page.context(number, event.at)
+            meta = event_meta(job_id, event, self._plan.nodes[number], page.iterations_total(number))
+        return event_view(job_id, event, meta, self._context(event, number, page))
+
+    def _context(self, event: Event, number: int | None, page: "_RenderedPage") -> Raw | None:
         if not self._with_context:
-            context = None
-        return event_view(self._job.spec.job_id, event, meta, context)
+            return None
+        if number is None or event.context is not None:
+            return event.context
+        return page.context(number, event.at)
 
 
 class _RenderedPage:
@@ -124,33 +134,36 @@ class _RenderedPage:
         if brief is None:
             return None
         total = iterations_total(brief.status, brief.progress, brief.meta)
-        return total if total >= 0 else None
+        if total < 0:
+            return None
+        return total
 
     def context(self, number: int, at: int) -> Raw:
         """Return the context of a node's event: the upstream nodes that had finished before it."""
         if number not in self._contexts:
             finished = self._finished(number)
-            last_at = max((brief.completed_at or 0 for brief in finished), default=0)
+            last_at = max(map(_completed_at, finished), default=0)
             self._contexts[number] = last_at, self._encoded(number, finished)
         last_at, context = self._contexts[number]
         if last_at <= at:
             return context
-        before = [brief for brief in self._finished(number) if (brief.completed_at or 0) <= at]
+        before = [brief for brief in self._finished(number) if _completed_at(brief) <= at]
         return self._encoded(number, before)
 
     def _finished(self, number: int) -> list[NodeBrief]:
-        finished: list[NodeBrief] = []
-        for step in self._upstream[number][:STEPS_MAX]:
-            brief = self._briefs.get(step)
-            if brief is not None and brief.status in FINISHED:
-                finished.append(brief)
-        return finished
+        steps = self._upstream[number][:STEPS_MAX]
+        briefs = [self._briefs[step] for step in steps if step in self._briefs]
+        return [brief for brief in briefs if brief.status in FINISHED]
 
     def _encoded(self, number: int, finished: Iterable[NodeBrief]) -> Raw:
         steps: dict[str, object] = {self._plan.nodes[brief.number].id: result_summary(brief) for brief in finished}
         if len(self._upstream[number]) > STEPS_MAX:
             steps["_truncated"] = True
         return Raw(self._head + _encode(steps) + b"}")
+
+
+def _completed_at(brief: NodeBrief) -> int:
+    return brief.completed_at or 0
 
 
 def upstream_tasks(plan: Plan, number: int) -> list[int]:
@@ -175,7 +188,9 @@ def _context_head(job: JobRecord) -> bytes:
     """Return the encoded start that the contexts of all events of a job share."""
     spec = job.spec
     size = len(memoryview(spec.input))
-    workload = sanitized_json(spec.input) if size <= INPUT_BYTES_MAX else truncated(size)
+    workload = truncated(size)
+    if size <= INPUT_BYTES_MAX:
+        workload = sanitized_json(spec.input)
     head = {"job_id": spec.job_id, "workflow_id": spec.workflow_id, "version": spec.version, "workload": workload}
     return _encode(head)[:-1] + b',"_step_results":'
 
@@ -192,17 +207,17 @@ def result_summary(brief: NodeBrief) -> dict[str, object]:
 
 def data_type(head: str) -> str:
     """Return the type of an output by its first characters."""
-    found = DATA_TYPES.get(head[:1])
-    if found is not None:
-        return found
-    is_float = any(character in head for character in ".eE")
-    return "float" if is_float else "int"
+    if head[:1] in DATA_TYPES:
+        return DATA_TYPES[head[:1]]
+    if _FLOAT_CHARACTERS.isdisjoint(head):
+        return "int"
+    return "float"
 
 
 def event_meta(job_id: str, event: Event, node: NodePlan, total: int | None) -> Raw | None:
     """Return the stored metadata of an event with what follows from its data and its node."""
-    stored = {} if event.meta is None else _meta_decoder.decode(event.meta)
-    data = _EventData() if event.data is None else _data_decoder.decode(event.data)
+    stored = _meta_decoder.decode(event.meta or b"{}")
+    data = _data_decoder.decode(event.data or b"{}")
     added: dict[str, Any] = {}
     if event.index is not None and node.loop is not None:
         added["iterator"] = {

@@ -1,6 +1,7 @@
 """Views of a job's nodes with their outputs and loops, and the result of the job."""
 
 from collections.abc import Iterable, Sequence
+from itertools import islice
 
 import msgspec
 from msgspec import Raw
@@ -30,14 +31,11 @@ async def output_values(outputs: OutputReader, rows: Sequence[NodeRow]) -> list[
 def nodes_in_order(plan: Plan, started: Iterable[NodeView], first: int = 0, limit: int | None = None) -> list[NodeView]:
     """Return a range of a job's nodes in the order of its plan, including those that have not started."""
     by_id = {node.node_id: node for node in started}
-    end = len(plan.nodes) if limit is None else first + limit
-    return [by_id.get(node.id) or pending_node(node.id) for node in plan.nodes[first:end]]
+    selected = islice(plan.nodes, first, None)
+    return [by_id.get(node.id) or pending_node(node.id) for node in islice(selected, limit)]
 
 
 def result_data(rows: Sequence[NodeRow], values: Sequence[Raw]) -> Raw:
     """Return the outputs of a job's nodes as one object. START and END have none."""
-    outputs: dict[str, Raw] = {}
-    for row, value in zip(rows, values, strict=True):
-        if row.output is not None:
-            outputs[row.node_id] = value
+    outputs = {row.node_id: value for row, value in zip(rows, values, strict=True) if row.output is not None}
     return Raw(msgspec.json.encode(outputs))

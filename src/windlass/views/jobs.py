@@ -1,6 +1,7 @@
 """Views of jobs, nodes, events, logs and workflows, made from rows of the store."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 import msgspec
 from msgspec import Raw, Struct
@@ -52,7 +53,7 @@ def job_view(job: JobRecord, result: Raw = NULL, nodes: list[NodeView] | None = 
         input_data=job.spec.input,
         result_data=result,
         error=job.state.error or NULL,
-        created_at=instant(job.spec.created_at) or "",
+        created_at=instant(job.spec.created_at),
         started_at=instant(job.state.started_at),
         completed_at=instant(job.state.completed_at),
         scheduled_at=instant(job.spec.scheduled_at),
@@ -67,7 +68,7 @@ def recent_job_view(job: JobBrief) -> RecentJobView:
     return RecentJobView(
         job_id=job.job_id,
         status=job.status,
-        created_at=instant(job.created_at) or "",
+        created_at=instant(job.created_at),
         started_at=instant(job.started_at),
         completed_at=instant(job.completed_at),
     )
@@ -95,6 +96,9 @@ def pending_node(node_id: str) -> NodeView:
 
 def event_view(job_id: str, event: Event, meta: Raw | None, context: Raw | None) -> EventView:
     """Return the view of an event with the given metadata and context."""
+    parent_event_id = None
+    if event.parent_seq is not None:
+        parent_event_id = event_id(job_id, event.parent_seq)
     return EventView(
         event_id=event_id(job_id, event.seq),
         seq=event.seq,
@@ -102,11 +106,11 @@ def event_view(job_id: str, event: Event, meta: Raw | None, context: Raw | None)
         job_id=job_id,
         node_id=event.node_id,
         index=event.index,
-        timestamp=instant(event.at) or "",
+        timestamp=instant(event.at),
         data=event.data or NULL,
         meta=meta or NULL,
         context=context or NULL,
-        parent_event_id=None if event.parent_seq is None else event_id(job_id, event.parent_seq),
+        parent_event_id=parent_event_id,
     )
 
 
@@ -124,7 +128,7 @@ def log_view(stored: StoredLog) -> LogView:
         node_id=line.node_id,
         index=line.index,
         attempt=line.attempt,
-        timestamp=instant(line.at) or "",
+        timestamp=instant(line.at),
         level=line.level,
         message=line.message,
     )
@@ -132,20 +136,23 @@ def log_view(stored: StoredLog) -> LogView:
 
 def workflow_view(
     stored: StoredWorkflow,
-    aliases: Mapping[str, Sequence[AliasTarget]] | None = None,
+    aliases: Mapping[str, Sequence[AliasTarget]] = MappingProxyType({}),
     warnings: Iterable[Problem] = (),
     *,
     with_definition: bool = True,
 ) -> WorkflowView:
     """Return the view of a version of a workflow."""
+    definition = NULL
+    if with_definition:
+        definition = stored.definition
     return WorkflowView(
         workflow_id=stored.workflow_id,
         version=stored.version,
         digest=stored.digest,
-        created_at=instant(stored.created_at) or "",
+        created_at=instant(stored.created_at),
         description=_definition_head.decode(stored.definition).description,
-        aliases={name: _weighted_versions(targets) for name, targets in (aliases or {}).items()},
-        definition=stored.definition if with_definition else NULL,
+        aliases={name: _weighted_versions(targets) for name, targets in aliases.items()},
+        definition=definition,
         warnings=[warning_view(problem) for problem in warnings],
     )
 

@@ -1,5 +1,6 @@
 """Views of loops and their iterations, including iterations that have not started."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -65,7 +66,13 @@ def iterations_total(status: str, progress: Raw | None, meta: Raw | None) -> int
     decoded = read_progress(progress)
     if decoded.total >= 0 or status != "completed":
         return decoded.total
-    return _completed_meta.decode(meta or b"{}").total
+    return _read_completed_meta(meta).total
+
+
+def _read_completed_meta(meta: Raw | None) -> _CompletedMeta:
+    if meta is None:
+        return _CompletedMeta()
+    return _completed_meta.decode(meta)
 
 
 def stored_loop(plan: Plan, row: NodeRow) -> StoredLoop | None:
@@ -77,12 +84,15 @@ def stored_loop(plan: Plan, row: NodeRow) -> StoredLoop | None:
     if total < 0:
         return None
     progress = read_progress(row.progress)
+    begun = total
+    if progress.total >= 0:
+        begun = progress.begun
     return StoredLoop(
         job_id=row.job_id,
         number=number,
         generation=progress.generation,
         total=total,
-        begun=progress.begun if progress.total >= 0 else total,
+        begun=begun,
         first_attempt=progress.attempts + 1,
     )
 
@@ -93,7 +103,7 @@ async def loop_view(store: Store, plan: Plan, row: NodeRow) -> LoopView | None:
     if loop is None:
         return None
     if row.status == "completed":
-        meta = _completed_meta.decode(row.meta or b"{}")
+        meta = _read_completed_meta(row.meta)
         return LoopView(
             total=loop.total,
             begun=loop.begun,
@@ -101,17 +111,17 @@ async def loop_view(store: Store, plan: Plan, row: NodeRow) -> LoopView | None:
             failed=meta.failed,
             skipped=meta.skipped,
         )
-    counts = await store.jobs.iteration_counts(loop.job_id, loop.number, loop.generation)
+    counts = Counter(await store.jobs.iteration_counts(loop.job_id, loop.number, loop.generation))
     without_row = max(0, loop.begun - sum(counts.values()))
     return LoopView(
         total=loop.total,
         begun=loop.begun,
-        completed=counts.get("completed", 0),
-        failed=counts.get("failed", 0),
-        skipped=counts.get("skipped", 0),
-        running=counts.get("running", 0) + counts.get("dispatched", 0) + without_row,
-        waiting=counts.get("waiting", 0),
-        cancelled=counts.get("cancelled", 0),
+        completed=counts["completed"],
+        failed=counts["failed"],
+        skipped=counts["skipped"],
+        running=counts["running"] + counts["dispatched"] + without_row,
+        waiting=counts["waiting"],
+        cancelled=counts["cancelled"],
     )
 
 
@@ -129,14 +139,12 @@ async def iteration_views(
     """Return iterations of a node's loop; a node without a loop has one. START, END and unstarted nodes have none."""
     if row is None:
         return []
-    node = plan.nodes[plan.index[row.node_id]]
-    if node.kind is not NodeKind.TASK:
-        return []
-    if node.loop is not None:
-        loop = stored_loop(plan, row)
-        if loop is None:
-            return []
+    loop = stored_loop(plan, row)
+    if loop is not None:
         return await _LoopReader(store, outputs, loop).select(selection)
+    node = plan.nodes[plan.index[row.node_id]]
+    if node.kind is not NodeKind.TASK or node.loop is not None:
+        return []
     if selection.after >= 0 or selection.status not in (None, row.status):
         return []
     (output,) = await outputs.read([row.output])

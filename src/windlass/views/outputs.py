@@ -73,12 +73,8 @@ class OutputReader:
 
 def _by_size(outputs: Sequence[Raw | None]) -> list[tuple[int, int, Raw]]:
     """Return the size, the place and the value of each output, smallest first."""
-    found: list[tuple[int, int, Raw]] = []
-    for place, output in enumerate(outputs):
-        if output is not None:
-            found.append((output_size(output), place, output))
-    found.sort(key=lambda entry: entry[:2])
-    return found
+    found = [(output_size(output), place, output) for place, output in enumerate(outputs) if output is not None]
+    return sorted(found, key=lambda entry: entry[:2])
 
 
 async def read_output(artifacts: Artifacts, output: Raw) -> bytes:

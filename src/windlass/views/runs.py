@@ -44,8 +44,9 @@ async def schedule_of(plan: PlanLoader, row: ScheduleRow) -> Schedule:
 
 def schedule_view(row: ScheduleRow, slots: Schedule, now: int) -> ScheduleView:
     """Return the view of a schedule with its next slot."""
-    is_due = slots.enabled and not row.is_paused
-    following = next_slot(slots, max(now, row.slot_at) / MICROSECONDS) if is_due else None
+    following = None
+    if slots.enabled and not row.is_paused:
+        following = next_slot(slots, max(now, row.slot_at) / MICROSECONDS)
     return ScheduleView(
         workflow_id=row.workflow_id,
         version=row.version,
@@ -54,13 +55,19 @@ def schedule_view(row: ScheduleRow, slots: Schedule, now: int) -> ScheduleView:
         timezone=slots.zone,
         cron=slots.cron,
         every_seconds=slots.interval_seconds,
-        at=None if slots.at is None else instant(slots.at * MICROSECONDS),
+        at=_instant_of(slots.at),
         jitter_seconds=slots.jitter_seconds,
-        next_at=None if following is None else instant(int(following) * MICROSECONDS),
+        next_at=_instant_of(following),
         slot_at=instant(row.slot_at),
         changed_at=instant(row.changed_at),
         input_data=slots.input_data,
     )
+
+
+def _instant_of(seconds: float | None) -> str | None:
+    if seconds is None:
+        return None
+    return instant(int(seconds) * MICROSECONDS)
 
 
 def next_slots_view(workflow_id: str, slots: Schedule, now: int, count: int) -> NextSlotsView:
@@ -71,7 +78,7 @@ def next_slots_view(workflow_id: str, slots: Schedule, now: int, count: int) -> 
     return NextSlotsView(
         workflow_id,
         slots.zone,
-        [instant(int(slot) * MICROSECONDS) or "" for slot in found],
+        [instant(int(slot) * MICROSECONDS) for slot in found],
         [datetime.fromtimestamp(slot, UTC).astimezone(zone).isoformat() for slot in found],
     )
 
@@ -79,20 +86,23 @@ def next_slots_view(workflow_id: str, slots: Schedule, now: int, count: int) -> 
 def run_view(row: RunRow) -> RunView:
     """Return the view of a run."""
     detail = row.detail
+    previous_state = None
+    if row.previous_state is not None:
+        previous_state = row.previous_state.value
     return RunView(
         run_id=row.run_id,
         workflow_id=row.workflow_id,
         version=row.version,
-        scheduled_at=instant(row.scheduled_at) or "",
+        scheduled_at=instant(row.scheduled_at),
         state=row.state.value,
-        previous_state=None if row.previous_state is None else row.previous_state.value,
+        previous_state=previous_state,
         job_id=row.job_id,
         attempt=row.attempt,
         transitions=_transitions(row),
-        violations=[RunViolationView(one.constraint, one.message, instant(one.at) or "") for one in detail.violations],
+        violations=[RunViolationView(one.constraint, one.message, instant(one.at)) for one in detail.violations],
         metrics=_metrics(detail.metrics),
         origin=detail.origin,
-        created_at=instant(row.created_at) or "",
+        created_at=instant(row.created_at),
         completed_at=instant(row.completed_at),
         reason=detail.reason,
         skipped=detail.is_skipped,
@@ -102,10 +112,10 @@ def run_view(row: RunRow) -> RunView:
 def _transitions(row: RunRow) -> list[RunTransitionView]:
     """Return the states that a run entered; the initial `pre_run` is only included if the history is complete."""
     detail = row.detail
-    entered = [RunTransitionView(one.state.value, instant(one.at) or "") for one in detail.transitions]
-    is_complete = len(entered) == detail.transition_count
-    first = RunTransitionView(RunState.PRE_RUN.value, instant(row.created_at) or "")
-    return [first, *entered] if is_complete else entered
+    entered = [RunTransitionView(one.state.value, instant(one.at)) for one in detail.transitions]
+    if len(entered) < detail.transition_count:
+        return entered
+    return [RunTransitionView(RunState.PRE_RUN.value, instant(row.created_at)), *entered]
 
 
 def _metrics(metrics: RunMetrics | None) -> dict[str, Any]:
@@ -125,7 +135,7 @@ def delivery_view(row: DeliveryRow) -> DeliveryView:
         attempt=row.attempt,
         url=row.url,
         outcome=row.outcome,
-        sent_at=instant(row.sent_at) or "",
+        sent_at=instant(row.sent_at),
         duration_seconds=row.duration_seconds,
         status=row.status,
         error=row.error,

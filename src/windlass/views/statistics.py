@@ -1,6 +1,6 @@
 """Statistics of the last jobs of a workflow, and of the activity over time."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from math import ceil
 
@@ -45,16 +45,12 @@ def duration_seconds(span: JobBrief | NodeSpan) -> float | None:
 
 def median_job(jobs: Sequence[JobBrief]) -> JobBrief | None:
     """Return the job of median duration: of the completed jobs, or of all if none completed."""
-    timed: list[tuple[float, str, JobBrief]] = []
-    for job in jobs:
-        seconds = duration_seconds(job)
-        if seconds is not None:
-            timed.append((seconds, job.job_id, job))
-    candidates = [entry for entry in timed if entry[2].status == "completed"] or timed
+    timed = [job for job in jobs if duration_seconds(job) is not None]
+    candidates = [job for job in timed if job.status == "completed"] or timed
     if not candidates:
         return None
-    candidates.sort(key=lambda entry: entry[:2])
-    return candidates[(len(candidates) - 1) // 2][2]
+    candidates.sort(key=lambda job: (duration_seconds(job), job.job_id))
+    return candidates[(len(candidates) - 1) // 2]
 
 
 def critical_path(plan: Plan, spans: Iterable[NodeSpan], started_at: int) -> CriticalPath:
@@ -62,18 +58,18 @@ def critical_path(plan: Plan, spans: Iterable[NodeSpan], started_at: int) -> Cri
 
     The part of a node is the time from the completion of the node before it to its own.
     """
+    tasks = {node.id for node in plan.nodes if node.kind is NodeKind.TASK}
     ends: dict[int, int] = {}
     for span in spans:
-        number = plan.index.get(span.node_id, -1)
-        if number >= 0 and span.completed_at is not None and plan.nodes[number].kind is NodeKind.TASK:
-            ends[number] = span.completed_at
+        if span.completed_at is not None and span.node_id in tasks:
+            ends[plan.index[span.node_id]] = span.completed_at
     chain: list[int] = []
     candidates = ends.keys()
     while candidates:
         # Of nodes that completed together, the one that is later in the graph.
         last = max(candidates, key=lambda number: (ends[number], number))
         chain.append(last)
-        candidates = {parent for parent in plan.parents[last] if parent in ends}
+        candidates = ends.keys() & plan.parents[last]
     chain.reverse()
     parts: dict[str, float] = {}
     before = started_at
@@ -88,12 +84,13 @@ def workflow_statistics(
     plan: Plan, jobs: Sequence[JobBrief], spans: Sequence[NodeSpan], path: CriticalPath
 ) -> WorkflowStatisticsView:
     """Return the statistics of finished jobs of a workflow."""
+    statuses = Counter(job.status for job in jobs)
     return WorkflowStatisticsView(
         workflow_id=plan.workflow_id,
         jobs=len(jobs),
-        completed=sum(job.status == "completed" for job in jobs),
-        failed=sum(job.status == "failed" for job in jobs),
-        cancelled=sum(job.status == "cancelled" for job in jobs),
+        completed=statuses["completed"],
+        failed=statuses["failed"],
+        cancelled=statuses["cancelled"],
         duration_seconds=duration_percentiles(map(duration_seconds, jobs)),
         nodes=node_statistics(plan, spans, path),
         critical_path=path.node_ids,
@@ -150,14 +147,17 @@ class _Bucket:
     def view(self, at: int) -> ActivityBucketView:
         """Return the counts as a view."""
         durations = duration_percentiles(self.durations)
+        p50_seconds = p95_seconds = None
+        if durations is not None:
+            p50_seconds, p95_seconds = durations.p50, durations.p95
         return ActivityBucketView(
-            at=instant(at) or "",
+            at=instant(at),
             submitted=self.submitted,
             completed=self.finished["completed"],
             failed=self.finished["failed"],
             cancelled=self.finished["cancelled"],
-            p50_seconds=None if durations is None else durations.p50,
-            p95_seconds=None if durations is None else durations.p95,
+            p50_seconds=p50_seconds,
+            p95_seconds=p95_seconds,
         )
 
 
@@ -166,13 +166,10 @@ def activity_buckets(
 ) -> list[ActivityBucketView]:
     """Count the jobs submitted and finished in each interval, including empty ones."""
     interval = interval_seconds * MICROSECONDS
-    buckets = [_Bucket() for _ in range(count)]
+    # Jobs outside the period are counted in further buckets, which are not returned.
+    buckets: defaultdict[int, _Bucket] = defaultdict(_Bucket)
     for job in jobs:
-        place = (job.created_at - first_at) // interval
-        if 0 <= place < count:
-            buckets[place].submitted += 1
+        buckets[(job.created_at - first_at) // interval].submitted += 1
         if job.completed_at is not None:
-            place = (job.completed_at - first_at) // interval
-            if 0 <= place < count:
-                buckets[place].add_finished(job)
-    return [bucket.view(first_at + place * interval) for place, bucket in enumerate(buckets)]
+            buckets[(job.completed_at - first_at) // interval].add_finished(job)
+    return [buckets[place].view(first_at + place * interval) for place in range(count)]

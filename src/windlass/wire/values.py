@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Annotated, Generic, TypeVar
+from typing import Annotated, Generic, TypeVar, overload
 
 from msgspec import Meta, Raw, Struct
 
@@ -51,6 +51,10 @@ class ProblemDetails(Struct, frozen=True):
     request_id: str | None = None
 
 
+@overload
+def instant(microseconds: int) -> str: ...
+@overload
+def instant(microseconds: int | None) -> str | None: ...
 def instant(microseconds: int | None) -> str | None:
     """Format microseconds since the epoch as ISO 8601."""
     if microseconds is None:

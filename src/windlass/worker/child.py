@@ -24,7 +24,7 @@ from windlass.core.messages import Failed, Succeeded
 from windlass.ports.handler import Handler
 from windlass.ports.handler_declaration import declared
 from windlass.worker.child_protocol import HEADER, ChildReady, LogWritten, RunAttempt, encode_outcome, frame
-from windlass.worker.outcomes import failed, succeeded
+from windlass.worker.outcomes import call_handler, failed, succeeded
 
 PR_SET_PDEATHSIG = 1
 Built = TypeVar("Built")
@@ -103,8 +103,7 @@ def _run(run: RunAttempt, connection: socket.socket) -> Succeeded | Failed:
     try:
         signal.signal(signal.SIGTERM, stop)
         handler = _find(run.module, run.function)
-        params = handler.check(run.params)
-        output = handler.call(context, **params) if handler.takes_context else handler.call(**params)
+        output = call_handler(handler, run.params, context)
         if inspect.iscoroutine(output):
             output = asyncio.run(output)
         return succeeded(output, context.meta, run.output_bytes_max)
@@ -150,7 +149,9 @@ def _receive(connection: socket.socket) -> RunAttempt | None:
         return None
     (size,) = HEADER.unpack(header)
     body = _read(connection, size)
-    return msgspec.msgpack.decode(body, type=RunAttempt) if body is not None else None
+    if body is None:
+        return None
+    return msgspec.msgpack.decode(body, type=RunAttempt)
 
 
 def _read(connection: socket.socket, size: int) -> bytes | None:

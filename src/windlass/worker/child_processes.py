@@ -197,9 +197,10 @@ class ChildProcess:
         code = self.process.poll()
         if code is None:
             how = str(lost)
+        elif code == -signal.SIGKILL:
+            how = "was killed by SIGKILL (out of memory?)"
         elif code < 0:
-            hint = " (out of memory?)" if -code == signal.SIGKILL else ""
-            how = f"was killed by {signal.Signals(-code).name}{hint}"
+            how = f"was killed by {signal.Signals(-code).name}"
         else:
             how = f"exited with code {code}"
         message = f"the process of the handler {how}"
@@ -271,10 +272,15 @@ class ChildProcesses:
         self._retiring: set[asyncio.Task[None]] = set()
         self._reaper = ProcessReaper()
 
+    def _take_child(self) -> ChildProcess:
+        if self._idle:
+            return self._idle.pop()
+        return self._start()
+
     async def run(self, attempt: RunningAttempt, begin: Callable[[], None]) -> Succeeded | Failed:
         """Run the attempt in a child process. Cancelling this kills the child and everything it started."""
         async with self._slots:
-            child = self._idle.pop() if self._idle else self._start()
+            child = self._take_child()
             try:
                 await child.ready()
                 begin()

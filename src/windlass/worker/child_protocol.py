@@ -43,8 +43,9 @@ class LogWritten(Struct, frozen=True, tag="log"):
 class AttemptEnded(Struct, frozen=True, tag="ended"):
     """From the child: the attempt has ended. `is_dirty`: the process must not run another one."""
 
-    output: bytes | None = None
-    meta: bytes | None = None
+    output: bytes = b"null"
+    # Empty if there is none.
+    meta: bytes = b""
     error: TaskError | None = None
     is_dirty: bool = False
 
@@ -57,7 +58,9 @@ def frame(message: RunAttempt | ChildReady | LogWritten | AttemptEnded) -> bytes
 
 def encode_outcome(outcome: Succeeded | Failed, is_dirty: bool) -> AttemptEnded:
     """Convert an outcome to the message of the child."""
-    meta = bytes(outcome.meta) if outcome.meta is not None else None
+    meta = b""
+    if outcome.meta is not None:
+        meta = bytes(outcome.meta)
     if isinstance(outcome, Succeeded):
         return AttemptEnded(output=bytes(outcome.output), meta=meta, is_dirty=is_dirty)
     return AttemptEnded(error=outcome.error, meta=meta, is_dirty=is_dirty)
@@ -65,7 +68,9 @@ def encode_outcome(outcome: Succeeded | Failed, is_dirty: bool) -> AttemptEnded:
 
 def decode_outcome(message: AttemptEnded) -> Succeeded | Failed:
     """Convert the message of a child to an outcome."""
-    meta = Raw(message.meta) if message.meta is not None else None
+    meta = None
+    if message.meta:
+        meta = Raw(message.meta)
     if message.error is not None:
         return Failed(message.error, meta)
-    return Succeeded(Raw(message.output or b"null"), meta)
+    return Succeeded(Raw(message.output), meta)

@@ -57,12 +57,15 @@ class AttemptLog:
         """Write the lines of a message; lines beyond the limit are dropped, and the last one says so."""
         if self._sink is None:
             return
-        for text in str(message).splitlines() or [""]:
-            if self._left <= 0:
-                return
-            self._left -= 1
-            line = text if self._left else f"(log truncated: at most {LOG_LINES_MAX} lines per attempt)"
-            self._sink(self._line(line, level if level in LEVELS else "info"))
+        if level not in LEVELS:
+            level = "info"
+        lines = str(message).splitlines() or [""]
+        kept = lines[: self._left]
+        self._left -= len(kept)
+        if kept and self._left == 0:
+            kept[-1] = f"(log truncated: at most {LOG_LINES_MAX} lines per attempt)"
+        for text in kept:
+            self._sink(self._line(text, level))
 
     def _line(self, text: str, level: str) -> LogLine:
         text = text[:LOG_LINE_CHARS_MAX].encode("utf-8", "backslashreplace").decode().translate(_ESCAPES)

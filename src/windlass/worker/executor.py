@@ -2,10 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any, cast
 
 from windlass.core.changes import Task
 from windlass.core.instants import MICROSECONDS
@@ -16,6 +15,7 @@ from windlass.worker.attempt_timers import LOOP_BLOCKED_SECONDS, AttemptTimers, 
 from windlass.worker.context import AttemptContext, AttemptLog, LogSink
 from windlass.worker.outcomes import (
     CANCELLED,
+    call_handler,
     cancelled,
     failed,
     handler_not_found,
@@ -78,7 +78,7 @@ class Executor:
         return task_id in self.running
 
     def reject(self, task: Task) -> None:
-        """TaskReport a task as cancelled that was never started."""
+        """Report a task as cancelled that was never started."""
         now = self._context.clock.now()
         self._reports.finished(task, now, Failed(cancelled()))
 
@@ -107,7 +107,7 @@ class Executor:
     # Calling handlers
 
     def _run_at_once(self, task: Task, handler: Handler, started_at: int) -> None:
-        """Run a coroutine without `await`: creating a task of the event loop would double the cost of the attempt."""
+        """Run a coroutine without `await`, which ends before this returns."""
         outcome = run_in_one_step(task, handler, self._context.output_bytes_max)
         if self._output_step.is_needed(task, outcome):
             attempt = self.running[task.task_id] = RunningAttempt(task, handler, started_at)
@@ -142,17 +142,13 @@ class Executor:
                 attempt.runner = self._loop.create_task(self._run_isolated(attempt))
 
     async def _run_on_loop(self, attempt: RunningAttempt) -> None:
-        handler, meta = attempt.handler, None
+        context = meta = None
         self._begin(attempt)
+        if attempt.handler.takes_context:
+            context = self._attempt_context(attempt, self._context.log_sink)
+            meta = context.meta
         try:
-            params = handler.check(attempt.task.params)
-            call = cast("Callable[..., Coroutine[Any, Any, object]]", handler.call)
-            if handler.takes_context:
-                context = self._attempt_context(attempt, self._context.log_sink)
-                meta = context.meta
-                output = await call(context, **params)
-            else:
-                output = await call(**params)
+            output = await call_handler(attempt.handler, attempt.task.params, context)
             outcome = succeeded(output, meta, self._context.output_bytes_max)
         except GeneratorExit:
             raise
@@ -181,10 +177,8 @@ class Executor:
         if attempt.stop_error is not None:  # stopped while it waited for a thread
             return Failed(attempt.stop_error)
         _call_on_loop(self._loop, self._begin, attempt)
-        handler = attempt.handler
         try:
-            params = handler.check(attempt.task.params)
-            output = handler.call(context, **params) if handler.takes_context else handler.call(**params)
+            output = call_handler(attempt.handler, attempt.task.params, context)
             return succeeded(output, context.meta, self._context.output_bytes_max)
         except BaseException as error:  # user code
             return failed(error, context.meta)
@@ -264,7 +258,7 @@ class Executor:
             self._finish(attempt, Failed(error))
 
     def _finish(self, attempt: RunningAttempt, outcome: Outcome) -> None:
-        """TaskReport the end of an attempt. Later outcomes of the same attempt change nothing."""
+        """Report the end of an attempt. Later outcomes of the same attempt change nothing."""
         task = attempt.task
         if self.running.get(task.task_id) is not attempt:
             return
@@ -282,7 +276,7 @@ class Executor:
             self._idle.set()
 
     def _started(self, attempt: RunningAttempt) -> None:
-        """TaskReport a start that the handler itself announces."""
+        """Report a start that the handler itself announces."""
         attempt.started_at = self._context.clock.now()
         self._reports.started([attempt])
 

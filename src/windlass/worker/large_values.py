@@ -27,7 +27,9 @@ class LargeValues:
 
     def __init__(self, store: Artifacts | None, output_bytes_max: int) -> None:
         # A larger output is stored as an artifact.
-        self.inline_bytes_max = INLINE_BYTES_MAX if store is not None else output_bytes_max
+        self.inline_bytes_max = INLINE_BYTES_MAX
+        if store is None:
+            self.inline_bytes_max = output_bytes_max
         self._store = store
         self._params_bytes_max = PARAMS_OUTPUTS_MAX * output_bytes_max
 
@@ -59,7 +61,9 @@ class LargeValues:
         except (StoreUnavailable, TimeoutError) as error:
             message = f"artifacts of the params could not be read: {_reason(error)}"
             return Failed(TaskError(ARTIFACTS_UNAVAILABLE, message))
-        params = resolve_params(task.params, bodies, self._params_bytes_max) if bodies is not None else None
+        params = None
+        if bodies is not None:
+            params = resolve_params(task.params, bodies, self._params_bytes_max)
         if params is None:
             message = (
                 f"params too large: over {self._params_bytes_max} bytes with their {len(task.artifacts)} artifacts; "

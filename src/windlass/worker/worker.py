@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import os
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from random import Random
@@ -98,7 +98,7 @@ class Worker:
             started_after_seconds=started_after_seconds,
             grace_seconds=grace_seconds,
         )
-        self._executor: Executor | None = None
+        self._executor = Executor(self._context)
         self._duties: list[asyncio.Task[None]] = []
         self._report_cache = ReportCache()
         self._reports: list[TaskReport] = []
@@ -117,13 +117,12 @@ class Worker:
     @property
     def running(self) -> int:
         """The number of running attempts."""
-        return len(self._executor.running) if self._executor is not None else 0
+        return len(self._executor.running)
 
     async def run(self) -> None:
         """Work until `stop`. A cancel stops without waiting for handlers."""
         if self._stopping:
             return
-        self._executor = Executor(self._context)
         duties = {"take": self._take, "report": self._report, "heartbeat": self._beat, "listen": self._listen}
         self._duties = [asyncio.create_task(self._repeat(duty), name=name) for name, duty in duties.items()]
         # When all tasks are cancelled at once, it may end just after `_flush` began to wait for it.
@@ -137,11 +136,12 @@ class Worker:
 
     async def stop(self, drain_seconds: float) -> None:
         """Stop receiving tasks, wait up to `drain_seconds` for running ones, and hand back the others."""
-        first, self._stopping = not self._stopping, True
-        if self._executor is None:
-            self._ended.set()
-        if not first or self._executor is None:
+        if self._stopping:
             await self._ended.wait()
+            return
+        self._stopping = True
+        if not self._duties:
+            self._ended.set()
             return
         take, *others = self._duties
         await _ended(take)
@@ -162,8 +162,7 @@ class Worker:
         self._stopping = True
         for duty in self._duties:
             duty.cancel()
-        if self._executor is not None:
-            self._executor.close()
+        self._executor.close()
         self._children.kill()
         self._ended.set()
 
@@ -172,8 +171,7 @@ class Worker:
             await _ended(duty)
         if self._heartbeat is not None:
             await self._heartbeat.stop()
-        if self._executor is not None:
-            self._executor.close()
+        self._executor.close()
         await self._children.aclose()
         await self._resources.aclose()
         self._ended.set()
@@ -220,9 +218,7 @@ class Worker:
         earlier = self._report_cache.get(task.task_id)
         if earlier is not None:
             self._queue_report(earlier)
-        elif self._executor is None:
-            return
-        elif self._cancelled_early and task.task_id in self._cancelled_early:
+        elif task.task_id in self._cancelled_early:
             self._executor.reject(task)
         else:
             self._executor.start(task)
@@ -245,9 +241,9 @@ class Worker:
 
     async def _send_started(self) -> None:
         started, self._started_messages = self._started_messages, []
-        by_shard: dict[int, list[Message]] = {}
+        by_shard: defaultdict[int, list[Message]] = defaultdict(list)
         for shard, message in started:
-            by_shard.setdefault(shard, []).append(message)
+            by_shard[shard].append(message)
         for shard, messages in by_shard.items():
             await self._broker.send(shard, messages)
 
@@ -261,19 +257,18 @@ class Worker:
     def _task_ids(self) -> list[str]:
         """Return the ids of all tasks of this worker; each part is copied at once for the heartbeat thread."""
         unreported = [report.task_id for report in (*self._reporting, *self._reports)]
-        return [*self._held(), *self._delivered, *unreported]
+        return [*list(self._executor.running), *self._delivered, *unreported]
 
     def _hand_back(self, task_ids: Sequence[str]) -> None:
         for task_id in task_ids:
-            if self._executor is not None:
-                self._executor.hand_back(task_id)
+            self._executor.hand_back(task_id)
 
     async def _listen(self) -> None:
         for task_id in await self._broker.receive_cancellations(self._worker_id, CANCELLED_WAIT_SECONDS):
-            if self._executor is not None and not self._executor.cancel(task_id):
+            if not self._executor.cancel(task_id):
                 self._cancelled_early[task_id] = None
-                if len(self._cancelled_early) > CANCELLED_EARLY_MAX:
-                    self._cancelled_early.popitem(last=False)
+        while len(self._cancelled_early) > CANCELLED_EARLY_MAX:
+            self._cancelled_early.popitem(last=False)
 
     async def _flush(self) -> None:
         report = self._duties[1]
@@ -286,9 +281,6 @@ class Worker:
     @property
     def _unreported(self) -> int:
         return len(self._reports) + len(self._reporting)
-
-    def _held(self) -> list[str]:
-        return list(self._executor.running) if self._executor is not None else []
 
     def _finished(self, report: TaskReport) -> None:
         self._report_cache.add(report)

@@ -127,7 +127,7 @@ class ScheduleRoutes:
         fill = runs.unfilled if body.dry_run else runs.backfill
         # `since` is included; the engine excludes the start of the range.
         slots = await fill(workflow_id, max(0, since - 1), until)
-        return json_response(BackfillView(workflow_id, [instant(slot) or "" for slot in slots], body.dry_run))
+        return json_response(BackfillView(workflow_id, [instant(slot) for slot in slots], body.dry_run))
 
     async def _row(self, request: Request) -> ScheduleRow:
         return await self._store.schedule(path_id(request, "workflow_id"))

@@ -25,7 +25,7 @@ async def worker_views(state: ApiState) -> list[WorkerView]:
             worker_id=worker.worker_id,
             queues=list(worker.queues),
             running=worker.held,
-            seen_at=instant(worker.seen_at) or "",
+            seen_at=instant(worker.seen_at),
             alive=now - worker.seen_at < STALE_MICROSECONDS,
             tasks=[worker_task_view(task) for task in worker.tasks],
         )
@@ -41,7 +41,7 @@ def worker_task_view(task: HeldTask) -> WorkerTaskView:
         node_id=task_id.node_id,
         index=task_id.index,
         attempt=task_id.attempt,
-        since=instant(task.claimed_at) or "",
+        since=instant(task.claimed_at),
     )
 
 

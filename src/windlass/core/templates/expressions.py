@@ -4,6 +4,7 @@ Only Jinja's parser is used, not its compiler, which folds constants and would r
 registered. Constructs that are not listed in EXPRESSIONS are rejected.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
@@ -15,7 +16,6 @@ from windlass.core.templates.filters import FILTERS, REQUIRED, Filter
 from windlass.core.templates.json_values import (
     INTEGER_MAX,
     RANGE_MAX,
-    TEXT_MAX,
     Fuel,
     Undefined,
     add,
@@ -44,6 +44,7 @@ from windlass.core.templates.render_frame import Evaluate, Frame, Reading, follo
 
 EXPRESSION_DEPTH_MAX = 100
 CONSTRUCTS_MAX = 5_000
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def compile_expression(node: nodes.Node, reading: Reading, depth: int = 0) -> Evaluate:
@@ -61,17 +62,14 @@ def compile_expression(node: nodes.Node, reading: Reading, depth: int = 0) -> Ev
 
 def _build_constant(node: nodes.Const, reading: Reading, depth: int) -> Evaluate:
     value: object = node.value
-    if isinstance(value, str):
-        if any("\ud800" <= character <= "\udfff" for character in value):
-            reject(node, "half a surrogate pair in a string; write the character itself")
-    elif is_integer(value) and abs(value) > INTEGER_MAX:
-        reject(node, "number out of range: over 64 bits; use a smaller one")
-    elif is_number(value):
+    if isinstance(value, str) and _SURROGATE.search(value):
+        reject(node, "half a surrogate pair in a string; write the character itself")
+    if is_number(value):
         try:
-            value = bounded(value)
-        except TemplateFailed:
-            reject(node, "number out of range; use a smaller one")
-    return _build_always(value)
+            bounded(value)
+        except TemplateFailed as error:
+            reject(node, str(error))
+    return build_always(value)
 
 
 def _build_name(node: nodes.Name, reading: Reading, depth: int) -> Evaluate:
@@ -97,32 +95,35 @@ def _build_access(node: nodes.Getattr | nodes.Getitem, reading: Reading, depth: 
         return _build_slice(node, node.arg, reading, depth)
     subject = compile_expression(inner, reading, depth)
     label = describe(inner)
-    key: Evaluate
     if isinstance(node, nodes.Getattr):
-        attribute = node.attr
-        key = lambda frame: attribute  # noqa: E731
+        key = build_always(node.attr)
     else:
         key = compile_expression(node.arg, reading, depth)
     return lambda frame: member(frame.fuel, subject(frame), key(frame), label)
 
 
 def _find_fixed_path(node: nodes.Node) -> tuple[str, tuple[str | int, ...]] | None:
+    """Return the name and the keys of a chain of fixed keys; None for any other expression."""
     path: list[str | int] = []
     here = node
     for _ in range(EXPRESSION_DEPTH_MAX):
-        if isinstance(here, nodes.Getattr):
-            path.append(here.attr)
-            here = here.node
-        elif isinstance(here, nodes.Getitem) and isinstance(here.arg, nodes.Const):
-            key: object = here.arg.value
-            if not isinstance(key, str) and not is_integer(key):
-                return None
-            path.append(key)
-            here = here.node
-        elif isinstance(here, nodes.Name):
+        if isinstance(here, nodes.Name):
             return here.name, tuple(reversed(path))
-        else:
+        key = _find_fixed_key(here)
+        if key is None:
             return None
+        path.append(key)
+        here = cast("nodes.Getattr | nodes.Getitem", here).node
+    return None
+
+
+def _find_fixed_key(node: nodes.Node) -> str | int | None:
+    if isinstance(node, nodes.Getattr):
+        return node.attr
+    if isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Const):
+        key: object = node.arg.value
+        if isinstance(key, str) or is_integer(key):
+            return key
     return None
 
 
@@ -146,7 +147,7 @@ def _build_slice(node: nodes.Getitem, bounds: nodes.Slice, reading: Reading, dep
 
 def _build_optional(node: nodes.Expr | None, reading: Reading, depth: int) -> Evaluate:
     if node is None:
-        return _build_always(None)
+        return build_always(None)
     return compile_expression(node, reading, depth)
 
 
@@ -253,15 +254,9 @@ def joined(parts: Sequence[Evaluate]) -> Evaluate:
     """Return the function that concatenates all parts as text."""
 
     def evaluate(frame: Frame) -> object:
-        texts: list[str] = []
-        size = 0
-        for part in parts:
-            text = text_of(frame.fuel, part(frame))
-            size += len(text)
-            frame.fuel.spend_text(len(text))
-            if size > TEXT_MAX:
-                frame.fuel.spend_text(size)
-            texts.append(text)
+        fuel = frame.fuel
+        texts = [text_of(fuel, part(frame)) for part in parts]
+        fuel.spend_text(sum(map(len, texts)))
         return "".join(texts)
 
     return evaluate
@@ -273,7 +268,13 @@ def _build_condition(node: nodes.CondExpr, reading: Reading, depth: int) -> Eval
     test = compile_expression(node.test, reading, depth)
     positive = compile_expression(node.expr1, reading, depth)
     negative = compile_expression(node.expr2, reading, depth)
-    return lambda frame: positive(frame) if test(frame) else negative(frame)
+
+    def evaluate(frame: Frame) -> object:
+        if test(frame):
+            return positive(frame)
+        return negative(frame)
+
+    return evaluate
 
 
 _COMPARISONS: Mapping[str, Callable[[Fuel, object, object], bool]] = {
@@ -370,11 +371,12 @@ def _build_arguments(node: nodes.Filter, call: _Call, chosen: Filter, reading: R
         elif default is REQUIRED:
             reject(node, f"missing argument of | {call.name}: '{name}'")
         else:
-            arguments.append(_build_always(default))
+            arguments.append(build_always(default))
     return arguments
 
 
-def _build_always(value: object) -> Evaluate:
+def build_always(value: object) -> Evaluate:
+    """Return the function that evaluates to a constant."""
     return lambda frame: value
 
 
@@ -400,12 +402,11 @@ def _build_test(node: nodes.Test, reading: Reading, depth: int) -> Evaluate:
     if chosen is None:
         reject(node, f"unknown test: '{call.name[:40]}'; known: {', '.join(sorted(TESTS))}")
     if call.named or len(call.positional) != int(chosen.takes_argument):
-        expected = "one argument" if chosen.takes_argument else "no arguments"
-        reject(node, f"wrong number of arguments: `is {call.name}` takes {expected}")
+        reject(node, f"wrong number of arguments: `is {call.name}` takes {int(chosen.takes_argument)}")
     subject = compile_expression(node.node, reading, depth)
     if call.name in {"defined", "undefined"}:
         return _build_is_defined(subject, call.name == "defined")
-    argument = _build_optional(call.positional[0] if call.positional else None, reading, depth)
+    argument = _build_optional(next(iter(call.positional), None), reading, depth)
     apply = chosen.apply
 
     def evaluate(frame: Frame) -> object:
@@ -443,9 +444,9 @@ def _build_call(node: nodes.Call, reading: Reading, depth: int) -> Evaluate:
     if isinstance(called, nodes.Getattr):
         name = called.attr[:40]
         reject(node, f"methods cannot be called in templates: .{name}(); {_suggest_instead_of(name)}")
-    if not isinstance(called, nodes.Name) or called.name != "range" or "range" in reading.locals:
+    if describe(called) != "range" or "range" in reading.locals:
         reject(node, "only range(…) can be called in templates; use filters, as in {{ x | upper }}")
-    if node.kwargs or node.dyn_args is not None or node.dyn_kwargs is not None or not 1 <= len(node.args) <= 3:
+    if node.kwargs or node.dyn_args or node.dyn_kwargs or len(node.args) not in (1, 2, 3):
         reject(node, "range takes one to three numbers; write range(stop) or range(start, stop, step)")
     arguments = [compile_expression(argument, reading, depth) for argument in node.args]
 
@@ -464,15 +465,14 @@ def _suggest_instead_of(method: str) -> str:
 
 
 def _make_range(fuel: Fuel, values: Sequence[object]) -> list[int]:
-    limits: list[int] = []
-    for value in values:
-        if not is_integer(value):
-            raise TemplateFailed(f"range needs integers: {kind_of(value)}; convert it with | int")
-        limits.append(value)
-    if len(limits) == 3 and limits[2] == 0:
+    limits = [value for value in values if is_integer(value)]
+    if len(limits) < len(values):
+        kinds = ", ".join(map(kind_of, values))
+        raise TemplateFailed(f"range needs integers: {kinds}; convert with | int")
+    if limits[2:] == [0]:
         raise TemplateFailed("the step of range cannot be 0; leave it out")
     # len() of a huge range fails, so the limits are checked first.
-    if any(abs(limit) > INTEGER_MAX // 4 for limit in limits) or len(range(*limits)) > RANGE_MAX:
+    if max(map(abs, limits)) > INTEGER_MAX // 4 or len(range(*limits)) > RANGE_MAX:
         raise TemplateFailed(
             f"range too large: range({', '.join(map(shown, limits))}); the limit is {RANGE_MAX} numbers"
         )

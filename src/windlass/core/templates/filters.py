@@ -1,7 +1,8 @@
 """The filters that templates may use. All are pure and spend fuel before they work."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from contextlib import suppress
+from typing import Any, cast
 
 from msgspec import Struct
 
@@ -37,6 +38,11 @@ class Filter(Struct, frozen=True):
 
     apply: Callable[..., object]
     parameters: tuple[tuple[str, object], ...] = ()
+
+    @property
+    def defaults(self) -> list[object]:
+        """The default of each parameter."""
+        return [default for _, default in self.parameters]
 
 
 REQUIRED = object()
@@ -77,7 +83,9 @@ def _case_filter(name: str, change: Callable[[str], str]) -> Callable[..., objec
 def _trim(fuel: Fuel, value: object, characters: object) -> object:
     text = _require_text(value, "trim")
     fuel.spend_text(len(text))
-    return text.strip(None if characters is None else _require_text(characters, "trim"))
+    if characters is None:
+        return text.strip()
+    return text.strip(_require_text(characters, "trim"))
 
 
 def _replace(fuel: Fuel, value: object, old: object, new: object, count: object) -> object:
@@ -95,26 +103,19 @@ def _replace(fuel: Fuel, value: object, old: object, new: object, count: object)
 
 
 def _join(fuel: Fuel, value: object, separator: object, attribute: object) -> object:
-    elements = _elements(fuel, value, "join")
+    elements = _at_each(fuel, _elements(fuel, value, "join"), attribute)
     between = _require_text(separator, "join")
-    if attribute is not None:
-        elements = [_at(fuel, element, attribute) for element in elements]
-    parts: list[str] = []
-    size = 0
-    for element in elements:
-        part = text_of(fuel, element)
-        size += len(part) + len(between)
-        if size > TEXT_MAX:
-            fuel.spend_text(size)
-        parts.append(part)
-    fuel.spend_text(size)
+    parts = [text_of(fuel, element) for element in elements]
+    fuel.spend_text(sum(map(len, parts)) + len(parts) * len(between))
     return between.join(parts)
 
 
 def _split(fuel: Fuel, value: object, separator: object, limit: object) -> object:
     text = _require_text(value, "split")
     fuel.spend_text(len(text))
-    most = limit if is_integer(limit) else -1
+    most = -1
+    if is_integer(limit):
+        most = limit
     if separator is None:
         fuel.spend(len(text) // 2 + 1)
         return text.split(None, most)
@@ -135,8 +136,7 @@ def _last(fuel: Fuel, value: object) -> object:
 
 def _sum(fuel: Fuel, value: object, attribute: object, start: object) -> object:
     total = start
-    for element in _elements(fuel, value, "sum"):
-        number = element if attribute is None else _at(fuel, element, attribute)
+    for number in _at_each(fuel, _elements(fuel, value, "sum"), attribute):
         if not is_number(number):
             raise TemplateFailed(f"| sum needs numbers: {kind_of(number)}")
         total = add(fuel, total, number)
@@ -148,9 +148,7 @@ def _extreme_filter(name: str, choose: Callable[..., Any]) -> Callable[..., obje
         elements = _elements(fuel, value, name)
         if not elements:
             raise Undefined(f"| {name} of an empty list; use | default")
-        if attribute is None:
-            return choose(ordered(fuel, elements))
-        keys = ordered(fuel, [_at(fuel, element, attribute) for element in elements])
+        keys = ordered(fuel, _at_each(fuel, elements, attribute))
         return elements[choose(range(len(keys)), key=keys.__getitem__)]
 
     return apply
@@ -158,22 +156,20 @@ def _extreme_filter(name: str, choose: Callable[..., Any]) -> Callable[..., obje
 
 def _sort(fuel: Fuel, value: object, reverse: object, attribute: object) -> object:
     elements = _elements(fuel, value, "sort")
-    keys = ordered(fuel, elements if attribute is None else [_at(fuel, element, attribute) for element in elements])
+    keys = ordered(fuel, _at_each(fuel, elements, attribute))
     fuel.spend(4 * len(keys))
     order = sorted(range(len(keys)), key=keys.__getitem__, reverse=bool(reverse))
     return [elements[place] for place in order]
 
 
 def _unique(fuel: Fuel, value: object, attribute: object) -> object:
-    seen: set[bytes] = set()
-    kept: list[object] = []
-    for element in _elements(fuel, value, "unique"):
-        key = encode(fuel, element if attribute is None else _at(fuel, element, attribute), TEXT_MAX)
+    kept: dict[bytes, object] = {}
+    elements = _elements(fuel, value, "unique")
+    for element, part in zip(elements, _at_each(fuel, elements, attribute), strict=True):
+        key = encode(fuel, part, TEXT_MAX)
         fuel.spend(1 + len(key) // 8)
-        if key not in seen:
-            seen.add(key)
-            kept.append(element)
-    return kept
+        kept.setdefault(key, element)
+    return list(kept.values())
 
 
 def _reverse(fuel: Fuel, value: object) -> object:
@@ -206,30 +202,17 @@ def _abs(fuel: Fuel, value: object) -> object:
     return bounded(abs(value))
 
 
-def _int(fuel: Fuel, value: object, default: object) -> object:
-    try:
-        if isinstance(value, (bool, int, float)):
-            return bounded(int(value))
-        if isinstance(value, str) and len(value) <= DIGITS_MAX:
-            return bounded(int(value))
-    except (ValueError, OverflowError):
-        pass
-    if default is None:
-        raise TemplateFailed(f"not an integer: {shown(value)}; use | int(default=0)")
-    return default
+def _conversion(convert: type[int] | type[float], failure: str, advice: str) -> Callable[..., object]:
+    def apply(fuel: Fuel, value: object, default: object) -> object:
+        is_short_text = isinstance(value, str) and len(value) <= DIGITS_MAX
+        if is_short_text or isinstance(value, (int, float)):
+            with suppress(ValueError, OverflowError):
+                return bounded(convert(cast("str | float", value)))
+        if default is None:
+            raise TemplateFailed(f"{failure}: {shown(value)}; {advice}")
+        return default
 
-
-def _float(fuel: Fuel, value: object, default: object) -> object:
-    try:
-        if isinstance(value, (bool, int, float)):
-            return bounded(float(value))
-        if isinstance(value, str) and len(value) <= DIGITS_MAX:
-            return bounded(float(value))
-    except (ValueError, OverflowError):
-        pass
-    if default is None:
-        raise TemplateFailed(f"not a number: {shown(value)}; use | float(default=0.0)")
-    return default
+    return apply
 
 
 def _string(fuel: Fuel, value: object) -> object:
@@ -256,18 +239,21 @@ def _require_object(value: object, name: str) -> Mapping[str, object]:
 
 
 def _keys(fuel: Fuel, value: object) -> object:
-    fuel.spend(len(_require_object(value, "keys")))
-    return list(_require_object(value, "keys"))
+    fields = _require_object(value, "keys")
+    fuel.spend(len(fields))
+    return list(fields)
 
 
 def _values(fuel: Fuel, value: object) -> object:
-    fuel.spend(len(_require_object(value, "values")))
-    return list(_require_object(value, "values").values())
+    fields = _require_object(value, "values")
+    fuel.spend(len(fields))
+    return list(fields.values())
 
 
 def _items(fuel: Fuel, value: object) -> object:
-    fuel.spend(2 * len(_require_object(value, "items")))
-    return [[key, inner] for key, inner in _require_object(value, "items").items()]
+    fields = _require_object(value, "items")
+    fuel.spend(2 * len(fields))
+    return list(map(list, fields.items()))
 
 
 def _dict(fuel: Fuel, value: object) -> object:
@@ -320,7 +306,9 @@ def _fromjson(fuel: Fuel, value: object) -> object:
 
 
 def _default(fuel: Fuel, value: object, fallback: object, boolean: object) -> object:
-    return fallback if boolean and not value else value
+    if boolean and not value:
+        return fallback
+    return value
 
 
 def _at(fuel: Fuel, element: object, path: object) -> object:
@@ -331,21 +319,37 @@ def _at(fuel: Fuel, element: object, path: object) -> object:
         raise TemplateFailed(f"an attribute must be a name or a dotted path: {kind_of(path)}")
     value = element
     for part in path.split(".", PATH_PARTS_MAX):
-        value = member(fuel, value, int(part) if is_list(value) and part.isdecimal() else part, "an element")
+        key: str | int = part
+        if is_list(value) and part.isdecimal():
+            key = int(part)
+        value = member(fuel, value, key, "an element")
     return value
+
+
+def _at_each(fuel: Fuel, elements: Sequence[object], path: object) -> Sequence[object]:
+    """Return the part of each element at a path; the elements themselves without a path."""
+    if path is None:
+        return elements
+    return [_at(fuel, element, path) for element in elements]
 
 
 def _map(fuel: Fuel, value: object, name: object, attribute: object, default: object) -> object:
     elements = _elements(fuel, value, "map")
-    if attribute is not None:
-        if default is None:
-            return [_at(fuel, element, attribute) for element in elements]
-        return [_at_or(fuel, element, attribute, default) for element in elements]
-    chosen = FILTERS.get(name) if isinstance(name, str) else None
-    if chosen is None or any(default is REQUIRED for _, default in chosen.parameters):
+    if attribute is None:
+        return _apply_to_each(fuel, elements, name)
+    if default is None:
+        return _at_each(fuel, elements, attribute)
+    return [_at_or(fuel, element, attribute, default) for element in elements]
+
+
+def _apply_to_each(fuel: Fuel, elements: Sequence[object], name: object) -> object:
+    """Apply the filter of this name, without arguments, to each element."""
+    # Only strings are names; other values may not be hashable.
+    chosen = FILTERS.get(str(name))
+    if chosen is None or REQUIRED in chosen.defaults:
         raise TemplateFailed(f"| map needs attribute='…' or the name of a filter without arguments: {shown(name)}")
     fuel.spend(len(elements))
-    defaults = [default for _, default in chosen.parameters]
+    defaults = chosen.defaults
     return [chosen.apply(fuel, element, *defaults) for element in elements]
 
 
@@ -359,7 +363,7 @@ def _at_or(fuel: Fuel, element: object, path: object, default: object) -> object
 def _passes(fuel: Fuel, value: object, name: object, argument: object) -> bool:
     if name is None:
         return value is not MISSING and bool(value)
-    test = TESTS.get(name) if isinstance(name, str) else None
+    test = TESTS.get(str(name))
     if test is None:
         raise TemplateFailed(f"unknown test: {shown(name)}; known: {', '.join(sorted(TESTS))}")
     if name in {"defined", "undefined"}:
@@ -369,17 +373,19 @@ def _passes(fuel: Fuel, value: object, name: object, argument: object) -> bool:
     return test.apply(fuel, value, argument)
 
 
-def _selection(keep: bool, by_attribute: bool) -> Callable[..., object]:
-    name = ("select" if keep else "reject") + ("attr" if by_attribute else "")
-
-    def by_value(fuel: Fuel, value: object, test: object, argument: object) -> object:
+def _selection(name: str, *, keep: bool) -> Callable[..., object]:
+    def apply(fuel: Fuel, value: object, test: object, argument: object) -> object:
         return [item for item in _elements(fuel, value, name) if _passes(fuel, item, test, argument) is keep]
 
-    def by_part(fuel: Fuel, value: object, attribute: object, test: object, argument: object) -> object:
+    return apply
+
+
+def _selection_by_attribute(name: str, *, keep: bool) -> Callable[..., object]:
+    def apply(fuel: Fuel, value: object, attribute: object, test: object, argument: object) -> object:
         elements = _elements(fuel, value, name)
         return [e for e in elements if _passes(fuel, _at_or(fuel, e, attribute, MISSING), test, argument) is keep]
 
-    return by_part if by_attribute else by_value
+    return apply
 
 
 _ATTRIBUTE = ("attribute", None)
@@ -395,10 +401,10 @@ FILTERS: Mapping[str, Filter] = {
     "default": Filter(_default, (("fallback", ""), ("boolean", False))),
     "dict": Filter(_dict),
     "first": Filter(_first),
-    "float": Filter(_float, (("default", None),)),
+    "float": Filter(_conversion(float, "not a number", "use | float(default=0.0)"), (("default", None),)),
     "fromjson": Filter(_fromjson),
     "indent": Filter(_indent, (("width", 4), ("first", False))),
-    "int": Filter(_int, (("default", None),)),
+    "int": Filter(_conversion(int, "not an integer", "use | int(default=0)"), (("default", None),)),
     "items": Filter(_items),
     "join": Filter(_join, (("separator", ""), _ATTRIBUTE)),
     "keys": Filter(_keys),
@@ -409,13 +415,13 @@ FILTERS: Mapping[str, Filter] = {
     "map": Filter(_map, (("filter", None), _ATTRIBUTE, ("default", None))),
     "max": Filter(_extreme_filter("max", max), (_ATTRIBUTE,)),
     "min": Filter(_extreme_filter("min", min), (_ATTRIBUTE,)),
-    "reject": Filter(_selection(keep=False, by_attribute=False), _TEST),
-    "rejectattr": Filter(_selection(keep=False, by_attribute=True), (("attribute", REQUIRED), *_TEST)),
+    "reject": Filter(_selection("reject", keep=False), _TEST),
+    "rejectattr": Filter(_selection_by_attribute("rejectattr", keep=False), (("attribute", REQUIRED), *_TEST)),
     "replace": Filter(_replace, (("old", REQUIRED), ("new", REQUIRED), ("count", None))),
     "reverse": Filter(_reverse),
     "round": Filter(_round, (("precision", 0), ("method", "common"))),
-    "select": Filter(_selection(keep=True, by_attribute=False), _TEST),
-    "selectattr": Filter(_selection(keep=True, by_attribute=True), (("attribute", REQUIRED), *_TEST)),
+    "select": Filter(_selection("select", keep=True), _TEST),
+    "selectattr": Filter(_selection_by_attribute("selectattr", keep=True), (("attribute", REQUIRED), *_TEST)),
     "sort": Filter(_sort, (("reverse", False), _ATTRIBUTE)),
     "split": Filter(_split, (("separator", None), ("limit", None))),
     "string": Filter(_string),

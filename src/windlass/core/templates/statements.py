@@ -6,7 +6,7 @@ from typing import Any, cast
 from jinja2 import nodes
 
 from windlass.core.errors import TemplateFailed, TemplateInvalid
-from windlass.core.templates.expressions import compile_expression, joined
+from windlass.core.templates.expressions import build_always, compile_expression, joined
 from windlass.core.templates.json_values import is_list, is_mapping, kind_of
 from windlass.core.templates.render_frame import Evaluate, Frame, Reading, reject
 
@@ -63,13 +63,7 @@ def build_statements(body: Sequence[nodes.Node], reading: Reading, depth: int) -
 
 
 def _build_output(node: nodes.Output, reading: Reading, depth: int) -> Write:
-    pieces = [
-        _build_constant_text(piece.data)
-        if isinstance(piece, nodes.TemplateData)
-        else compile_expression(piece, reading)
-        for piece in node.nodes
-    ]
-    text = joined(pieces)
+    text = joined([_build_piece(piece, reading) for piece in node.nodes])
 
     def write(frame: Frame, parts: list[str]) -> None:
         parts.append(cast("str", text(frame)))
@@ -77,8 +71,10 @@ def _build_output(node: nodes.Output, reading: Reading, depth: int) -> Write:
     return write
 
 
-def _build_constant_text(data: str) -> Evaluate:
-    return lambda frame: data
+def _build_piece(piece: nodes.Expr, reading: Reading) -> Evaluate:
+    if isinstance(piece, nodes.TemplateData):
+        return build_always(piece.data)
+    return compile_expression(piece, reading)
 
 
 def _build_if(node: nodes.If, reading: Reading, depth: int) -> Write:
@@ -101,7 +97,9 @@ def _build_if(node: nodes.If, reading: Reading, depth: int) -> Write:
 
 def _read_target(node: nodes.Node) -> list[str]:
     """Return the names that a `for` or `set` assigns."""
-    targets = node.items if isinstance(node, nodes.Tuple) else [node]
+    targets: Sequence[nodes.Node] = [node]
+    if isinstance(node, nodes.Tuple):
+        targets = node.items
     names = [target.name for target in targets if isinstance(target, nodes.Name)]
     if len(names) != len(targets):
         reject(node, "only plain names can be set; namespaces are not available")
@@ -140,7 +138,9 @@ def _build_for(node: nodes.For, reading: Reading, depth: int) -> Write:
     outside = set(reading.locals)
     before = reading.constructs
     reading.locals.update(names)
-    test = None if node.test is None else compile_expression(node.test, reading)
+    test = None
+    if node.test is not None:
+        test = compile_expression(node.test, reading)
     reading.locals.add("loop")
     body = build_statements(node.body, reading, depth)
     # Every part of the body runs at most once per turn, so this covers all of it.
@@ -149,19 +149,17 @@ def _build_for(node: nodes.For, reading: Reading, depth: int) -> Write:
     otherwise = build_statements(node.else_, reading, depth)
 
     def chosen(frame: Frame) -> list[dict[str, object]]:
-        elements = iterated(frame)
-        if is_mapping(elements):
-            elements = list(elements)
-        if not is_list(elements):
-            raise TemplateFailed(f"`for` needs a list: {kind_of(elements)}; convert it with | list")
+        elements = _require_list(iterated(frame))
+        frame.fuel.spend(len(elements))
+        turns = [_assign(names, single, element) for element in elements]
+        if test is None:
+            return turns
         kept: list[dict[str, object]] = []
         around = frame.locals
-        for element in elements:
-            frame.fuel.spend(1 if test is None else cost + len(around))
-            turn = _assign(names, single, element)
-            if test is not None:
-                frame.locals = {**around, **turn}
-            if test is None or test(frame):
+        for turn in turns:
+            frame.fuel.spend(cost + len(around))
+            frame.locals = {**around, **turn}
+            if test(frame):
                 kept.append(turn)
         return kept
 
@@ -177,6 +175,15 @@ def _build_for(node: nodes.For, reading: Reading, depth: int) -> Write:
             otherwise(frame, parts)
 
     return write
+
+
+def _require_list(value: object) -> Sequence[object]:
+    """Return what a `for` iterates over: the elements of a list or the keys of an object."""
+    if is_mapping(value):
+        return list(value)
+    if is_list(value):
+        return value
+    raise TemplateFailed(f"`for` needs a list: {kind_of(value)}; convert it with | list")
 
 
 def _loop_value(place: int, length: int) -> dict[str, object]:

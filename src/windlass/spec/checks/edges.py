@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from typing import NoReturn
 
 from msgspec import Struct
 
@@ -26,8 +27,8 @@ class Graph(Struct, frozen=True):
 
 def build_graph(
     findings: Findings, nodes: Sequence[ReadNode], index: Mapping[str, int], *, is_step_list: bool
-) -> Graph | None:
-    """Return the graph of the nodes; None if it has too many edges or a cycle."""
+) -> Graph:
+    """Return the graph of the nodes. Reject it if it has too many edges or a cycle."""
     if is_step_list and not any(node.dependencies or node.following for node in nodes):
         parents = _chain(nodes)
     else:
@@ -35,13 +36,11 @@ def build_graph(
     _check_markers(findings, nodes, parents)
     edges = sum(map(len, parents))
     if edges > EDGES_MAX:
-        findings.add(("nodes",), f"too many edges: {edges}, limit {EDGES_MAX}", "put a node between large groups")
-        return None
+        findings.reject(("nodes",), f"too many edges: {edges}, limit {EDGES_MAX}", "put a node between large groups")
     children = children_of(parents)
     order = topological_order(parents, children)
     if len(order) < len(nodes):
-        _report_cycle(findings, nodes, find_cycle(parents, order))
-        return None
+        _reject_cycle(findings, nodes, find_cycle(parents, order))
     return Graph(parents, children, order)
 
 
@@ -70,10 +69,7 @@ def _read_edges(findings: Findings, nodes: Sequence[ReadNode], index: Mapping[st
                 _report_edge(findings, node, "next", name, index)
             else:
                 parents[child].append(number)
-    for number, above in enumerate(parents):
-        if len(above) > 1:
-            parents[number] = sorted(set(above))
-    return parents
+    return [sorted(set(above)) for above in parents]
 
 
 def _report_edge(findings: Findings, node: ReadNode, key: str, name: str, index: Mapping[str, int]) -> None:
@@ -100,23 +96,27 @@ def _edge_path(node: ReadNode, key: str, name: str) -> Path:
 def _check_markers(findings: Findings, nodes: Sequence[ReadNode], parents: Sequence[Sequence[int]]) -> None:
     """Reject edges to start nodes and from end nodes. Edges that the node itself declares are reported already."""
     kinds = [node.values["kind"] for node in nodes]
-    ends = {number for number, kind in enumerate(kinds) if kind is NodeKind.END}
-    for number, kind in enumerate(kinds):
-        if kind is NodeKind.START and parents[number] and not nodes[number].dependencies:
+    for number in _numbers_of(NodeKind.START, kinds):
+        node = nodes[number]
+        if parents[number] and not node.dependencies:
             before = nodes[parents[number][0]].raw.id
-            message = f"start node with a dependency: '{nodes[number].raw.id}' follows '{before}'"
-            findings.add(nodes[number].raw.path, message, "remove that edge")
+            message = f"start node with a dependency: '{node.raw.id}' follows '{before}'"
+            findings.add(node.raw.path, message, "remove that edge")
+    ends = {number for number in _numbers_of(NodeKind.END, kinds) if not nodes[number].following}
     if not ends:
         return
     for number, node in enumerate(nodes):
         for parent in ends.intersection(parents[number]):
-            if not nodes[parent].following:
-                message = f"dependency on an end node: '{node.raw.id}' depends on '{nodes[parent].raw.id}'"
-                findings.add(node.raw.path, message, "depend on another node")
+            message = f"dependency on an end node: '{node.raw.id}' depends on '{nodes[parent].raw.id}'"
+            findings.add(node.raw.path, message, "depend on another node")
 
 
-def _report_cycle(findings: Findings, nodes: Sequence[ReadNode], cycle: Sequence[int]) -> None:
-    """Report a cycle, starting with the first id so that the message does not depend on the search."""
+def _numbers_of(kind: NodeKind, kinds: Sequence[NodeKind]) -> list[int]:
+    return [number for number, each in enumerate(kinds) if each is kind]
+
+
+def _reject_cycle(findings: Findings, nodes: Sequence[ReadNode], cycle: Sequence[int]) -> NoReturn:
+    """Reject a cycle, starting with the first id so that the message does not depend on the search."""
     names = [nodes[number].raw.id for number in cycle]
     first = names.index(min(names))
     names = [*names[first:], *names[:first]]
@@ -124,7 +124,7 @@ def _report_cycle(findings: Findings, nodes: Sequence[ReadNode], cycle: Sequence
     if len(names) > CYCLE_SHOWN_MAX:
         shown = [*names[:CYCLE_SHOWN_MAX], f"… ({len(names)} nodes)"]
     message = f"dependency cycle: {' → '.join([*shown, names[0]])}"
-    findings.add(nodes[cycle[first]].raw.path, message, "remove an edge")
+    findings.reject(nodes[cycle[first]].raw.path, message, "remove an edge")
 
 
 def check_reachability(findings: Findings, nodes: Sequence[ReadNode], graph: Graph) -> None:

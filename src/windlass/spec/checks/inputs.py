@@ -1,6 +1,7 @@
 """Check the input of a job against the schema of its workflow, and fill in the defaults."""
 
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 import jsonschema_rs
@@ -36,24 +37,24 @@ def check_input(schema: Raw | None, value: object) -> Raw:
         return _encode(value)
     decoded_schema, validator = _load_schema(bytes(schema))
     encoded = _encode(fill_defaults(decoded_schema, value))
-    problems: list[Problem] = []
     # The encoder turns dates and sets into JSON; the schema applies to the result.
-    for error in validator.iter_errors(msgspec.json.decode(encoded)):
-        path = format_path(tuple(error.instance_path))
-        problems.append(Problem(path=path, message=error.message[:MESSAGE_MAX], hint="see the workflow's `input`"))
-        if len(problems) == INPUT_PROBLEMS_MAX:
-            break
+    errors = validator.iter_errors(msgspec.json.decode(encoded))
+    problems = [_problem(error) for error in islice(errors, INPUT_PROBLEMS_MAX)]
     if problems:
         raise InputInvalid(problems)
     return encoded
 
 
-def check_scheduled_input(schema: dict[str, Any] | None, value: object) -> Raw:
-    """Check the input of a schedule against a schema that is not encoded yet."""
-    encoded = None
-    if schema is not None:
-        encoded = Raw(msgspec.json.encode(schema, order="deterministic"))
-    return check_input(encoded, value)
+def _problem(error: jsonschema_rs.ValidationError) -> Problem:
+    path = format_path(tuple(error.instance_path))
+    return Problem(path=path, message=error.message[:MESSAGE_MAX], hint="see the workflow's `input`")
+
+
+def encode_schema(schema: dict[str, Any] | None) -> Raw | None:
+    """Encode a schema as `check_input` takes it: equal schemas have equal bytes."""
+    if schema is None:
+        return None
+    return Raw(msgspec.json.encode(schema, order="deterministic"))
 
 
 def _invalid(message: str, hint: str) -> InputInvalid:

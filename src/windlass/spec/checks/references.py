@@ -1,6 +1,6 @@
 """Check the names in templates: a node can only read what is known when it is dispatched."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -10,10 +10,9 @@ from windlass.core.templates.template import Reference, Template
 from windlass.spec.checks.edges import Graph
 from windlass.spec.checks.graph import not_upstream
 from windlass.spec.reading.findings import Findings, Path
-from windlass.spec.reading.trees import is_array, is_object
+from windlass.spec.reading.trees import is_object, walk
 from windlass.spec.sections.nodes import ReadNode
 
-INPUT_NAMES = frozenset({"input", "workload"})
 # Names that every template knows.
 ALWAYS = frozenset({"input", "workload", "job", "nodes"})
 _SPECIAL = ALWAYS | {"secrets"}
@@ -30,6 +29,7 @@ _LIMITED: Mapping[str, str] = {
 _SECTIONS_WITH_TEMPLATES = frozenset({"when", "retry", "loop", "sink"})
 # How many parents of a node, and how many of their parents, are tried before all paths are followed.
 NEAR_MAX = 4
+NO_NAMES: frozenset[str] = frozenset()
 
 
 class _Use(Struct, frozen=True, gc=False):
@@ -41,45 +41,39 @@ class _Use(Struct, frozen=True, gc=False):
 
     def path_of(self, name: str) -> Path:
         """Return the path of the first string in the template that mentions a name."""
-        remaining: list[tuple[Path, object]] = [(self.path, self.template.source)]
-        while remaining:
-            path, value = remaining.pop()
+        for path, value in walk(self.template.source):
             if isinstance(value, str) and name in value and "{" in value:
-                return path
-            inner: list[tuple[Path, object]] = []
-            if is_object(value):
-                inner = [((*path, key), item) for key, item in value.items()]
-            elif is_array(value):
-                inner = [((*path, index), item) for index, item in enumerate(value)]
-            remaining.extend(reversed(inner))
+                return (*self.path, *path)
         return self.path
 
 
 def _uses_of(node: ReadNode) -> Iterator[_Use]:
     values, path = node.values, node.raw.path
-    no_names: frozenset[str] = frozenset()
-    loop = values.get("loop")
-    in_loop = no_names
-    if isinstance(loop, LoopPlan):
+    loop: LoopPlan | None = values.get("loop")
+    in_loop = NO_NAMES
+    if loop is not None:
         in_loop = frozenset({loop.element, "index"})
+        yield _Use((*path, "loop", "collection"), loop.collection, NO_NAMES)
     for key in ("params", "when"):
-        if key in values and values[key] is not None:
-            yield _Use((*path, node.raw.spelling(key)), values[key], in_loop)
-    sink = values.get("sink")
-    if isinstance(sink, SinkPlan):
+        template: Template | None = values.get(key)
+        if template is not None:
+            yield _Use((*path, node.raw.spelling(key)), template, in_loop)
+    sink: SinkPlan | None = values.get("sink")
+    if sink is not None:
         yield _Use((*path, "sink"), sink.options, in_loop)
-    rules: Mapping[str, object] = values.get("retry") or {}
-    on_error = rules.get("on_error")
-    if isinstance(on_error, RetryOnError) and on_error.when is not None:
-        yield _Use((*path, "retry", "on_error", "when"), on_error.when, in_loop | {"error", "attempt"})
-    on_success = rules.get("on_success")
-    if isinstance(on_success, RetryOnSuccess):
+    yield from _uses_in_retry((*path, "retry"), values.get("retry", {}), in_loop)
+
+
+def _uses_in_retry(path: Path, rules: Mapping[str, Any], in_loop: frozenset[str]) -> Iterator[_Use]:
+    on_error: RetryOnError | None = rules.get("on_error")
+    if on_error is not None and on_error.when is not None:
+        yield _Use((*path, "on_error", "when"), on_error.when, in_loop | {"error", "attempt"})
+    on_success: RetryOnSuccess | None = rules.get("on_success")
+    if on_success is not None:
         names = in_loop | {"response", "attempt"}
-        yield _Use((*path, "retry", "on_success", "while"), on_success.condition, names)
+        yield _Use((*path, "on_success", "while"), on_success.condition, names)
         if on_success.next_call is not None:
-            yield _Use((*path, "retry", "on_success", "next_call"), on_success.next_call, names)
-    if isinstance(loop, LoopPlan):
-        yield _Use((*path, "loop", "collection"), loop.collection, no_names)
+            yield _Use((*path, "on_success", "next_call"), on_success.next_call, names)
 
 
 def check_references(
@@ -139,11 +133,26 @@ class _Checker:
     def __init__(self, findings: Findings, index: Mapping[str, int], schema: Mapping[str, Any] | None) -> None:
         self._findings = findings
         self._index = index
-        properties: object = (schema or {}).get("properties")
-        self._declared_inputs: Mapping[str, object] = properties if is_object(properties) else {}
+        self._declared_inputs: Mapping[str, object] = {}
         # The only possible input keys; None if others are allowed.
         self._input_keys: list[str] | None = None
-        if is_object(properties) and (schema or {}).get("additionalProperties") is False:
+        # The names with a fixed meaning.
+        self._checks: Mapping[str, Callable[[_Use, Reference], int | None]] = {
+            "input": self._check_input,
+            "workload": self._check_input,
+            "job": self._check_job,
+            "nodes": self._check_node_lookup,
+            "secrets": self._reject_secrets,
+        }
+        if schema is not None:
+            self._read_schema(schema)
+
+    def _read_schema(self, schema: Mapping[str, Any]) -> None:
+        properties: object = schema.get("properties")
+        if not is_object(properties):
+            return
+        self._declared_inputs = properties
+        if schema.get("additionalProperties") is False:
             self._input_keys = list(properties)
 
     def check(self, use: _Use, reference: Reference) -> int | None:
@@ -151,65 +160,64 @@ class _Checker:
         name = reference.name
         if name in use.local_names:
             return None
-        if name == "secrets":
-            message = "secrets are not available in this version"
-            self._findings.add(use.path_of(name), message, "pass the value as input")
-            return None
-        if name in INPUT_NAMES:
-            self._check_input(use, reference)
-            return None
-        if name == "job":
-            if reference.path:
-                self._check_key(use, name, str(reference.path[0]), JOB_KEYS)
-            return None
-        if name == "nodes":
-            return self._check_node_lookup(use, reference)
+        check = self._checks.get(name)
+        if check is not None:
+            return check(use, reference)
         target = self._index.get(name)
         if target is None:
             self._check_bare_name(use, name)
-            return None
-        if reference.path:
-            self._check_key(use, name, str(reference.path[0]), NODE_KEYS)
+        else:
+            self._check_key(use, name, reference.path[:1], NODE_KEYS)
         return target
 
     def _check_input(self, use: _Use, reference: Reference) -> None:
-        if not reference.path or self._input_keys is None:
-            return
-        key = str(reference.path[0])
-        if key not in self._input_keys:
-            self._report_unknown(use, key, self._input_keys)
+        known = self._input_keys
+        for key in map(str, reference.path[:1]):
+            if known is not None and key not in known:
+                self._report_unknown(use, key, known)
+
+    def _check_job(self, use: _Use, reference: Reference) -> None:
+        self._check_key(use, "job", reference.path[:1], JOB_KEYS)
+
+    def _reject_secrets(self, use: _Use, reference: Reference) -> None:
+        message = "secrets are not available in this version"
+        self._findings.add(use.path_of("secrets"), message, "pass the value as input")
 
     def _check_node_lookup(self, use: _Use, reference: Reference) -> int | None:
         """Check `nodes.name` and `nodes['name']`."""
         if not reference.path:
             return None
-        name, *keys = map(str, reference.path)
+        name = str(reference.path[0])
         target = self._index.get(name)
         if target is None:
             hint = self._findings.suggest(name, list(self._index), "write the id of a node of this workflow")
             self._findings.add(use.path_of(name), f"unknown node: '{name}'", hint)
-        elif keys:
-            self._check_key(use, name, keys[0], NODE_KEYS)
+        else:
+            self._check_key(use, name, reference.path[1:2], NODE_KEYS)
         return target
 
     def _check_bare_name(self, use: _Use, name: str) -> None:
         """Check a name that is not a node. Inputs can be read without `input.`."""
+        known = self._input_keys
         if name in _LIMITED and name not in self._declared_inputs:
-            # Without a closed schema, the input may have such a key.
-            record = self._findings.warn if self._input_keys is None else self._findings.add
+            record = self._findings.add
+            if known is None:
+                # The input may have such a key.
+                record = self._findings.warn
             message = f"name not available here: '{name}' is only known in {_LIMITED[name]}"
             hint = f"if it is an input, write input.{name} and declare it in `input`"
             record(use.path_of(name), message, hint)
-        elif self._input_keys is not None and name not in self._input_keys:
-            self._report_unknown(use, name, [*self._input_keys, *self._index, *sorted(ALWAYS)])
+        elif known is not None and name not in known:
+            self._report_unknown(use, name, [*known, *self._index, *sorted(ALWAYS)])
 
     def _report_unknown(self, use: _Use, name: str, known: Sequence[str]) -> None:
         hint = self._findings.suggest(name, known, "declare it in `input`")
         self._findings.add(use.path_of(name), f"unknown name: '{name}' is neither a node nor an input", hint)
 
-    def _check_key(self, use: _Use, name: str, key: str, known: Sequence[str]) -> None:
-        if key in known:
-            return
-        available = ", ".join(f"{name}.{each}" for each in known)
-        hint = self._findings.suggest(key, known, f"use {available}")
-        self._findings.add(use.path_of(name), f"unknown key: '{name}' has no '{key}'", hint)
+    def _check_key(self, use: _Use, name: str, keys: Sequence[str | int], known: Sequence[str]) -> None:
+        """Check the key after a name, if there is one."""
+        for key in map(str, keys):
+            if key not in known:
+                available = ", ".join(f"{name}.{each}" for each in known)
+                hint = self._findings.suggest(key, known, f"use {available}")
+                self._findings.add(use.path_of(name), f"unknown key: '{name}' has no '{key}'", hint)

@@ -6,12 +6,13 @@ from typing import Any
 import jsonschema_rs
 import msgspec
 
-from windlass.spec.reading.trees import depth_over, is_array, is_object
+from windlass.spec.reading.trees import depth_over, walk
 
 SCHEMA_BYTES_MAX = 256 << 10
 SCHEMA_DEPTH_MAX = 32
 REGEX_BYTES_MAX = 1 << 20
 MESSAGE_MAX = 300
+_REFERENCES = (("$ref",), ("$dynamicRef",), ("$id",))
 
 
 def make_validator(schema: Mapping[str, Any]) -> jsonschema_rs.Validator:
@@ -45,15 +46,7 @@ def find_schema_error(schema: Mapping[str, Any]) -> str | None:
 
 def _remote_reference(schema: object) -> str | None:
     """Return a reference that does not point into the schema itself."""
-    remaining = [schema]
-    while remaining:
-        value = remaining.pop()
-        if is_array(value):
-            remaining.extend(value)
-        elif is_object(value):
-            for key in ("$ref", "$dynamicRef", "$id"):
-                target = value.get(key)
-                if isinstance(target, str) and not target.startswith("#"):
-                    return target
-            remaining.extend(value.values())
+    for path, value in walk(schema):
+        if path[-1:] in _REFERENCES and isinstance(value, str) and not value.startswith("#"):
+            return value
     return None

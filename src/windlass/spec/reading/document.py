@@ -1,6 +1,6 @@
 """Read texts into trees: detect the format, limit the size, and find positions."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Literal
 
 import msgspec
@@ -28,26 +28,30 @@ class Document(Struct):
     find_positions: FindPositions = _find_nothing
 
 
-def read_document(text: str | bytes, format: Format | None, findings: Findings) -> Document:
+def read_document(text: str | bytes | dict[str, object], format: Format | None, findings: Findings) -> Document:
     """Read a text. Without a format, a text that starts with a brace is JSON or YAML, any other is YAML."""
+    if isinstance(text, dict):
+        return read_value(text, findings)
     if len(text) > DOCUMENT_BYTES_MAX:
         message = f"document too large: {len(text)} bytes, limit {DOCUMENT_BYTES_MAX}"
         findings.add((), message, "split the workflow", position=Position(1, 1))
         return Document()
-    decoded = _decode(text, findings)
-    if decoded is None:
-        return Document()
-    is_json = format == "json" or (format is None and decoded.lstrip().startswith("{"))
     try:
-        if is_json:
-            return _read_json_document(decoded, findings)
-        return _read_yaml_document(decoded, findings)
-    except OtherFormat:
+        decoded = _decode(text, findings)
         if format is None:
-            return _read_flow_yaml(decoded, findings)
+            return _read_any_document(decoded, findings)
+        return _READERS[format](decoded, findings)
     except Unreadable:
-        pass
-    return Document()
+        return Document()
+
+
+def _read_any_document(text: str, findings: Findings) -> Document:
+    if not text.lstrip().startswith("{"):
+        return _read_yaml_document(text, findings)
+    try:
+        return _read_json_document(text, findings)
+    except OtherFormat:
+        return _read_flow_yaml(text, findings)
 
 
 def _read_json_document(text: str, findings: Findings) -> Document:
@@ -58,13 +62,16 @@ def _read_yaml_document(text: str, findings: Findings) -> Document:
     return Document(read_yaml(text, findings), lambda targets: find_in_yaml(text, targets))
 
 
+_READERS: Mapping[Format, Callable[[str, Findings], Document]] = {
+    "json": _read_json_document,
+    "yaml": _read_yaml_document,
+}
+
+
 def _read_flow_yaml(text: str, findings: Findings) -> Document:
     """Read a text that starts like JSON as YAML. If it is not YAML either, the JSON error remains."""
     yaml_findings = Findings()
-    try:
-        document = _read_yaml_document(text, yaml_findings)
-    except Unreadable:
-        return Document()
+    document = _read_yaml_document(text, yaml_findings)
     findings.replace(yaml_findings)
     return document
 
@@ -86,7 +93,7 @@ def read_value(value: dict[str, object], findings: Findings) -> Document:
     return Document(tree)
 
 
-def _decode(text: str | bytes, findings: Findings) -> str | None:
+def _decode(text: str | bytes, findings: Findings) -> str:
     if isinstance(text, bytes):
         try:
             text = text.decode("utf-8")
@@ -94,6 +101,5 @@ def _decode(text: str | bytes, findings: Findings) -> str | None:
             line = text.count(b"\n", 0, error.start) + 1
             column = error.start - text.rfind(b"\n", 0, error.start)
             message = f"not UTF-8: byte 0x{text[error.start]:02x}"
-            findings.add((), message, "save the file as UTF-8", position=Position(line, column))
-            return None
+            findings.reject((), message, "save the file as UTF-8", position=Position(line, column))
     return text.removeprefix("\ufeff")

@@ -1,6 +1,7 @@
 """Collect all problems of a document while it is read, up to a limit."""
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import NoReturn
 
 from msgspec import Struct
 
@@ -18,7 +19,7 @@ Target = tuple[Path, bool]
 
 
 class Unreadable(Exception):
-    """A text cannot be read any further; the reason is among the findings."""
+    """A text or a value in it cannot be used; the reason is among the findings."""
 
 
 class OtherFormat(Unreadable):
@@ -28,9 +29,11 @@ class OtherFormat(Unreadable):
 class Position(Struct, frozen=True):
     """A line and a column of a text, both counted from 1."""
 
-    line: int
-    column: int
+    line: int | None
+    column: int | None
 
+
+NO_POSITION = Position(None, None)
 
 FindPositions = Callable[[frozenset[Target]], Mapping[Target, Position]]
 
@@ -53,11 +56,9 @@ def format_path(path: Path) -> str:
     for part in path:
         if isinstance(part, int):
             text += f"[{part}]"
-        elif text:
-            text += f".{part}"
         else:
-            text = part
-    return text
+            text += f".{part}"
+    return text.removeprefix(".")
 
 
 class Findings:
@@ -77,6 +78,18 @@ class Findings:
             self._omitted += 1
             return
         self._errors.append(Finding(path, message, hint, at_key, position=position))
+
+    def reject(
+        self, path: Path, message: str, hint: str, *, at_key: bool = False, position: Position | None = None
+    ) -> NoReturn:
+        """Record an error and raise Unreadable, because there is no value to go on with."""
+        self.add(path, message, hint, at_key=at_key, position=position)
+        raise Unreadable
+
+    def stop_if_more_than(self, count: int) -> None:
+        """Raise Unreadable if errors were added since there were `count`."""
+        if self.count > count:
+            raise Unreadable
 
     def warn(self, path: Path, message: str, hint: str, *, at_key: bool = False) -> None:
         """Record a warning. The document remains valid."""
@@ -128,10 +141,9 @@ class Findings:
     def report(self, find_positions: FindPositions) -> list[Problem]:
         """Return the warnings with their positions. Raise DefinitionInvalid with all problems if there are errors."""
         findings = [*self._errors, *self._warnings]
-        targets = _targets(findings)
         positions: Mapping[Target, Position] = {}
-        if targets:
-            positions = find_positions(targets)
+        if findings:
+            positions = find_positions(_targets(findings))
         problems = [_problem(finding, positions) for finding in findings]
         if not self._errors:
             return problems
@@ -159,13 +171,13 @@ def _problem(finding: Finding, positions: Mapping[Target, Position]) -> Problem:
         path=format_path(finding.path),
         message=finding.message,
         hint=finding.hint,
-        line=None if position is None else position.line,
-        column=None if position is None else position.column,
+        line=position.line,
+        column=position.column,
         warning=finding.warning,
     )
 
 
-def _nearest_position(finding: Finding, positions: Mapping[Target, Position]) -> Position | None:
+def _nearest_position(finding: Finding, positions: Mapping[Target, Position]) -> Position:
     """Return the position of a finding, or of the innermost value that should contain it."""
     exact = positions.get((finding.path, finding.at_key))
     if exact is not None:
@@ -175,4 +187,4 @@ def _nearest_position(finding: Finding, positions: Mapping[Target, Position]) ->
         position = positions.get((outer, False)) or positions.get((outer, True))
         if position is not None:
             return position
-    return None
+    return NO_POSITION

@@ -16,7 +16,7 @@ from yaml.events import (
 
 from windlass.spec.reading.findings import Findings, Path, Position, Unreadable
 from windlass.spec.reading.scalars import ScalarInvalid, parse_scalar
-from windlass.spec.reading.trees import is_array, is_object
+from windlass.spec.reading.trees import count_values
 from windlass.spec.reading.yaml_positions import find_in_yaml, iterate_events, position_of
 
 DEPTH_MAX = 64
@@ -137,8 +137,7 @@ class _Reader:
             self._findings.add_duplicate_key(path, first_positions.get((path, True)), position)
 
     def _reject(self, event: Event, message: str, hint: str) -> NoReturn:
-        self._findings.add((), message, hint, position=position_of(event))
-        raise Unreadable
+        self._findings.reject((), message, hint, position=position_of(event))
 
     def _put(self, value: object, anchor: str | None) -> None:
         if anchor is not None:
@@ -162,8 +161,10 @@ class _Reader:
         self._count_value(event)
         if len(self._levels) > DEPTH_MAX:
             self._reject(event, f"nested deeper than {DEPTH_MAX} levels", "flatten the document")
-        is_mapping = isinstance(event, MappingStartEvent)
-        self._levels.append(_Level({} if is_mapping else [], event.anchor))
+        container: dict[str, object] | list[object] = []
+        if isinstance(event, MappingStartEvent):
+            container = {}
+        self._levels.append(_Level(container, event.anchor))
 
     def _read_scalar(self, event: ScalarEvent) -> None:
         self._check_tag(event)
@@ -232,21 +233,7 @@ class _Reader:
         if self._aliases > ALIASES_MAX:
             self._reject(event, f"more than {ALIASES_MAX} aliases", "write the values out, or use `defaults`")
         value = self._anchors[name]
-        self._aliased_values += _count_values(value, ALIASED_VALUES_MAX)
+        self._aliased_values += count_values(value, ALIASED_VALUES_MAX)
         if self._aliased_values > ALIASED_VALUES_MAX:
             self._reject(event, f"aliases expand to more than {ALIASED_VALUES_MAX} values", "use fewer aliases")
         return value
-
-
-def _count_values(value: object, limit: int) -> int:
-    """Return the number of values inside a value, counting only to just over the limit."""
-    count = 0
-    remaining = [value]
-    while remaining and count <= limit:
-        item = remaining.pop()
-        count += 1
-        if is_object(item):
-            remaining.extend(item.values())
-        elif is_array(item):
-            remaining.extend(item)
-    return count

@@ -11,7 +11,6 @@ from yaml.events import (
     Event,
     MappingStartEvent,
     NodeEvent,
-    ScalarEvent,
     StreamEndEvent,
 )
 
@@ -28,7 +27,9 @@ class _Level(Struct):
 
     def entry_path(self) -> Path:
         """Return the path of the current entry."""
-        return (*self.path, self.key or "") if self.is_mapping else (*self.path, self.index)
+        if self.is_mapping:
+            return (*self.path, self.key or "")
+        return (*self.path, self.index)
 
     def advance(self) -> None:
         """Go to the next entry."""
@@ -83,7 +84,7 @@ def _iterate_targets(text: str) -> Iterator[tuple[Target, Event]]:
         if levels:
             level = levels[-1]
             if level.is_mapping and level.key is None:
-                level.key = event.value if isinstance(event, ScalarEvent) else ""
+                level.key = getattr(event, "value", "")
                 yield (level.entry_path(), True), event
                 continue
             path = level.entry_path()

@@ -15,7 +15,8 @@ from windlass.spec.reading.findings import Findings
 from windlass.spec.reading.scalars import INTEGER_MAX
 from windlass.spec.reading.yaml_events import DEPTH_MAX, KEY_LENGTH_MAX, read_strictly
 
-# Each pattern starts with a literal or a character class, because an alternation of them takes five times as long.
+# Each pattern starts with a literal or a character class, which is found fast. One alternation of all of them takes 1.4
+# times as long (timeit, a document of 5,000 nodes: 7.0 and 9.5 ms).
 _NEEDS_STRICT_READER = (
     # Deeply nested blocks.
     re.compile(r"\n[-?: ]{64}"),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from windlass.core.plan import DEFAULT_ELEMENT, LoopPlan
-from windlass.core.templates.json_values import kind_of, shown
+from windlass.core.templates.json_values import shown
 from windlass.core.templates.template import Template, compile_template, is_template
 from windlass.spec.reading.findings import Findings, Path
 from windlass.spec.reading.trees import is_array, is_object
@@ -18,6 +18,7 @@ from windlass.spec.sections.fields import (
     choice,
     duration,
     integer,
+    is_text_template,
     matching,
     read_section,
     read_template,
@@ -26,46 +27,43 @@ from windlass.spec.sections.fields import (
 CONCURRENCY_MAX = 10_000
 ASYNC_CONCURRENCY = 10
 CHUNK_MAX = 100_000
-# Parsing Python code takes a microsecond per character.
+# Parsing Python code takes about a quarter of a microsecond per character (timeit of ast.parse).
 CODE_CHARS_MAX = 200_000
 
 # Names with a fixed meaning in some template.
 RESERVED = frozenset({"input", "workload", "job", "nodes", "secrets", "error", "attempt", "response", "index", "loop"})
 _KEYWORDS = frozenset({"true", "false", "none", "True", "False", "None", "not", "and", "or", "is", "in", "if", "else"})
+_NOT_ELEMENTS = RESERVED | _KEYWORDS
 # A single expression, possibly with comments around it, starts and ends with these.
-_STARTS, _ENDS = ("{{", "{#"), ("}}", "#}")
+_ONLY_EXPRESSION = re.compile(r"\s*\{[{#].*[}#]\}\s*", re.DOTALL)
 _NAME_RULE = "use 1 to 64 letters, digits and _, not starting with a digit"
 _ENTRY_FUNCTION = "main"
 _ESCAPE = re.compile(r"\\N\{[^}\n]*\}|\\[^\r\n]")
 
 
-def read_collection(findings: Findings, path: Path, value: object) -> Template | None:
+def read_collection(findings: Findings, path: Path, value: object) -> Template:
     """Read a list, or a template that can evaluate to one."""
     if is_array(value):
         return read_template(findings, path, value)
-    if not isinstance(value, str) or not is_template(value):
-        actual = shown(value) if isinstance(value, str) else kind_of(value)
+    if not is_text_template(value):
         hint = 'write a list, or a template for one, as in "{{ input.users }}"'
-        findings.add(path, f"a collection must be a list: {actual}", hint)
-        return None
-    expression = value.strip()
-    if not expression.startswith(_STARTS) or not expression.endswith(_ENDS):
+        findings.reject(path, f"a collection must be a list: {shown(value)}", hint)
+    if not _ONLY_EXPRESSION.fullmatch(value):
         message = f"text around the template makes the collection a string: {shown(value)}"
-        findings.add(path, message, "keep only {{ … }}")
-        return None
+        findings.reject(path, message, "keep only {{ … }}")
     return read_template(findings, path, value)
 
 
 _read_name = matching(NAME, "element name", _NAME_RULE)
 
 
-def read_element(findings: Findings, path: Path, value: object) -> str | None:
+def read_element(findings: Findings, path: Path, value: object) -> str:
     """Read the name under which templates read the element."""
-    if isinstance(value, str) and (value in RESERVED or value in _KEYWORDS):
+    name = _read_name(findings, path, value)
+    if name in _NOT_ELEMENTS:
         hint = f"choose another name, as in element: {DEFAULT_ELEMENT}"
-        findings.add(path, f"reserved name: '{value}' has another meaning in templates", hint)
-        return None
-    return _read_name(findings, path, value)
+        findings.reject(path, f"reserved name: '{name}' has another meaning in templates", hint)
+    return name
 
 
 LOOP = Section(
@@ -95,20 +93,18 @@ LOOP = Section(
 )
 
 
-def read_loop(findings: Findings, path: Path, value: object) -> LoopPlan | None:
+def read_loop(findings: Findings, path: Path, value: object) -> LoopPlan:
     """Read a loop. A concurrency above 1 implies the async mode, and that mode has a default concurrency."""
     fields = read_section(findings, path, value, LOOP)
-    if fields is None:
-        return None
     concurrency: int = fields.get("concurrency", 1)
-    if "mode" not in fields:
-        fields["mode"] = "async" if concurrency > 1 else "sequential"
-    if fields["mode"] == "async":
+    if concurrency > 1:
+        fields.setdefault("mode", "async")
+    mode: str = fields.setdefault("mode", "sequential")
+    if mode == "async":
         fields.setdefault("concurrency", ASYNC_CONCURRENCY)
     elif concurrency > 1:
         message = f"a sequential loop runs one element at a time: concurrency {concurrency}"
-        findings.add((*path, "concurrency"), message, "write mode: async, or remove concurrency")
-        return None
+        findings.reject((*path, "concurrency"), message, "write mode: async, or remove concurrency")
     fields["tolerant"] = fields.pop("on_failure", "fail") == "continue"
     return build(LoopPlan, fields)
 
@@ -129,29 +125,26 @@ class LoopElements:
             self._findings.add((*path, "loop", "element"), message, "choose another name, as in element: one")
         params: Template | None = values.get("params")
         if values.get("handler") == "python" and params is not None and is_object(params.source):
-            values["params"] = self._add_parameters(path, loop.element, params, params.source)
+            added = self._find_parameters(path, loop.element, params.source)
+            if added:
+                values["params"] = compile_template({**params.source, **added})
 
-    def _add_parameters(self, path: Path, element: str, params: Template, given: dict[str, object]) -> Template:
+    def _find_parameters(self, path: Path, element: str, given: dict[str, object]) -> dict[str, str]:
+        """Return templates for the parameters of inline code that the params do not give."""
         code = given.get("code")
         if not isinstance(code, str) or is_template(code):
-            return params
-        candidates = [name for name in (element, "index") if name not in given and name in code]
-        if not candidates or not self._may_parse(path, element, code):
-            return params
-        parameters = parameters_of(code)
-        added = {name: f"{{{{ {name} }}}}" for name in candidates if name in parameters}
-        if not added:
-            return params
-        return compile_template({**given, **added})
-
-    def _may_parse(self, path: Path, element: str, code: str) -> bool:
+            return {}
+        # Most code names neither and need not be parsed.
+        candidates = {name for name in (element, "index") if name in code} - given.keys()
+        if not candidates:
+            return {}
         self._chars_left -= len(code)
-        if self._chars_left >= 0:
-            return True
-        message = f"too much code in loops: more than {CODE_CHARS_MAX} characters to search for '{element}'"
-        hint = f"add {element}: \"{{{{ {element} }}}}\" to params, or move the code to a module and use 'call'"
-        self._findings.add((*path, "loop"), message, hint, at_key=True)
-        return False
+        if self._chars_left < 0:
+            message = f"too much code in loops: more than {CODE_CHARS_MAX} characters to search for '{element}'"
+            hint = f"add {element}: \"{{{{ {element} }}}}\" to params, or move the code to a module and use 'call'"
+            self._findings.add((*path, "loop"), message, hint, at_key=True)
+            return {}
+        return {name: f"{{{{ {name} }}}}" for name in sorted(candidates & parameters_of(code))}
 
 
 def parameters_of(code: str) -> frozenset[str]:
@@ -161,8 +154,8 @@ def parameters_of(code: str) -> frozenset[str]:
         body = ast.parse(_ESCAPE.sub("__", code)).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return frozenset()
-    parameters: frozenset[str] = frozenset()
-    for node in body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == _ENTRY_FUNCTION:
-            parameters = frozenset(argument.arg for argument in (*node.args.args, *node.args.kwonlyargs))
-    return parameters
+    functions = {node.name: node.args for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+    arguments = functions.get(_ENTRY_FUNCTION)
+    if arguments is None:
+        return frozenset()
+    return frozenset(argument.arg for argument in (*arguments.args, *arguments.kwonlyargs))

@@ -8,11 +8,11 @@ from msgspec import Struct
 from windlass.core.plan import NodeKind, RetryOnError
 from windlass.core.runs.rules import HOOK_ATTEMPTS
 from windlass.core.templates.json_values import kind_of, shown
-from windlass.core.templates.template import Template, compile_template
+from windlass.core.templates.template import Template
 from windlass.core.webhooks import HANDLER as WEBHOOK
 from windlass.spec.definition import NodeDefinition
-from windlass.spec.reading.findings import Findings, Path
-from windlass.spec.reading.trees import is_array, is_object
+from windlass.spec.reading.findings import Findings, Path, Unreadable
+from windlass.spec.reading.trees import entries, is_array, is_object
 from windlass.spec.sections.fields import (
     DAY_SECONDS,
     ID,
@@ -36,6 +36,14 @@ from windlass.spec.sections.loops import read_loop
 from windlass.spec.sections.retries import read_retry
 from windlass.spec.sections.sinks import read_sink
 
+# The keys that may contain the nodes, and what is expected there.
+NODE_SOURCES: Mapping[str, str] = {
+    "nodes": "an object or a list of nodes",
+    "steps": "a list of steps",
+    "workflow": "a list of steps",
+}
+# The key with the id of a node in a list.
+LIST_ID_KEYS: Mapping[str | int, str] = {"nodes": "id", "steps": "step", "workflow": "step"}
 NODES_MAX = 250_000
 PRIORITY_MAX = 1_000
 
@@ -91,11 +99,15 @@ NODE: Mapping[str, Read] = {
 ALL_KEYS = (*NODE, *ALIASES)
 # Other keys of a step belong to its handler.
 STEP_KEYS = frozenset({"step", *ALL_KEYS}) - {"params", "config", "id"}
+# The edges that a start or end node cannot declare.
+MARKER_EDGES: Mapping[NodeKind, str] = {NodeKind.START: "dependencies", NodeKind.END: "next"}
 TASK_KEYS = ("handler", "params", "loop", "sink", "retry", "queue", "timeout_seconds")
 _READERS: Mapping[str, tuple[str, Read]] = {
+    "step": ("step", read_anything),
     **{key: (key, read) for key, read in NODE.items()},
     **{alias: (key, NODE[key]) for alias, key in ALIASES.items()},
 }
+_read_id = matching(ID, "node id", ID_RULE)
 
 
 class RawNode(Struct, frozen=True, gc=False):
@@ -106,14 +118,20 @@ class RawNode(Struct, frozen=True, gc=False):
     path: Path
     is_step: bool = False
 
+    @property
+    def id_key(self) -> str:
+        """The key of the id of a node in a list."""
+        if self.is_step:
+            return "step"
+        return "id"
+
     def spellings(self, key: str) -> list[str]:
         """Return the spellings of a key that the node uses."""
         return [spelling for spelling in self.fields if ALIASES.get(spelling, spelling) == key]
 
     def spelling(self, key: str) -> str:
         """Return the first spelling of a key that the node uses."""
-        spellings = self.spellings(key)
-        return spellings[0] if spellings else key
+        return next(iter(self.spellings(key)), key)
 
 
 class ReadNode(Struct, frozen=True, gc=False):
@@ -127,7 +145,7 @@ class ReadNode(Struct, frozen=True, gc=False):
 
 def read_raw_nodes(findings: Findings, tree: Mapping[str, object]) -> list[RawNode]:
     """Return the nodes of a document, whichever of the three keys contains them."""
-    sources = [key for key in ("nodes", "steps", "workflow") if key in tree]
+    sources = [key for key in NODE_SOURCES if key in tree]
     if not sources:
         findings.add((), "no nodes", "add nodes: {id: {handler: …}}")
         return []
@@ -136,140 +154,120 @@ def read_raw_nodes(findings: Findings, tree: Mapping[str, object]) -> list[RawNo
         message = f"conflicting keys: '{source}' and '{other}' both list nodes"
         findings.add((other,), message, "keep one of the two", at_key=True)
     content = tree[source]
-    nodes: list[RawNode | None] = []
-    if is_object(content) and source == "nodes":
-        for key, inner in content.items():
-            nodes.append(_read_raw_node(findings, key, inner, (source, key)))
-    elif is_array(content):
-        for index, inner in enumerate(content):
-            nodes.append(_read_listed_node(findings, inner, (source, index)))
-    else:
-        expected = "an object or a list of nodes" if source == "nodes" else "a list of steps"
-        findings.add((source,), f"must be {expected}: {kind_of(content)}", "see docs/reference/language.md")
-        return []
-    if not nodes:
-        findings.add((source,), "no nodes", "add at least one")
-    if len(nodes) > NODES_MAX:
-        findings.add((source,), f"too many nodes: {len(nodes)}, limit {NODES_MAX}", "split the workflow")
-        return []
-    valid = [node for node in nodes if node is not None]
-    if is_object(content):
-        return valid
-    return _remove_duplicates(findings, valid)
-
-
-def _read_raw_node(findings: Findings, key: str, value: object, path: Path) -> RawNode | None:
-    """Read an entry of the object `nodes`."""
-    if not ID.fullmatch(key):
-        findings.add(path, f"invalid node id: {shown(key)}", ID_RULE, at_key=True)
-        return None
-    if value is None:
-        value = {}
-    if not is_object(value):
-        findings.add(path, f"a node must be an object: {kind_of(value)}", "write {handler: …}")
-        return None
-    return RawNode(key, value, path)
-
-
-def _read_listed_node(findings: Findings, value: object, path: Path) -> RawNode | None:
-    """Read an entry of a list of nodes or steps."""
-    if not is_object(value):
-        findings.add(path, f"a node must be an object: {kind_of(value)}", "write {id: …, handler: …}")
-        return None
-    is_step = "step" in value
-    name = "step" if is_step else "id"
-    if name not in value:
-        expected = "id" if path[0] == "nodes" else "step"
-        findings.add(path, f"missing key: '{expected}'", "add a name that is unique in the workflow")
-        return None
-    node_id = value[name]
-    if not isinstance(node_id, str) or not ID.fullmatch(node_id):
-        findings.add((*path, name), f"invalid node id: {shown(node_id)}", ID_RULE)
-        return None
-    return RawNode(node_id, value, path, is_step)
-
-
-def _remove_duplicates(findings: Findings, nodes: Sequence[RawNode]) -> list[RawNode]:
-    unique: dict[str, RawNode] = {}
-    for node in nodes:
-        if node.id in unique:
-            name = "step" if node.is_step else "id"
-            findings.add((*node.path, name), f"duplicate node id: '{node.id}'", "give each node its own id")
+    _check_content(findings, source, content)
+    nodes: dict[str, RawNode] = {}
+    for key, value in entries(content):
+        try:
+            node = _read_raw_node(findings, value, (source, key))
+        except Unreadable:
+            continue
+        if node.id in nodes:
+            message = f"duplicate node id: '{node.id}'"
+            findings.add((*node.path, node.id_key), message, "give each node its own id")
         else:
-            unique[node.id] = node
-    return list(unique.values())
+            nodes[node.id] = node
+    return list(nodes.values())
+
+
+def _check_content(findings: Findings, source: str, content: object) -> None:
+    """Reject what is not a collection of nodes within the limits."""
+    expected = NODE_SOURCES[source]
+    if not is_array(content) and not (is_object(content) and source == "nodes"):
+        findings.reject((source,), f"must be {expected}: {kind_of(content)}", "see docs/reference/language.md")
+    if not content:
+        findings.add((source,), "no nodes", "add at least one")
+    if len(content) > NODES_MAX:
+        findings.reject((source,), f"too many nodes: {len(content)}, limit {NODES_MAX}", "split the workflow")
+
+
+def _read_raw_node(findings: Findings, value: object, path: Path) -> RawNode:
+    """Read an entry of an object or a list of nodes."""
+    source, key = path
+    if isinstance(key, str):
+        if not ID.fullmatch(key):
+            findings.reject(path, f"invalid node id: {shown(key)}", ID_RULE, at_key=True)
+        if value is None:
+            value = {}
+        if not is_object(value):
+            findings.reject(path, f"a node must be an object: {kind_of(value)}", "write {handler: …}")
+        return RawNode(key, value, path)
+    if not is_object(value):
+        findings.reject(path, f"a node must be an object: {kind_of(value)}", "write {id: …, handler: …}")
+    node = RawNode("", value, path, is_step="step" in value)
+    if node.id_key not in value:
+        expected = LIST_ID_KEYS[source]
+        findings.reject(path, f"missing key: '{expected}'", "add a name that is unique in the workflow")
+    node_id = _read_id(findings, (*path, node.id_key), value[node.id_key])
+    return RawNode(node_id, value, path, node.is_step)
 
 
 def read_node(findings: Findings, raw: RawNode, defaults: Mapping[str, Any]) -> ReadNode:
     """Read the values of a node and fill in the defaults."""
+    values = _read_values(findings, raw)
+    kind = _kind_of_node(raw, values)
+    if kind is not NodeKind.TASK:
+        _check_marker(findings, raw, kind, values)
+    else:
+        if "handler" not in raw.fields and "tool" not in raw.fields:
+            hint = "add handler: echo, or type: start or end"
+            findings.add(raw.path, f"missing key: node '{raw.id}' has no handler", hint)
+        if defaults:
+            values = {**defaults, **values}
+    values["kind"] = kind
+    return ReadNode(raw, values, values.pop("dependencies", ()), values.pop("next", ()))
+
+
+def _read_values(findings: Findings, raw: RawNode) -> dict[str, Any]:
+    """Return the valid values of a node under the standard names of their keys."""
     values: dict[str, Any] = {}
     handler_params: dict[str, object] = {}
-    path = raw.path
     for key, inner in raw.fields.items():
         if raw.is_step and key not in STEP_KEYS:
             handler_params[key] = inner
             continue
         known = _READERS.get(key)
         if known is None:
-            if key != "step":
-                findings.add_unknown_key((*path, key), ALL_KEYS, SYNONYMS)
+            findings.add_unknown_key((*raw.path, key), ALL_KEYS, SYNONYMS)
             continue
         name, read = known
-        value = read(findings, (*path, key), inner)
         if name in values:
             message = f"same key in several spellings: {', '.join(raw.spellings(name))}"
-            findings.add((*path, key), message, f"keep only '{name}'", at_key=True)
-        if value is not None:
-            values[name] = value
+            findings.add((*raw.path, key), message, f"keep only '{name}'", at_key=True)
+        try:
+            values[name] = read(findings, (*raw.path, key), inner)
+        except Unreadable:
+            continue
     if handler_params:
         values["params"] = _read_step_params(findings, raw, handler_params)
-    kind = NodeKind.TASK
-    if "type" in values:
-        kind = NodeKind(values.pop("type"))
-    elif raw.is_step:
-        kind = _implied_kind(raw, values)
-    if kind is NodeKind.TASK:
-        if "handler" not in raw.fields and "tool" not in raw.fields:
-            findings.add(
-                path, f"missing key: node '{raw.id}' has no handler", "add handler: echo, or type: start or end"
-            )
-        for key, value in defaults.items():
-            values.setdefault(key, value)
-    else:
-        _check_marker(findings, raw, kind, values)
-    values["kind"] = kind
-    return ReadNode(raw, values, values.pop("dependencies", ()), values.pop("next", ()))
+    return values
 
 
 def _read_step_params(findings: Findings, raw: RawNode, params: dict[str, object]) -> Template | None:
     """Read the keys of a step that the language does not define; they belong to its handler."""
-    before = findings.count
-    for key, inner in params.items():
-        read_template(findings, (*raw.path, key), inner)
-    if findings.count > before:
+    try:
+        return read_template(findings, raw.path, params)
+    except Unreadable:
         return None
-    return compile_template(params)
 
 
-def _implied_kind(raw: RawNode, values: Mapping[str, Any]) -> NodeKind:
-    """Return the type of a step without `type`. Steps called start and end without a handler are markers."""
-    if raw.id in {"start", "end"} and "handler" not in values:
+def _kind_of_node(raw: RawNode, values: dict[str, Any]) -> NodeKind:
+    """Return the type of a node. Steps called start and end without a type and a handler are markers."""
+    if "type" in values:
+        return NodeKind(values.pop("type"))
+    if raw.is_step and raw.id in {"start", "end"} and "handler" not in values:
         return NodeKind(raw.id)
     return NodeKind.TASK
 
 
 def _check_marker(findings: Findings, raw: RawNode, kind: NodeKind, values: Mapping[str, Any]) -> None:
     """Reject keys without a meaning on start and end nodes, which run nothing."""
-    for name in TASK_KEYS:
-        if name in values:
-            key = raw.spelling(name)
-            message = f"key not allowed on a node of type {kind.value}: '{key}'"
-            findings.add((*raw.path, key), message, f"remove it, or remove type: {kind.value}", at_key=True)
-    edges = "dependencies" if kind is NodeKind.START else "next"
-    if values.get(edges):
-        key = raw.spelling(edges)
+    for name in (*TASK_KEYS, MARKER_EDGES[kind]):
+        if not values.get(name):
+            continue
+        key = raw.spelling(name)
         message = f"key not allowed on a node of type {kind.value}: '{key}'"
-        findings.add((*raw.path, key), message, f"remove '{key}'", at_key=True)
+        hint = f"remove it, or remove type: {kind.value}"
+        findings.add((*raw.path, key), message, hint, at_key=True)
 
 
 def finish_node(node: ReadNode, dependencies: tuple[str, ...]) -> NodeDefinition:
@@ -278,6 +276,7 @@ def finish_node(node: ReadNode, dependencies: tuple[str, ...]) -> NodeDefinition
     values["id"] = node.raw.id
     values["dependencies"] = dependencies
     values.pop("description", None)
+    values.pop("step", None)
     if "retry" in values:
         values.update(values.pop("retry"))
     if values.get("handler") == WEBHOOK:

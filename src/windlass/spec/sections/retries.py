@@ -17,15 +17,17 @@ from windlass.spec.sections.fields import (
     read_key_path,
     read_object_template,
     read_section,
+    struct_of,
 )
 
 ATTEMPTS_MAX = 1_000
 REDELIVERIES_MAX = 100
 CALLS_MAX = 1_000_000
 
+_read_attempts = integer(1, ATTEMPTS_MAX)
 ON_ERROR = Section(
     {
-        "max_attempts": integer(1, ATTEMPTS_MAX),
+        "max_attempts": _read_attempts,
         "backoff": choice(*(backoff.value for backoff in Backoff)),
         "initial_delay": duration(0, 7 * DAY_SECONDS),
         "multiplier": number(1, 100),
@@ -48,14 +50,11 @@ ON_SUCCESS = Section(
 )
 
 
-def read_on_error(findings: Findings, path: Path, value: object) -> RetryOnError | None:
+def read_on_error(findings: Findings, path: Path, value: object) -> RetryOnError:
     """Read the rule for failed attempts. An integer is short for that many attempts."""
     if is_integer(value):
-        attempts = integer(1, ATTEMPTS_MAX)(findings, path, value)
-        return None if attempts is None else RetryOnError(attempts_max=attempts)
+        return RetryOnError(attempts_max=_read_attempts(findings, path, value))
     fields = read_section(findings, path, value, ON_ERROR)
-    if fields is None:
-        return None
     rule = build(RetryOnError, fields)
     if rule.max_delay_seconds >= rule.initial_delay_seconds:
         return rule
@@ -66,22 +65,16 @@ def read_on_error(findings: Findings, path: Path, value: object) -> RetryOnError
     return build(RetryOnError, {**fields, "max_delay": rule.initial_delay_seconds})
 
 
-def read_on_success(findings: Findings, path: Path, value: object) -> RetryOnSuccess | None:
-    """Read the rule for further calls after a successful one."""
-    fields = read_section(findings, path, value, ON_SUCCESS)
-    return None if fields is None else build(RetryOnSuccess, fields)
-
-
 RETRY = Section(
     {
         "on_error": read_on_error,
-        "on_success": read_on_success,
+        "on_success": struct_of(RetryOnSuccess, ON_SUCCESS),
         "max_redeliveries": integer(0, REDELIVERIES_MAX),
     }
 )
 
 
-def read_retry(findings: Findings, path: Path, value: object) -> dict[str, Any] | None:
+def read_retry(findings: Findings, path: Path, value: object) -> dict[str, Any]:
     """Read the retry rules of a node. An integer is short for that many attempts."""
     if is_integer(value):
         return {"on_error": read_on_error(findings, path, value)}
@@ -89,8 +82,7 @@ def read_retry(findings: Findings, path: Path, value: object) -> dict[str, Any] 
         misplaced = [key for key in value if key in ON_ERROR.keys]
         if misplaced:
             message = f"key in the wrong section: '{misplaced[0]}' belongs under on_error"
-            findings.add(path, message, "write retry: {on_error: {…}}, or retry: 3")
-            return None
+            findings.reject(path, message, "write retry: {on_error: {…}}, or retry: 3")
     return read_section(findings, path, value, RETRY)
 
 

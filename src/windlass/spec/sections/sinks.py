@@ -13,9 +13,11 @@ from windlass.spec.sections.fields import (
     Section,
     choice,
     duration,
+    is_text_template,
     matching,
+    read_fields,
     read_key_path,
-    read_section,
+    read_object,
     read_template,
     read_text,
 )
@@ -40,7 +42,7 @@ def _or_template(read: Read) -> Read:
     """Return a reader that accepts templates without checking them."""
 
     def read_or_template(findings: Findings, path: Path, value: object) -> object:
-        if isinstance(value, str) and is_template(value):
+        if is_text_template(value):
             return value
         return read(findings, path, value)
 
@@ -48,6 +50,7 @@ def _or_template(read: Read) -> Read:
 
 
 _read_column = matching(_COLUMN, "column name", "write a string of 1 to 200 characters")
+_read_column_or_template = _or_template(_read_column)
 
 
 def _read_key(findings: Findings, path: Path, value: object) -> object:
@@ -55,42 +58,37 @@ def _read_key(findings: Findings, path: Path, value: object) -> object:
     if not is_array(value):
         return _read_column(findings, path, value)
     if not 0 < len(value) <= KEY_COLUMNS_MAX:
-        findings.add(path, f"a key must have 1 to {KEY_COLUMNS_MAX} columns: {len(value)}", "write [column, …]")
-        return None
-    before = findings.count
+        findings.reject(path, f"a key must have 1 to {KEY_COLUMNS_MAX} columns: {len(value)}", "write [column, …]")
     for index, column in enumerate(value):
-        is_valid = _or_template(_read_column)(findings, (*path, index), column) is not None
-        if is_valid and column in value[:index]:
-            findings.add((*path, index), f"duplicate column: {shown(column)}", "remove one of the two")
-    if findings.count > before:
-        return None
+        _read_column_or_template(findings, (*path, index), column)
+        if column in value[:index]:
+            findings.reject((*path, index), f"duplicate column: {shown(column)}", "remove one of the two")
     return value
 
 
-def _read_connection(findings: Findings, path: Path, value: object) -> str | None:
+def _read_connection(findings: Findings, path: Path, value: object) -> str:
     """Read the name of a connection in the settings."""
-    if isinstance(value, str) and "://" in value:
+    name = read_text(findings, path, value)
+    if "://" in name:
         # The value may contain a password, so the message does not show it.
         message = "a connection must be a name from the settings: this is an address"
-        findings.add(path, message, 'add [connections] main_db = "…" to the settings, and write connection: main_db')
-        return None
-    return read_text(findings, path, value)
+        hint = 'add [connections] main_db = "…" to the settings, and write connection: main_db'
+        findings.reject(path, message, hint)
+    return name
 
 
 def _read_headers(findings: Findings, path: Path, value: object) -> object:
-    if not is_object(value):
-        findings.add(path, f"must be an object: {kind_of(value)}", "write {Name: value, …}")
-        return None
-    for name, header in value.items():
+    headers = read_object(findings, path, value)
+    for name, header in headers.items():
         if not isinstance(header, str):
             findings.add((*path, name), f"a header must be a string: {shown(header)}", "put quotes around it")
-    return value
+    return headers
 
 
 _ROWS: Mapping[str, Read] = {
     "rows": _or_template(read_key_path),
-    "column": _or_template(_read_column),
-    "json_column": _or_template(_read_column),
+    "column": _read_column_or_template,
+    "json_column": _read_column_or_template,
 }
 _TABLE_OPTIONS: Mapping[str, Read] = {
     "table": _or_template(matching(_TABLE, "table name", "write table or schema.table; " + _NAME_RULE)),
@@ -143,24 +141,22 @@ TOOLS: Mapping[str, Section] = {
 }
 
 
-def read_sink(findings: Findings, path: Path, value: object) -> SinkPlan | None:
+_read_tool = choice(*TOOLS)
+
+
+def read_sink(findings: Findings, path: Path, value: object) -> SinkPlan:
     """Read where results are written."""
     if not is_object(value):
-        findings.add(path, f"must be an object: {kind_of(value)}", "write {tool: postgres, table: …}")
-        return None
+        findings.reject(path, f"must be an object: {kind_of(value)}", "write {tool: postgres, table: …}")
     options = dict(value)
     if "tool" not in options:
-        findings.add(path, "missing key: 'tool'", f"add tool: one of {', '.join(TOOLS)}")
-        return None
-    tool = choice(*TOOLS)(findings, (*path, "tool"), options.pop("tool"))
-    if tool is None:
-        return None
+        findings.reject(path, "missing key: 'tool'", f"add tool: one of {', '.join(TOOLS)}")
+    tool: str = _read_tool(findings, (*path, "tool"), options.pop("tool"))
     before = findings.count
-    read_section(findings, path, options, TOOLS[tool])
+    read_fields(findings, path, options, TOOLS[tool])
     _check_options(findings, path, tool, options)
     template = read_template(findings, path, options)
-    if template is None or findings.count > before:
-        return None
+    findings.stop_if_more_than(before)
     return SinkPlan(tool=tool, options=template)
 
 
@@ -174,8 +170,8 @@ def _check_options(findings: Findings, path: Path, tool: str, options: Mapping[s
     if "connection" in options and "database" in options:
         message = "conflicting keys: 'connection' and 'database' both locate the table"
         findings.add((*path, "database"), message, "keep one of the two", at_key=True)
-    table = options.get("table")
-    if "schema" in options and isinstance(table, str) and "." in table and not is_template(table):
+    table = str(options.get("table"))
+    if "schema" in options and "." in table and not is_template(table):
         message = f"conflicting keys: the table already has a schema: {shown(table)}"
         findings.add((*path, "schema"), message, "remove 'schema'", at_key=True)
 
