@@ -83,7 +83,9 @@ async def start(
     descriptors: Sequence[int] = (),
 ) -> asyncio.subprocess.Process:
     """Start a command; raise CommandUnusable if the program does not exist or may not be executed."""
-    stdin = asyncio.subprocess.PIPE if has_stdin else asyncio.subprocess.DEVNULL
+    stdin = asyncio.subprocess.DEVNULL
+    if has_stdin:
+        stdin = asyncio.subprocess.PIPE
     try:
         return await asyncio.create_subprocess_exec(
             *arguments,

@@ -145,7 +145,9 @@ class ChatReply:
 
 async def complete_chat(ctx: Context, chat: ChatParams, config: LlmConfig, allow_private: bool) -> dict[str, Any]:
     """Request a completion and return the reply; set usage, model and latency in `ctx.meta`."""
-    validator = _validator(chat.json_schema) if chat.json_schema is not None else None
+    validator = None
+    if chat.json_schema is not None:
+        validator = _validator(chat.json_schema)
     headers = _request_headers(chat, config)
     params = HttpParams(
         url=_completions_url(_server_url(chat, config)),
@@ -268,13 +270,20 @@ def _completions_url(base_url: str) -> str:
 def _request_headers(chat: ChatParams, config: LlmConfig) -> dict[str, str]:
     headers = {name.lower(): value for name, value in chat.headers.items()}
     key = (chat.api_key or "").strip()
-    if not key and "authorization" not in headers and _is_same_server(_server_url(chat, config), config.base_url):
-        key = (config.api_key or "").strip()
-    if key:
-        if not _KEY.fullmatch(key):
-            raise ParamsInvalid("invalid api_key: it contains characters that are not allowed in a header")
-        headers["authorization"] = f"Bearer {key}"
-    return headers
+    if not key and "authorization" not in headers:
+        key = _configured_key(chat, config)
+    if not key:
+        return headers
+    if not _KEY.fullmatch(key):
+        raise ParamsInvalid("invalid api_key: it contains characters that are not allowed in a header")
+    return {**headers, "authorization": f"Bearer {key}"}
+
+
+def _configured_key(chat: ChatParams, config: LlmConfig) -> str:
+    """Return the key of the settings; empty for another server, which must not get it."""
+    if config.api_key is None or not _is_same_server(_server_url(chat, config), config.base_url):
+        return ""
+    return config.api_key.strip()
 
 
 def _header_secrets(headers: Mapping[str, str]) -> list[str]:
@@ -354,12 +363,7 @@ def _first_line(error: object) -> str:
 
 
 def _token_counts(usage: Mapping[str, Any]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for name in USAGE:
-        count = usage.get(name)
-        if type(count) is int:
-            counts[name] = count
-    return counts
+    return {name: usage[name] for name in USAGE if type(usage.get(name)) is int}
 
 
 def _content_text(content: str | list[dict[str, Any]] | None) -> str:

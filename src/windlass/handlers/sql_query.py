@@ -145,15 +145,20 @@ def json_text(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
+_NON_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+
+
 def to_json(value: object) -> object:
     """Convert a value of a database to JSON; types without a JSON equivalent become text."""
     match value:
         case None | bool() | str():
             return value
-        case int():
-            return value if _INT_MIN <= value <= _INT_MAX else str(value)
-        case float():
-            return value if math.isfinite(value) else _non_finite(value)
+        case int() if not _INT_MIN <= value <= _INT_MAX:
+            return str(value)
+        case float() if not math.isfinite(value):
+            return _NON_FINITE[str(value)]
+        case int() | float():
+            return value
         case bytes():
             return "\\x" + value.hex()
         case datetime() | date() | time():
@@ -170,9 +175,3 @@ def _object_to_json(value: object) -> object:
     if items is None:
         return str(value)
     return {str(key): to_json(part) for key, part in items()}
-
-
-def _non_finite(value: float) -> str:
-    if math.isnan(value):
-        return "NaN"
-    return "Infinity" if value > 0 else "-Infinity"

@@ -1,7 +1,6 @@
 """The filters that templates may use. All are pure and spend fuel before they work."""
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, cast
 
 from msgspec import Struct
@@ -206,8 +205,10 @@ def _conversion(convert: type[int] | type[float], failure: str, advice: str) -> 
     def apply(fuel: Fuel, value: object, default: object) -> object:
         is_short_text = isinstance(value, str) and len(value) <= DIGITS_MAX
         if is_short_text or isinstance(value, (int, float)):
-            with suppress(ValueError, OverflowError):
+            try:
                 return bounded(convert(cast("str | float", value)))
+            except (ValueError, OverflowError):
+                pass
         if default is None:
             raise TemplateFailed(f"{failure}: {shown(value)}; {advice}")
         return default

@@ -41,13 +41,16 @@ async def http(
     bodies = [given for given in (json, data, body) if given is not None]
     if len(bodies) > 1:
         raise ParamsInvalid("more than one body; use only one of 'json', 'data' and 'body'")
+    content: dict[str, Any] | str | None = body
+    if data is not None:
+        content = data
     request = HttpParams(
         url=url,
         method=method.upper(),
         query=params or {},
         headers=headers or {},
         json=json,
-        body=data if data is not None else body,
+        body=content,
         timeout_seconds=min(timeout, ctx.timeout_seconds),
         auth=auth,
         expected_statuses=_statuses(expected_status),

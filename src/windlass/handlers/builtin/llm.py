@@ -82,10 +82,11 @@ async def llm(
 
 
 def _messages(messages: list[dict[str, Any]] | None, prompt: str | None, system: str | None) -> list[dict[str, Any]]:
-    conversation = messages if messages is not None else [{"role": "user", "content": prompt}]
+    if messages is None:
+        messages = [{"role": "user", "content": prompt}]
     if system is None:
-        return conversation
-    return [{"role": "system", "content": system}, *conversation]
+        return messages
+    return [{"role": "system", "content": system}, *messages]
 
 
 def _response_format(json_schema: dict[str, Any] | None) -> dict[str, Any] | None:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 _INTEGERS = frozenset({"int2", "int4", "int8", "oid"})
 _FLOATS = frozenset({"float4", "float8"})
 _TEXTS = frozenset({"text", "varchar", "bpchar", "name"})
+_LAST_NUMBER = re.compile(r"\b[0-9]+\Z")
 _INTEGER = re.compile(r"\s*[+-]?\d{1,19}\s*", re.ASCII)
 _FLOAT = re.compile(r"\s*[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?\s*", re.ASCII | re.IGNORECASE)
 _BOOLEANS = {"true": True, "false": False}
@@ -135,5 +136,7 @@ def _to_integer(value: object) -> object:
 
 def _count(status: str | None) -> int:
     """Return the number of affected rows from a command tag such as 'INSERT 0 5' or 'CREATE TABLE'."""
-    last = (status or "").rpartition(" ")[2]
-    return int(last) if last.isdigit() else 0
+    count = _LAST_NUMBER.search(status or "")
+    if count is None:
+        return 0
+    return int(count[0])

@@ -42,12 +42,15 @@ def python(
         function = _function_called(call)
     else:
         raise ParamsInvalid("use either 'code', which defines main(...), or 'call', such as \"module:function\"")
-    arguments = {"ctx": ctx, **params} if _takes_context(function) else params
+    signature = inspect.signature(function)
+    arguments = dict(params)
+    if next(iter(signature.parameters), None) == "ctx":
+        arguments = {"ctx": ctx, **params}
     try:
-        inspect.signature(function).bind(**arguments)
+        signature.bind(**arguments)
     except TypeError as error:
         name = getattr(function, "__name__", ENTRY)
-        raise ParamsInvalid(f"{name}{inspect.signature(function)} does not accept these params: {error}") from None
+        raise ParamsInvalid(f"{name}{signature} does not accept these params: {error}") from None
     return function(**arguments)
 
 
@@ -59,9 +62,7 @@ def _function_of_code(code: str) -> Callable[..., Any]:
     try:
         compiled = compile(code, FILENAME, "exec")
     except (SyntaxError, ValueError) as error:
-        line = getattr(error, "lineno", None)
-        place = f"line {line}: " if line is not None else ""
-        raise CodeInvalid(f"{place}{getattr(error, 'msg', error)}{_source_line(error)}") from None
+        raise CodeInvalid(_describe_syntax_error(error)) from None
     namespace: dict[str, Any] = {"__name__": "windlass_node", "__file__": FILENAME}
     exec(compiled, namespace)  # noqa: S102  running the author's code is what this handler is for
     function = namespace.get(ENTRY)
@@ -72,7 +73,7 @@ def _function_of_code(code: str) -> Callable[..., Any]:
 
 def _function_called(call: str) -> Callable[..., Any]:
     module, colon, path = call.partition(":")
-    if not (module and colon and path):
+    if not all((module, colon, path)):
         raise ParamsInvalid(f'invalid call: {call!r}; write "module:function"')
     try:
         found: Any = importlib.import_module(module)
@@ -87,10 +88,13 @@ def _function_called(call: str) -> Callable[..., Any]:
     return found
 
 
-def _takes_context(function: Callable[..., Any]) -> bool:
-    return next(iter(inspect.signature(function).parameters), None) == "ctx"
-
-
-def _source_line(error: Exception) -> str:
-    text = getattr(error, "text", None)
-    return f": {text.strip()}" if text else ""
+def _describe_syntax_error(error: SyntaxError | ValueError) -> str:
+    """Return the message of the compiler with the line, if it knows one."""
+    if not isinstance(error, SyntaxError):
+        return str(error)
+    message = error.msg
+    if error.lineno is not None:
+        message = f"line {error.lineno}: {message}"
+    if error.text:
+        message += f": {error.text.strip()}"
+    return message

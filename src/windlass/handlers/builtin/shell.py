@@ -40,7 +40,9 @@ async def shell(
         raise
     code = await running.wait()
     ctx.meta["exit_code"] = code
-    accepted = [0] if exit_codes is None else exit_codes
+    accepted = [0]
+    if exit_codes is not None:
+        accepted = exit_codes
     if code not in accepted:
         raise exit_code_error(arguments[0], code, stderr)
     output = {"exit_code": code, "stdout": stdout.text(), "stderr": stderr.text()}

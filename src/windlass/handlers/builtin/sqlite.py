@@ -72,14 +72,19 @@ def _run(connection: SqliteConnection, sql: str, values: BoundValues, rows_max: 
     if is_several and values:
         raise ParamsInvalid("several statements cannot have params; use a node for each, or write the values out")
     in_transaction = not _NOT_IN_TRANSACTION.match(sql)
-    if in_transaction:
+    if in_transaction and is_readonly and not is_several:
+        connection.execute("begin")
+    elif in_transaction:
         # A write takes its lock first, so that it cannot fail half way because of another writer.
-        connection.execute("begin" if is_readonly and not is_several else "begin immediate")
+        connection.execute("begin immediate")
     before = connection.total_changes()
     cursor = connection.execute(sql, values or None)
     try:
-        # As with PostgreSQL, several statements return no rows.
-        results = _discard(cursor) if is_several else _read(cursor, rows_max)
+        if is_several:
+            # As with PostgreSQL, several statements return no rows.
+            results = _discard(cursor)
+        else:
+            results = _read(cursor, rows_max)
     finally:
         # A statement that was not read to its end would prevent the connection from committing.
         cursor.close(True)
@@ -120,11 +125,11 @@ def _inspect(connection: SqliteConnection, sql: str, values: BoundValues) -> tup
     except apsw.BindingsError as error:
         raise ParamsInvalid(f"'params' does not match the query: {error}") from None
     except KeyError as error:
-        names = list(values) if isinstance(values, Mapping) else []
-        raise unknown_param(str(error.args[0]), names) from None
+        # Only named params are looked up, so the values have names.
+        raise unknown_param(str(error.args[0]), list(map(str, values))) from None
     finally:
         cursor.close()
-    first, is_readonly = seen[0] if seen else (sql, True)
+    first, is_readonly = next(iter(seen), (sql, True))
     is_several = _EMPTY.fullmatch(sql[len(first) :]) is None
     return is_several, is_readonly
 

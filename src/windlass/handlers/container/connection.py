@@ -193,7 +193,9 @@ class ClusterConnection:
         return task
 
     async def _send(self, request: "httpx2.Request", is_streamed: bool) -> "httpx2.Response":
-        seconds_max = REQUEST_SECONDS_MAX * 2 if is_streamed else REQUEST_SECONDS_MAX
+        seconds_max = REQUEST_SECONDS_MAX
+        if is_streamed:
+            seconds_max *= 2
         async with asyncio.timeout(seconds_max):
             return await self._http.send(request, stream=is_streamed)
 

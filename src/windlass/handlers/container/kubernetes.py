@@ -1,7 +1,7 @@
 """Runs a container as a Kubernetes Job: creates or adopts the Job, follows it to its end, cleans up."""
 
 import asyncio
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any
 
 from windlass.handlers.command import ExitCodeError
@@ -121,11 +121,14 @@ class KubernetesAttempt:
             if reason := log_end or terminated.message or terminated.reason:
                 message += f": {reason}"
             raise ExitCodeError(message)
+        pod_name = None
+        if self._pod is not None:
+            pod_name = self._pod.metadata.name
         output: dict[str, Any] = {
             "exit_code": code,
             "runtime": "kubernetes",
             "job_name": self._name,
-            "pod_name": self._pod.metadata.name if self._pod is not None else None,
+            "pod_name": pod_name,
             "pod_start_seconds": self._pod_start_seconds,
             "api_calls": self._api.calls,
             "result": parse_result(terminated.message, last_line),
@@ -245,10 +248,9 @@ class KubernetesAttempt:
             return round(asyncio.get_running_loop().time() - self._created_time, 3)
         # Another worker created the Job: use the cluster's timestamps, which have whole seconds.
         began = started_at(pod, self._main)
-        created = self._job.metadata.creation_timestamp if self._job is not None else None
-        if began is None or created is None:
+        if began is None or self._job is None or self._job.metadata.creation_timestamp is None:
             return None
-        return max(0.0, (began - created).total_seconds())
+        return max(0.0, (began - self._job.metadata.creation_timestamp).total_seconds())
 
     def _raise_disruption(self, terminated: ContainerStateTerminated) -> None:
         """Raise what ended the container, if that was not the program itself."""
@@ -256,31 +258,37 @@ class KubernetesAttempt:
         pod = self._pod
         if pod is None or pod.status.phase == "Succeeded":
             return
-        error = disruption_error(pod) or out_of_memory_error(pod, self._main)
-        if error is None and self._job is not None:
-            error = job_error(self._job)
-        if error is None and pod.metadata.deletion_timestamp is not None and terminated.exit_code != 0:
-            error = PodLost(f"pod {pod.metadata.name} was deleted while it ran")
+        error = disruption_error(pod) or out_of_memory_error(pod, self._main) or self._job_error()
         if error is not None:
             raise error
+        if pod.metadata.deletion_timestamp is not None and terminated.exit_code != 0:
+            raise PodLost(f"pod {pod.metadata.name} was deleted while it ran")
+
+    def _job_error(self) -> Exception | None:
+        if self._job is None:
+            return None
+        return job_error(self._job)
 
     async def _remove(self) -> None:
         if self._creating is not None:
             await asyncio.wait([self._creating])
             if not self._creating.cancelled() and isinstance(self._creating.exception(), KubernetesRefused):
                 return
-        for tries in range(1, DELETE_TRIES_MAX + 1):
-            try:
-                # The Job may exist although no response to its creation was received.
-                job = self._job or await self._api.job(self._name)
-                if job is not None and self._is_ours(job):
-                    await self._api.delete(self._name, job.metadata.uid)
-                return
-            except (KubernetesUnavailable, KubernetesRefused) as error:
-                if tries == DELETE_TRIES_MAX or isinstance(error, KubernetesRefused):
-                    message = f"Job {self._name} could not be deleted and ends at its deadline: {error}"
-                    self._ctx.log(message, "warning")
+        try:
+            for _ in range(DELETE_TRIES_MAX - 1):
+                with suppress(KubernetesUnavailable):
+                    await self._delete()
                     return
+            await self._delete()
+        except (KubernetesUnavailable, KubernetesRefused) as error:
+            message = f"Job {self._name} could not be deleted and ends at its deadline: {error}"
+            self._ctx.log(message, "warning")
+
+    async def _delete(self) -> None:
+        # The Job may exist although no response to its creation was received.
+        job = self._job or await self._api.job(self._name)
+        if job is not None and self._is_ours(job):
+            await self._api.delete(self._name, job.metadata.uid)
 
     def _is_ours(self, job: KubernetesJob) -> bool:
         ours = self._manifest.body["metadata"]["annotations"][TASK_ANNOTATION]

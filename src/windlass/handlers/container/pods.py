@@ -178,10 +178,14 @@ def container_end(pod: Pod, main: str) -> ContainerStateTerminated | None:
     """
     terminated = pod.state_of(main).terminated
     if not pod.is_over:
-        return terminated if len(pod.spec.containers) > 1 else None
+        if len(pod.spec.containers) > 1:
+            return terminated
+        return None
     if terminated is not None:
         return terminated
-    return ContainerStateTerminated(exit_code=0 if pod.status.phase == "Succeeded" else -1)
+    if pod.status.phase == "Succeeded":
+        return ContainerStateTerminated(exit_code=0)
+    return ContainerStateTerminated(exit_code=-1)
 
 
 def start_error(pod: Pod) -> Exception | None:
@@ -237,8 +241,10 @@ def out_of_memory_error(pod: Pod, main: str) -> Exception | None:
 
 def waiting_reason(job: KubernetesJob | None, pod: Pod | None, main: str) -> str:
     """Describe why the container is not running yet."""
+    if pod is None and job is None:
+        return "it was deleted"
     if pod is None:
-        return "it has no pod" if job is not None else "it was deleted"
+        return "it has no pod"
     waiting = pod.state_of(main).waiting
     if waiting is not None and waiting.reason:
         return _with_message(waiting.reason, waiting.message)
