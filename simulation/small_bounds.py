@@ -14,7 +14,7 @@ LARGE_BYTES = 400
 _TIGHT: tuple[tuple[ModuleType, str, int], ...] = (
     (dispatch, "TURN_READY_MAX", 2),
     (dispatch, "BATCH_TASKS_MAX", 3),
-    (loop_state, "BLOCK_ELEMENTS", 2),
+    (loop_state, "CHUNK_ELEMENTS", 2),
     (loop_state, "WAITING_MAX", 1),
     (output_store, "MERGE_ROWS", 2),
     (output_store, "VALUES_KEPT_MAX", 1),

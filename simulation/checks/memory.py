@@ -72,7 +72,7 @@ def _view(job: Job) -> dict[str, Any]:
 
 def _loop_view(loop: Loop, label: str) -> dict[str, Any]:
     view = {name: getattr(loop, name) for name in _LOOP_STATE}
-    view["blocks"] = loop.collection.blocks
+    view["chunks"] = loop.collection.chunks
     # In memory, iterations whose wait is over are queued too; in rows they wait until the timer fires again.
     view["queued"] = sorted(index for index in loop.queued if loop.states[index] == NodeStatus.PENDING)
     # The attempt numbers of iterations in attempt are in `attempts`.

@@ -52,7 +52,7 @@ LOOP_MUTANTS = (
     in_core(
         "a collection is not recorded",
         "loops",
-        "            turn.changes.blocks.append(CollectionChunkRow(job.id, node, loop.generation, number, body))\n",
+        "            turn.changes.chunks.append(CollectionChunkRow(job.id, node, loop.generation, number, body))\n",
         "            pass\n",
     ),
     in_core(
@@ -79,8 +79,8 @@ LOOP_MUTANTS = (
     in_core(
         "elements are read from the next block",
         "loop_state",
-        "self._block(place // BLOCK_ELEMENTS)",
-        "self._block((place + 1) // BLOCK_ELEMENTS if place + 1 < self.count else place // BLOCK_ELEMENTS)",
+        "self._chunk(place // CHUNK_ELEMENTS)",
+        "self._chunk((place + 1) // CHUNK_ELEMENTS if place + 1 < self.count else place // CHUNK_ELEMENTS)",
     ),
     # Ends of iterations and loops
     in_core(
@@ -245,7 +245,7 @@ LOOP_MUTANTS = (
     in_engine(
         "outputs are not merged again after a restart",
         "shard",
-        "        for job in self.jobs.values():\n            self._merger.start(asked_for(job))\n",
+        "        for job in self.jobs.values():\n            self._merger.start(pending_merges(job))\n",
         "",
     ),
     in_engine(

@@ -271,7 +271,7 @@ async def test_several_jobs_are_restored_with_their_loops(store: Store) -> None:
     written = changes(nodes=loops, events={"j1": [event(2)], "j2": [event(2)]})
     for row in (task_row("j1", 0), task_row("j2", 0), task_row("j2", 1, "failed")):
         written.iterations[row.job_id, row.number, row.index] = replace(row, number=loops[0].number)
-    written.blocks += [CollectionChunkRow(job_id, loops[0].number, 0, 0, b"[1,2,3]") for job_id in ("j1", "j2")]
+    written.chunks += [CollectionChunkRow(job_id, loops[0].number, 0, 0, b"[1,2,3]") for job_id in ("j1", "j2")]
     await store.commit(0, lease.epoch, written)
 
     found = {one.job.spec.job_id: one for one in await store.jobs.restore_all(["j1", "j2"])}

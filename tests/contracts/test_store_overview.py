@@ -225,8 +225,8 @@ async def test_a_range_of_chunks_of_a_collection_can_be_read(store: Store) -> No
     await store.jobs.insert([new_job("j1")])
     lease = await store.leases.take(0, "one")
     made = changes()
-    made.blocks.extend(CollectionChunkRow("j1", 3, 0, block, b"[%d]" % block) for block in range(4))
-    made.blocks.append(CollectionChunkRow("j1", 3, 1, 1, b"[9]"))
+    made.chunks.extend(CollectionChunkRow("j1", 3, 0, block, b"[%d]" % block) for block in range(4))
+    made.chunks.append(CollectionChunkRow("j1", 3, 1, 1, b"[9]"))
     await store.commit(0, lease.epoch, made)
 
     assert list(await store.overview.collection_chunks("j1", 3, 0, 1, 2)) == [b"[1]", b"[2]"]

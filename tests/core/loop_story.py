@@ -61,7 +61,7 @@ class LoopStory:
         self.tasks: list[Task] = []
         self.cancels: list[str] = []
         self.timers: list[Timer] = []
-        self.gathers: list[MergeOutputs] = []
+        self.merges: list[MergeOutputs] = []
 
     def tell(self, *messages: JobMessage) -> Changes:
         """Apply messages, each in a batch of its own; the last one's changes."""
@@ -75,7 +75,7 @@ class LoopStory:
             self.tasks += changes.tasks
             self.cancels += changes.cancels
             self.timers += changes.timers
-            self.gathers += changes.gathers
+            self.merges += changes.merges
             assert check_memory(self.job, self.store.rows("job")) == []
         return changes
 
@@ -106,7 +106,7 @@ class LoopStory:
 
     def gather(self) -> Changes:
         """Have everything put together that was asked for since."""
-        wanted, self.gathers = self.gathers, []
+        wanted, self.merges = self.merges, []
         return self.tell(*[self.gathered(one) for one in wanted])
 
     def gathered(self, wanted: MergeOutputs) -> OutputsMerged:

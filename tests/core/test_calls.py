@@ -235,7 +235,7 @@ def test_parts_asked_for_before_a_retry_are_not_taken() -> None:
     story.begin()
     story.finish("fetch", output=page(1))
     story.finish("fetch", output=page(2, more=False))
-    old = story.gathered(story.gathers.pop())
+    old = story.gathered(story.merges.pop())
     story.tell(CancelRequested("job", "c"), RetryRequested("job", "r"))
     story.finish("fetch", output=page(1, data=["new 1"]))
     story.finish("fetch", output=page(2, more=False, data=["new 2"]))

@@ -355,7 +355,7 @@ def test_outputs_asked_for_before_a_retry_are_not_taken() -> None:
     story.fail("each", 0)
     for index in (1, 2, 3):
         story.finish("each", index)
-    old = story.gathered(story.gathers[0])
+    old = story.gathered(story.merges[0])
     story.tell(CancelRequested("job", "c"), RetryRequested("job", "r"))
     story.finish("each", 0)
 

@@ -65,8 +65,8 @@ async def source(path: str) -> AsyncIterator[SqliteStore]:
         events={"j1": [event(n, data=AWKWARD) for n in range(2, 900)]},
         tasks=[task_row("j1", 0, output=AWKWARD), task_row("j1", 1, "failed")],
     )
-    written.pages.append(CallOutputRow("j1", 3, 0, 2, 1, Raw(b'["page"]')))
-    written.blocks.append(CollectionChunkRow("j1", 3, 0, 0, b"[1,2,3]"))
+    written.call_outputs.append(CallOutputRow("j1", 3, 0, 2, 1, Raw(b'["page"]')))
+    written.chunks.append(CollectionChunkRow("j1", 3, 0, 0, b"[1,2,3]"))
     await store.commit(0, lease.epoch, written)
     await end(store, "j2", lease.epoch, T0 + 5, "failed")
     await store.jobs.put_request(Request("r1", "j1", "cancel", T0, "not\0needed", "a"))

@@ -16,7 +16,7 @@ from windlass.core.changes import NodeRow
 from windlass.core.errors import ArtifactNotFound, NodeNotFound, NotFound, TemplateFailed
 from windlass.core.job import Job
 from windlass.core.jobs import JobRecord
-from windlass.core.loop_state import BLOCK_ELEMENTS, read_progress
+from windlass.core.loop_state import CHUNK_ELEMENTS, read_progress
 from windlass.core.plan import LoopPlan, NodeKind, NodePlan, Plan
 from windlass.core.sanitize import truncated
 from windlass.core.scopes import JobScope
@@ -114,15 +114,15 @@ class ParamsRenderer:
     async def _element(self, stored: StoredLoop, loop: LoopPlan, index: int) -> object:
         """Return the element, or the chunk of elements, of an iteration."""
         size = loop.chunk_size or 1
-        first_block = index * size // BLOCK_ELEMENTS
-        last_block = ((index + 1) * size - 1) // BLOCK_ELEMENTS
+        first_chunk = index * size // CHUNK_ELEMENTS
+        last_chunk = ((index + 1) * size - 1) // CHUNK_ELEMENTS
         blocks = await self._state.store.overview.collection_chunks(
-            stored.job_id, stored.number, stored.generation, first_block, last_block
+            stored.job_id, stored.number, stored.generation, first_chunk, last_chunk
         )
         elements: list[object] = []
         for block in blocks:
             elements += msgspec.json.decode(block, type=list[object])
-        start = index * size - first_block * BLOCK_ELEMENTS
+        start = index * size - first_chunk * CHUNK_ELEMENTS
         if loop.chunk_size is None:
             return elements[start]
         return elements[start : start + size]

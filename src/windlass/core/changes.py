@@ -194,16 +194,16 @@ class Changes:
 
     __slots__ = (
         "arrivals",
-        "blocks",
+        "call_outputs",
         "cancels",
+        "chunks",
         "events",
         "finished",
-        "gathers",
         "in_flight",
         "iterations",
         "jobs",
+        "merges",
         "nodes",
-        "pages",
         "requests",
         "results",
         "runs",
@@ -217,8 +217,8 @@ class Changes:
         self.nodes: dict[tuple[str, str], NodeRow] = {}
         # By job, node and index.
         self.iterations: dict[tuple[str, int, int], IterationRow] = {}
-        self.pages: list[CallOutputRow] = []
-        self.blocks: list[CollectionChunkRow] = []
+        self.call_outputs: list[CallOutputRow] = []
+        self.chunks: list[CollectionChunkRow] = []
         self.events: dict[str, list[Event]] = {}
         # By job, for jobs with events: all their nodes in flight without a row, not only those of this batch.
         self.in_flight: dict[str, tuple[InFlightEntry, ...]] = {}
@@ -229,7 +229,7 @@ class Changes:
         # The verdicts on stored reports that are applied, by result id.
         self.results: dict[str, ReportVerdict] = {}
         self.finished: list[str] = []
-        self.gathers: list[MergeOutputs] = []
+        self.merges: list[MergeOutputs] = []
         # Jobs with ready nodes beyond the bound of one turn; the engine sends them Continue.
         self.unfinished_turns: list[str] = []
         self.arrivals: list[Arrival] = []

@@ -11,7 +11,7 @@ from windlass.core.plan import LoopPlan
 from windlass.core.states import NODE_STATES, NodeStatus
 
 # Elements in one chunk of a recorded collection, which is decoded as a whole.
-BLOCK_ELEMENTS = 1_000
+CHUNK_ELEMENTS = 1_000
 COLLECTION_BYTES_MAX = 256 * 1024 * 1024
 # Iterations that wait for their next attempt besides those in flight; a loop with more begins no others.
 WAITING_MAX = 10_000
@@ -102,7 +102,7 @@ class LoopRows(Struct, frozen=True):
 
     number: int
     generation: int
-    blocks: list[bytes]
+    chunks: list[bytes]
     completed: "array[int]"
     others: list[IterationRow]
 
@@ -110,37 +110,37 @@ class LoopRows(Struct, frozen=True):
 class Collection:
     """The recorded elements of a loop, encoded in chunks; one chunk at a time is decoded."""
 
-    __slots__ = ("_decoded", "_number", "blocks", "count")
+    __slots__ = ("_decoded", "_number", "chunks", "count")
 
-    def __init__(self, blocks: Sequence[bytes]) -> None:
-        self.blocks = list(blocks)
+    def __init__(self, chunks: Sequence[bytes]) -> None:
+        self.chunks = list(chunks)
         self._number = -1
         self._decoded: list[object] = []
-        last = len(self._block(len(self.blocks) - 1)) if self.blocks else 0
-        self.count = max(0, len(self.blocks) - 1) * BLOCK_ELEMENTS + last
+        last = len(self._chunk(len(self.chunks) - 1)) if self.chunks else 0
+        self.count = max(0, len(self.chunks) - 1) * CHUNK_ELEMENTS + last
 
     @classmethod
     def of(cls, elements: Sequence[object]) -> "Collection":
         """Encode a collection."""
-        starts = range(0, len(elements), BLOCK_ELEMENTS)
-        return cls([msgspec.json.encode(elements[start : start + BLOCK_ELEMENTS]) for start in starts])
+        starts = range(0, len(elements), CHUNK_ELEMENTS)
+        return cls([msgspec.json.encode(elements[start : start + CHUNK_ELEMENTS]) for start in starts])
 
     @property
     def size(self) -> int:
         """Return the size of the encoded elements in bytes."""
-        return sum(map(len, self.blocks))
+        return sum(map(len, self.chunks))
 
     def element(self, place: int) -> object:
         """Return an element."""
-        return self._block(place // BLOCK_ELEMENTS)[place % BLOCK_ELEMENTS]
+        return self._chunk(place // CHUNK_ELEMENTS)[place % CHUNK_ELEMENTS]
 
     def elements(self, start: int, stop: int) -> list[object]:
         """Return the elements from one index up to another."""
         return [self.element(place) for place in range(start, min(stop, self.count))]
 
-    def _block(self, number: int) -> list[object]:
+    def _chunk(self, number: int) -> list[object]:
         if number != self._number:
-            self._decoded, self._number = msgspec.json.decode(self.blocks[number]), number
+            self._decoded, self._number = msgspec.json.decode(self.chunks[number]), number
         return self._decoded
 
 

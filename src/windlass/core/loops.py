@@ -77,8 +77,8 @@ def _refuse(turn: Turn, node: int, text: str) -> None:
 def _record(turn: Turn, node: int, loop: Loop, plan: NodePlan, *, is_new: bool) -> None:
     job = turn.job
     if is_new:
-        for number, body in enumerate(loop.collection.blocks):
-            turn.changes.blocks.append(CollectionChunkRow(job.id, node, loop.generation, number, body))
+        for number, body in enumerate(loop.collection.chunks):
+            turn.changes.chunks.append(CollectionChunkRow(job.id, node, loop.generation, number, body))
     if loop.plan.timeout_seconds is not None:
         loop.deadline_at = turn.now + round(loop.plan.timeout_seconds * MICROSECONDS)
         turn.set_timer(loop.deadline_at, "loop_timeout", plan.id, loop.node_attempt.number)
@@ -131,9 +131,7 @@ def _ask_for_outputs(turn: Turn, node: int, loop: Loop) -> None:
         return
     spliced = loop.plan.chunk_size is not None
     attempt = loop.node_attempt.number
-    turn.changes.gathers.append(
-        MergeOutputs(job.id, node_id, node, loop.generation, None, loop.total, spliced, attempt)
-    )
+    turn.changes.merges.append(MergeOutputs(job.id, node_id, node, loop.generation, None, loop.total, spliced, attempt))
 
 
 def lacks(turn: Turn, plan: NodePlan) -> bool:

@@ -49,13 +49,13 @@ class Submitted(Struct, frozen=True, tag="submitted", omit_defaults=True, gc=Fal
     spec: JobSpec | None = None
 
 
-class RunAdmitted(Struct, frozen=True, tag="released", gc=False):
+class RunAdmitted(Struct, frozen=True, tag="run_admitted", gc=False):
     """The rules about runs let a job start; for a job of a run the submit alone does not."""
 
     job_id: JobId
 
 
-class Continue(Struct, frozen=True, tag="proceeded", gc=False):
+class Continue(Struct, frozen=True, tag="continue", gc=False):
     """The job has ready nodes left over from a turn that reached its bound."""
 
     job_id: JobId
@@ -113,7 +113,7 @@ class TimerDue(Struct, frozen=True, tag="timer_due", omit_defaults=True, gc=Fals
     round: int = 0
 
 
-class OutputsMerged(Struct, frozen=True, tag="gathered", gc=False):
+class OutputsMerged(Struct, frozen=True, tag="outputs_merged", gc=False):
     """Outputs in rows were merged; `error` when they cannot be. The index is that of MergeOutputs."""
 
     job_id: JobId

@@ -86,7 +86,7 @@ def _store_part(turn: Turn, attempt: Attempt, rule: RetryOnSuccess, made: int, p
     if rule.collect is not Collect.REPLACE:
         job = turn.job
         generation = job.generations.get(attempt.node, 0)
-        turn.changes.pages.append(CallOutputRow(job.id, attempt.node, generation, attempt.index, made, part))
+        turn.changes.call_outputs.append(CallOutputRow(job.id, attempt.node, generation, attempt.index, made, part))
 
 
 def _call_again(turn: Turn, attempt: Attempt, rule: RetryOnSuccess, made: int, patch: Raw) -> None:
@@ -137,10 +137,10 @@ def _is_small(part: Raw) -> bool:
 
 def _ask_for_parts(turn: Turn, attempt: Attempt) -> None:
     """Request the merge of the outputs of all calls."""
-    turn.changes.gathers.append(_merge_request(turn.job, attempt))
+    turn.changes.merges.append(_merge_request(turn.job, attempt))
 
 
-def asked_for(job: Job) -> list[MergeOutputs]:
+def pending_merges(job: Job) -> list[MergeOutputs]:
     """Return the merges that a job waits for, to be requested again after a recovery."""
     loops = [attempt for loop in job.loops.values() for attempt in loop.attempts.values()]
     return [_merge_request(job, attempt) for attempt in (*job.attempts.values(), *loops) if attempt.is_merging]

@@ -91,7 +91,7 @@ def _restore_loop(job: Job, node: int, row: NodeRow, rows: LoopRows) -> None:
         raise ValueError(f"rows of a loop at a node without one: {row.node_id}")
     progress = read_progress(row.progress)
     attempt = _attempt_of_row(node, row, NO_PROGRESS)
-    loop = Loop(plan, Collection(rows.blocks), progress.generation, attempt, progress.attempts)
+    loop = Loop(plan, Collection(rows.chunks), progress.generation, attempt, progress.attempts)
     loop.deadline_at = progress.deadline_at
     loop.restore(rows, progress.begun)
     if job.states[node] in IN_FLIGHT:

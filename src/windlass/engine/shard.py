@@ -18,7 +18,7 @@ from windlass.core.errors import RequestRefused, StaleLease, StoreUnavailable
 from windlass.core.ids import RunId
 from windlass.core.job import Job
 from windlass.core.messages import Continue, JobMessage, Message, Submitted, TaskFinished, split_batch
-from windlass.core.pagination import asked_for
+from windlass.core.pagination import pending_merges
 from windlass.core.report_verdict import ReportVerdict
 from windlass.engine.background import supervise, wait_all
 from windlass.engine.job_table import JobTable
@@ -293,7 +293,7 @@ class Shard:
         if changes.cancels:
             await self._broker.cancel(changes.cancels)
         self._timers.set(changes.timers)
-        self._merger.start(changes.gathers)
+        self._merger.start(changes.merges)
         if changes.runs is not None:
             self._timers.set(changes.runs.timers)
             for shard, job_id in changes.runs.notifications:
@@ -337,7 +337,7 @@ class Shard:
         self._timers.set(self.runs.timers())
         self._carried.extend(self.recovery.hints(self.jobs.values()))
         for job in self.jobs.values():
-            self._merger.start(asked_for(job))
+            self._merger.start(pending_merges(job))
         self._carried.extend(await self.recovery.results(self.number, self.jobs))
         # Before the inbox is drained: a task whose result arrives in between is then not taken for lost.
         lost = await self.recovery.lost(self.jobs.values(), self._broker)
@@ -376,7 +376,7 @@ class Shard:
         self._timers.set(self.recovery.timers([job]))
         lost = await self.recovery.lost([job], self._broker)
         messages = self.recovery.hints([job])
-        self._merger.start(asked_for(job))
+        self._merger.start(pending_merges(job))
         if self.lease.is_abandoned:
             messages.extend(lost.messages)
         await self._broker.send(self.number, messages)

@@ -78,10 +78,10 @@ class MemoryStore:
     def _put_loops(self, changes: Changes) -> None:
         for row in changes.iterations.values():
             self._tables.job(row.job_id).iterations[row.number, row.generation, row.index] = row
-        for output in changes.pages:
+        for output in changes.call_outputs:
             key = (output.number, output.generation, output.index, output.call)
             self._tables.job(output.job_id).call_outputs[key] = output.output
-        for chunk in changes.blocks:
+        for chunk in changes.chunks:
             chunks = self._tables.job(chunk.job_id).chunks
             key = (chunk.number, chunk.generation, chunk.chunk)
             if chunks.setdefault(key, chunk.body) != chunk.body:

@@ -116,8 +116,8 @@ def commit_parameters(group: Sequence[Changes]) -> dict[str, object]:
     return {
         "nodes": _NODES.of(each(changes.nodes.values() for changes in group)),
         "iterations": _ITERATIONS.of(each(changes.iterations.values() for changes in group)),
-        "call_outputs": _CALL_OUTPUTS.of(each(changes.pages for changes in group)),
-        "chunks": _CHUNKS.of(each(changes.blocks for changes in group)),
+        "call_outputs": _CALL_OUTPUTS.of(each(changes.call_outputs for changes in group)),
+        "chunks": _CHUNKS.of(each(changes.chunks for changes in group)),
         "event_pages": _EVENT_PAGES.of(each(map(event_pages, group))),
         "job_changes": _JOB_CHANGES.of(each(changes.jobs.items() for changes in group)),
         "request_ids": joined_texts([request_id for changes in group for request_id in changes.requests]),

@@ -40,8 +40,8 @@ class SqliteCommits:
         statements = (
             (self._put_nodes, _values(NODE, changes.nodes.values())),
             (self._put_iterations, _values(ITERATION, changes.iterations.values())),
-            (self._put_call_outputs, _values(CALL_OUTPUT, changes.pages)),
-            (self._put_chunks, _values(CHUNK, changes.blocks)),
+            (self._put_call_outputs, _values(CALL_OUTPUT, changes.call_outputs)),
+            (self._put_chunks, _values(CHUNK, changes.chunks)),
             (self._insert_events, _values(EVENT_PAGE, event_pages(changes))),
             (self._update_jobs, [value for change in changes.jobs.items() for value in job_change_values(*change)]),
         )
