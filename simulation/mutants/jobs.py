@@ -42,14 +42,14 @@ JOB_MUTANTS = (
     in_core(
         "a dispatch is not stored",
         "turn",
-        "            job.in_flight[node] = InFlightEntry(node, plan.id, seq, self.now)\n",
-        "            pass\n",
+        "                job.in_flight[node] = InFlightEntry(node, plan.id, seq, self.now)\n",
+        "                pass\n",
     ),
     in_core(
         "a retry does not link to the first attempt",
         "turn",
-        "            attempt.first_seq = seq\n        # The first dispatch",
-        "            pass\n        attempt.first_seq = seq\n        # The first dispatch",
+        "                attempt.first_seq = seq\n            # The first dispatch",
+        "                pass\n            attempt.first_seq = seq\n            # The first dispatch",
     ),
     # Results and retries
     in_core(

@@ -69,7 +69,10 @@ def _enter(turn: Turn, node: int) -> None:
         loops.begin(turn, node, attempt)
         return
     job.attempts[node] = attempt
-    _dispatch(turn, attempt, plan)
+    try:
+        turn.dispatch(attempt, plan)
+    except TemplateFailed as failure:
+        completion.fail_node(turn, node, template_error("params", failure))
 
 
 def _is_blocked(turn: Turn, node: int, plan: NodePlan) -> bool:
@@ -132,13 +135,6 @@ def _complete_without_worker(turn: Turn, node: int) -> None:
     turn.meet_dependents(node, skipped=False)
 
 
-def _dispatch(turn: Turn, attempt: Attempt, plan: NodePlan) -> None:
-    try:
-        turn.dispatch(attempt, plan)
-    except TemplateFailed as failure:
-        completion.fail_node(turn, attempt.node, template_error("params", failure))
-
-
 def dispatch_again(turn: Turn, attempt: Attempt) -> None:
     """Dispatch the next attempt of a node or an iteration that waits."""
     plan = turn.job.plan.nodes[attempt.node]
@@ -148,4 +144,7 @@ def dispatch_again(turn: Turn, attempt: Attempt) -> None:
     turn.transition(attempt, NodeMove.READY)
     attempt.begin_next()
     turn.emit(EventType.NODE_READY, plan.id, parent_seq=attempt.first_seq)
-    _dispatch(turn, attempt, plan)
+    try:
+        turn.dispatch(attempt, plan)
+    except TemplateFailed as failure:
+        completion.fail_node(turn, attempt.node, template_error("params", failure))

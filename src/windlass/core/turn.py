@@ -161,33 +161,29 @@ class Turn:
         """Hand an attempt of a ready node or iteration to a worker. TemplateFailed, without any change."""
         job = self.job
         task = build_task(job, attempt)
+        data = dispatch_data(attempt.number, plan.queue)
         if attempt.is_iteration:
-            self._dispatch_iteration(attempt, plan)
+            self._dispatch_iteration(attempt, plan, data)
         else:
-            self._dispatch_node(attempt, plan)
+            node = attempt.node
+            self.move(node, _DISPATCH)
+            attempt.dispatched_at = self.now
+            seq = self.emit(_NODE_DISPATCHED, plan.id, data, None, None, attempt.first_seq)
+            if attempt.first_seq is None:
+                attempt.first_seq = seq
+            # The first dispatch of a node needs no row if the page of events has room for it (ADR 19). In a retried job
+            # the node may have a row of an earlier round, which is then outdated.
+            if attempt.number == 1 and not job.state.round and len(job.in_flight) < IN_FLIGHT_ENTRIES_MAX:
+                job.in_flight[node] = InFlightEntry(node, plan.id, seq, self.now)
+            else:
+                self.save_node(node, attempt)
         self.changes.tasks.append(task)
         if job.state.status is _PENDING_JOB:
             self.start_job()
 
-    def _dispatch_node(self, attempt: Attempt, plan: NodePlan) -> None:
-        job, node = self.job, attempt.node
-        self.move(node, _DISPATCH)
-        attempt.dispatched_at = self.now
-        data = dispatch_data(attempt.number, plan.queue)
-        seq = self.emit(_NODE_DISPATCHED, plan.id, data, None, None, attempt.first_seq)
-        if attempt.first_seq is None:
-            attempt.first_seq = seq
-        # The first dispatch of a node needs no row if the page of events has room for it (ADR 19). In a retried job the
-        # node may have a row of an earlier round, which is then outdated.
-        if attempt.number == 1 and not job.state.round and len(job.in_flight) < IN_FLIGHT_ENTRIES_MAX:
-            job.in_flight[node] = InFlightEntry(node, plan.id, seq, self.now)
-        else:
-            self.save_node(node, attempt)
-
-    def _dispatch_iteration(self, attempt: Attempt, plan: NodePlan) -> None:
+    def _dispatch_iteration(self, attempt: Attempt, plan: NodePlan, data: Raw) -> None:
         loop = self.job.loops[attempt.node]
         self.transition(attempt, _DISPATCH)
-        data = dispatch_data(attempt.number, plan.queue)
         self.emit(_ITERATION_DISPATCHED, plan.id, data, None, None, attempt.first_seq, attempt.index)
         if attempt.number == loop.attempts_start + 1:
             # The first dispatch of an iteration needs no row: the row of the loop implies it.
