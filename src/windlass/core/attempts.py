@@ -33,19 +33,21 @@ _START, _RUNNING, _ACCEPTED = NodeMove.START, int(NodeStatus.RUNNING), ReportVer
 
 def finish_task(turn: Turn, message: TaskFinished) -> None:
     """Apply a report; if it is stored, record the verdict. The first verdict on a repeated message stays."""
-    verdict = _finish_task(turn, message)
+    job = turn.job
+    node = job.plan.index.get(message.node_id, -1)
+    if node < 0:
+        verdict = ReportVerdict.UNKNOWN
+    elif first_attempt.complete(turn, node, job.plan.nodes[node], message):
+        verdict = _ACCEPTED
+    else:
+        verdict = _finish_attempt(turn, node, message)
     if message.result_id is not None:
         turn.changes.results.setdefault(message.result_id, verdict)
 
 
-def _finish_task(turn: Turn, message: TaskFinished) -> ReportVerdict:
-    """An attempt's result: taken once, from the attempt that is awaited."""
+def _finish_attempt(turn: Turn, node: int, message: TaskFinished) -> ReportVerdict:
+    """Accept the result of the awaited attempt, once."""
     job = turn.job
-    node = job.plan.index.get(message.node_id, -1)
-    if node < 0:
-        return ReportVerdict.UNKNOWN
-    if first_attempt.complete(turn, node, job.plan.nodes[node], message):
-        return _ACCEPTED
     attempt = job.find_attempt(node, message.index, message.attempt)
     if attempt is None:
         return _ignore(turn, node, message)
