@@ -22,7 +22,7 @@ JOB_MUTANTS = (
         "a fan-in waits for one dependency too many", "turn", "if not remaining[child]:", "if remaining[child] < 0:"
     ),
     in_core("a skip counts as a real dependency", "turn", "if not skipped:", "if True:"),
-    in_core("sequence numbers have gaps", "turn", "= self.job.seq + 1", "= self.job.seq + 2"),
+    in_core("sequence numbers have gaps", "turn", "= job.seq + 1", "= job.seq + 2"),
     in_core("ended nodes are not counted", "turn", "job.unfinished -= 1", "job.unfinished -= 0"),
     in_core(
         "the timeout of a job never fires",

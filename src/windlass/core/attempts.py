@@ -7,7 +7,7 @@ from windlass.core.deliveries import record_delivery
 from windlass.core.events import EventType
 from windlass.core.instants import MICROSECONDS
 from windlass.core.loop_state import Attempt
-from windlass.core.messages import Failed, TaskError, TaskFinished, TaskLost, TaskStarted
+from windlass.core.messages import Failed, Succeeded, TaskError, TaskFinished, TaskLost, TaskStarted
 from windlass.core.outcomes import complete, fail, wait
 from windlass.core.plan import NodePlan
 from windlass.core.report_verdict import ReportVerdict
@@ -41,22 +41,28 @@ def finish_task(turn: Turn, message: TaskFinished) -> ReportVerdict:
     if attempt is None:
         return _ignore(turn, node, message)
     plan = job.plan.nodes[node]
-    if job.state_of(attempt) != _RUNNING:
+    if attempt.started_at is None:
         turn.start(attempt, message.started_at, message.worker_id)
     turn.context = message.context
-    if not plan.is_plain:
-        _record(turn, attempt, plan, message)
     outcome = message.outcome
     if isinstance(outcome, Failed):
+        _record(turn, attempt, plan, message)
         _fail_or_retry(turn, attempt, outcome.error, message)
-    elif plan.on_success is not None:
-        pagination.take_answer(turn, attempt, outcome, message)
     elif plan.is_plain:
         microseconds = max(0, message.finished_at - message.started_at)
         turn.complete_node(attempt, outcome.output, outcome.meta, execution_meta(microseconds))
     else:
-        complete(turn, attempt, outcome.output, outcome.meta, _execution_meta(plan, message))
+        _record(turn, attempt, plan, message)
+        _succeed(turn, attempt, outcome, message)
     return _ACCEPTED
+
+
+def _succeed(turn: Turn, attempt: Attempt, outcome: Succeeded, message: TaskFinished) -> None:
+    plan = turn.job.plan.nodes[attempt.node]
+    if plan.on_success is not None:
+        pagination.take_answer(turn, attempt, outcome, message)
+    else:
+        complete(turn, attempt, outcome.output, outcome.meta, _execution_meta(plan, message))
 
 
 def _record(turn: Turn, attempt: Attempt, plan: NodePlan, message: TaskFinished) -> None:

@@ -2,11 +2,10 @@
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from copy import copy
 from typing import Any
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from windlass.core.artifacts import GONE, is_reference, read_reference
 from windlass.core.changes import InFlightEntry
@@ -70,7 +69,7 @@ class Job:
         self.plan = plan
         self.spec = record.spec
         # A copy: the record must not change with the job.
-        self.state = copy(record.state)
+        self.state = structs.replace(record.state)
         self.seq = record.seq
         self.states = bytearray(count)
         self.remaining = plan.dependency_counts[:]

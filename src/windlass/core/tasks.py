@@ -26,7 +26,8 @@ def build_task(job: Job, attempt: Attempt) -> Task:
         params, artifacts = _render_params(job, attempt, template)
     if attempt.calls:
         params = _patched(params, attempt.patch)
-    key = work_key(job.id, plan.id, attempt.index if attempt.is_iteration else None)
+    index = attempt.index if attempt.is_iteration else None
+    key = work_key(job.id, plan.id, index)
     task_id = attempt_id(key, attempt.number)
     if attempt.calls or job.generations:
         key = _idempotency_key(job, attempt, key)
@@ -44,7 +45,7 @@ def build_task(job: Job, attempt: Attempt) -> Task:
         timeout_seconds=plan.timeout_seconds,
         priority=plan.priority + job.spec.priority,
         shard=job.spec.shard,
-        index=attempt.index if attempt.is_iteration else 0,
+        index=index or 0,
         retry_count=attempt.number - attempt.attempts_before - 1,
         idempotency_key=key,
         sink=sink,

@@ -3,12 +3,11 @@
 Nothing else writes the state of a job. Every move is checked against the tables in `states`.
 """
 
-from copy import copy
 from functools import lru_cache
 from typing import Any
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from windlass.core.changes import Changes, InFlightEntry, Timer
 from windlass.core.events import Event, EventType
@@ -104,10 +103,9 @@ class Turn:
     def emit(self, kind: str, node_id: str | None = None, data: Raw | None = None, at: int | None = None,
              meta: Raw | None = None, parent_seq: int | None = None, index: int | None = None) -> int:  # fmt: skip
         """Record an event and return its sequence number, the job's next one."""
-        seq = self.job.seq = self.job.seq + 1
-        if at is None:
-            at = self.now
-        self.page.append(Event(seq, kind, node_id, index, at, data, meta, self.context, parent_seq))
+        job = self.job
+        seq = job.seq = job.seq + 1
+        self.page.append(Event(seq, kind, node_id, index, at or self.now, data, meta, self.context, parent_seq))
         self.context = None
         return seq
 
@@ -276,7 +274,7 @@ class Turn:
 
     def save_job(self) -> None:
         """Store the state of the job."""
-        self.changes.jobs[self.job.id] = copy(self.job.state)
+        self.changes.jobs[self.job.id] = structs.replace(self.job.state)
 
     def save_node(
         self, node: int, attempt: Attempt | None, completed_at: int | None = None, error: Raw | None = None

@@ -19,10 +19,6 @@ class Plans:
         self._compile = compile_plan
         self._plans: OrderedDict[tuple[str, int], Plan] = OrderedDict()
 
-    def peek(self, workflow_id: str, version: int) -> Plan | None:
-        """Return the plan of a version if it is cached."""
-        return self._plans.get((workflow_id, version))
-
     async def get(self, workflow_id: str, version: int) -> Plan:
         """Return the plan of a version; WorkflowNotFound."""
         key = (workflow_id, version)

@@ -5,9 +5,12 @@ from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from random import Random
 
+from msgspec import Struct
+
 from windlass.core.errors import IdempotencyConflict, WindlassError
 from windlass.core.jobs import JobSpec
 from windlass.core.messages import Message, Submitted
+from windlass.core.plan import Plan
 from windlass.core.shards import shard_of
 from windlass.core.submit_request import SubmitRequest, digest_of
 from windlass.engine.context import EngineContext
@@ -17,6 +20,13 @@ from windlass.engine.shard_owner import ShardOwner
 from windlass.engine.submit_batcher import SubmitBatcher
 from windlass.engine.version_selection import VersionCache, VersionResolver
 from windlass.ports.store.jobs import SubmitResult
+
+
+class _BatchCache(Struct, frozen=True):
+    """What the requests of one batch have in common: versions as they were read, and the plans of equal requests."""
+
+    versions: VersionCache = {}
+    plans: dict[tuple[str, int | str | None], Plan] = {}
 
 
 class Submitter:
@@ -40,14 +50,14 @@ class Submitter:
         `asked` is what the caller sent, where the request was derived from it: the digest is then of that.
         InputInvalid, WorkflowNotFound, IdempotencyConflict.
         """
-        result = await self._batcher.submit(await self._job_spec(request, {}, asked))
+        result = await self._batcher.submit(await self._job_spec(request, _BatchCache(), asked))
         if result.conflict:
             raise conflict(result)
         return result
 
     async def submit_all(self, requests: Sequence[SubmitRequest]) -> Sequence[SubmitResult]:
         """Store jobs in one transaction. An invalid request or a conflict raises; an invalid one stores nothing."""
-        cache: VersionCache = {}
+        cache = _BatchCache()
         results = await self.store([await self._job_spec(request, cache) for request in requests])
         for result in results:
             if result.conflict:
@@ -56,7 +66,7 @@ class Submitter:
 
     async def submit_each(self, requests: Sequence[SubmitRequest]) -> Sequence[SubmitResult | WindlassError]:
         """Store the jobs of valid requests in one transaction; a result or an error for each request."""
-        cache: VersionCache = {}
+        cache = _BatchCache()
         outcomes = [await self._job_spec_or_error(request, cache) for request in requests]
         stored = iter(await self.store([outcome for outcome in outcomes if isinstance(outcome, JobSpec)]))
         answers: list[SubmitResult | WindlassError] = []
@@ -68,30 +78,28 @@ class Submitter:
             answers.append(conflict(result) if result.conflict else result)
         return answers
 
-    async def _job_spec_or_error(self, request: SubmitRequest, cache: VersionCache) -> JobSpec | WindlassError:
+    async def _job_spec_or_error(self, request: SubmitRequest, cache: _BatchCache) -> JobSpec | WindlassError:
         try:
             return await self._job_spec(request, cache)
         except WindlassError as error:
             return error
 
-    async def _job_spec(self, request: SubmitRequest, cache: VersionCache, asked: object = None) -> JobSpec:
+    async def _job_spec(self, request: SubmitRequest, cache: _BatchCache, asked: object = None) -> JobSpec:
         """Return the job of a request: its version resolved, its input checked and with defaults."""
-        workflow_id = request.workflow_id
-        version = await self._versions.resolve(workflow_id, request.version, self._random.randrange, cache)
-        plan = self._plans.peek(workflow_id, version)
+        plan = cache.plans.get((request.workflow_id, request.version))
         if plan is None:
-            plan = await self._plans.get(workflow_id, version)
+            plan = await self._resolve(request, cache)
         checked = self._check_input(plan.input_schema, request.input_data)
         digest = None
         if request.idempotency_key is not None:
             digest = request.digest if asked is None else digest_of(asked)
         now = self._clock.now()
         job_id = self._ids.new(now)
-        shard_key = None if plan.runs is None else workflow_id
+        shard_key = None if plan.runs is None else plan.workflow_id
         return JobSpec(
             job_id=job_id,
-            workflow_id=workflow_id,
-            version=version,
+            workflow_id=plan.workflow_id,
+            version=plan.version,
             input=checked,
             created_at=now,
             shard=shard_of(shard_key or job_id, self._shards.total),
@@ -101,6 +109,17 @@ class Submitter:
             scheduled_at=request.starts_at,
             shard_key=shard_key,
         )
+
+    async def _resolve(self, request: SubmitRequest, cache: _BatchCache) -> Plan:
+        """Return the plan of the version that a request names. WorkflowNotFound."""
+        version = await self._versions.resolve(
+            request.workflow_id, request.version, self._random.randrange, cache.versions
+        )
+        plan = await self._plans.get(request.workflow_id, version)
+        if not isinstance(request.version, str):
+            # An alias may select another version for the next request.
+            cache.plans[request.workflow_id, request.version] = plan
+        return plan
 
     async def store(self, specs: Sequence[JobSpec]) -> Sequence[SubmitResult]:
         """Store jobs in one transaction and notify their shards; a result for each, conflicts among them."""

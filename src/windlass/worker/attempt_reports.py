@@ -15,7 +15,7 @@ class AttemptReports:
         self._context = context
 
     def finished(self, task: Task, started_at: int, outcome: Outcome) -> TaskReport:
-        """TaskReport the end of an attempt; return the report."""
+        """Report the end of an attempt; return the report."""
         context = self._context
         message = TaskFinished(
             job_id=task.job_id,
@@ -33,7 +33,7 @@ class AttemptReports:
         return report
 
     def started(self, attempts: Iterable[RunningAttempt]) -> None:
-        """TaskReport that attempts have been running for a while, or that their work begins."""
+        """Report that attempts have been running for a while, or that their work begins."""
         messages: list[tuple[int, TaskStarted]] = []
         for attempt in attempts:
             task = attempt.task

@@ -144,7 +144,7 @@ class AttemptContext:
         self._handed_back = handed_back
 
     def started(self) -> None:
-        """TaskReport that the work begins now."""
+        """Report that the work begins now."""
         self._started()
 
     def log(self, message: str, level: str = "info") -> None:
