@@ -74,7 +74,7 @@ SHORTCUTS = (
     Shortcut("plain nodes skip guards", 18, "fan", _check_all_guards),
     Shortcut("no row for a first dispatch", 19, "jobs", _write_a_row_for_each_dispatch),
     Shortcut("new jobs start without a read", 21, "jobs", _read_new_jobs),
-    Shortcut("handlers without await run in one step", 24, "fan", _create_a_task_for_each_attempt),
+    Shortcut("handlers without await run in one step", 25, "fan", _create_a_task_for_each_attempt),
 )
 
 
