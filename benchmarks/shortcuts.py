@@ -60,7 +60,7 @@ def _write_a_row_for_each_dispatch() -> None:
 
 
 def _read_new_jobs() -> None:
-    NewJobCache.admit = lambda cache, job: None
+    NewJobCache.add_stored = lambda cache, spec: None
 
 
 def _create_a_task_for_each_attempt() -> None:
