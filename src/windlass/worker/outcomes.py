@@ -3,7 +3,7 @@
 import math
 import re
 import traceback
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any, cast
 
@@ -107,7 +107,8 @@ def call_handler(handler: Handler, params: Raw | bytes, context: object) -> Any:
 def run_in_one_step(task: Task, handler: Handler, output_bytes_max: int) -> Succeeded | Failed:
     """Run a coroutine function without `await`, which ends at its first step; return its outcome."""
     try:
-        coroutine: Coroutine[Any, Any, object] = call_handler(handler, task.params, None)
+        call: Callable[..., Any] = handler.call
+        coroutine: Coroutine[Any, Any, object] = call(**handler.check(task.params))
         coroutine.send(None)
     except StopIteration as end:
         return succeeded(end.value, None, output_bytes_max)

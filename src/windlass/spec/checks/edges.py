@@ -69,7 +69,10 @@ def _read_edges(findings: Findings, nodes: Sequence[ReadNode], index: Mapping[st
                 _report_edge(findings, node, "next", name, index)
             else:
                 parents[child].append(number)
-    return [sorted(set(above)) for above in parents]
+    for number, above in enumerate(parents):
+        if len(above) > 1:
+            parents[number] = sorted(set(above))
+    return parents
 
 
 def _report_edge(findings: Findings, node: ReadNode, key: str, name: str, index: Mapping[str, int]) -> None:

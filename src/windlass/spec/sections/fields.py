@@ -284,9 +284,9 @@ def read_node_ids(findings: Findings, path: Path, value: object) -> list[str]:
         return [value]
     if not is_array(value):
         findings.reject(path, f"must be a list of node ids: {kind_of(value)}", "write [id, id]")
-    before = findings.count
-    for index, item in enumerate(value):
-        if type(item) is not str:
-            findings.add((*path, index), f"must be a node id: {kind_of(item)}", "write the id of a node")
-    findings.stop_if_more_than(before)
-    return cast("list[str]", value)
+    invalid = [index for index, item in enumerate(value) if type(item) is not str]
+    if not invalid:
+        return cast("list[str]", value)
+    for index in invalid:
+        findings.add((*path, index), f"must be a node id: {kind_of(value[index])}", "write the id of a node")
+    raise Unreadable
