@@ -1,4 +1,4 @@
-"""Whole jobs over brokers on servers, also when the servers are flushed."""
+"""Jobs over brokers on servers, also when the servers are flushed."""
 
 import asyncio
 from pathlib import Path
@@ -32,7 +32,7 @@ async def emptied(site: Site) -> None:
 
 @pytest.fixture
 async def on_site(site: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
-    """Let the harness build its processes on the site's broker."""
+    """Make the harness use a broker of the site."""
     broker = await site.open()
     monkeypatch.setattr("tests.engine.harness.MemoryBroker", lambda clock: broker)
     quick = duties(sweep_seconds=0.05, in_flight_check_seconds=0.2)

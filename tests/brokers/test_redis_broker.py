@@ -1,4 +1,4 @@
-"""The Redis broker when its server is flushed, restarted, hanging or gone."""
+"""The Redis broker when its server is flushed, restarted, unresponsive or unavailable."""
 
 import asyncio
 import gc
@@ -220,7 +220,7 @@ async def test_invalid_tasks_and_messages_are_skipped(broker: RedisBroker, redis
 
 
 async def received(broker: RedisBroker, count: int) -> list[Submitted]:
-    """Receive and acknowledge so many messages of shard 0."""
+    """Receive and acknowledge a number of messages of shard 0."""
     found: list[Any] = []
     async with asyncio.timeout(10.0):
         while len(found) < count:
@@ -236,11 +236,11 @@ async def test_pushed_and_fetched_messages_arrive_once_and_in_order(broker: Redi
     batches = [[Submitted(f"{turn}-{n}") for n in range(1 + 97 * (turn % 4))] for turn in range(60)]
     messages = [one for batch in batches for one in batch]
 
-    telling = asyncio.ensure_future(received(broker, len(messages)))
+    receiving = asyncio.ensure_future(received(broker, len(messages)))
     for batch in batches:
         await sender.send(0, batch)
 
-    assert await telling == messages
+    assert await receiving == messages
     await sender.close()
 
 

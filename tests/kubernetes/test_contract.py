@@ -317,7 +317,7 @@ async def test_a_task_handed_back_leaves_its_pod_to_the_next_worker(any_place: P
         await first.started(task)
     async with running(container=any_place.defaults) as second:
         await second.broker.publish([task])
-        await second.said("adopted Job")
+        await second.logged("adopted Job")
         await cluster.end(pod, message='{"ok": true}')
         output = await second.output_of(task)
 

@@ -193,7 +193,7 @@ async def test_the_log_is_copied_while_the_container_runs(place: Place, server: 
         pod = await place.cluster.started()
         log = server.log(pod["metadata"]["name"])
         log.write("loading")
-        await runner.said("loading")
+        await runner.logged("loading")
         log.write("done", '{"rows": 4}')
         await place.cluster.end(pod)
         output = await runner.output_of(task)
@@ -209,7 +209,7 @@ async def test_an_interrupted_log_continues_where_it_stopped(place: Place, serve
         log = server.log(pod["metadata"]["name"])
         for at in range(5):
             log.write(f"line {at}")
-            await runner.said(f"line {at}")
+            await runner.logged(f"line {at}")
             server.drop_streams("log")
         log.write("the last")
         await place.cluster.end(pod)
@@ -223,7 +223,7 @@ async def test_an_unreadable_log_is_reported_and_does_not_fail_the_attempt(place
     async with running(container=place.defaults) as runner:
         task = await runner.publish("container", NODE)
         pod = await place.cluster.started()
-        await runner.said("the log cannot be read")
+        await runner.logged("the log cannot be read")
         await place.cluster.end(pod, message='"kept"')
         output = await runner.output_of(task)
 
@@ -237,7 +237,7 @@ async def test_a_long_log_is_truncated_and_its_end_is_still_read(place: Place, s
         pod = await place.cluster.started()
         log = server.log(pod["metadata"]["name"])
         log.write(*(f"line {at}" for at in range(500)), '{"rows": 500}')
-        await runner.said("log truncated")
+        await runner.logged("log truncated")
         await place.cluster.end(pod)
         output = await runner.output_of(task)
 
