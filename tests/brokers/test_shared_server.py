@@ -9,7 +9,7 @@ from tests.contracts.done_listener import DoneListener, subscribed
 from tests.contracts.test_broker import QUEUES, ids, nodes, report, task
 from windlass.core.messages import Submitted, TaskLost
 
-SILENT_SECONDS = 15.0
+WORKER_TIMEOUT_SECONDS = 15.0
 WAKE_SECONDS_MAX = 0.02
 
 
@@ -33,9 +33,9 @@ async def test_two_processes_that_reclaim_at_once_find_each_task_once(site: Site
     names = sorted(f"t{number}" for number in range(700))
     await brokers[0].publish([task(name) for name in names])
     await all_taken(brokers[0], "dead")
-    await site.age(SILENT_SECONDS + 1)
+    await site.age(WORKER_TIMEOUT_SECONDS + 1)
 
-    counts = await asyncio.gather(*(broker.reclaim(SILENT_SECONDS) for broker in brokers))
+    counts = await asyncio.gather(*(broker.reclaim(WORKER_TIMEOUT_SECONDS) for broker in brokers))
 
     assert sum(counts) == len(names)
     assert sorted(await all_taken(brokers[1])) == names
