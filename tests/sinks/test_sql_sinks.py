@@ -1,4 +1,4 @@
-"""What every SQL sink does: rows and identities in one transaction, three modes, names that cannot hurt."""
+"""What every SQL sink does: rows and identities in one transaction, modes, and safe names."""
 
 import asyncio
 
