@@ -61,11 +61,11 @@ async def test_long_polls_return_when_the_server_stops(tmp_path: Path) -> None:
     async with System.running(tmp_path, worker=False) as system:
         await system.deploy()
         job_id = await system.submit()
-        asked = asyncio.create_task(system.client.get(f"{API}/jobs/{job_id}", params={"wait": "60s"}))
+        waiting = asyncio.create_task(system.client.get(f"{API}/jobs/{job_id}", params={"wait": "60s"}))
 
         system.state.closing.set()
 
-        assert (await asyncio.wait_for(asked, 10.0)).status_code == 200
+        assert (await asyncio.wait_for(waiting, 10.0)).status_code == 200
 
 
 async def test_the_nodes_of_a_job_include_unstarted_ones(tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ async def test_a_scheduled_job_waits_for_its_time(system: System, client: httpx2
 async def test_a_hundred_submits_of_one_key_are_one_job(system: System) -> None:
     await system.deploy()
     body = {"workflow_id": "chain", "input_data": {"n": 1}, "idempotency_key": "order-1"}
-    async with system.reaching() as one, system.reaching() as other:
+    async with system.new_client() as one, system.new_client() as other:
         answers = await asyncio.gather(*(client.post(f"{API}/jobs", json=body) for client in (one, other) * 50))
 
     assert len({answer.json()["job_id"] for answer in answers}) == 1
@@ -324,7 +324,7 @@ async def test_a_node_that_does_not_exist_is_not_found(system: System, client: h
     assert (await client.get(f"{API}/jobs/{job_id}/nodes/nobody")).status_code == 404
 
 
-# What may be asked of a job
+# Cancel, retry and rerun
 
 
 async def test_a_job_is_cancelled_with_a_reason_and_stays_cancelled(tmp_path: Path) -> None:

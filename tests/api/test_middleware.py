@@ -41,7 +41,7 @@ async def test_an_id_is_never_a_path(system: System, tmp_path: Path, spelling: s
         for path in ("jobs/{}", "jobs/{}/events", "jobs/x/nodes/{}", "workflows/{}", "workflows/chain/versions/{}")
     ]
 
-    # A dot segment is taken out of the path before it is sent: what is left is another route.
+    # The client removes dot segments from the path, so the request reaches another route.
     allowed = {200, 404, 405, 422} if set(spelling.replace("%2e", ".")) <= {"."} else {404, 405, 422}
     assert {answer.status_code for answer in answers} <= allowed
     assert names(tmp_path) == before
@@ -240,7 +240,7 @@ async def test_websockets_are_refused(system: System) -> None:
     assert sent == [{"type": "websocket.close", "code": 1008}]
 
 
-# Answers
+# Responses
 
 
 @pytest.mark.parametrize("path", ["/livez", f"{API}/jobs", f"{API}/nowhere", f"{API}/jobs/..;"])
@@ -314,14 +314,14 @@ async def test_an_access_log_line_is_json(client: httpx2.AsyncClient, caplog: py
     with caplog.at_level(logging.INFO, logger="windlass.access"):
         await client.get(f"{API}/jobs/nobody", headers={"x-request-id": "r1"})
 
-    told = msgspec.json.decode(caplog.messages[-1])
-    assert {key: told[key] for key in ("method", "route", "status", "request_id")} == {
+    line = msgspec.json.decode(caplog.messages[-1])
+    assert {key: line[key] for key in ("method", "route", "status", "request_id")} == {
         "method": "GET",
         "route": f"{API}/jobs/{{job_id}}",
         "status": 404,
         "request_id": "r1",
     }
-    assert told["duration_ms"] >= 0
+    assert line["duration_ms"] >= 0
 
 
 @pytest.mark.parametrize("path", ["/a%0a{}", "/a%0d%0aSet-Cookie:x", "/%1b[31mred", "/%c2%9b31m", "/%e2%80%a8x"])
@@ -347,7 +347,7 @@ async def raw(
     headers: list[tuple[bytes, bytes]] | None = None,
     **fields: str,
 ) -> tuple[int, dict[str, Any]]:
-    """Send a request as a server would hand it over, with headers that no client would send."""
+    """Send a request to the application with headers that no client would send."""
     given = headers if headers is not None else [(b"host", host.encode())]
     given += [(name.replace("_", "-").encode(), value.encode()) for name, value in fields.items()]
     sent: list[Any] = []

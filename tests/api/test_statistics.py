@@ -26,16 +26,16 @@ async def test_statistics_cover_the_last_jobs(system: System) -> None:
     for _ in range(3):
         await system.ended(await system.submit())
 
-    told = await answer(system, "/workflows/chain/statistics")
+    result = await answer(system, "/workflows/chain/statistics")
 
-    assert {name: told[name] for name in ("workflow_id", "jobs", "completed", "failed", "cancelled")} == {
+    assert {name: result[name] for name in ("workflow_id", "jobs", "completed", "failed", "cancelled")} == {
         "workflow_id": "chain", "jobs": 3, "completed": 3, "failed": 0, "cancelled": 0,
     }  # fmt: skip
-    spread = told["duration_seconds"]
-    assert 0 < spread["p50"] <= spread["p95"] <= spread["max"]
-    assert [(node["node_id"], node["runs"]) for node in told["nodes"]] == [("first", 3), ("second", 3)]
-    assert told["critical_path"] == ["first", "second"]
-    assert sum(node["share_of_critical_path"] for node in told["nodes"]) == pytest.approx(1.0, abs=0.001)
+    durations = result["duration_seconds"]
+    assert 0 < durations["p50"] <= durations["p95"] <= durations["max"]
+    assert [(node["node_id"], node["runs"]) for node in result["nodes"]] == [("first", 3), ("second", 3)]
+    assert result["critical_path"] == ["first", "second"]
+    assert sum(node["share_of_critical_path"] for node in result["nodes"]) == pytest.approx(1.0, abs=0.001)
 
 
 async def test_statistics_count_failures_and_apply_filters(system: System) -> None:
@@ -54,10 +54,10 @@ async def test_statistics_count_failures_and_apply_filters(system: System) -> No
 async def test_a_workflow_that_never_ran_has_no_durations(system: System) -> None:
     await system.deploy()
 
-    told = await answer(system, "/workflows/chain/statistics")
+    result = await answer(system, "/workflows/chain/statistics")
 
-    assert (told["jobs"], told["duration_seconds"], told["critical_path"]) == (0, None, [])
-    assert [node["runs"] for node in told["nodes"]] == [0, 0]
+    assert (result["jobs"], result["duration_seconds"], result["critical_path"]) == (0, None, [])
+    assert [node["runs"] for node in result["nodes"]] == [0, 0]
 
 
 async def test_statistics_cover_fewer_jobs_with_many_nodes(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,10 +85,15 @@ async def test_activity_counts_submitted_and_finished_jobs(system: System) -> No
         await system.ended(await system.submit(workflow_id))
     waiting = await system.submit("chain", scheduled_at="2999-01-01T00:00:00Z")
 
-    told = await answer(system, "/activity")
+    result = await answer(system, "/activity")
 
-    buckets = told["buckets"]
-    assert (told["bucket_seconds"], len(buckets), told["truncated"], told["unfinished"]) == (30, 120, False, 1)
+    buckets = result["buckets"]
+    assert (result["bucket_seconds"], len(buckets), result["truncated"], result["unfinished"]) == (
+        30,
+        120,
+        False,
+        1,
+    )
     counts = [sum(one[name] for one in buckets) for name in ("submitted", "completed", "failed", "cancelled")]
     assert counts == [4, 2, 1, 0]
     assert max(one["p95_seconds"] or 0 for one in buckets) > 0
@@ -105,9 +110,9 @@ async def test_activity_is_marked_as_truncated_with_too_many_jobs(
         await system.ended(await system.submit())
     monkeypatch.setattr(statistics, "ACTIVE_MAX", 2)
 
-    told = await answer(system, "/activity", minutes=1)
+    result = await answer(system, "/activity", minutes=1)
 
-    assert (told["truncated"], sum(one["submitted"] for one in told["buckets"])) == (True, 2)
+    assert (result["truncated"], sum(one["submitted"] for one in result["buckets"])) == (True, 2)
 
 
 @pytest.mark.parametrize("minutes", [0, 1_441, "x"])
