@@ -11,7 +11,7 @@ from tests.contracts.done_listener import subscribed
 from tests.defaults import duties
 from tests.engine.harness import ENDS_SECONDS, Process, opened, plan
 from tests.engine.sharing_harness import deployed
-from tests.servers import tell_redis
+from tests.servers import send_redis
 from windlass.core.plan import Plan
 
 JOBS = 20
@@ -25,7 +25,7 @@ def fan() -> Plan:
 
 async def emptied(site: Site) -> None:
     if site.kind == "redis":
-        await asyncio.to_thread(tell_redis, site.url, b"FLUSHALL")
+        await asyncio.to_thread(send_redis, site.url, b"FLUSHALL")
     else:
         await empty_postgres(site.url)
 
