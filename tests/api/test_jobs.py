@@ -136,7 +136,7 @@ async def test_defaults_are_filled_in(system: System) -> None:
         ('{"workflow_id": "chain", "scheduled_at": "2030-01-01T00:00:00"}', 422),
         ('{"workflow_id": "chain", "scheduled_at": "9999-12-31T23:59:59Z"}', 422),
         ('{"workflow_id": "chain", "idempotency_key": "with space"}', 422),
-        ('{"workflow_id": "nobody"}', 404),
+        ('{"workflow_id": "absent"}', 404),
         ('{"workflow_id": "chain", "input_data": ' + '{"a":' * 65 + "1" + "}" * 65 + "}", 422),
         ('{"workflow_id": "chain", "input_data": ' + '{"a":' * 5000 + "1" + "}" * 5000 + "}", 422),
     ],
@@ -228,7 +228,7 @@ async def test_each_job_of_a_batch_has_its_own_result(system: System, client: ht
     await system.deploy()
     jobs = [
         {"workflow_id": "chain"},
-        {"workflow_id": "nobody"},
+        {"workflow_id": "absent"},
         {"workflow_id": "chain", "idempotency_key": "k", "input_data": {"n": 1}},
         {"workflow_id": "chain", "idempotency_key": "k", "input_data": {"n": 2}},
         {"workflow_id": "chain", "idempotency_key": "k", "input_data": {"n": 1}},
@@ -314,14 +314,14 @@ async def test_a_wait_is_limited(client: httpx2.AsyncClient, wait: str) -> None:
     ],
 )
 async def test_a_job_that_does_not_exist_is_not_found(client: httpx2.AsyncClient, method: str, path: str) -> None:
-    assert (await client.request(method, f"{API}/jobs/nobody{path}")).status_code == 404
+    assert (await client.request(method, f"{API}/jobs/absent{path}")).status_code == 404
 
 
 async def test_a_node_that_does_not_exist_is_not_found(system: System, client: httpx2.AsyncClient) -> None:
     await system.deploy()
     job_id = await system.submit()
 
-    assert (await client.get(f"{API}/jobs/{job_id}/nodes/nobody")).status_code == 404
+    assert (await client.get(f"{API}/jobs/{job_id}/nodes/absent")).status_code == 404
 
 
 # Cancel, retry and rerun
@@ -371,7 +371,7 @@ async def test_an_impossible_retry_is_refused(system: System, client: httpx2.Asy
     await system.ended(job_id)
 
     completed = await client.post(f"{API}/jobs/{job_id}/retry")
-    nowhere = await client.post(f"{API}/jobs/{job_id}/retry", params={"from": "nobody"})
+    nowhere = await client.post(f"{API}/jobs/{job_id}/retry", params={"from": "absent"})
 
     assert (completed.status_code, nowhere.status_code) == (409, 404)
 

@@ -262,7 +262,7 @@ async def test_invalid_requests_for_iterations_are_refused(loop: Loop, path: str
 # Outputs
 
 
-async def test_each_iteration_and_the_whole_have_an_output(loop: Loop) -> None:
+async def test_each_iteration_and_the_loop_have_an_output(loop: Loop) -> None:
     await loop.finish(5)
     await loop.system.ended(loop.job_id)
 

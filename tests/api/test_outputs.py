@@ -69,7 +69,7 @@ async def test_an_output_over_the_limit_is_shown_as_a_marker(system: System) -> 
     assert await shown(system, job_id) == [{"_truncated": True, "_size": VALUE_BYTES_MAX + 4}] * 4
 
 
-async def test_a_large_output_can_be_read_whole(system: System) -> None:
+async def test_a_large_output_can_be_read_completely(system: System) -> None:
     job_id = await ran(system, TEXTS, VALUE_BYTES_MAX)
 
     response = await system.client.get(f"{API}/jobs/{job_id}/nodes/make/output")
@@ -128,7 +128,7 @@ def decoded(values: list[Raw]) -> list[object]:
     return [msgspec.json.decode(value) for value in values]
 
 
-async def test_values_share_one_limit_and_small_ones_come_first() -> None:
+async def test_values_share_one_limit_and_small_ones_have_precedence() -> None:
     values = [raw("x" * 60), raw("y" * 50), raw([1]), None]
 
     found = await OutputReader(MemoryArtifacts(), 100, 80).read(values)

@@ -102,7 +102,7 @@ async def test_runs_are_listed_page_by_page_newest_first(system: System, client:
 
 
 @pytest.mark.parametrize(("path", "status"), [
-    ("/runs/yearly:2026-01-01T02:00:00Z", 404), ("/runs/nobody", 422), ("/runs/a b:c", 422), ("/runs/a:b%0a", 422),
+    ("/runs/yearly:2026-01-01T02:00:00Z", 404), ("/runs/absent", 422), ("/runs/a b:c", 422), ("/runs/a:b%0a", 422),
     ("/runs?state=walking", 422), ("/runs?limit=0", 422), ("/runs?cursor=x", 422),
 ])  # fmt: skip
 async def test_invalid_requests_for_runs_are_refused(client: httpx2.AsyncClient, path: str, status: int) -> None:

@@ -55,7 +55,7 @@ async def test_next_slots_are_in_utc_and_local_time(client: httpx2.AsyncClient) 
 
 
 @pytest.mark.parametrize(("path", "status"), [
-    ("/schedules/chain", 404), ("/schedules/nobody", 404), ("/schedules/chain/next", 404),
+    ("/schedules/chain", 404), ("/schedules/absent", 404), ("/schedules/chain/next", 404),
     ("/schedules/yearly/next?count=0", 422), ("/schedules/yearly/next?count=1001", 422), ("/schedules/a.b", 422),
     ("/schedules?cursor=x", 422),
 ])  # fmt: skip

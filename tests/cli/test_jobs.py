@@ -77,10 +77,10 @@ def test_a_failed_job_is_shown_with_its_error(windlass: Windlass, ran: list[str]
 
 
 def test_an_unknown_job_is_reported(windlass: Windlass, ran: list[str]) -> None:
-    result = windlass("jobs", "show", "nobody")
+    result = windlass("jobs", "show", "absent")
 
     assert result.code == 2
-    assert "nobody" in result.err
+    assert "absent" in result.err
 
 
 def test_events_are_listed_in_order(windlass: Windlass, ran: list[str]) -> None:
@@ -127,10 +127,10 @@ def test_logs_contain_the_output_of_tasks(windlass: Windlass, folder: Path) -> N
 
 
 def test_logs_of_an_unknown_job_are_reported(windlass: Windlass, ran: list[str]) -> None:
-    result = windlass("jobs", "logs", "nobody")
+    result = windlass("jobs", "logs", "absent")
 
     assert result.code == 2
-    assert "nobody" in result.err
+    assert "absent" in result.err
 
 
 def test_server_and_database_cannot_be_combined(windlass: Windlass) -> None:

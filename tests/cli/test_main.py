@@ -84,7 +84,7 @@ def test_config_shows_values_and_origins(windlass: Windlass, folder: Path) -> No
 
 def test_an_internal_error_is_reported_with_its_traceback(windlass: Windlass, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(**_: object) -> None:
-        raise ZeroDivisionError("nobody thought of this")
+        raise ZeroDivisionError("unexpected")
 
     monkeypatch.setattr(main.cli, "main", broken)
 

@@ -56,9 +56,7 @@ def test_a_failed_job_exits_with_1_and_prints_the_error(windlass: Windlass) -> N
 
 
 @pytest.mark.parametrize(("file", "code", "status"), [("echo.yaml", 0, "completed"), ("failing.yaml", 1, "failed")])
-def test_json_is_one_object_on_standard_output_and_nothing_else(
-    folder: Path, file: str, code: int, status: str
-) -> None:
+def test_json_prints_exactly_one_object_on_standard_output(folder: Path, file: str, code: int, status: str) -> None:
     command = [sys.executable, "-m", "windlass", "run", file, "--json", "-i", "n=1"]
 
     ran = subprocess.run(command, capture_output=True, cwd=folder, timeout=ENDS_SECONDS, check=False)

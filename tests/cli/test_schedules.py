@@ -85,7 +85,7 @@ def test_a_manual_run_is_listed(windlass: Windlass, ran: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [("schedules", "show", "nobody"), ("schedules", "next", "nobody"), ("runs", "show", "a:b")]
+    "command", [("schedules", "show", "absent"), ("schedules", "next", "absent"), ("runs", "show", "a:b")]
 )
 def test_unknown_ids_are_reported(windlass: Windlass, ran: str, command: tuple[str, ...]) -> None:
     result = windlass(*command)

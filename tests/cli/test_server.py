@@ -80,7 +80,7 @@ def test_trigger_returns_the_job(windlass_on: Windlass) -> None:
     assert result.json["status"] == "pending"
 
 
-def test_trigger_and_wait_prints_what_run_prints(windlass_on: Windlass) -> None:
+def test_trigger_with_wait_has_the_output_of_run(windlass_on: Windlass) -> None:
     result = windlass_on("trigger", "echo_test", "-i", "n=1", "--wait", "--json")
 
     assert result.code == 0
@@ -97,10 +97,10 @@ def test_a_failed_job_ends_trigger_with_exit_code_1(windlass_on: Windlass) -> No
 
 
 def test_an_unknown_workflow_is_reported(windlass_on: Windlass) -> None:
-    result = windlass_on("trigger", "nobody")
+    result = windlass_on("trigger", "absent")
 
     assert result.code == 2
-    assert "nobody" in result.err
+    assert "absent" in result.err
 
 
 def test_the_same_key_returns_the_same_job(windlass_on: Windlass) -> None:

@@ -120,7 +120,7 @@ async def test_an_invalid_input_raises_its_path(client: Client) -> None:
     assert "n" in refused.value.problems[0].path
 
 
-async def test_the_same_key_gives_the_same_job_and_another_body_a_conflict(client: Client) -> None:
+async def test_the_same_key_returns_the_same_job_and_another_body_is_a_conflict(client: Client) -> None:
     first = await client.jobs.submit("echo", {"n": 1}, idempotency_key="k")
     second = await client.jobs.submit("echo", {"n": 1}, idempotency_key="k")
 

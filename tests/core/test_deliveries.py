@@ -36,7 +36,7 @@ def recorded(changes: Changes) -> list[DeliveryRow]:
     return [] if changes.runs is None else changes.runs.deliveries
 
 
-def test_a_failed_attempt_is_recorded_as_it_was_reported() -> None:
+def test_a_failed_attempt_is_recorded_with_its_report() -> None:
     harness = submitted()
     outcome = Failed(TaskError("http_status", "it answered 503", True, 503), Raw(META))
 

@@ -45,7 +45,7 @@ def test_the_number_of_attempts_is_limited() -> None:
     assert harness.rows["a"].attempt == 3
 
 
-def test_a_timer_of_an_earlier_attempt_does_nothing() -> None:
+def test_a_timer_of_an_earlier_attempt_changes_nothing() -> None:
     harness = JobHarness(plan_of({"a": []}, {"a": retrying()}))
     harness.begin()
     harness.fail("a")

@@ -56,7 +56,7 @@ async def test_a_last_line_that_is_not_an_object_or_array_is_not_a_result(line: 
     assert output["result"] is None
 
 
-async def test_output_is_logged_as_it_comes() -> None:
+async def test_output_is_logged_while_the_program_runs() -> None:
     async with running() as runner:
         task = await runner.publish("container", {"command": ["sh", "-c", "echo first; read line; echo end"]})
         await runner.logged("first")
@@ -130,7 +130,7 @@ async def test_limits_do_not_affect_a_program_below_them() -> None:
 
 
 @pytest.mark.parametrize("ends", ["timeout", "cancelled"])
-async def test_the_whole_group_is_killed(ends: str) -> None:
+async def test_the_whole_process_group_is_killed(ends: str) -> None:
     async with running() as runner:
         params = {"command": ["sh", "-c", "sleep 60 & echo $!; wait"]}
         task = await runner.publish("container", params, timeout_seconds=0.7 if ends == "timeout" else 60.0)

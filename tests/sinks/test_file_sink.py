@@ -91,7 +91,7 @@ async def test_a_column_missing_in_the_header_is_rejected(files: Files) -> None:
         await files.write({"nmae": 1}, "out.csv")
 
 
-async def test_a_parquet_file_grows_by_whole_rewrites(files: Files) -> None:
+async def test_appending_to_a_parquet_file_rewrites_it(files: Files) -> None:
     await files.write([{"id": 1, "tags": ["a"]}], "out.parquet")
 
     await files.write([{"id": 2, "score": 0.5}], "out.parquet")

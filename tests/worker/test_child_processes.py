@@ -301,7 +301,7 @@ async def test_no_process_is_left_after_a_stop(handler_module: ModuleType) -> No
     assert _children_of(os.getpid()) <= others
 
 
-async def test_a_stop_hands_back_what_runs_in_a_child(handler_module: ModuleType) -> None:
+async def test_a_stop_returns_tasks_that_run_in_a_child(handler_module: ModuleType) -> None:
     async with running(handler_module) as bench:
         await bench.broker.publish([task("deaf")])
         await logged(bench, "deaf")

@@ -355,7 +355,7 @@ async def test_fetching_does_not_count_against_the_timeout(store: FolderArtifact
         assert isinstance((await bench.ended()).outcome, Succeeded)
 
 
-async def test_a_worker_that_stops_hands_back_what_it_is_storing(store: FolderArtifacts) -> None:
+async def test_a_stopping_worker_returns_tasks_whose_output_is_being_stored(store: FolderArtifacts) -> None:
     gate = GatedArtifacts(store)
     async with running(gate) as bench:
         await bench.broker.publish([task("give_threaded", {"size": MIB})])
@@ -366,7 +366,7 @@ async def test_a_worker_that_stops_hands_back_what_it_is_storing(store: FolderAr
     assert bench.broker.finished == {}
 
 
-async def test_a_worker_that_stops_waits_for_what_it_is_storing(store: FolderArtifacts) -> None:
+async def test_a_stopping_worker_waits_for_outputs_that_are_being_stored(store: FolderArtifacts) -> None:
     gate = GatedArtifacts(store)
     async with running(gate) as bench:
         await bench.broker.publish([task("give", {"size": MIB})])

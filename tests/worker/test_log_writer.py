@@ -116,7 +116,7 @@ def test_many_lines_become_batches_of_bounded_size() -> None:
     assert [len(batch) for batch in kept.batches] == [BATCH_LINES_MAX, BATCH_LINES_MAX, 1]
 
 
-def test_closing_stores_what_is_left() -> None:
+def test_closing_stores_the_remaining_lines() -> None:
     async def scenario(writer: LogWriter, kept: RecordingStore) -> None:
         writer(line(1))
         assert kept.batches == []

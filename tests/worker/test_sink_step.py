@@ -190,7 +190,7 @@ async def test_a_cancelled_attempt_stops_its_write(tmp_path: Path) -> None:
     assert marks.rows() == []
 
 
-async def test_a_handler_that_succeeds_after_its_task_was_handed_back_writes_nothing(tmp_path: Path) -> None:
+async def test_a_handler_that_succeeds_after_its_task_was_returned_writes_nothing(tmp_path: Path) -> None:
     async with marking(tmp_path) as (bench, marks):
         await bench.broker.publish([task("stubborn", sink=into("sqlite", table="marks"))])
         await bench.until(lambda: bool(bench.lines))

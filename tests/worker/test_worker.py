@@ -143,7 +143,7 @@ async def test_an_exception_of_a_handler_becomes_the_error(
     assert "raise_" in error.traceback
 
 
-async def test_messages_and_tracebacks_are_bounded() -> None:
+async def test_messages_and_tracebacks_are_truncated() -> None:
     async with working(raise_) as bench:
         error = await bench.error(task("raise", {"kind": "long"}))
 
@@ -389,7 +389,7 @@ async def test_a_stop_lets_running_handlers_finish() -> None:
 
 
 @pytest.mark.parametrize("name", ["wait", "stubborn", "block"])
-async def test_a_stop_hands_back_what_does_not_finish(name: str) -> None:
+async def test_a_stop_returns_tasks_that_do_not_finish(name: str) -> None:
     async with working(wait, stubborn, block, started_after_seconds=0.0) as bench:
         await bench.broker.publish([task(name, {"seconds": 1.5})])
         await bench.until(lambda: bool(bench.broker.sent))

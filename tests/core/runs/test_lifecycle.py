@@ -474,7 +474,7 @@ def test_the_metrics_sum_up_the_containers_of_all_attempts_and_have_the_last_exi
     assert (metrics.exit_code, metrics.pod_start_seconds, metrics.api_calls) == (2, 3.5, 11)
 
 
-def test_the_rows_contain_the_whole_state_in_memory() -> None:
+def test_the_rows_contain_all_state_in_memory() -> None:
     harness = RunHarness(rules(max_concurrent_runs=1, violation=action("wait"), pre_run_hook=HOOK))
     for _ in range(3):
         harness.submit()

@@ -184,7 +184,7 @@ def test_a_value_without_templates_is_encoded_once() -> None:
     assert template.references == ()
 
 
-def test_references_name_what_a_template_reads() -> None:
+def test_references_are_the_names_that_a_template_reads() -> None:
     source = ["{{ a.output.x[0].y }}", "{{ b['k'] + c.d[1] }}", "{% for x in e.f %}{{ x.g }}{% endfor %}", "{{ h[i] }}"]
 
     template = compile_template(source)
